@@ -125,10 +125,10 @@ def bench_rmia(n: int, m: int, z: int) -> None:
     def bare():
         return np.searchsorted(np.sort(2.0 * population), ratio, side="right") / z
 
-    equal = np.array_equal(rmia_matrix(ratio, population, 2.0), rmia.dominated(ratio, population, 2.0))
+    equal = np.array_equal(rmia_matrix(ratio, population, 2.0), rmia.dominated_share(ratio, population, 2.0))
     cases = {
         "bare sort and look-up": (bare, 25, ""),
-        "rmia.dominated": (lambda: rmia.dominated(ratio, population, 2.0), 25, ""),
+        "rmia.dominated_share": (lambda: rmia.dominated_share(ratio, population, 2.0), 25, ""),
         "N × Z matrix": (lambda: rmia_matrix(ratio, population, 2.0), 1, f"equal scores: {equal}"),
         "RMIA whole (checks, means, look-up)": (lambda: RMIA().score(evidence), 25, ""),
     }

@@ -107,11 +107,10 @@ def main() -> None:
         else:
             answers.setdefault(model, []).append(result.finding.answer)
         lines = [HEAD + "\n".join(rows), "", "## Targets trained on other records", ""]
-        if found := [answer for each in answers.values() for answer in each]:
-            share = statistics.proportion(found.count("leak found"), len(found))
-            lines += [
-                f'"Leak found" in {found.count("leak found")} of {len(found)} runs ({share}); at most 5 % are to be.'
-            ]
+        if results := [answer for each in answers.values() for answer in each]:
+            leaks = results.count("leak found")
+            share = statistics.proportion(leaks, len(results))
+            lines += [f'"Leak found" in {leaks} of {len(results)} runs ({share}); at most 5 % are to be.']
             lines += ["", "| model | leak found | no leak found | too little data to say | split is confounded |"]
             lines += ["|---|---|---|---|---|"]
             kinds = ("leak found", "no leak found", "too little data to say", "split is confounded")

@@ -55,7 +55,7 @@ def evaluation(runs):
     for shape in SHAPES:
         for m, n in SIZES:
             for attacks, noise, signal in ((1, 0.3, 0.0), (4, 1.0, 0.0), (1, 1.0, 1.0)):
-                told = Counter()
+                counter = Counter()
                 for run in range(runs):
                     rng = np.random.default_rng([run, m, n, attacks])
                     members = np.arange(m + n) < m
@@ -63,8 +63,8 @@ def evaluation(runs):
                     scores = {
                         f"attack {i}": read + noise * rng.normal(size=m + n) + signal * members for i in range(attacks)
                     }
-                    told[against_baseline(scores, blind, members, seed=run).answer] += 1
-                shares = [told[answer] / runs for answer in ANSWERS]
+                    counter[against_baseline(scores, blind, members, seed=run).answer] += 1
+                shares = [counter[answer] / runs for answer in ANSWERS]
                 print(
                     f"| {shape} | {m}, {n} | {attacks} | {noise:g} | {signal:g} | "
                     + " | ".join(f"{share:.2f}" for share in shares)
@@ -111,9 +111,12 @@ def identification(runs):
             scores = weight * blind + noise * rng.normal(size=m) + signal * members
             row = []
             for options in ({}, {"baseline": blind, "calibration_baseline": known_blind}):
-                found = dv.identify(scores, known, fdr=0.1, seed=run, **options)
-                row += [each.value for each in realised(found.selected, members)]
-                row += [found.count > 0 and found.guarantee.standing == "holds", found.guarantee.standing != "holds"]
+                selection = dv.identify(scores, known, fdr=0.1, seed=run, **options)
+                row += [each.value for each in realised(selection.selected, members)]
+                row += [
+                    selection.count > 0 and selection.guarantee.standing == "holds",
+                    selection.guarantee.standing != "holds",
+                ]
             rows.append(row)
         a, b, c, _, e, f, g, h = np.mean(rows, axis=0)
         print(

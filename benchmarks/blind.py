@@ -35,13 +35,13 @@ def audited(x, y, population, model, seed, **kwargs):
 
 def first_answer(x, y, population, model, seed):
     """The same answer, sooner where the split is confounded: an audit says so before it looks at any score."""
-    found = blind.baseline(x[0], x[1], seed, y_members=y[0], y_nonmembers=y[1])
-    return "split is confounded" if found.confounded else audited(x, y, population, model, seed)
+    baseline_model = blind.baseline(x[0], x[1], seed, y_members=y[0], y_nonmembers=y[1])
+    return "split is confounded" if baseline_model.confounded else audited(x, y, population, model, seed)
 
 
 def counted(answers):
-    found = Counter(answers)
-    return " | ".join(str(found[answer]) for answer in ANSWERS)
+    counter = Counter(answers)
+    return " | ".join(str(counter[answer]) for answer in ANSWERS)
 
 
 def linear(x):

@@ -68,8 +68,8 @@ def of_auc(cell, m, n, draws):
     at_once = max(1, CHUNK // (m + n)) if isinstance(cell, float) else draws
     for start in range(0, draws, at_once):
         inside, outside, weights = draw(rng, cell, m, n, min(at_once, draws - start))
-        found = statistics.placements_from_counts(inside, outside)
-        yield [delong_alone(found, ERROR), statistics.auc_bounds(found, ERROR)], weights
+        placements = statistics.placements_from_counts(inside, outside)
+        yield [delong_alone(placements, ERROR), statistics.auc_bounds(placements, ERROR)], weights
 
 
 def of_pair(pair, m, n, draws):
@@ -112,10 +112,10 @@ def others(draws):
         ("Other statistics", CELLS, STATISTICS, held),
         (f"Paired difference of TPR at FPR {FPR}", PAIRS, ("difference",), paired_held),
     ):
-        found = {name: np.array([hold(cell, *size, draws) for size in OTHER_SIZES]) for name, cell in cells.items()}
-        rows = ([name, *("" if np.isnan(x) else share(x) for x in cell.min(0))] for name, cell in found.items())
+        results = {name: np.array([hold(cell, *size, draws) for size in OTHER_SIZES]) for name, cell in cells.items()}
+        rows = ([name, *("" if np.isnan(x) else share(x) for x in cell.min(0))] for name, cell in results.items())
         table(f"{title}: lowest coverage over {', '.join(sized(OTHER_SIZES))}", ["scores", *columns], rows)
-        lowest = np.nanmin(list(found.values()), (0, 1))
+        lowest = np.nanmin(list(results.values()), (0, 1))
         print(f"\nLowest: {', '.join(f'{name} {share(x)}' for name, x in zip(columns, lowest, strict=True))}.")
 
 

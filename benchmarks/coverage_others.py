@@ -26,7 +26,7 @@ def _curve(cell):
 def truths(cell):
     """The true value of each of `STATISTICS`; ε is infinite where a likelihood ratio has no bound."""
     fpr, tpr = _curve(cell)
-    found = tpr[fpr <= FPR + 1e-12].max()
+    tpr_at_fpr = tpr[fpr <= FPR + 1e-12].max()
     if isinstance(cell, float):
         leak = 0.0 if cell == 0.5 else np.inf
     else:
@@ -35,7 +35,7 @@ def truths(cell):
             ratios = np.r_[tpr / fpr, (1 - fpr) / (1 - tpr)]
         known = np.r_[tpr > 1e-12, fpr < 1 - 1e-12]
         leak = max(0.0, np.log(np.maximum(ratios[known], 1e-300)).max())
-    return np.array([found, max(0.0, (tpr - fpr).max()), leak, leak])
+    return np.array([tpr_at_fpr, max(0.0, (tpr - fpr).max()), leak, leak])
 
 
 def _scores(cell, m, n, draws, rng):
@@ -71,8 +71,8 @@ def paired_held(pair, m, n, draws):
     hits = 0
     for _ in range(draws):
         a, b = (np.append(*both) for both in zip(pair[0](rng, m), pair[1](rng, n), strict=True))
-        made = paired_difference(a, b, members, f"tpr@fpr={FPR}")
-        hits += made.low <= true + SLACK and true - SLACK <= made.high
+        difference = paired_difference(a, b, members, f"tpr@fpr={FPR}")
+        hits += difference.low <= true + SLACK and true - SLACK <= difference.high
     return np.array([hits / draws])
 
 

@@ -84,5 +84,5 @@ def placed(inside, outside):
 def areas(rng, pair, m, n, draws, error):
     """Both runs of many tables, as `comparison.difference_bounds` takes them."""
     members, nonmembers = pair[0](rng, (draws, m)), pair[1](rng, (draws, n))
-    found = [placed(a, b) for a, b in zip(members, nonmembers, strict=True)]
-    return [comparison.Area(run, *statistics.auc_bounds(run, error)) for run in found]
+    results = [placed(a, b) for a, b in zip(members, nonmembers, strict=True)]
+    return [comparison.Area(run, *statistics.auc_bounds(run, error)) for run in results]

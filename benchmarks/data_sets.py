@@ -39,10 +39,10 @@ class DataSet:
 
 
 def folder() -> Path:
-    found = os.environ.get("DIVULGE_DATA", "")
-    if not Path(found).is_dir() or not found:
+    folder = os.environ.get("DIVULGE_DATA", "")
+    if not Path(folder).is_dir() or not folder:
         raise SystemExit("DIVULGE_DATA names no folder: the data sets are not here, and nothing was measured")
-    return Path(found)
+    return Path(folder)
 
 
 def cifar100() -> DataSet:

@@ -96,7 +96,9 @@ def models(regression: bool, seed: int = 0) -> dict[str, tuple[Any, list[dict[st
             "neighbours": (KNeighborsRegressor(5), [{"n_neighbors": 20}]),
             "support vectors": (make_pipeline(StandardScaler(), SVR()), [{"C": 0.1}]),
             "network": (
-                make_pipeline(StandardScaler(), MLPRegressor((64,), max_iter=400, random_state=seed)),
+                make_pipeline(
+                    StandardScaler(), MLPRegressor(hidden_layer_sizes=(64,), max_iter=400, random_state=seed)
+                ),
                 [{"alpha": 10.0}],
             ),
         }  # fmt: skip

@@ -20,7 +20,7 @@ import divulge as dv
 from divulge import canaries
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_lower_bound, epsilon_one_run
 from divulge.references import private, stacked
-from divulge.references.estimators import Hyperparameters, Private
+from divulge.references.hyperparameters import Hyperparameters, Private
 from dp_audit_games import DELTA, strength
 
 CANARIES, RECORDS, RATE, STEPS, CLIP, LR = 1000, 4000, 0.1, 100, 1.0, 0.5

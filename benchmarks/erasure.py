@@ -301,8 +301,8 @@ def _shares(counts: Counter) -> list[str]:
 
 
 def _percent(count: int, total: int) -> str:
-    found = proportion(count, total)
-    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    estimate = proportion(count, total)
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
 def _range(values) -> str:

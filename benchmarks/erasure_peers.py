@@ -327,8 +327,8 @@ def print_tofu(path: Path) -> None:
 
 
 def _rate(said) -> str:
-    found = proportion(sum(said), len(said))
-    return f"{sum(said)} of {len(said)}" + (f" ({100 * found.value:.1f} %)" if len(said) > 20 else "")
+    estimate = proportion(sum(said), len(said))
+    return f"{sum(said)} of {len(said)}" + (f" ({100 * estimate.value:.1f} %)" if len(said) > 20 else "")
 
 
 def table(columns, rows) -> None:

@@ -118,16 +118,16 @@ def power(quick):
     for auc, signal in ((0.65, 0.545), (0.80, 1.190), (0.95, 2.326), (0.99, 3.290)):
         for share in (0.3, 0.5, 0.7):
             rng, members = np.random.default_rng(0), round(1000 * share)
-            found = {name: [] for name in (*METHODS, "ptdi .1", "adadetect")}
+            results = {name: [] for name in (*METHODS, "ptdi .1", "adadetect")}
             for run in range(20 if quick else 2000):
                 scores, known = gaussian(rng, 500, 1000, members, signal, np.asarray, 3)
                 for name in (*METHODS, "ptdi .1"):
                     method = PTDI(0.1) if name == "ptdi .1" else name
                     chosen = levels_of(scores[:, 0], known[:, 0], method, (0.1,))
-                    found[name].append(chosen[0, :members].mean())
+                    results[name].append(chosen[0, :members].mean())
                 if run < 100:
-                    found["adadetect"].append(learn(scores, known, (0.1,), run)[0, :members].mean())
-            rows.append((auc, share, *(mean(powers) for powers in found.values())))
+                    results["adadetect"].append(learn(scores, known, (0.1,), run)[0, :members].mean())
+            rows.append((auc, share, *(mean(powers) for powers in results.values())))
     columns = ("AUC", "share", *METHODS, "ptdi eta .1", "adadetect")
     table("Power at FDR 0.1, m = 1000, n = 500 (adadetect: not told which of three signals counts)", columns, rows)
 
@@ -176,16 +176,16 @@ def real(quick):
         members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
         for share in (0.0, 0.2, 0.5, 0.8):
             rng = np.random.default_rng(1)
-            found = {method: np.zeros((50 if quick else 1000, 2, len(levels))) for method in METHODS}
+            results = {method: np.zeros((50 if quick else 1000, 2, len(levels))) for method in METHODS}
             for i in range(50 if quick else 1000):
                 scores, known, count = draw(rng, members, others, share)
-                for method, pairs in found.items():
+                for method, pairs in results.items():
                     chosen = levels_of(scores, known, method, levels)
                     pairs[i] = np.transpose([outcome(one, count) for one in chosen])
             for k, level in enumerate(levels):
-                cells = [f"{mean(pairs[:, 0, k])} / {mean(pairs[:, 1, k])}" for pairs in found.values()]
+                cells = [f"{mean(pairs[:, 0, k])} / {mean(pairs[:, 1, k])}" for pairs in results.values()]
                 rows[level].append((name, share, *cells))
-                for false in (pairs[:, 0, k] for pairs in found.values()):
+                for false in (pairs[:, 0, k] for pairs in results.values()):
                     error = false.std(ddof=1) / np.sqrt(len(false))
                     worst[level].append((false.mean() / level, (false.mean() - level) / error if error else -np.inf))
     for level in levels:
@@ -233,16 +233,16 @@ def traps(quick):
     rows = []
     for shift in (0.0, 0.1, 0.25, 0.5, 1.0):
         rng, fired = np.random.default_rng(3), {"exchangeability": 0, "low scores": 0}
-        found = {method: [] for method in METHODS}
+        results = {method: [] for method in METHODS}
         for _ in range(runs):
             scores = np.append(rng.normal(2, 1, 300), rng.normal(shift, 1, 700))
             known = rng.normal(size=500)
-            for method, false in found.items():
+            for method, false in results.items():
                 false.append(outcome(select(scores, known, 0.1, method), 300)[0])
             fired["exchangeability"] += not controls.exchangeability(known, rng.normal(shift, 1, 200)).passed
             fired["low scores"] += not controls.low_scores(known, scores).passed
         share = [f"{count / runs:.3f}" for count in fired.values()]
-        rows.append((shift, *(mean(false) for false in found.values()), *share))
+        rows.append((shift, *(mean(false) for false in results.values()), *share))
     columns = ("shift", *METHODS, *(f"{name} fires" for name in fired))
     table("Shift of the non-members, in sd: FDR at level 0.1, and how often controls fire", columns, rows)
     if DATA:
@@ -271,8 +271,8 @@ def real_traps(quick):
     rows = []
     for name in ("gutenberg", "multi_web", "laion_mi"):
         sides = [[row["text"] for row in texts if row["set"] == name and row["member"] == side] for side in (0, 1)]
-        found, sound = controls.blind_text(*sides), controls.blind_text(sides[0][::2], sides[0][1::2])
-        rows.append((name, found.auc, found.passed, sound.auc, sound.passed))
+        result, sound = controls.blind_text(*sides), controls.blind_text(sides[0][::2], sides[0][1::2])
+        rows.append((name, result.auc, result.passed, sound.auc, sound.passed))
     table("Blind text control", ("set", "AUC", "passed", "AUC within non-members", "passed"), rows)
 
 

@@ -93,7 +93,7 @@ def whole(quick):
         ("members score low", -3.0, False),
         ("members on another topic", 3.0, True),
     ):
-        rng, found, false = np.random.default_rng(6), Counter(), []
+        rng, counter, false = np.random.default_rng(6), Counter(), []
         runs = (20 if quick else 200) if topic else (100 if quick else 1000)
         for seed in range(runs):
             scores, said = np.append(rng.normal(shift, 1, 60), rng.normal(size=140)), {}
@@ -101,11 +101,11 @@ def whole(quick):
                 # A number makes each text its own, as no candidate may be among the calibration.
                 said["candidate_texts"] = _own(texts(rng, 60, WORDS[:6]) + texts(rng, 140, WORDS[6:]), 0)
                 said["calibration_texts"] = _own(texts(rng, 200, WORDS[6:]), 1)
-            made = identify(scores, rng.normal(size=200), fdr=0.1, holdout=rng.normal(size=100), seed=seed, **said)
-            found[made.guarantee.standing] += 1
-            false.append(realised(made.selected, np.arange(200) < 60)[0].value)
+            selection = identify(scores, rng.normal(size=200), fdr=0.1, holdout=rng.normal(size=100), seed=seed, **said)
+            counter[selection.guarantee.standing] += 1
+            false.append(realised(selection.selected, np.arange(200) < 60)[0].value)
         rows.append(
-            (name, runs, *(f"{found[s] / runs:.3f}" for s in ("holds", "doubtful", "void")), f"{np.mean(false):.3f}")
+            (name, runs, *(f"{counter[s] / runs:.3f}" for s in ("holds", "doubtful", "void")), f"{np.mean(false):.3f}")
         )
     columns = ("runs of non-members alike", "runs", "holds", "doubtful", "void", "FDR at .1")
     table("Standing with a holdout of 100", columns, rows)
@@ -119,8 +119,8 @@ def signals(quick):
         for seed in range(runs):
             judged, known, other = (np.round(rng.normal(size=(size, d)) @ mix, digits) for size in (m, n, h))
             judged[: m // 2] -= 3
-            made = identify(judged, known, fdr=0.2, holdout=other, seed=seed)
-            void.append(made.guarantee.standing == "void")
+            selection = identify(judged, known, fdr=0.2, holdout=other, seed=seed)
+            void.append(selection.guarantee.standing == "void")
         rows.append((n, h, m, d, "continuous" if digits else "rounded", rate(void)))
     columns = ("calibration", "holdout", "candidates", "signals", "scores", "void")
     table(f"Several signals, {runs} runs of non-members alike; half of the candidates far off", columns, rows)
@@ -140,8 +140,8 @@ def power(quick):
                     for moved, found in (([0], each), ([0, 1, 2], all_)):
                         apart = other.copy()
                         apart[:, moved] += shift
-                        made = identify(judged, known, fdr=0.1, holdout=apart, seed=seed)
-                        found.append(made.guarantee.standing == "void")
+                        selection = identify(judged, known, fdr=0.1, holdout=apart, seed=seed)
+                        found.append(selection.guarantee.standing == "void")
             rows.append((shift, h, rate(one), rate(each), rate(all_)))
     columns = ("shift, sd", "holdout", "one score", "one of three signals", "all of three")
     table("A holdout that differs is found (500 calibration scores)", columns, rows)
@@ -155,12 +155,12 @@ def splits(quick):
     rows = []
     for (model, decay), run in frame.sort("index").group_by("model", "weight_decay", maintain_order=True):
         members, others = (run.filter(pl.col("split") == name) for name in ("retain", "forget"))
-        found, false, strength = Counter(), [], []
+        counter, false, strength = Counter(), [], []
         count = 3 if quick else 20
         for seed in range(count):
             order = np.random.default_rng(seed).permutation(len(others))
             known, judged = others[order[:150]], pl.concat([members, others[order[150:]]])
-            made = identify(
+            selection = identify(
                 -judged["loss"].to_numpy(),
                 -known["loss"].to_numpy(),
                 fdr=0.05,
@@ -168,11 +168,11 @@ def splits(quick):
                 calibration_texts=known["answer"].to_list(),
                 seed=seed,
             )
-            fdp, hit = realised(made.selected, np.arange(len(judged)) < len(members))
-            found[made.guarantee.standing] += 1
+            fdp, hit = realised(selection.selected, np.arange(len(judged)) < len(members))
+            counter[selection.guarantee.standing] += 1
             false.append(fdp.value)
             strength.append(hit.value)
-        standing = ", ".join(f"{number} {name}" for name, number in found.items())
+        standing = ", ".join(f"{number} {name}" for name, number in counter.items())
         rows.append((f"{model}, decay {decay:g}", count, standing, f"{np.mean(false):.4f}", f"{np.mean(strength):.3f}"))
     columns = ("model", "splits", "standing", "mean FDP at .05", "power")
     table("Members about other authors, non-members cut at random, texts compared", columns, rows)

@@ -7,6 +7,7 @@ Counted are the files of every package that is needed, as they are installed her
 
 from __future__ import annotations
 
+import argparse
 from importlib import metadata
 from pathlib import Path
 
@@ -16,17 +17,17 @@ from packaging.utils import canonicalize_name
 
 def closure(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
     """All packages that a package needs, itself included."""
-    wanted, done = [(canonicalize_name(name), extras)], set()
-    while wanted:
-        package, chosen = wanted.pop()
-        if (package, chosen) in done:
+    queue, visited = [(canonicalize_name(name), extras)], set()
+    while queue:
+        package, chosen = queue.pop()
+        if (package, chosen) in visited:
             continue
-        done.add((package, chosen))
+        visited.add((package, chosen))
         for line in metadata.distribution(package).requires or ():
             needed = Requirement(line)
             if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in (*chosen, "")):
-                wanted.append((canonicalize_name(needed.name), frozenset(needed.extras)))
-    return {package for package, _ in done}
+                queue.append((canonicalize_name(needed.name), frozenset(needed.extras)))
+    return {package for package, _ in visited}
 
 
 def size(package: str) -> float:
@@ -36,6 +37,7 @@ def size(package: str) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     plain = closure("divulge")
     needed = [line for line in metadata.requires("divulge") or () if "extra" not in line]
     direct = [canonicalize_name(Requirement(line).name) for line in needed]

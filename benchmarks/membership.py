@@ -224,14 +224,14 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...], only: tuple[str, 
     done = store.read_arrays(path) if path.exists() else {}
     asked = case.asked(unseen)
     done["member"] = asked < case.size.members
-    wanted = [r for r in (*recipes.recipes(), *recipes.label_recipes()) if r.name in only or not only]
-    whole = case.evidence(unseen, frozenset().union(*(recipe.needs for recipe in wanted)))
+    selected = [r for r in (*recipes.recipes(), *recipes.label_recipes()) if r.name in only or not only]
+    whole = case.evidence(unseen, frozenset().union(*(recipe.needs for recipe in selected)))
     everyone = np.arange(whole.layout.total)
     for budget in (budget for budget in BUDGETS if budget <= case.most):
         some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
         if not budget:
             some = replace(whole, models={})
-        for recipe in (recipe for recipe in tried(case, budget) if recipe in wanted):
+        for recipe in (recipe for recipe in tried(case, budget) if recipe in selected):
             name = f"{budget}/{recipe.name}"
             if (name in done and recipe.name not in again) or (recipe.references == "in and out" and unseen):
                 continue

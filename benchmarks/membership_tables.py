@@ -108,7 +108,7 @@ def seconds(folder: Path, key: str, runs: Sequence[Scores], name: str) -> float:
     signals = {recipe.name: f"{recipe.signal_name} seconds" for recipe in recipes.label_recipes()}
     if asked := signals.get(name.partition("/")[2]):
         targets = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-target.npz"))]
-        taken += np.mean([float(one.get(asked, 0.0)) for one in targets])
+        taken += np.mean([float(target.get(asked, 0.0)) for target in targets])
     return float(taken)
 
 
@@ -352,11 +352,11 @@ def main() -> None:
     if given.few:
         (HERE / "results" / "membership_few.md").write_text(few(given.folder))
         return
-    found = rows(given.folder)
+    table_rows = rows(given.folder)
     if given.digest:
-        print(digest(given.folder, found))
+        print(digest(given.folder, table_rows))
         return
-    whole, kept = figures(given.folder, found), HERE.parent / "src/divulge/recipes/measured.json"
+    whole, kept = figures(given.folder, table_rows), HERE.parent / "src/divulge/recipes/measured.json"
     if given.add:
         before, order = json.loads(kept.read_text()), list(TITLES)
         assert before["sets"] == whole["sets"], "other data sets, sizes or seeds than those of the figures there"
@@ -364,7 +364,7 @@ def main() -> None:
         added = [row for row in whole["rows"] if row[3] in given.add]
         whole["rows"] = sorted(rest + added, key=lambda row: (order.index(row[0]), row[1], row[2]))
     else:
-        (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
+        (HERE / "results" / "membership.md").write_text(markdown(given.folder, table_rows))
     head = json.dumps({name: whole[name] for name in ("version", "sets")}, indent=1)[:-2]
     body = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in whole["rows"])
     kept.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')

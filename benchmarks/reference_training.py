@@ -94,9 +94,9 @@ class Row:
 
 def images(records):
     with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as opened:
-        found = np.load(opened)
-        train = dv.Records(found["x_train"][:records, None] / np.float32(255), found["y_train"][:records].astype(int))
-        test = dv.Records(found["x_test"][:, None] / np.float32(255), found["y_test"].astype(int))
+        loaded = np.load(opened)
+        train = dv.Records(loaded["x_train"][:records, None] / np.float32(255), loaded["y_train"][:records].astype(int))
+        test = dv.Records(loaded["x_test"][:, None] / np.float32(255), loaded["y_test"].astype(int))
     return train, test
 
 
@@ -120,16 +120,16 @@ def dataloader(train, data, test, split):
 
 
 def engine(train, data, test, split):
-    found = train.fit(data, split, seed=0, observe=[test])
-    return float((found.outputs[0].argmax(2) == test.y).mean()), found.engine
+    fitted = train.fit(data, split, seed=0, observe=[test])
+    return float((fitted.outputs[0].argmax(2) == test.y).mean()), fitted.engine
 
 
 def timed(name, work, repeats=1):
     rows = []
     for _ in range(repeats):
         cpu, wall = time.process_time(), time.perf_counter()
-        found = work()
-        accuracy, said = found if isinstance(found, tuple) else (found, "")
+        result = work()
+        accuracy, said = result if isinstance(result, tuple) else (result, "")
         rows.append(Row(name, time.process_time() - cpu, time.perf_counter() - wall, accuracy))
     if said:
         print(f"    {name}: {said}")
@@ -322,12 +322,12 @@ def scale(models_count, n):
     train = Train(lambda: nn.Linear(20, 2), models_count, epochs=2, engine="stacked", device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
-        found = train.fit(some, split, seed=0, observe=[everyone, others], signal=both, out=folder)
+        fitted = train.fit(some, split, seed=0, observe=[everyone, others], signal=both, out=folder)
         print(f"\nScale: {models_count} linear models x {n} records: {time.process_time() - started:.1f} CPU s", end="")
         print(f", resident at most {peak():.0f} MB")
         inside = np.zeros((models_count, n), dtype=bool)
-        inside[:, :2000] = found.trained_on
-        logit, sure = ([part[:, :, k] for part in found.outputs] for k in (0, 1))
+        inside[:, :2000] = fitted.trained_on
+        logit, sure = ([part[:, :, k] for part in fitted.outputs] for k in (0, 1))
         started = time.process_time()
         LiRA().score(dv.Evidence(target=logit[0][0], references=logit[0], trained_on=inside))
         print(f"    LiRA {time.process_time() - started:.2f} CPU s, resident at most {peak():.0f} MB")
@@ -349,10 +349,10 @@ def peak():
 
 def on_gpu(counts):
     """MLP and small ResNet, stacked against serial, on CUDA; CIFAR-100 where DIVULGE_DATA has it."""
-    found = np.load(Path(os.environ["DIVULGE_DATA"], "cifar100_small.npz"))
-    x = np.ascontiguousarray(found["x_train"].transpose(0, 3, 1, 2)) / np.float32(255)
-    data = dv.Records(x, found["y_train"].astype(int))
-    test = dv.Records(found["x_test"].transpose(0, 3, 1, 2) / np.float32(255), found["y_test"].astype(int))
+    loaded = np.load(Path(os.environ["DIVULGE_DATA"], "cifar100_small.npz"))
+    x = np.ascontiguousarray(loaded["x_train"].transpose(0, 3, 1, 2)) / np.float32(255)
+    data = dv.Records(x, loaded["y_train"].astype(int))
+    test = dv.Records(loaded["x_test"].transpose(0, 3, 1, 2) / np.float32(255), loaded["y_test"].astype(int))
 
     def wide():
         return nn.Sequential(nn.Flatten(), nn.Linear(3072, 512), nn.ReLU(), nn.Linear(512, 100))

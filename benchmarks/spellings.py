@@ -18,6 +18,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+import polars.selectors as cs
 import skops.io
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
@@ -36,6 +38,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import divulge as dv
 from divulge import cli, margin
+from divulge.tables import read_table
 
 N = 80  # records of a set
 SETS = ("members", "nonmembers", "population")
@@ -79,7 +82,7 @@ def make_patients() -> dict[str, pl.DataFrame]:
             "outcome": rng.choice(["ill", "well"], n),
         }
     ).with_columns(pl.col("admitted").str.to_date())
-    return {name: frame[N * at : N * (at + 1)] for at, name in enumerate(SETS)}
+    return {name: frame[N * i : N * (i + 1)] for i, name in enumerate(SETS)}
 
 
 def fit_model(members: pl.DataFrame, seed: int = 0) -> Pipeline:
@@ -212,7 +215,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 # Files that name or hash the files that were read, stored reference models, whose descriptions hold the time of day
 # (their scores are compared), and submissions, which look like their template.
 NOT_COMPARED = ("run.json", "provenance.json", "report.html", "submissions", "pool")
-TIMES = ("timings", "scoring", "seconds", "stored", "provenance")  # keys of JSON
+NOT_COMPARED_KEYS = (  # of JSON: times, and how the file of canaries is spelled
+    "timings", "scoring", "seconds", "stored", "provenance", "ending", "separator", "codes",
+)  # fmt: skip
 CSV_ALONE = "labels design --template"  # an endpoint takes CSV files, in the form of the template
 
 
@@ -235,7 +240,7 @@ def save_language_model(folder: Path, documents: list[str]) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = sorted({word for text in documents for word, _ in pre_tokenizers.Whitespace().pre_tokenize_str(text)})
-    raw = Tokenizer(models.WordLevel({"<s>": 0, "?": 1} | {word: at for at, word in enumerate(words, 2)}, "?"))
+    raw = Tokenizer(models.WordLevel({"<s>": 0, "?": 1} | {word: i for i, word in enumerate(words, 2)}, "?"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     torch.manual_seed(0)
     config = transformers.GPT2Config(
@@ -250,21 +255,29 @@ def run_command(arguments: tuple[str, ...], ending: str) -> tuple[int, str]:
     output, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         code = cli.run([word.format(ending) for word in arguments])
-    return code, without_times(output.getvalue() if output.getvalue() else errors.getvalue())
+    return code, without_varying_keys(output.getvalue() if output.getvalue() else errors.getvalue())
 
 
 def describe_files(before: set[Path]) -> str:
     """Return the contents of the files in the current folder that were not there before."""
-    new = [path for path in sorted({*Path().rglob("*")} - before) if path.is_file()]
-    return "\n".join(
-        f"--- {path}\n{describe_file(path)}"
-        for path in new
-        if not any(part in NOT_COMPARED or part.startswith(".") for part in path.parts)
-    )
+    contents = {
+        without_ending(str(path)): describe_file(path)
+        for path in {*Path().rglob("*")} - before
+        if path.is_file() and not any(part in NOT_COMPARED or part.startswith(".") for part in path.parts)
+    }
+    return "\n".join(f"--- {name}\n{content}" for name, content in sorted(contents.items()))
+
+
+def without_ending(text: str) -> str:
+    """Return a text without the endings of files of canaries, which are spelled as the user's table is."""
+    return re.sub(r"\b(insert|canaries)\.(csv|parquet|jsonl)\b", r"\1.TABLE", text)
 
 
 def describe_file(path: Path) -> str:
-    """Return the content of a file as lines of text."""
+    """Return the content of a file as lines of text: what is read from it where it is a table of canaries."""
+    if without_ending(path.name) != path.name:
+        frame = read_table(path)
+        return frame.with_columns(cs.numeric().cast(pl.Float64)).write_ndjson()
     if path.suffix == ".parquet":
         return pl.read_parquet(path).write_ndjson()
     if path.suffix == ".npz":
@@ -272,15 +285,15 @@ def describe_file(path: Path) -> str:
             return "\n".join(f"{name} {arrays[name].dtype} {arrays[name].tolist()}" for name in arrays.files)
     if path.suffix == ".safetensors" or b"\0" in path.read_bytes():
         return path.read_bytes().hex()
-    return without_times(path.read_text(encoding="utf-8"))
+    return without_varying_keys(path.read_text(encoding="utf-8"))
 
 
-def without_times(text: str) -> str:
-    """Return a text of JSON without what differs from run to run, one value a line; another text as it is."""
+def without_varying_keys(text: str) -> str:
+    """Return a text of JSON without what may differ, one value a line; another text as it is."""
 
     def remove(value: object) -> object:
         if isinstance(value, dict):
-            return {key: remove(each) for key, each in value.items() if key not in TIMES}
+            return {key: remove(each) for key, each in value.items() if key not in NOT_COMPARED_KEYS}
         return [remove(each) for each in value] if isinstance(value, list) else value
 
     try:
@@ -311,7 +324,7 @@ def run_commands(
             before = {*Path().rglob("*")}
             code, output = run_command(arguments, ending)
             text = f"exit code {code}\n{output}\n{describe_files(before)}"
-            text = text.replace(str(place.resolve()), ".")
+            text = without_ending(text.replace(str(place.resolve()), "."))
             for stem in tables:
                 text = text.replace(f"{stem}{ending}", f"{stem}.TABLE")
             found[name] = (code, text)
@@ -326,13 +339,13 @@ def compare_spellings(results: dict[str, dict[str, tuple[int, str]]]) -> tuple[s
     for command, (code, text) in first.items():
         cells = [f"exit code {code}" if code in (0, 1, 3) else f"fails: {text[:200]}"]
         different += code not in (0, 1, 3)
-        for found in list(results.values())[1:]:
-            if found[command] == (code, text):
+        for result in list(results.values())[1:]:
+            if result[command] == (code, text):
                 cells.append("same")
-            elif command == CSV_ALONE and "a CSV file is needed" in found[command][1]:
+            elif command == CSV_ALONE and "a CSV file is needed" in result[command][1]:
                 cells.append("refused: a CSV file is needed")
             else:
-                cells.append(first_difference(text, found[command][1]))
+                cells.append(first_difference(text, result[command][1]))
                 different += 1
         lines.append(f"| {command} | " + " | ".join(cells) + " |")
     return "\n".join(lines), different

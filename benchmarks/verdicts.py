@@ -48,8 +48,11 @@ def wrong(runs: int) -> None:
                 audit = null(rng, kind, m, n, 8)
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
                 outcomes = [audit[name] for name in audit]
-                nulls = [realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
-                alarms += any(one.broken for one in nulls)
+                nulls = [
+                    realised_fpr(outcome.scores[~outcome.members], outcome.calibration, 0.1, tests=8)
+                    for outcome in outcomes
+                ]
+                alarms += any(null.broken for null in nulls)
                 answers.append(audit.verdict.answer)
             cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]
             print(f"| {kind} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)
@@ -77,8 +80,8 @@ def seen(runs: int) -> None:
         enough = named.verdict.answer == "no leak found"
         area = named.summary().smallest_detectable.auc if enough else 0.75
         drawn = rng.normal(size=(runs, m + n)) + 2**0.5 * ndtri(area) * members
-        found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
-        print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {found / runs:.3f} |", flush=True)
+        result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
+        print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {result / runs:.3f} |", flush=True)
 
 
 PARTS = {"models": models, "wrong": wrong, "kept": kept, "seen": seen}

@@ -14,9 +14,9 @@ def main():
     print("AUC             ", dv.evaluation.auc(candidates, members))
     print("TPR at FPR 1 %  ", dv.evaluation.tpr_at_fpr(candidates, members, 0.01))
     print("at most 1 % FPR ", dv.decisions.fpr.decide(known_nonmembers, candidates, 0.01))
-    found = dv.identify(candidates, known_nonmembers, fdr=0.05)
-    print("at most 5 % FDR ", found)
-    print("share of members", found.usage)
+    selection = dv.identify(candidates, known_nonmembers, fdr=0.05)
+    print("at most 5 % FDR ", selection)
+    print("share of members", selection.usage)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ reference models trained on halves of it; three seeds. Writes `papers/results/au
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
             print(f"accuracy: members {right[:n].mean():.3f}, others {right[n : 2 * n].mean():.3f}", flush=True)
     table = np.array(told)  # models, versions, records, signals
     made = {}
-    for at, name in enumerate(SIGNALS):
+    for i, name in enumerate(SIGNALS):
         one = [
             dv.Evidence(
                 values[0, : 2 * n],
@@ -107,7 +108,7 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
                 population_references=values[1:, 2 * n :],
                 population_trained_on=inside,
             )
-            for values in table[..., at].swapaxes(0, 1)
+            for values in table[..., i].swapaxes(0, 1)
         ]
         made[name] = one
     return made, np.arange(2 * n) < n
@@ -161,6 +162,7 @@ def rows(case: str, runs: list[Scores], member: np.ndarray) -> list[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     torch.set_num_threads(1)
     lines = [HEAD, "", "| target | references | attack | queries | AUC | TPR at 1 % | AUC minus one query's | TPR |"]
     lines.append("|---|---:|---|---:|---|---|---|---|")

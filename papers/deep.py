@@ -3,7 +3,7 @@
     pip install 'divulge[benchmarks]'
     export DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:papers
     python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
-    python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only TEXT]
+    python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only PATTERN ...]
     python papers/deep.py tables --out FOLDER [grid]
     python papers/deep.py given  --out FOLDER                     # networks that others trained, without references
     python papers/deep.py smollm2 --out FOLDER                    # a base for papers/language.py --base FOLDER/smollm2
@@ -11,7 +11,8 @@
 The grid: ``--data cifar100 cifar10 --degrees between heavy light --seeds 0 1 2 --images N --references 16 --folds 4
 --passes-scale 1``. A piece is a block of pretrained features, a target, one reference model, or the regressors of one
 unseen fold. Each is a file in FOLDER, written when it is whole and skipped when it is there: stop it whenever you
-like, start it again, or run it twice at once with different ``--only``. The pieces worth most come first.
+like, start it again, or run it twice at once with different ``--only``. The pieces worth most come first, or those of
+the first pattern of ``--only``.
 
 As in Thaker et al. 2025: the target is trained on a third of the images, the auditor holds a third, the last third are
 the non-members. A fold of the classes (superclasses, of CIFAR-100) is unseen: no reference model and no regressor
@@ -328,12 +329,12 @@ def regressed(cell: Cell, fold: int | None, out: Path, network: Network, table: 
 def networks_of_fold(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
     """The published network on pixels, and on pretrained features where all of these are there."""
     published = Network.published()
-    found = {f"network, pixels, {s}": v for s, v in regressed(cell, fold, out, published, cell.records.x).items()}
+    results = {f"network, pixels, {s}": v for s, v in regressed(cell, fold, out, published, cell.records.x).items()}
     features = features_of(cell, out)
     if features is None:
         raise SystemExit(f"{cell.data}-features: make all blocks first")
     on_features = replace(published, body=MLP())
-    return found | {
+    return results | {
         f"network, EfficientNet, {s}": v for s, v in regressed(cell, fold, out, on_features, features).items()
     }
 
@@ -568,7 +569,7 @@ def main() -> None:
     parser.add_argument("--passes-scale", type=float, default=1.0)
     parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
-    parser.add_argument("--only", default="*", help="pieces whose name matches, such as '*-target'")
+    parser.add_argument("--only", nargs="+", default=["*"], help="pieces of these names, in turn: '*-target' '*-all-*'")
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -589,9 +590,11 @@ def main() -> None:
         return
     began = time.monotonic()
     left = 0.0
-    for piece in pieces(cells, given.out, (given.tuned[0], given.tuned[1])):
+    every = list(pieces(cells, given.out, (given.tuned[0], given.tuned[1])))
+    matching = [piece for pattern in given.only for piece in every if fnmatch.fnmatch(piece.name, pattern)]
+    for piece in matching:
         path = given.out / f"{piece.name}.npz"
-        if path.exists() or not fnmatch.fnmatch(piece.name, given.only):
+        if path.exists():
             continue
         if given.what == "list":
             left += piece.minutes

@@ -55,14 +55,14 @@ def adaptive(runs):
         rows, worst = {0.05: [], 0.1: []}, {}
         for auc, share in itertools.product(AUCS, SHARES):
             rng, members = np.random.default_rng([n, m, round(10 * share)]), round(share * m)
-            found = {level: {name: [] for name in methods} for level in rows}
+            results = {level: {name: [] for name in methods} for level in rows}
             for _ in range(runs):
                 scores, known = draw(rng, n, m, members, AUCS[auc])
                 counts = Counts.empty(known).add(scores)
                 false = Counts.empty(known).add(scores[members:]).reached
                 for level, name in itertools.product(rows, methods):
-                    found[level][name].append(outcome(counts, false, level, methods[name]))
-            for level, each in found.items():
+                    results[level][name].append(outcome(counts, false, level, methods[name]))
+            for level, each in results.items():
                 rate, power = ({name: np.array(pairs)[:, i] for name, pairs in each.items()} for i in (0, 1))
                 for name, values in rate.items():
                     error = max(values.std() / np.sqrt(runs), 1e-12)
@@ -85,15 +85,15 @@ def shift(runs):
     methods = {"bh": fdr.BH(), "storey": Storey(), "ptdi": PTDI(), "adaptive": Adaptive()}
     rows = []
     for moved, odd in ((0.0, 0.0), (0.1, 0.0), (0.25, 0.0), (0.5, 0.0), (0.0, 0.02), (0.0, 0.05), (0.0, 0.1)):
-        rng, found = np.random.default_rng(3), {name: [] for name in methods}
+        rng, results = np.random.default_rng(3), {name: [] for name in methods}
         for _ in range(runs):
             scores, known = draw(rng, 500, 1000, 300, 2.0, moved)
             known[: round(500 * odd)] = -9 + 0.1 * known[: round(500 * odd)]
             counts = Counts.empty(known).add(scores)
             false = Counts.empty(known).add(scores[300:]).reached
             for name, method in methods.items():
-                found[name].append(outcome(counts, false, 0.1, method)[0])
-        rows.append((moved, odd, *(f"{np.mean(v):.3f}" for v in found.values())))
+                results[name].append(outcome(counts, false, 0.1, method)[0])
+        rows.append((moved, odd, *(f"{np.mean(v):.3f}" for v in results.values())))
     title = "False discovery rate at level .1, 300 members of 1,000, n = 500: non-members shifted, odd calibration"
     table(title, ("shift, sd", "odd share of calibration", *methods), rows)
 

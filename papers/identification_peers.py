@@ -161,14 +161,14 @@ def knockoffs(runs):
     for said, lean in (("half", 0.5), ("60 %", 0.6), ("88 %, as measured (TOFU)", 0.88)):
         for m, share in ((100, 0.0), (1000, 0.0), (1000, 0.3), (1000, 0.5), (1000, 0.7)):
             rng, members = np.random.default_rng([m, round(10 * share)]), round(share * m)
-            false, found = np.zeros((runs, 2)), np.zeros((runs, 2))
+            false, power = np.zeros((runs, 2)), np.zeros((runs, 2))
             for run in range(runs):
                 gap = np.append(rng.normal(2.326, 1, members), rng.normal(norm.ppf(lean), 1, m - members))
                 for at, level in enumerate((0.1, 0.2)):
                     chosen, _ = select_by_knockoffs(gap, np.zeros(m), fdr=level)
                     false[run, at] = chosen[members:].sum() / max(chosen.sum(), 1)
-                    found[run, at] = chosen[:members].mean() if members else 0
-            cells = [f"{shown(false[:, at])} / {found[:, at].mean():.3f}" for at in (0, 1)]
+                    power[run, at] = chosen[:members].mean() if members else 0
+            cells = [f"{shown(false[:, at])} / {power[:, at].mean():.3f}" for at in (0, 1)]
             rows.append((said, m, share, *cells))
     columns = ("non-members that favour their original", "m", "share of members", "level .1", "level .2")
     table(f"KTD: realised rate / power, {runs} runs; members' differences lie 2.3 sd above", columns, rows)
@@ -190,9 +190,9 @@ def thresholds(runs):
             used = (np.mean(scores > cuts[best]) - up[1][best]) / (up[0][best] - up[1][best])
             errors[run] = abs(used - share)
             rules = (scores > np.quantile(known, 0.9), scores > np.quantile(known, 0.99), scores > cuts[best])
-            for at, chosen in enumerate(rules):
-                kept[run, at] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
-        cells = [f"{shown(kept[:, at, 0])} / {kept[:, at, 1].mean():.3f}" for at in range(3)]
+            for k, chosen in enumerate(rules):
+                kept[run, k] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
+        cells = [f"{shown(kept[:, i, 0])} / {kept[:, i, 1].mean():.3f}" for i in range(3)]
         rows.append((area, share, *cells, f"{errors.mean():.3f}"))
     columns = ("AUC", "share of members", "threshold, FPR .1", "threshold, FPR .01", "DUCI's cut", "error of its share")
     table(f"Realised rate / power of thresholds, 500 calibration scores, 1,000 candidates, {runs} runs", columns, rows)

@@ -11,6 +11,7 @@ DIVULGE_DATA names.
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,7 @@ def symmetry_control(originals: object, knockoffs: object, *, level: float = 0.0
 
 def main():
     """Print, for each TOFU run, how often knockoffs select non-members and how often symmetry fails."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     table = pl.read_parquet(Path(os.environ["DIVULGE_DATA"]) / "tofu_llama2_phi_scores.parquet")
     for name, run in table.filter(pl.col("trained_on") == "retain90").group_by(
         "model", "weight_decay", maintain_order=True

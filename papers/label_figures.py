@@ -66,12 +66,12 @@ def softmax_logarithms(logs: np.ndarray) -> np.ndarray:
 def softmax_system(logs: np.ndarray) -> np.ndarray:
     """``exp(t_k) = θ_k·Σ exp(t_j)`` with the sum set to 1, solved as a linear system by least squares."""
     classes = logs.shape[1]
-    wanted = np.append(np.zeros(classes), 1.0)
-    found = [
-        np.linalg.lstsq(np.vstack([np.eye(classes) - row[:, None], np.ones(classes)]), wanted, rcond=None)[0]
+    expected = np.append(np.zeros(classes), 1.0)
+    results = [
+        np.linalg.lstsq(np.vstack([np.eye(classes) - row[:, None], np.ones(classes)]), expected, rcond=None)[0]
         for row in np.exp(logs)
     ]
-    return softmax(np.log(found))
+    return softmax(np.log(results))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -186,8 +186,8 @@ def figure_1(sets: dict[str, np.ndarray], draws: int) -> None:
             y = sets[name]
             classes = int(y.max()) + 1
             for said, code, oracle in codes + (BINARY if loss == "cross-entropy" and classes == 2 else ()):
-                found = [reach(y, classes, code, oracle, tau, draws) for tau in TAUS]
-                for panel, cells in zip((whole, half), zip(*found, strict=True), strict=True):
+                results = [reach(y, classes, code, oracle, tau, draws) for tau in TAUS]
+                for panel, cells in zip((whole, half), zip(*results, strict=True), strict=True):
                     if panel:
                         line(panel, loss, name, said, *cells)
             for said, method in (("Theorem 3, logits", "theorem3"), ("ours", "auto")):
@@ -217,8 +217,8 @@ def accuracy(y: np.ndarray, table: np.ndarray, tau: float, runs: int) -> float:
     index = number(asked, table.shape[1])
     for seed in range(runs):
         noise = tau * np.random.default_rng(seed).choice([-1, 1], len(asked))
-        found = labelling(argmin(means, means[index] + noise), table.shape[1], m)
-        right.append((found == asked)[counted].mean())
+        result = labelling(argmin(means, means[index] + noise), table.shape[1], m)
+        right.append((result == asked)[counted].mean())
     return float(np.mean(right))
 
 
@@ -228,10 +228,10 @@ def our_accuracy(y: np.ndarray, classes: int, metric: str, m: int, tau: float) -
     if plan.count > 1:
         return None
     table, rng, rows = plan.spec.loss().table(plan.queries[0]), np.random.default_rng(0), np.arange(m)
-    found = [
+    results = [
         labels.read(plan, [table[rows, truth].mean() + tau * rng.choice([-1, 1])]).labels for truth in blocks(y, m)
     ]
-    return float((np.concatenate(found)[: len(y)] == y).mean())
+    return float((np.concatenate(results)[: len(y)] == y).mean())
 
 
 def figure_2(sets: dict[str, np.ndarray], runs: int) -> None:
@@ -244,8 +244,8 @@ def figure_2(sets: dict[str, np.ndarray], runs: int) -> None:
             head("panel", "loss", "data", "τ", "code", *(f"M = {m}" for m in sizes))
             line(panel, loss, name, "", "queries", *(-(-len(y) // m) for m in sizes))
             for tau in (1e-4, 1.0):
-                found = [accuracy(y, oracle(theorem3(m, classes, m * tau)), tau, runs) for m in sizes]
-                line(panel, loss, name, f"{tau:g}", "Theorem 3", *(f"{100 * share:.2f}" for share in found))
+                results = [accuracy(y, oracle(theorem3(m, classes, m * tau)), tau, runs) for m in sizes]
+                line(panel, loss, name, f"{tau:g}", "Theorem 3", *(f"{100 * share:.2f}" for share in results))
                 ours = [our_accuracy(y, classes, metric, m, tau) for m in sizes]
                 cells = ("" if share is None else f"{100 * share:.2f}" for share in ours)
                 line(panel, loss, name, f"{tau:g}", "ours", *cells)
@@ -271,8 +271,8 @@ def footnote_6(y: np.ndarray, draws: int) -> None:
             for _ in range(draws):
                 p, truth = rng.random(n), rng.choice(y, (1, n))
                 means = answers(-np.log(np.stack([1 - p, p], axis=1)))
-                found = argmin(means, means[number(truth, 2)] + rng.uniform(-tau, tau, 1))
-                right.append((labelling(found, 2, n) == truth).mean())
+                result = argmin(means, means[number(truth, 2)] + rng.uniform(-tau, tau, 1))
+                right.append((labelling(result, 2, n) == truth).mean())
             shown = (np.mean(right), np.mean(np.equal(right, 1)), np.mean(np.equal(right, 0)))
             line(n, tau, *(f"{100 * value:.1f}" for value in shown))
 

@@ -74,10 +74,10 @@ def seeds_right(spec: labels.OracleSpec, y: np.ndarray, plan: labels.QueryPlan, 
         )
         noisy = answers + noise
         noisy = noisy if spec.decimals is None else np.array([round(a, spec.decimals) for a in noisy])
-        found = labels.read(plan, noisy)
-        off = found.labels != truth
+        result = labels.read(plan, noisy)
+        off = result.labels != truth
         right += not off.any()
-        bad += int((off & found.certain).sum())
+        bad += int((off & result.certain).sum())
         wrong += off.mean() * len(y) / seeds
     return right, bad, wrong
 
@@ -150,10 +150,10 @@ def splits(y: np.ndarray, seeds: int) -> None:
                 size = int(scored.sum()) if known else "unknown"
                 spec = labels.OracleSpec(n=len(y), scored=size, **options)
                 plan = labels.design(spec)
-                found = labels.simulate(spec, y, plan, seed=seed, scored=scored)
-                right += found.accuracy == 1
-                proven += bool(found.inference.proven.all())
-                bad += found.certain_and_wrong
+                simulation = labels.simulate(spec, y, plan, seed=seed, scored=scored)
+                right += simulation.accuracy == 1
+                proven += bool(simulation.inference.proven.all())
+                bad += simulation.certain_and_wrong
             said = "known" if known else "unknown"
             print(
                 f"{name:20s} size {said:8s}{plan.count:6d}{labels.capacity(spec).queries:6d}  "
@@ -213,9 +213,9 @@ def decoding(method: str, block: int | None, bound: str) -> None:
         spent = []
         for _ in range(5):
             started = time.perf_counter()
-            found = run()
+            result = run()
             spent.append(time.perf_counter() - started)
-        assert (found == y).all()
+        assert (result == y).all()
         tracemalloc.start()
         run()
         peak = tracemalloc.get_traced_memory()[1] / 1e6

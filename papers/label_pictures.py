@@ -5,6 +5,7 @@ python papers/label_pictures.py
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -107,6 +108,7 @@ def save(chart: alt.HConcatChart | alt.VConcatChart, name: str) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     if not RESULTS.is_file():
         sys.exit(f"needs {RESULTS.relative_to(ROOT)}, which papers/label_figures.py prints")
     PICTURES.mkdir(parents=True, exist_ok=True)

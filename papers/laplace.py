@@ -73,10 +73,10 @@ def scores(case: Case, number: int) -> dict[str, np.ndarray]:
     own = np.sort(rng.permutation(free)[: len(free) // 2])
     classes = int(case.data.y.max()) + 1
     net = case.settings().one(case.records[own], seed=5000 + 10 * case.seed + number, classes=classes)
-    told, logits = case.target.logits(case.records), hidden(net, case.data.x) @ weights(net).T
+    outputs, logits = case.target.logits(case.records), hidden(net, case.data.x) @ weights(net).T
     found = {}
     for name, (signal, attack) in ATTACKS.items():
-        ours, theirs = (signals_from_logits(z, case.data.y, (signal,))[:, 0] for z in (told, logits))
+        ours, theirs = (signals_from_logits(z, case.data.y, (signal,))[:, 0] for z in (outputs, logits))
         evidence = dv.Evidence(
             ours[asked], theirs[None, asked], None, ours[free], theirs[None, free],
             population_trained_on=np.isin(free, own)[None],
@@ -85,7 +85,7 @@ def scores(case: Case, number: int) -> dict[str, np.ndarray]:
     read, y = hidden(net, case.data.x[asked]), case.data.y[asked]
     layers = posterior(net, case.data.x[own], case.data.y[own], rng)
     drawn = np.stack([classification.hinge(read @ layer.T, y) for layer in layers])
-    return {**found, "Laplace": t_statistic(classification.hinge(told[asked], y), drawn)}
+    return {**found, "Laplace": t_statistic(classification.hinge(outputs[asked], y), drawn)}
 
 
 def main() -> None:

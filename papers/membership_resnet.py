@@ -65,13 +65,13 @@ def trainer(teach: Callable[[dv.Records], torch.Tensor]) -> Callable[[dv.Records
 
     def train(records: dv.Records, seed: int) -> nn.Module:
         torch.manual_seed(seed)
-        x, wanted, net = torch.from_numpy(records.x), teach(records), Small()
+        x, expected, net = torch.from_numpy(records.x), teach(records), Small()
         optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
         for _ in range(10):
             for rows in torch.randperm(len(x)).split(64):
                 batch = x[rows].flip(3) if torch.rand(()) < 0.5 else x[rows]
                 optimizer.zero_grad()
-                functional.cross_entropy(net(batch), wanted[rows]).backward()
+                functional.cross_entropy(net(batch), expected[rows]).backward()
                 optimizer.step()
         return net.eval()
 
@@ -126,7 +126,7 @@ def main() -> None:
     for (how, recipe), runs in found.items():
         columns = [over_seeds(column) for column in zip(*runs, strict=True)]
         beyond = ("", "") if recipe == "loss" else map(signed, columns[2:])
-        cells = *(short(clipped(one)) for one in columns[:2]), *beyond
+        cells = *(short(clipped(column)) for column in columns[:2]), *beyond
         print(f"| {how} | {recipe} | {' | '.join(cells)} |")
 
 

@@ -64,9 +64,9 @@ class ResNet20(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
-        for at, (entering, leaving, stride) in enumerate(((16, 16, 1), (16, 32, 2), (32, 64, 2)), 1):
+        for i, (entering, leaving, stride) in enumerate(((16, 16, 1), (16, 32, 2), (32, 64, 2)), 1):
             blocks = [Residual(entering, leaving, stride), *(Residual(leaving, leaving, 1) for _ in range(2))]
-            self.add_module(f"layer{at}", nn.Sequential(*blocks))
+            self.add_module(f"layer{i}", nn.Sequential(*blocks))
         self.linear = nn.Linear(64, 10)
 
     def forward(self, x):
@@ -138,8 +138,8 @@ def measured(name, seed, share, kind, start="zeros", clip=None, access="white", 
 
 def pooled(values, members):
     """Mean AUC over seeds with the interval of independent targets."""
-    found = [auc(value, members) for value in values]
-    value, low, high = np.array([(e.value, e.low, e.high) for e in found]).T
+    estimates = [auc(value, members) for value in values]
+    value, low, high = np.array([(e.value, e.low, e.high) for e in estimates]).T
     below, above = (np.sqrt(((value - end) ** 2).sum()) / len(value) for end in (low, high))
     return f"{value.mean():.3f} [{value.mean() - below:.2f}, {value.mean() + above:.2f}]"
 
@@ -275,11 +275,11 @@ def above(names, seeds):
         rows.append((name, "loss, zeros, no descent", *loss))
         for kind in ("cade", "nci"):
             for clip in (None, "range"):
-                found = [
+                results = [
                     over(name, seeds, lambda s, k=kind, c=clip, n=name, p=p: measured(n, s, p, k, clip=c))
                     for p in SHARES
                 ]
-                rows.append((name, f"{kind}{', clipped' if clip else ''}", *found))
+                rows.append((name, f"{kind}{', clipped' if clip else ''}", *results))
     table("AUC by the share of pixels known, from zeros", ("target", "what", *map(str, SHARES)), rows)
 
 
@@ -296,8 +296,8 @@ def sign(names, seeds):
             ("whole records, no descent", 1.0, None), ("90 % known, clipped", 0.9, "range"),
             ("90 % known, unclipped", 0.9, None), ("40 % known, unclipped", 0.4, None),
         ):  # fmt: skip
-            found = [parts(name, seed, share, clip) for seed in seeds]
-            cells = [pooled([f[at] for f in found], cell(name, 0).members) for at in range(4)]
+            results = [parts(name, seed, share, clip) for seed in seeds]
+            cells = [pooled([f[i] for f in results], cell(name, 0).members) for i in range(4)]
             rows.append((name, what, *cells))
     columns = ("target", "records", "NCI", "(h - μ)·w / ‖h - μ‖ alone", "‖h‖₁ alone", "minus the distance moved")
     table("The sign of NCI: AUC, larger taken as member", columns, rows)
@@ -325,12 +325,12 @@ def masks(names, seeds):
         for name in names:
             for mask in MASKS:
                 loss = over(name, seeds, lambda s, n=name, m=mask, p=share: -masked_loss(n, s, p, m))
-                found = [
+                results = [
                     over(name, seeds, lambda s, n=name, m=mask, k=kind, c=clip, p=share: masked(n, s, p, m, k, c))
                     for clip in (None, "range")
                     for kind in ("cade", "msad", "nci")
                 ]
-                rows.append((name, mask, loss, *found))
+                rows.append((name, mask, loss, *results))
         columns = ("target", "mask", "loss, zeros, no descent", "cade", "msad", "nci", *(
             f"{kind}, clipped" for kind in ("cade", "msad", "nci")
         ))  # fmt: skip

@@ -115,8 +115,8 @@ def descent(cell: Cell, places, _) -> dict:
     fitted = {kind: signals.MRAD(detector=kind, **OURS).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
     train, rows = cell.train(2), cell.rows(SHADOWS)
     shadows = [
-        TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + at, classes=cell.classes), device="cpu")
-        for at, row in enumerate(rows)
+        TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + i, classes=cell.classes), device="cpu")
+        for i, row in enumerate(rows)
     ]
     scores = {}
     for place in places:
@@ -223,7 +223,7 @@ def run(task: Task, cell: Cell, path: Path) -> None:
     began, used = time.perf_counter(), time.process_time()
     scores = PARTS[task.part](cell, task.places, path.parent / "pool")
     right = cell.target.labels(cell.pool) == cell.pool.y
-    found = [
+    results = [
         {"mask": mask, "share": share, "attack": attack, "auc": _plain(auc(s, cell.members)),
          "tpr": _plain(tpr_at_fpr(s, cell.members, 0.01))}
         for (mask, share), attacks in scores.items() for attack, s in attacks.items()
@@ -231,7 +231,7 @@ def run(task: Task, cell: Cell, path: Path) -> None:
     result = {
         "case": task.name, "seed": task.seed, "part": task.part, "seconds": round(time.perf_counter() - began, 1),
         "processor": round(time.process_time() - used, 1),
-        "accuracy": [float(right[cell.members].mean()), float(right[~cell.members].mean())], "found": found,
+        "accuracy": [float(right[cell.members].mean()), float(right[~cell.members].mean())], "found": results,
     }  # fmt: skip
     with store.atomic_write(path) as temporary:
         Path(temporary).write_text(json.dumps(result))
@@ -304,15 +304,15 @@ def main() -> None:
     if given.timing:
         timing(given.out / "pool")
         return
-    found: dict[str, list] = {name: [] for name in given.only}
+    outcomes: dict[str, list] = {name: [] for name in given.only}
     for seed in range(1 if given.quick else given.seeds):
         for name in given.only:
             case = CASES[name]
             if given.quick:
                 case = replace(case, references=4, models=4, shares=(0.4,), online=(0.4,), matching=())
             tasks = [task for task in planned(name, case, seed) if task.part in given.parts]
-            found[name] += finished(tasks, given.out, given.tables)
-    for name, results in found.items():
+            outcomes[name] += finished(tasks, given.out, given.tables)
+    for name, results in outcomes.items():
         if results:
             show(name, results)
 

@@ -46,13 +46,13 @@ def outcomes(candidates, members, calibration, method, levels):
 def simulated(runs, seed, n, m, share, signal, methods, levels, known=0):
     """``[methods, runs, levels, 2]`` of Gaussian scores; ``methods`` are made of the scores of known members."""
     rng, members = np.random.default_rng(seed), round(share * m)
-    found = np.empty((len(methods), runs, len(levels), 2))
+    result = np.empty((len(methods), runs, len(levels), 2))
     for run in range(runs):
         scores = np.append(rng.normal(signal, 1, members), rng.normal(size=m - members))
         calibration, confirmed = rng.normal(size=n), rng.normal(signal, 1, known)
-        for at, make in enumerate(methods):
-            found[at, run] = outcomes(scores, members, calibration, make(confirmed), levels)
-    return found
+        for i, make in enumerate(methods):
+            result[i, run] = outcomes(scores, members, calibration, make(confirmed), levels)
+    return result
 
 
 def bh(_):
@@ -85,8 +85,8 @@ def eta(quick):
     for value in (0.01, 0.05, 0.1, 0.5):
         for area in (0.80, 0.95):
             for share in (0.0, 0.3, 0.5, 0.7):
-                found = simulated(runs, 2, 500, 500, share, SIGNALS[area], (ptdi(value),), (0.1,))[0, :, 0]
-                rows.append((value, area, share, shown(found[:, 0]), shown(found[:, 1]) if share else ""))
+                values = simulated(runs, 2, 500, 500, share, SIGNALS[area], (ptdi(value),), (0.1,))[0, :, 0]
+                rows.append((value, area, share, shown(values[:, 0]), shown(values[:, 1]) if share else ""))
         if not quick:
             few = simulated(20000, 3, 500, 5, 0.0, 0.0, (ptdi(value),), (0.1,))[0, :, 0, 0]
             rows.append((value, "", "0 of 5", shown(few, 4), ""))
@@ -99,8 +99,8 @@ def share(quick):
     runs, rows = 50 if quick else 1000, []
     for area in (0.80, 0.95):
         for members in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9):
-            found = simulated(runs, 4, 500, 500, members, SIGNALS[area], (bh, ptdi()), LEVELS)
-            cells = [f"{one[:, k, 0].mean():.3f} / {one[:, k, 1].mean():.3f}" for k in (0, 1, 3) for one in found]
+            result = simulated(runs, 4, 500, 500, members, SIGNALS[area], (bh, ptdi()), LEVELS)
+            cells = [f"{one[:, k, 0].mean():.3f} / {one[:, k, 1].mean():.3f}" for k in (0, 1, 3) for one in result]
             rows.append((area, members, *cells))
     columns = ("AUC", "π", *(f"{name}, level {level}" for level in (0.05, 0.1, 0.5) for name in ("BH", "PTDI")))
     table(f"π: 500 candidates, 500 calibration scores, FDR / power, {runs} runs", columns, rows)
@@ -116,8 +116,8 @@ def moments(quick):
     for area in (0.65, 0.80, 0.95):
         for members in (0.0, 0.3, 0.5, 0.7, 0.9):
             for known in (50, 500):
-                found = simulated(runs, 5, 500, 1000, members, SIGNALS[area], tuple(kinds.values()), (0.1,), known)
-                cells = [f"{one[:, 0, 0].mean():.3f} / {one[:, 0, 1].mean():.3f}" for one in found]
+                result = simulated(runs, 5, 500, 1000, members, SIGNALS[area], tuple(kinds.values()), (0.1,), known)
+                cells = [f"{one[:, 0, 0].mean():.3f} / {one[:, 0, 1].mean():.3f}" for one in result]
                 rows.append((area, members, known, *cells))
     columns = ("AUC", "π", "known members", *kinds)
     table(f"Confirmed members: 1,000 candidates, 500 calibration scores, level .1, FDR / power, {runs} runs",
@@ -132,8 +132,8 @@ def few(quick):
         for m in (5, 10, 20):
             for known in (20, 500):
                 kinds = (ptdi(0.5), Moments, lambda confirmed: Moments(confirmed, corrected=False))
-                found = simulated(runs, 6, 1000, m, 0.0, SIGNALS[area], kinds, (0.1, 0.5), known)
-                rows.append((area, m, known, *(shown(one[:, k, 0]) for one in found for k in (0, 1))))
+                result = simulated(runs, 6, 1000, m, 0.0, SIGNALS[area], kinds, (0.1, 0.5), known)
+                rows.append((area, m, known, *(shown(one[:, k, 0]) for one in result for k in (0, 1))))
     kinds = (f"{name}, level {level}" for name in ("PTDI, η .5", "moments", "uncorrected") for level in (0.1, 0.5))
     columns = ("AUC", "candidates", "known members", *kinds)
     table(f"Few candidates, none of them a member, 1,000 calibration scores: FDR, {runs} runs", columns, rows)
@@ -150,7 +150,7 @@ def paired(texts, seed):
         for before, after in itertools.pairwise(line):
             follows.setdefault(before, []).append(after)
     drawn = [
-        [str(rng.choice(follows[line[at - 1]])) if at and rng.random() < 0.15 else word for at, word in enumerate(line)]
+        [str(rng.choice(follows[line[i - 1]])) if i and rng.random() < 0.15 else word for i, word in enumerate(line)]
         for line in words
     ]
     return [" ".join(line) for line in drawn]
@@ -196,9 +196,11 @@ def model(quick):
         table(f"Of {made}: FDR / power, {runs} splits", BESIDE, rows)
         own, other = gradient_norms(target, texts), gradient_norms(target, paired(texts, 1))
         favour, area = np.mean(own[half:] > other[half:]), auc(own, np.arange(len(texts)) < half).value
-        said = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
+        description = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
         table(
-            f"Knockoffs scored by gradients, of {made}: FDR / power; {said}", VERSUS, knockoffs(own, other, half, runs)
+            f"Knockoffs scored by gradients, of {made}: FDR / power; {description}",
+            VERSUS,
+            knockoffs(own, other, half, runs),
         )
 
 
@@ -257,7 +259,7 @@ def knockoffs(own, other, half, runs):
             outcome["PTDI"].append(outcomes(own[at], len(ours), own[half + held], PTDI(), LEVELS))
         means = {kind: np.mean(values, axis=0) for kind, values in outcome.items()}
         rows.append(
-            (part, *(f"{one[k, 0]:.3f} / {one[k, 1]:.3f}" for k in range(len(LEVELS)) for one in means.values()))
+            (part, *(f"{mean[k, 0]:.3f} / {mean[k, 1]:.3f}" for k in range(len(LEVELS)) for mean in means.values()))
         )
     return rows
 

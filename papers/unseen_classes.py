@@ -127,7 +127,7 @@ def with_references(of, fold, asked, population, logits, keep) -> Found:
     trained_on, answers = held["trained_on"], held["logits"].astype(np.float64)
 
     def evidence(signal, compared=population) -> Evidence:
-        target, others = signal(logits), np.stack([signal(one) for one in answers])
+        target, others = signal(logits), np.stack([signal(answer) for answer in answers])
         return Evidence(
             target[asked],
             references=others[:, asked],
@@ -189,8 +189,8 @@ def over_seeds(cells: dict[tuple[int, int], Found], of: Callable[[Found], float]
     each = np.array([np.mean([of(c) for (s, _), c in cells.items() if s == seed]) for seed in seeds])
     if len(each) == 1:
         return f"{each[0]:{sign}.{digits}f}"
-    found = mean(each)
-    return f"{found.value:{sign}.{digits}f} [{found.low:{sign}.{digits}f}, {found.high:{sign}.{digits}f}]"
+    result = mean(each)
+    return f"{result.value:{sign}.{digits}f} [{result.low:{sign}.{digits}f}, {result.high:{sign}.{digits}f}]"
 
 
 def report(name: str, cells: dict[tuple[int, int], Found]) -> None:

@@ -42,8 +42,8 @@ def dropped_in_turn(of: models.Case, most: int) -> dict[tuple[int, int], Found]:
 
 
 def over(values: list[float]) -> str:
-    found = mean(np.array(values))
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]" if len(values) > 1 else f"{values[0]:.1f}"
+    result = mean(np.array(values))
+    return f"{result.value:.1f} [{result.low:.1f}, {result.high:.1f}]" if len(values) > 1 else f"{values[0]:.1f}"
 
 
 def accuracies(cases: list[models.Case]) -> str:

@@ -128,8 +128,8 @@ def shown(cells: list[Found], key: str, measure, digits: int) -> str:
     values = np.array([measure(c[key], c["member"]) for c in cells])
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
-    found = mean(values)
-    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+    result = mean(values)
+    return f"{result.value:.{digits}f} [{result.low:.{digits}f}, {result.high:.{digits}f}]"
 
 
 def report(cells: list[Found]) -> None:

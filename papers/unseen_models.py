@@ -168,10 +168,10 @@ def half_models(of: Case, without: int | None, keep: int = 0) -> dict[str, np.nd
         x = inputs(of, rows)
         config = settings(of, x.shape[1], REFERENCES)
         splits = references.splits.offline(len(rows), REFERENCES, of.seed, labels=of.y[rows])
-        found = config.fit(Records(x[rows], of.y[rows]), splits, seed=of.seed, observe=[x], classes=of.classes)
-        trained_on = np.zeros((len(found.trained_on), len(x)), dtype=bool)
-        trained_on[:, rows] = found.trained_on
-        return {"logits": found.outputs[0].astype(np.float16), "trained_on": trained_on}
+        fitted = config.fit(Records(x[rows], of.y[rows]), splits, seed=of.seed, observe=[x], classes=of.classes)
+        trained_on = np.zeros((len(fitted.trained_on), len(x)), dtype=bool)
+        trained_on[:, rows] = fitted.trained_on
+        return {"logits": fitted.outputs[0].astype(np.float16), "trained_on": trained_on}
 
     asked = "all" if without is None else f"{without}-of-{of.folds}" + f"-keep-{keep}" * (keep > 0)
     return kept(of.folder / f"references-{asked}.npz", make)

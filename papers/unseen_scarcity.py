@@ -46,8 +46,8 @@ def missing(of: models.Case, count: int) -> np.ndarray:
 def without(of: models.Case, count: int) -> Found:
     """Every candidate asked about, by an auditor who lacks ``count`` classes."""
     held, gone = models.population(of, None), missing(of, count)
-    found = scored(of, held[~np.isin(of.y[held], gone)], candidates(of))
-    return found | {"unseen": np.isin(of.y[candidates(of)], gone)}
+    result = scored(of, held[~np.isin(of.y[held], gone)], candidates(of))
+    return result | {"unseen": np.isin(of.y[candidates(of)], gone)}
 
 
 def few_of_each(of: models.Case, count: int) -> Found:
@@ -79,9 +79,9 @@ def figure_three(given: argparse.Namespace) -> None:
         )
 
     def cells(name: str, make) -> Cells:
-        found = {(of.seed, 0): models.kept(of.folder / f"{name}.npz", lambda of=of: make(of)) for of in cases}
+        results = {(of.seed, 0): models.kept(of.folder / f"{name}.npz", lambda of=of: make(of)) for of in cases}
         say(f"{name}: done")
-        return found
+        return results
 
     dropped = {count: cells(f"dropped-{count}", lambda of, count=count: without(of, count)) for count in DROPPED}
     everything = cells("everything", lambda of: scored(of, models.population(of, None), candidates(of)))

@@ -43,8 +43,8 @@ SECONDS: dict[str, list[float]] = {"classifier": [], "regressor": []}  # of a co
 
 
 def data() -> DataSet:
-    found = newsgroups()
-    return replace(found, members=MEMBERS, population=POPULATION, outsiders=OUTSIDERS)
+    result = newsgroups()
+    return replace(result, members=MEMBERS, population=POPULATION, outsiders=OUTSIDERS)
 
 
 def classifier(classes: int) -> torch.nn.Module:
@@ -173,8 +173,8 @@ def with_references(of: models.Case, words: np.ndarray, fold: int, asked: np.nda
 
 
 def shown(cells: list[Found], key: str, measure, digits: int) -> str:
-    found = mean(np.array([measure(c[key], c["member"]) for c in cells]))
-    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+    result = mean(np.array([measure(c[key], c["member"]) for c in cells]))
+    return f"{result.value:.{digits}f} [{result.low:.{digits}f}, {result.high:.{digits}f}]"
 
 
 def report(head: str, cells: list[Found]) -> None:
@@ -205,8 +205,8 @@ def main() -> None:
             cells.append(models.kept(path, lambda of=of, words=words, fold=fold: attack(of, words, fold)))
             say(f"seed {seed}, fold {fold}: done")
             if given.references and fold < given.reference_folds:
-                found = with_references(of, words, fold, cells[-1]["asked"], given.references)
-                compared.append(cells[-1] | found)
+                result = with_references(of, words, fold, cells[-1]["asked"], given.references)
+                compared.append(cells[-1] | result)
                 say(f"seed {seed}, fold {fold}: reference models done")
     report(f"Every fold ({len(cells)} cells)", cells)
     if compared:

@@ -143,8 +143,8 @@ def sources(runs, quick):
         means[np.arange(4), np.arange(4)] = 2.0
         cells = [f"{d:,}"]
         for source in (margin.Sphere(d), margin.Gaussian(d), margin.Mixture(means)):
-            found = margin.assumption(source, n=20)
-            cells += [f"{found.ratio:.2f}", f"{found.bound:.2f}"]
+            result = margin.assumption(source, n=20)
+            cells += [f"{result.ratio:.2f}", f"{result.bound:.2f}"]
         return cells
 
     names = ["d", "sphere nδ/Δ", "bound", "Gaussian nδ/Δ", "bound", "mixture of 4 nδ/Δ", "bound"]

@@ -72,8 +72,8 @@ def _dimension(d, runs):
         except InputError:  # records of both labels closer than float64 resolves
             continue
         exact.append(shares(best(x), outputs(best, d, 1.0, seed)[0]))
-    found = columns(made, 6)
-    return [f"{d:,}", f"{len(made)}/{runs}", *found[:2], *columns(exact, 2), f"{len(exact)}/{runs}", *found[2:]]
+    result = columns(made, 6)
+    return [f"{d:,}", f"{len(made)}/{runs}", *result[:2], *columns(exact, 2), f"{len(exact)}/{runs}", *result[2:]]
 
 
 def epochs(runs, quick):

@@ -50,17 +50,17 @@ def univariate(runs, quick):
 
 
 def _row(scheme, target, runs):
-    found = [each for seed in range(runs) if (each := reconstructed(scheme, target, seed)) is not None]
+    results = [each for seed in range(runs) if (each := reconstructed(scheme, target, seed)) is not None]
     name = target if target == "exact" else f"trained to {target:g}"
     keys = ("on", "crossings p", "crossings r", "both p", "both r", "of those on m", "proven")
-    cells = [shown([each[key] for each in found if not np.isnan(each[key])], 2) for key in keys]
+    cells = [shown([each[key] for each in results if not np.isnan(each[key])], 2) for key in keys]
     return [
         name,
-        f"{len(found)}/{runs}",
+        f"{len(results)}/{runs}",
         *cells,
-        sum(each["stretches"] for each in found),
-        sum(each["held"] for each in found),
-        sum(each["false"] for each in found),
+        sum(each["stretches"] for each in results),
+        sum(each["held"] for each in results),
+        sum(each["false"] for each in results),
     ]
 
 
@@ -77,15 +77,15 @@ def reconstructed(scheme, target, seed):
     on = np.abs(net(x[:, None])) <= (1 + band) * m
     rates = {"on": on.mean()}
     for rule in RULES:
-        found = reconstruction.univariate(net, m, rule)
-        gap = np.abs(np.subtract.outer(found.candidates, x)) <= near
+        reconstructed_points = reconstruction.univariate(net, m, rule)
+        gap = np.abs(np.subtract.outer(reconstructed_points.candidates, x)) <= near
         rates[f"{rule} p"] = gap.any(axis=1).mean() if len(gap) else np.nan
         rates[f"{rule} r"] = gap.any(axis=0).mean()
     rates["of those on m"] = gap.any(axis=0)[on].mean()
-    rates["proven"] = found.proven.mean() if len(gap) else np.nan
-    rates["false"] = int((found.proven & ~gap.any(axis=1)).sum())
-    rates["stretches"] = len(found.ambiguous)
-    rates["held"] = sum(((x >= s.low - near) & (x <= s.high + near)).any() for s in found.ambiguous)
+    rates["proven"] = reconstructed_points.proven.mean() if len(gap) else np.nan
+    rates["false"] = int((reconstructed_points.proven & ~gap.any(axis=1)).sum())
+    rates["stretches"] = len(reconstructed_points.ambiguous)
+    rates["held"] = sum(((x >= s.low - near) & (x <= s.high + near)).any() for s in reconstructed_points.ambiguous)
     return rates
 
 

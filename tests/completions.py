@@ -64,13 +64,13 @@ class Server:
             return fastapi.Response("no", status_code=fault)
         if self.longest is not None and len(prompt) > self.longest:
             return fastapi.Response("This model's maximum context length is 40 characters.", status_code=400)
-        found = self.completion(prompt[: len(prompt) // 2] if fault == "cut" else prompt, body)
+        result = self.completion(prompt[: len(prompt) // 2] if fault == "cut" else prompt, body)
         if fault == "truncated":
-            return fastapi.Response(json.dumps(found)[:-20], media_type="application/json")
-        spoil(found, fault)
+            return fastapi.Response(json.dumps(result)[:-20], media_type="application/json")
+        spoil(result, fault)
         with self.lock:
             self.answered[prompt] += fault is None
-        return found
+        return result
 
     def completion(self, prompt, body):
         assert body["echo"]

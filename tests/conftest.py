@@ -18,7 +18,7 @@ def divulge(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
             cli.main()
-        told = capsys.readouterr()
-        return left.value.code or 0, told.out, told.err
+        streams = capsys.readouterr()
+        return left.value.code or 0, streams.out, streams.err
 
     return run

@@ -31,12 +31,12 @@ def test_every_kind_gives_the_same_records(tmp_path, kind):
         frame.write_ndjson(path)
     else:
         frame.write_parquet(path)
-    found = read_records(path, layout)
-    np.testing.assert_array_equal(found.records.x, X)
-    assert found.records.y.tolist() == Y.tolist()
-    assert list(found.records.ids) == ["p", "q", "r"]
-    assert list(found.group) == ["f", "m", "f"]
-    assert found.columns == ("a", "b")
+    records = read_records(path, layout)
+    np.testing.assert_array_equal(records.records.x, X)
+    assert records.records.y.tolist() == Y.tolist()
+    assert list(records.records.ids) == ["p", "q", "r"]
+    assert list(records.group) == ["f", "m", "f"]
+    assert records.columns == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -139,16 +139,16 @@ def test_documents_come_from_the_column_that_is_named(tmp_path, ending):
         }
     )
     write(path, frame)
-    found = read_records(path, TEXTS)
-    assert found.records.x.dtype == object
-    assert found.records.x.tolist() == DOCUMENTS
-    assert found.records.y.tolist() == [0, 1, 1, 0]
-    assert found.records.ids.tolist() == ["7", "8", "9", "5"]
-    assert list(found.group) == list("aabb")
+    records = read_records(path, TEXTS)
+    assert records.records.x.dtype == object
+    assert records.records.x.tolist() == DOCUMENTS
+    assert records.records.y.tolist() == [0, 1, 1, 0]
+    assert records.records.ids.tolist() == ["7", "8", "9", "5"]
+    assert list(records.group) == list("aabb")
     write(path, frame.select("body"))
-    found = read_records(path, FileLayout(text="body"))
-    assert found.records.y is None
-    assert found.records.ids is None
+    records = read_records(path, FileLayout(text="body"))
+    assert records.records.y is None
+    assert records.records.ids is None
     with pytest.raises(dv.InputError, match=r"data\.text: 'bodi' is unknown; did you mean 'body'"):
         read_records(path, FileLayout(text="bodi"))
     write(path, frame.rename({"class": "klass"}))
@@ -268,8 +268,8 @@ def test_a_plan_names_the_column_of_texts(tmp_path):
     pl.DataFrame({"body": [f"text {i}" for i in range(40)]}).write_csv(tmp_path / "data.csv")
     (tmp_path / "classifying.py").write_text("def predict(x):\n    return [[0.0, 1.0]] * len(x)\n")
     path.write_text(path.read_text().replace("m.onnx", "classifying:predict"))
-    said = re.escape("data.members: there are no labels (no column 'label' among body)")
-    with pytest.raises(dv.InputError, match=said):
+    message = re.escape("data.members: there are no labels (no column 'label' among body)")
+    with pytest.raises(dv.InputError, match=message):
         plan.resolve(plan.read(path), tmp_path)
 
 
@@ -296,9 +296,9 @@ def test_a_base_is_fine_tuned_as_the_plan_says(tmp_path):
     path.write_text(
         f'{path.read_text()}\n[references]\nbase = "base"\ncount = 3\nlr = 1e-3\n[references.lora]\nrank = 2\n'
     )
-    made = plan._make_references(plan.read(path).references, "cpu", tmp_path)
-    assert (made.base, made.count, made.epochs, made.lr) == (str(tmp_path / "base"), 3, 3, 1e-3)
-    assert (made.lora.rank, made.lora.alpha) == (2, 16.0)
+    references = plan._make_references(plan.read(path).references, "cpu", tmp_path)
+    assert (references.base, references.count, references.epochs, references.lr) == (str(tmp_path / "base"), 3, 3, 1e-3)
+    assert (references.lora.rank, references.lora.alpha) == (2, 16.0)
     for base, message in (("absent", r"references\.base: no such folder"), ("a" * 999, r"references\.base: the name")):
         path.write_text(path.read_text().replace('base = "base"', f'base = "{base}"').replace('"absent"', f'"{base}"'))
         with pytest.raises(dv.InputError, match=message):
@@ -527,12 +527,12 @@ def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():
 
 def test_tables_keep_names_types_and_missing_values(tmp_path):
     (tmp_path / "a.csv").write_text("age,sex,outcome,id\n48,f,ill,007\n,m,well,1e5\n31,,ill,008\n")
-    found = read_records(tmp_path / "a.csv", FileLayout(label="outcome"))
-    assert found.columns == ("age", "sex")
-    assert found.records.table["age"].to_list() == [48, None, 31]
-    assert found.records.table["sex"].to_list() == ["f", "m", None]
-    assert found.records.ids.tolist() == ["007", "1e5", "008"]
-    assert found.records.class_names == ("ill", "well")
+    records = read_records(tmp_path / "a.csv", FileLayout(label="outcome"))
+    assert records.columns == ("age", "sex")
+    assert records.records.table["age"].to_list() == [48, None, 31]
+    assert records.records.table["sex"].to_list() == ["f", "m", None]
+    assert records.records.ids.tolist() == ["007", "1e5", "008"]
+    assert records.records.class_names == ("ill", "well")
     with pytest.raises(dv.InputError, match=r"data\.scale: 0\.5 is a factor on numbers, and the columns sex"):
         read_records(tmp_path / "a.csv", FileLayout(label="outcome", scale=0.5))
 
@@ -583,12 +583,12 @@ def test_named_rows_are_read_from_any_table(tmp_path, name):
         {"id": ["007", "1e5", "c"], "b": [1.5, 2, 3], "a": [4, 5, 6], "label": [1, 0, 1], "member": [True, False, True]}
     )
     write_named_rows(frame, tmp_path / name)
-    found = datafiles.read_named_rows(tmp_path / name)
-    assert found.ids.tolist() == ["007", "1e5", "c"]
-    assert found.columns == ("b", "a")
-    assert found.x.tolist() == [[1.5, 4], [2, 5], [3, 6]]
-    assert found.y.tolist() == [1, 0, 1]
-    assert found.member.tolist() == [True, False, True]
+    rows = datafiles.read_named_rows(tmp_path / name)
+    assert rows.ids.tolist() == ["007", "1e5", "c"]
+    assert rows.columns == ("b", "a")
+    assert rows.x.tolist() == [[1.5, 4], [2, 5], [3, 6]]
+    assert rows.y.tolist() == [1, 0, 1]
+    assert rows.member.tolist() == [True, False, True]
     assert datafiles.read_named_rows(tmp_path / name, order=("a", "b")).x.tolist() == [[4, 1.5], [5, 2], [6, 3]]
     with pytest.raises(dv.InputError, match=r"differ from those of the candidates in b, c"):
         datafiles.read_named_rows(tmp_path / name, order=("a", "c"))

@@ -32,15 +32,15 @@ def given(name):
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_a_default_is_the_same_everywhere(name):
-    found = dict(given(name))
-    assert found
-    assert {where: value for where, value in found.items() if value != DEFAULTS[name]} == {}
+    result = dict(given(name))
+    assert result
+    assert {where: value for where, value in result.items() if value != DEFAULTS[name]} == {}
 
 
 def test_controls_raise_a_false_alarm_in_one_of_twenty_cases_by_default():
-    found = dict(given("level"))
-    assert any(where.startswith("divulge.decisions.controls") for where in found)
-    assert {where: value for where, value in found.items() if value != 0.05} == {}
+    result = dict(given("level"))
+    assert any(where.startswith("divulge.decisions.controls") for where in result)
+    assert {where: value for where, value in result.items() if value != 0.05} == {}
 
 
 SETTINGS = {
@@ -51,7 +51,7 @@ SETTINGS = {
         "step": 1000.0, "iterations": 1, "access": "white", "directions": 100, "epsilon": 0.01, "clip": None,
         "detector": "cade", "start": "zeros", "limit": None, "shadows": 0,
     },
-    "divulge.references.estimators.FineTuneSettings": {
+    "divulge.references.hyperparameters.FineTuneSettings": {
         "count": 4, "epochs": 3, "lr": None, "batch_size": 8, "lora": None, "schedule": "linear", "warmup": 0.0,
         "weight_decay": 0.0, "length": None, "bos": "tokenizer",
     },

@@ -11,6 +11,6 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 @pytest.mark.parametrize("name", ["own_model", "scikit_learn", "score_table"])
 def test_example(name):
-    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "AUC" in done.stdout
+    process = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "AUC" in process.stdout

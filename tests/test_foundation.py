@@ -105,8 +105,8 @@ def test_import_is_light():
         "import sys, divulge; first = [m for m in ('numpy', 'sklearn', 'polars') if m in sys.modules]; divulge.audit; "
         "print(first, 'torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] False\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "[] False\n"
 
 
 def test_the_command_line_starts_without_numpy():

@@ -20,8 +20,8 @@ def test_a_module_is_imported_when_it_is_used_and_not_before():
         "import sys; from divulge import lazy; wave = lazy.module('wave'); "
         "print('wave' in sys.modules, wave.open.__name__, 'wave' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "False open True\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "False open True\n"
 
 
 def test_a_missing_extra_is_named_at_the_first_use(monkeypatch):
@@ -87,8 +87,8 @@ def test_the_command_line_says_how_much_memory_tables_take_before_polars_is_load
     )
     environment = {name: value for name, value in os.environ.items() if name not in machine.TABLE_MEMORY}
     environment["POLARS_CSV_CHUNK_SIZE"] = "7"  # which the user has set
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    loaded, _, values = said.stdout.splitlines()
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    loaded, _, values = process.stdout.splitlines()
     assert loaded == "False"
     expected = machine.TABLE_MEMORY | {"POLARS_CSV_CHUNK_SIZE": "7"}
     # polars puts what it sets for its allocator in front, of which the last counts.
@@ -102,5 +102,5 @@ def test_commands_that_need_no_learner_do_not_load_one():
         "dv.identify(draws.normal(size=200), draws.normal(size=200)); "
         "print([name for name in ('sklearn', 'lightgbm', 'skops') if name in sys.modules])"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "[]\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "[]\n"

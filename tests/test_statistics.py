@@ -28,18 +28,18 @@ def found(sides):
 
 def test_placements_and_their_variance_are_those_of_the_definition(sides):
     mean, level = found(sides)
-    wanted = naive_placements(*sides)
+    expected = naive_placements(*sides)
     truth = np.repeat([True, False], [9, 13])
     each = statistics.placements_per_record(mean, level, truth)
-    np.testing.assert_allclose(each.members.values[truth], wanted[0])
-    np.testing.assert_allclose(each.nonmembers.values[~truth], wanted[1])
-    for side, of in zip(mean.sides, wanted, strict=True):
+    np.testing.assert_allclose(each.members.values[truth], expected[0])
+    np.testing.assert_allclose(each.nonmembers.values[~truth], expected[1])
+    for side, of in zip(mean.sides, expected, strict=True):
         assert side.mean == pytest.approx(np.mean(of))
         pairs = [a == pytest.approx(b) for i, a in enumerate(of) for j, b in enumerate(of) if i != j]
         assert side.repeated == pytest.approx(np.mean(pairs))
     # DeLong's variance, one placement of one half more on either side, but the records counted without it.
-    area = np.mean(wanted[0])
-    for part, of in zip(statistics.placement_covariance(mean, mean, null=0.5), wanted, strict=True):
+    area = np.mean(expected[0])
+    for part, of in zip(statistics.placement_covariance(mean, mean, null=0.5), expected, strict=True):
         spread = sum((value - area) ** 2 for value in of) + (0.5 - area) ** 2
         assert part == pytest.approx(spread / (len(of) - 1) / len(of))
 
@@ -49,11 +49,11 @@ def test_the_covariance_of_two_is_the_same_formula_and_unknown_for_one_record():
         statistics.placements_from_counts(np.array(a), np.array(b))
         for a, b in (([0, 1, 2], [2, 1, 1]), ([1, 1, 1], [1, 2, 1]))
     )
-    wanted = (0.5 - one.value) * (0.5 - other.value) + sum(
+    expected = (0.5 - one.value) * (0.5 - other.value) + sum(
         count * (x - one.value) * (y - other.value)
         for count, x, y in zip(one.members.counts, one.members.values, other.members.values, strict=True)
     )
-    assert statistics.placement_covariance(one, other, null=0.5)[0] == pytest.approx(wanted / 2 / 3)
+    assert statistics.placement_covariance(one, other, null=0.5)[0] == pytest.approx(expected / 2 / 3)
     alone = statistics.placements_from_counts(np.array([0, 1]), np.array([2, 1]))
     assert statistics.placement_covariance(alone, alone, null=0.5)[0] == math.inf
 
@@ -62,8 +62,8 @@ def test_the_covariance_of_two_is_the_same_formula_and_unknown_for_one_record():
 def test_degrees_of_freedom_are_those_of_welchs_test(m, n):
     rng = np.random.default_rng(1)
     a, b = rng.normal(0, 1, m), rng.normal(0, 3, n)
-    wanted = stats.ttest_ind(a, b, equal_var=False).df
-    assert statistics.degrees_of_freedom(a.var(ddof=1) / m, b.var(ddof=1) / n, m, n) == pytest.approx(wanted)
+    expected = stats.ttest_ind(a, b, equal_var=False).df
+    assert statistics.degrees_of_freedom(a.var(ddof=1) / m, b.var(ddof=1) / n, m, n) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_degrees_of_freedom_are_those_of_welchs_test(m, n):
 )
 def test_the_interval_of_an_auc_without_ties_is_brunner_and_munzels_on_the_logit_scale(scores):
     inside, outside = scores
-    wanted = naive_placements(inside, outside)
-    area = np.mean(wanted[0])
-    v, w = ((sum((x - area) ** 2 for x in side) + (0.5 - area) ** 2) / (len(side) - 1) / len(side) for side in wanted)
+    expected = naive_placements(inside, outside)
+    area = np.mean(expected[0])
+    v, w = ((sum((x - area) ** 2 for x in side) + (0.5 - area) ** 2) / (len(side) - 1) / len(side) for side in expected)
     freedom = (v + w) ** 2 / (v**2 / (len(inside) - 1) + w**2 / (len(outside) - 1))
     reach = stats.t.ppf(0.975, freedom) * math.sqrt(v + w) / (area * (1 - area))
     low, high = (1 / (1 + (1 - area) / area * math.exp(side * reach)) for side in (1, -1))
@@ -104,9 +104,9 @@ def test_the_interval_of_a_perfect_auc_is_chernoffs(blocks):
 @pytest.mark.parametrize("trials", [1, 7, 40])
 def test_bounds_of_a_share_are_clopper_and_pearsons(trials):
     for successes in range(trials + 1):
-        wanted = stats.binomtest(successes, trials).proportion_ci(0.9, "exact")
-        assert statistics.clopper_pearson_lower(successes, trials, 0.05) == pytest.approx(wanted.low, abs=1e-12)
-        assert statistics.clopper_pearson_upper(successes, trials, 0.05) == pytest.approx(wanted.high, abs=1e-12)
+        expected = stats.binomtest(successes, trials).proportion_ci(0.9, "exact")
+        assert statistics.clopper_pearson_lower(successes, trials, 0.05) == pytest.approx(expected.low, abs=1e-12)
+        assert statistics.clopper_pearson_upper(successes, trials, 0.05) == pytest.approx(expected.high, abs=1e-12)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-12, 0.03, 0.5, 0.97, 1 - 1e-12, 1.0])
@@ -129,7 +129,7 @@ def test_records_are_ordered_by_class_then_column_by_column():
         assert (column > (column.min() + column.max()) / 2).sum() <= (column < (column.min() + column.max()) / 2).sum()
     keys = [(labels[i], *x[i], last[i]) for i in order]
     assert keys == sorted(keys)
-    equal = [next(p for p, key in enumerate(keys) if key[:3] == keys[at][:3]) for at in range(20)]
+    equal = [next(p for p, key in enumerate(keys) if key[:3] == keys[i][:3]) for i in range(20)]
     assert first.tolist() == equal
 
 

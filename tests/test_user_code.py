@@ -37,9 +37,9 @@ def boom(folder, *names):
 def test_the_named_file_is_run_from_the_folder_and_nothing_beside_it(tmp_path):
     write(tmp_path, my_models="def make():\n    return 'made'\n")
     boom(tmp_path, "jinja2", "sitecustomize", "xformers", "unnamed")
-    found = user_code.import_object("my_models:make", "target.factory", tmp_path)
-    assert found.value() == "made"
-    assert found.origin == str(tmp_path / "my_models.py")
+    imported = user_code.import_object("my_models:make", "target.factory", tmp_path)
+    assert imported.value() == "made"
+    assert imported.origin == str(tmp_path / "my_models.py")
     assert not (tmp_path / "mark").exists()
 
 
@@ -53,8 +53,8 @@ def test_in_a_fresh_process_data_shadow_nothing_and_missing_modules_stay_missing
         "import jinja2, tomli_w, lightgbm\n"
         "try:\n    import cupy\nexcept ImportError:\n    print('absent')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
-    assert done.stdout == "1\nabsent\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    assert process.stdout == "1\nabsent\n"
     assert not (tmp_path / "mark").exists()
 
 
@@ -67,9 +67,9 @@ def test_a_file_with_a_namesake_in_the_environment_is_refused(tmp_path):
 
 
 def test_a_name_that_is_not_in_the_folder_comes_from_the_environment(tmp_path):
-    found = user_code.import_object("json.decoder:JSONDecoder.decode", "key", tmp_path)
-    assert found.origin == "the environment"
-    assert callable(found.value)
+    imported = user_code.import_object("json.decoder:JSONDecoder.decode", "key", tmp_path)
+    assert imported.origin == "the environment"
+    assert callable(imported.value)
 
 
 def test_a_file_may_import_what_stands_beside_it_but_only_what_nobody_else_has(tmp_path):
@@ -153,5 +153,5 @@ def test_another_process_runs_the_files_again_before_it_reads_what_came_from_the
     make = user_code.import_object("my_models:make", "key", tmp_path).value
     sent = pickle.dumps([user_code.loaded_user_modules(), make])
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[1]())"
-    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True, cwd="/")
-    assert done.stdout == b"there\n"
+    process = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True, cwd="/")
+    assert process.stdout == b"there\n"

@@ -48,10 +48,10 @@ SAME = {
 
 @pytest.mark.parametrize("form", SAME)
 def test_the_same_values_in_any_form_give_the_same_vector(form):
-    found = check_vector(SAME[form](VALUES), "scores")
-    assert found.dtype == np.float64
-    assert found.dtype.isnative
-    assert found.tolist() == VALUES
+    vector = check_vector(SAME[form](VALUES), "scores")
+    assert vector.dtype == np.float64
+    assert vector.dtype.isnative
+    assert vector.tolist() == VALUES
 
 
 REFUSED = {

@@ -115,10 +115,10 @@ def measure(workplace: Workplace, units: Iterable[str], folder: Path, *, limit: 
 
 def load(folder: Path) -> LineMap:
     """Read all records of a folder."""
-    found = LineMap()
+    line_map = LineMap()
     for record in sorted(folder.glob("*.json")):
-        found.add(json.loads(record.read_text()))
-    return found
+        line_map.add(json.loads(record.read_text()))
+    return line_map
 
 
 def _claimed(record: Path) -> bool:

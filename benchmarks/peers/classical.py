@@ -119,8 +119,8 @@ def run_sacro():
                     found["risks"] = [key for key, value in instances[0].items() if key.endswith("_risk") and value]
                     continue
                 found["attacks"][label] = {
-                    "AUC": [float(one["AUC"]) for one in instances],
-                    "p": [float(one["P_HIGHER_AUC"]) for one in instances],
+                    "AUC": [float(instance["AUC"]) for instance in instances],
+                    "p": [float(instance["P_HIGHER_AUC"]) for instance in instances],
                     "TPR at 5 %": None,
                 }
                 individual = instances[0].get("individual")
@@ -134,7 +134,7 @@ def run_sacro():
 
 def write_table(ours, theirs):
     """Print the page."""
-    theirs = {tuple(one["case"]): one for one in theirs}
+    theirs = {tuple(row["case"]): row for row in theirs}
     print(HEAD)
     for one in ours:
         table, model, seed = one["case"]
@@ -152,10 +152,10 @@ def write_table(ours, theirs):
             f"{sum(p <= 0.05 for p in worst['p'])} of {len(worst['p'])} | {len(other['risks'])} | "
             f"{sum(other['seconds'].values()):.1f} |"
         )
-    nulls = [one for one in ours if one["case"][2]]
-    told = [theirs[tuple(one["case"])] for one in nulls]
+    nulls = [row for row in ours if row["case"][2]]
+    told = [theirs[tuple(null["case"])] for null in nulls]
     print(NULL_HEAD.format(n=len(nulls)))
-    ours_found = sum(one["said"] == "leak found" for one in nulls)
+    ours_found = sum(null["said"] == "leak found" for null in nulls)
     print(f"| Divulge | the verdict | {ours_found} of {len(nulls)} |")
     print(
         f"| SACRO-ML | LiRA, p ≤ .05 | {sum(one['attacks']['LiRA']['p'][0] <= 0.05 for one in told)} of {len(told)} |"

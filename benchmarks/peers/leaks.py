@@ -72,10 +72,10 @@ def _rmia(**how):
 def _said(scores, members):
     """Of scores in the order that it makes itself: members first."""
     order = np.argsort(~members, kind="stable")
-    done = MIAResult.from_full_scores(members[order].astype(float), scores[order], "scores", {})
-    if done.roc_auc is None:  # one value alone
+    result = MIAResult.from_full_scores(members[order].astype(float), scores[order], "scores", {})
+    if result.roc_auc is None:  # one value alone
         return {AREA: Said(np.nan), RATE: Said(np.nan)}
-    return {AREA: Said(done.roc_auc), RATE: Said(done.fixed_fpr_table["TPR@1%FPR"])}
+    return {AREA: Said(result.roc_auc), RATE: Said(result.fixed_fpr_table["TPR@1%FPR"])}
 
 
 class DotGrids(AbstractInputHandler):

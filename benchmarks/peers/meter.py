@@ -31,8 +31,8 @@ def _rmia(arrays):
 
 
 def _rates(scores, members):
-    done = compute_attack_results(scores, members)
-    return {"AUC (no interval)": Said(done["auc"]), "TPR at FPR 1 % (no interval)": Said(done["one_fpr"])}
+    result = compute_attack_results(scores, members)
+    return {"AUC (no interval)": Said(result["auc"]), "TPR at FPR 1 % (no interval)": Said(result["one_fpr"])}
 
 
 def _said(scores, members):

@@ -74,8 +74,8 @@ def _train(given, rounds):
                 workers=2,
                 device="cpu",
             )
-            done = how.fit(Records(job.x, job.y), job.trained_on, seed=0, observe=[Records(job.x, job.y), job.test_x])
-            return float((np.asarray(done.outputs[1]).argmax(2) == job.test_y).mean())
+            result = how.fit(Records(job.x, job.y), job.trained_on, seed=0, observe=[Records(job.x, job.y), job.test_x])
+            return float((np.asarray(result.outputs[1]).argmax(2) == job.test_y).mean())
 
         return train
 

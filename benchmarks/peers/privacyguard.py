@@ -41,8 +41,8 @@ def _lira(online, **how):
         tables = given[:2] if online else given[2:]
         for table, side in zip(tables, (arrays.members, ~arrays.members), strict=True):
             table["user_id"] = np.flatnonzero(side)
-        done = LiraAttack(*tables, row_aggregation=NONE, online_attack=online, **how).run_attack()
-        return _scores(done, len(arrays.members))
+        result = LiraAttack(*tables, row_aggregation=NONE, online_attack=online, **how).run_attack()
+        return _scores(result, len(arrays.members))
 
     return attack
 
@@ -60,8 +60,8 @@ def _rmia(**how):
         tables = _frames(_columns(arrays.target, arrays.references, arrays.trained_on), arrays.members)
         none = np.zeros(arrays.population_references.shape, bool)
         population = pd.DataFrame(_columns(arrays.population, arrays.population_references, none))
-        done = RmiaAttack(*tables, population, row_aggregation=NONE, **how).run_attack()
-        return _scores(done, len(arrays.members))
+        result = RmiaAttack(*tables, population, row_aggregation=NONE, **how).run_attack()
+        return _scores(result, len(arrays.members))
 
     return attack
 
@@ -71,8 +71,8 @@ def _analysed(scores, members, resamples):
     given = AggregateAnalysisInput(NONE, *_frames({"score": scores}, members), user_id_key="user_id")
     np.random.seed(0)  # noqa: NPY002  it draws from the global generator
     node = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=resamples)
-    done = node.run_analysis()
-    return done, {"`auc` with `auc_ci`": Said.area(done.auc, *done.auc_ci)}
+    result = node.run_analysis()
+    return result, {"`auc` with `auc_ci`": Said.area(result.auc, *result.auc_ci)}
 
 
 def _said(scores, members):

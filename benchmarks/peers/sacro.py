@@ -34,11 +34,11 @@ def _lira(mode, **how):
 def _said(scores, members):
     """In the order that it makes itself: members first."""
     order = np.argsort(~members, kind="stable")
-    done = metrics.get_metrics(np.stack([-scores, scores], 1)[order], members[order].astype(int))
+    result = metrics.get_metrics(np.stack([-scores, scores], 1)[order], members[order].astype(int))
     return {
-        "AUC, “significant at p=0.05”": Said(done["AUC"], done["P_HIGHER_AUC"] <= 0.05),
-        "FDIF01, “significant at p=0.05”": Said(done["FDIF01"], np.exp(-done["PDIF01"]) <= 0.05),
-        "TPR@0.1% (no interval)": Said(float(done["TPR@0.1%"])),
+        "AUC, “significant at p=0.05”": Said(result["AUC"], result["P_HIGHER_AUC"] <= 0.05),
+        "FDIF01, “significant at p=0.05”": Said(result["FDIF01"], np.exp(-result["PDIF01"]) <= 0.05),
+        "TPR@0.1% (no interval)": Said(float(result["TPR@0.1%"])),
     }
 
 

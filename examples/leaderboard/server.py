@@ -34,8 +34,8 @@ def read_submission(text: str, n: int, classes: int) -> np.ndarray:
     """The probabilities of a submission, in the order of the identifiers 0..n-1."""
     try:
         _, *lines = list(csv.reader(io.StringIO(text)))
-        found = {int(line[0]): [float(value) for value in line[1:]] for line in lines}
-        rows = np.array([found[i] for i in range(n)])
+        results = {int(line[0]): [float(value) for value in line[1:]] for line in lines}
+        rows = np.array([results[i] for i in range(n)])
     except (ValueError, KeyError, IndexError):
         raise HTTPException(422, "a CSV with one line an identifier is needed") from None
     if rows.shape != (n, classes) or len(lines) != n:
@@ -99,8 +99,8 @@ def create_app(database: Path, y: np.ndarray, rules: Rules) -> FastAPI:
     @app.get("/leaderboard")
     def leaderboard() -> list[dict[str, str | float]]:
         with closing(sqlite3.connect(database)) as opened:
-            found = opened.execute("SELECT team, MIN(score) FROM submissions GROUP BY team ORDER BY 2").fetchall()
-        return [{"team": team, "score": score} for team, score in found]
+            result = opened.execute("SELECT team, MIN(score) FROM submissions GROUP BY team ORDER BY 2").fetchall()
+        return [{"team": team, "score": score} for team, score in result]
 
     return app
 

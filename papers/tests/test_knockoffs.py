@@ -29,8 +29,8 @@ def test_the_selection_is_that_of_the_definition(level):
         for _ in range(20):
             originals, knockoffs = (rng.normal(size=40) + shift).round(1), rng.normal(size=40).round(1)
             selected, cut = select_by_knockoffs(originals, knockoffs, fdr=level)
-            wanted, at = naive(originals, knockoffs, level)
-            assert (selected.tolist(), cut) == (wanted, pytest.approx(at))
+            expected, at = naive(originals, knockoffs, level)
+            assert (selected.tolist(), cut) == (expected, pytest.approx(at))
 
 
 def test_symmetry_is_the_sign_test_and_wilcoxons_each_at_half_the_level():
@@ -42,9 +42,9 @@ def test_symmetry_is_the_sign_test_and_wilcoxons_each_at_half_the_level():
         signs = stats.binom.cdf(min((w > 0).sum(), (w < 0).sum()), 55, 0.5) * 2
         ranks = stats.rankdata(abs(w))[w > 0].sum()
         z = (ranks - 55 * 56 / 4) / np.sqrt(55 * 56 * 111 / 24)
-        found = symmetry_control(originals, knockoffs)
-        assert found.p_value == pytest.approx(min(2 * min(signs, 2 * stats.norm.sf(abs(z))), 1), rel=1e-6)
-        assert found.passed == (found.p_value > 0.05)
+        result = symmetry_control(originals, knockoffs)
+        assert result.p_value == pytest.approx(min(2 * min(signs, 2 * stats.norm.sf(abs(z))), 1), rel=1e-6)
+        assert result.passed == (result.p_value > 0.05)
     assert symmetry_control([1.0, 2.0], [1.0, 2.0]).p_value == 1.0
     with pytest.raises(dv.InputError, match="knockoffs"):
         symmetry_control([1.0], [1.0, 2.0])

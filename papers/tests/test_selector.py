@@ -23,20 +23,20 @@ def test_the_selector_finds_what_works_without_the_unseen_class():
     slopes = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [-2, -2, 0]], dtype=float)
     noise = 0.5 * np.random.default_rng(5).normal(size=(3, 600))
     signal = (slopes[y] * x).sum(axis=1) + 0.5 * inside + noise
-    found = leave_one_class_out(
+    result = leave_one_class_out(
         {"plain": (Threshold(), signal), "transductive": (Transductive(), signal)}, inside, x, y
     )
-    assert found.name == "transductive"
-    assert found.gains["plain"].low > 0
-    assert found.gains["transductive"].value == 0
-    assert len(found.cells["plain"]) == 12
-    assert repr(found).startswith("Chosen('transductive'")
+    assert result.name == "transductive"
+    assert result.gains["plain"].low > 0
+    assert result.gains["transductive"].value == 0
+    assert len(result.cells["plain"]) == 12
+    assert repr(result).startswith("Chosen('transductive'")
 
 
 def test_the_mean_of_cells_covers_the_truth():
     rng = np.random.default_rng(0)
-    found = [mean(rng.normal(0.6, 0.1, size=8)) for _ in range(300)]
-    covered = sum(e.low <= 0.6 <= e.high for e in found)
+    results = [mean(rng.normal(0.6, 0.1, size=8)) for _ in range(300)]
+    covered = sum(e.low <= 0.6 <= e.high for e in results)
     # Binomial(300, 0.95): P(below 272) is 0.1 %.
     assert covered >= 272
 
@@ -52,11 +52,11 @@ def test_the_mean_of_cells_covers_the_truth():
 def test_bad_choices_are_named(change, message):
     rng = np.random.default_rng(0)
     inside = rng.random((2, 60)) < 0.5
-    given = {
+    arguments = {
         "options": {"a": (Threshold(), rng.normal(size=(2, 60)))},
         "trained_on": inside,
         "features": rng.normal(size=(60, 2)),
         "labels": np.zeros(60, int),
     } | change
     with pytest.raises(InputError, match=message):
-        leave_one_class_out(**given)
+        leave_one_class_out(**arguments)

@@ -50,12 +50,12 @@ class TestTheorem32:
         records = math.sqrt(d) * np.eye(5, d)
         x, fresh = records[:n], records[n:]
         net = margin.solve(x, np.array([1, 1, 1, -1.0])).net
-        found = margin.orthogonality(x)
+        orthogonality = margin.orthogonality(x)
         size = abs(net(fresh)[0])
-        assert found.delta == np.abs(x @ fresh.T).max() == 0.0  # δ and δ_x
+        assert orthogonality.delta == np.abs(x @ fresh.T).max() == 0.0  # δ and δ_x
         assert size == pytest.approx(0.00495, abs=5e-6)
         # With the 1 of the bias in each product it holds.
-        holds = n * (0 + 1) / (found.Delta + 1 - 2 * (n - 1) * (found.delta + 1))
+        holds = n * (0 + 1) / (orthogonality.Delta + 1 - 2 * (n - 1) * (orthogonality.delta + 1))
         assert size <= holds == pytest.approx(margin.orthogonality(x, fresh).bound[0])
         assert size <= 2 * holds  # the last line but one of the proof
 

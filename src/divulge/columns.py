@@ -83,6 +83,25 @@ def is_frame(value: Any) -> bool:
     return isinstance(frame, nw.LazyFrame) or _is_arrow_table(frame)
 
 
+def check_numbered_columns(value: Any, name: str) -> None:
+    """Raise if ``value`` is a data frame whose columns are numbered, so that it is an array, and not all hold numbers.
+
+    Raises:
+        divulge.InputError: there is such a column.
+    """
+    frame = nw.from_native(value, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    if all(isinstance(dtype, nw.Boolean) for dtype in frame.schema.values()):
+        return
+    for column, dtype in frame.schema.items():
+        if not dtype.is_numeric():
+            raise InputError(
+                f"{name}: column {format_value(column)} holds values of type {dtype}, and columns without names are "
+                "read as an array of numbers; give them names, as with x.columns = x.columns.map(str)"
+            )
+
+
 def _is_arrow_table(value: Any) -> bool:
     has_interface = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
     return has_interface and (hasattr(value, "schema") or not hasattr(value, "__array__"))

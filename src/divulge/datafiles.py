@@ -197,6 +197,25 @@ class FileRows:
         has_commas = bool(column.str.contains(",", literal=True).any())
         return pl.Series(name, [text.replace(".", ",") for text in texts] if has_commas else texts, pl.String)
 
+    def spell_new_ids(self, name: str, count: int) -> pl.Series:
+        """Return ``count`` identifiers that a column does not have: numbers after its largest, else canary-1, ….
+
+        They are missing where the column can hold neither.
+        """
+        column = self.frame[name]
+        numbers = column.cast(pl.Int64, strict=False)
+        is_number = numbers.is_not_null() & (numbers.cast(pl.String) == column.cast(pl.String))
+        if (column.dtype.is_integer() or self.ending == ".csv") and (is_number | column.is_null()).all():
+            largest = max([0, *numbers.drop_nulls().to_list()])
+            new = pl.Series(name, [str(largest + number) for number in range(1, count + 1)], pl.String)
+            return new.cast(column.dtype, strict=False)
+        if column.dtype != pl.String:
+            return pl.repeat(None, count, dtype=column.dtype, eager=True).alias(name)
+        prefix = "canary-"
+        while column.str.starts_with(prefix).any():
+            prefix = f"_{prefix}"
+        return pl.Series(name, [f"{prefix}{number}" for number in range(1, count + 1)], pl.String)
+
     def to_bytes(self) -> bytes:
         """Return the file of these rows."""
         out = io.BytesIO()

@@ -127,8 +127,8 @@ class Measurements:
         writes into them changes nobody else's.
 
         Examples:
-            >>> found = Measurements({"s": np.zeros(5)}, Layout(2, population=3), labels=np.zeros(5, int))
-            >>> found.evidence("s", frozenset()), found.evidence("s", frozenset({Need.POPULATION}))
+            >>> measurements = Measurements({"s": np.zeros(5)}, Layout(2, population=3), labels=np.zeros(5, int))
+            >>> measurements.evidence("s", frozenset()), measurements.evidence("s", frozenset({Need.POPULATION}))
             (Evidence(n=2, m=0, z=0), Evidence(n=2, m=0, z=3))
         """
         target, scored = self.target[signal], self.layout.scored_rows

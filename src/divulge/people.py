@@ -85,11 +85,11 @@ def find_shared_documents(sets: Sequence[Records]) -> set[str]:
     """
     if not any(SEPARATOR in record for records in sets for record in records.x):
         return set()
-    seen, shared = set[str](), set[str]()
+    earlier_documents, shared = set[str](), set[str]()
     for records in sets:
         documents = {document for record in records.x for document in split_record(record)}
-        shared |= documents & seen
-        seen |= documents
+        shared |= documents & earlier_documents
+        earlier_documents |= documents
     return shared
 
 

@@ -151,8 +151,8 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
 
     Examples:
         >>> from divulge import margin
-        >>> found = univariate(margin.solve([[-1.0], [0.5], [2.0]], [-1, 1, 1]).net, margin=1.0)
-        >>> found.candidates.round(3), found.supported.round(3)
+        >>> points = univariate(margin.solve([[-1.0], [0.5], [2.0]], [-1, 1, 1]).net, margin=1.0)
+        >>> points.candidates.round(3), points.supported.round(3)
         (array([-1. ,  0.5]), array([-1. ,  0.5]))
     """
     if margin is None:

@@ -1610,12 +1610,12 @@ class StoredRecords:
         """Where and in which form they stand, and how sure that is; empty where there are none."""
         if not self.proven:
             return ""
-        first = self.matches[0]
-        n_others = len({match.array for match in self.matches} - {first.array})
-        others = f", and {n_others} other array{'s hold' if n_others > 1 else ' holds'} some" if n_others else ""
+        first_match = self.matches[0]
+        n_others = len({match.array for match in self.matches} - {first_match.array})
+        remainder = f", and {n_others} other array{'s hold' if n_others > 1 else ' holds'} some" if n_others else ""
         return (
-            f"The array {first.array} holds {first.members:,} of them {first.description}{others}; of "
-            f"{self.nonmembers:,} non-members, {self.nonmembers_found:,} stand there. Chance would do this with a "
+            f"The array {first_match.array} holds {first_match.members:,} of them {first_match.description}{remainder}"
+            f"; of {self.nonmembers:,} non-members, {self.nonmembers_found:,} stand there. Chance would do this with a "
             f"probability of at most "
-            f"{first.p_value * self.searches:.2g} over all {self.searches:,} searches."
+            f"{first_match.p_value * self.searches:.2g} over all {self.searches:,} searches."
         )

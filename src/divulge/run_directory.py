@@ -84,7 +84,7 @@ class RunDirectory:
                 yield draft
                 publish_run(draft, Manifest(kind, key), old)
             except BaseException:
-                self._withdraw(draft, keep)
+                self._discard_draft(draft, keep)
                 raise
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class RunDirectory:
                 yield draft
                 publish_change(draft, old)
             except BaseException:
-                self._withdraw(draft, ())
+                self._discard_draft(draft, ())
                 raise
 
     def read(self, kind: str, work: Callable[[], Result], *, only: str = "") -> Result:
@@ -118,15 +118,15 @@ class RunDirectory:
             ReplacedError: other runs were published here each time that it was read.
         """
         for _ in range(_READ_ATTEMPTS):
-            before = self._settled()
+            before = self._read_settled_manifest()
             try:
                 self._check(kind, only)
                 result = work()
             except (InputError, OSError):
-                if self._settled() == before:
+                if self._read_settled_manifest() == before:
                     raise
                 continue  # another process published a run meanwhile
-            if self._settled() == before:
+            if self._read_settled_manifest() == before:
                 return result
         raise ReplacedError(f"{self.path}: other runs are being published here while it is read; try again")
 
@@ -140,7 +140,7 @@ class RunDirectory:
         Raises:
             divulge.InputError: there is no run.
         """
-        return self._settled().kind
+        return self._read_settled_manifest().kind
 
     def holds(self, kind: str) -> bool:
         """Return whether this directory holds a run of ``kind``, finished or not."""
@@ -149,7 +149,7 @@ class RunDirectory:
 
     def finished(self, kind: str) -> bool:
         """Return whether this directory holds a finished run of ``kind``."""
-        manifest = self._settled()
+        manifest = self._read_settled_manifest()
         return manifest.is_finished(kind, manifest.key)
 
     def read_table(self, name: str) -> pl.DataFrame:
@@ -189,7 +189,7 @@ class RunDirectory:
         The lock file stays: were it removed, two processes could each hold a lock of that name.
         """
         with contextlib.ExitStack() as locks:
-            for folder in (*self._owners(), self.path):
+            for folder in (*self._enclosing_runs(), self.path):
                 _check_lock_file(folder / LOCK_NAME)
                 try:
                     locks.enter_context(filelock.FileLock(folder / LOCK_NAME, timeout=patience, mode=0o600))
@@ -201,15 +201,15 @@ class RunDirectory:
                     finish_publishing(folder)
             yield
 
-    def _owners(self) -> list[Path]:
+    def _enclosing_runs(self) -> list[Path]:
         """Return the run directories of which this one is a part, outermost first."""
         home = self.path.absolute()
         above = [(folder, peek_manifest(folder)) for folder in reversed(home.parents[:2])]
         return [folder for folder, owner in above if owner and home.relative_to(folder).as_posix() in owner.parts]
 
-    def _settled(self) -> Manifest:
+    def _read_settled_manifest(self) -> Manifest:
         """Return the manifest, after moving files that were published but not yet in their place."""
-        manifests = {folder: read_manifest(folder) for folder in (*self._owners(), self.path)}
+        manifests = {folder: read_manifest(folder) for folder in (*self._enclosing_runs(), self.path)}
         if any(manifest.staged and (folder / manifest.staged).is_dir() for folder, manifest in manifests.items()):
             with self._locked(_LOCK_TIMEOUT):
                 return read_manifest(self.path)
@@ -265,7 +265,7 @@ class RunDirectory:
                 _discard(entry)
         return RunDraft(folder, self.path, old)
 
-    def _withdraw(self, draft: RunDraft, keep: Sequence[str]) -> None:
+    def _discard_draft(self, draft: RunDraft, keep: Sequence[str]) -> None:
         """Clean up after an error: remove the draft and the manifest, but keep what the run can be resumed from."""
         manifest = read_manifest(self.path)
         if manifest.staged or any((draft.path / name).exists() for name in keep):
@@ -346,7 +346,7 @@ class RunDraft:
         return True
 
     @contextlib.contextmanager
-    def workshop(self) -> Generator[Path]:
+    def scratch_folder(self) -> Generator[Path]:
         """Yield a folder for intermediate files; it is removed when the block ends."""
         with tempfile.TemporaryDirectory(dir=self.path, prefix=".work.") as folder:
             yield Path(folder)

@@ -713,6 +713,20 @@ class ForgetPlan(ErasureRules):
     retrained: list[str] = Field([], description="Models trained again without the records, each with its own seed.")
 
 
+class InspectionSettings(Settings):
+    """Thresholds of `divulge inspect`; what lies below one is a hint, and no proof."""
+
+    leaf_records: Count = Field(
+        10, description="Least records of a leaf: an output that fewer share may single them out."
+    )
+    degrees_of_freedom: Count = Field(
+        10, description="Least records that a model has beyond its parameters: with fewer it can be solved for them."
+    )
+    output_records: Count = Field(
+        10, description="Least training records that share an output, and a class with it: fewer may be singled out."
+    )
+
+
 class Plan(AuditSettings):
     """A whole audit."""
 
@@ -722,6 +736,7 @@ class Plan(AuditSettings):
     access: AccessPlan = Field(AccessPlan(), description="What the auditor does not hold.")
     forget: ForgetPlan | None = Field(None, description="An erasure to be checked by ``divulge forget``.")
     defend: DefendPlan | None = Field(None, description="Settings to be tried by ``divulge defend``.")
+    inspect: InspectionSettings | None = Field(None, description="Thresholds of ``divulge inspect``.")
     attribute: AttributePlan | None = Field(None, description="A column to be inferred by ``divulge attribute``.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
@@ -976,17 +991,3 @@ class WeightsSettings(Settings):
 
 
 # A model's file.
-
-
-class InspectionSettings(Settings):
-    """Thresholds of `divulge inspect`; what lies below one is a hint, and no proof."""
-
-    leaf_records: Count = Field(
-        10, description="Least records of a leaf: an output that fewer share may single them out."
-    )
-    degrees_of_freedom: Count = Field(
-        10, description="Least records that a model has beyond its parameters: with fewer it can be solved for them."
-    )
-    output_records: Count = Field(
-        10, description="Least training records that share an output, and a class with it: fewer may be singled out."
-    )

@@ -322,7 +322,7 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     placed, _ = placements_from_scores(values, truth)
     low, high = auc_bounds(placed, error)
-    has_variance = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
+    has_variance = _is_interior(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
     method = DELONG if has_variance else CHERNOFF
     return Estimate(float(placed.value), float(low), float(high), confidence, method)
 
@@ -330,7 +330,7 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
 def auc_bounds(placed: Placements, error: float) -> tuple[Floats, Floats]:
     """Return both ends of the AUC's interval, ``[...]`` each; either errs with half the ``error``."""
     repeated = placed.repeated
-    low, high = _delong(placed, _inner(placed.value) & (repeated >= 1), error)
+    low, high = _delong(placed, _is_interior(placed.value) & (repeated >= 1), error)
     high = widen_for_ties(high, placed, repeated, 1.0, error / 2)
     low = -widen_for_ties(-low, -placed, repeated, 0.0, error / 2)
     # Chernoff's bound always holds, so the ends need not lie further out.
@@ -338,13 +338,13 @@ def auc_bounds(placed: Placements, error: float) -> tuple[Floats, Floats]:
     return _limit_by_chernoff(value, blocks, limit, low, 0.0), _limit_by_chernoff(value, blocks, limit, high, 1.0)
 
 
-def _inner(value: Floats) -> Bools:
+def _is_interior(value: Floats) -> Bools:
     return (value > 0) & (value < 1)
 
 
 def _delong(placed: Placements, constant: Bools, error: float) -> tuple[Floats, Floats]:
     """Return the interval on the logit scale; where it does not exist, [0, 1], or ½ alone if all scores tie."""
-    regular = _inner(placed.value) & (placed.scarcer > 1) & ~constant
+    regular = _is_interior(placed.value) & (placed.scarcer > 1) & ~constant
     value = np.where(regular, placed.value, 0.5)
     v, w = (np.where(regular, part, 1.0) for part in placement_covariance(placed, placed, null=0.5))
     m, n = (np.maximum(side.size, 2) for side in placed.sides)
@@ -361,18 +361,18 @@ def _limit_by_chernoff(value: Floats, blocks: Floats, limit: float, end: Floats,
     that many Bernoulli draws holds for it (Hoeffding 1963, eq. 5.7 ff.).
     """
 
-    def beyond(p: Floats) -> Bools:
+    def exceeds_limit(p: Floats) -> Bools:
         return blocks * (special.rel_entr(value, p) + special.rel_entr(1 - value, 1 - p)) > limit
 
-    if not beyond(end).any():
+    if not exceeds_limit(end).any():
         return end
     # Bisection between the value, which is inside, and the end of the scale.
     inner, outer = np.asarray(value), np.full_like(value, furthest)
     for _ in range(60):
         middle = (inner + outer) / 2
-        is_beyond = beyond(middle)
+        is_beyond = exceeds_limit(middle)
         inner, outer = np.where(is_beyond, inner, middle), np.where(is_beyond, middle, outer)
-    return np.where(beyond(end), outer, end)
+    return np.where(exceeds_limit(end), outer, end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -713,21 +713,21 @@ class TextDifference:
     """One difference between two sets of texts.
 
     Args:
-        what: description.
+        description: the difference in words.
         p_value: of the difference, corrected for the number of tests.
-        first: whether there is more of it (a word more frequent, later years, longer texts) in the first set.
+        is_larger_in_first: whether a word is more frequent, years are later or texts longer in the first set.
 
     Examples:
-        >>> print(TextDifference("“yes” is in 40 % of the members and 3 % of the non-members", 1e-9, first=True))
+        >>> print(TextDifference("“yes” is in 40 % of the members and 3 % of the non-members", 1e-9, True))
         “yes” is in 40 % of the members and 3 % of the non-members
     """
 
-    what: str
+    description: str
     p_value: float
-    first: bool
+    is_larger_in_first: bool
 
     def __str__(self) -> str:
-        return self.what
+        return self.description
 
 
 def text_differences(
@@ -773,12 +773,12 @@ def text_differences(
     word_tests = list(_compare_words(first_texts, second_texts, names))
     rank_tests = list(_compare_years_and_lengths(first_texts, second_texts, names, checked_seed))
     differences = [
-        TextDifference(test.what, min(1.0, 2 * len(family) * test.p_value), test.first)
+        TextDifference(test.description, min(1.0, 2 * len(family) * test.p_value), test.is_larger_in_first)
         for family in (word_tests, rank_tests)
         for test in family
     ]
     significant = [difference for difference in differences if difference.p_value <= bound]
-    return tuple(sorted(significant, key=lambda test: (test.p_value, test.what))[:max_differences])
+    return tuple(sorted(significant, key=lambda test: (test.p_value, test.description))[:max_differences])
 
 
 def _compare_words(

@@ -107,6 +107,8 @@ class Records:
         self, x: object, y: object = None, ids: object = None, *, class_names: Sequence[str] | None = None
     ) -> None:
         table = columns.read_frame(x, "x") if columns.is_frame(x) else None
+        if table is None:
+            columns.check_numbered_columns(x, "x")
         encoder = None if table is None else TableEncoder.fit([table])
         data = check_records(x, "x") if table is None or encoder is None else encoder.encode(table)
         n = len(data)

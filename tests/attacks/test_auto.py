@@ -54,19 +54,19 @@ def chosen(evidence, tried=auto.OPTIONS, seed=0):
 def test_the_scores_are_those_of_the_attack_it_names(models):
     evidence, _ = case(0, models)
     tried = options("lira", "loss", "base")
-    found = Auto(tried, (), margin=0).run(evidence)
+    result = Auto(tried, (), margin=0).run(evidence)
     logs = -np.logaddexp(0, -evidence.target), -np.logaddexp(0, -evidence.references)
     alone = {
         "lira": LiRA().score(evidence),
         "loss": Threshold().score(dv.Evidence(logs[0])),
         "base": BASE().score(dv.Evidence(*logs)),
     }
-    np.testing.assert_allclose(found.scores, alone[found.chosen])
+    np.testing.assert_allclose(result.scores, alone[result.chosen])
     few = auto.JOINED[:1]
     both = Auto(tried, few, margin=0).run(evidence)
-    assert both.chosen == f"{found.chosen} + learned-few"
+    assert both.chosen == f"{result.chosen} + learned-few"
     learned = deviates_of(Learned(few=True).score(evidence))
-    np.testing.assert_allclose(both.scores, (2 * deviates_of(found.scores) + learned) / 3, atol=1e-9)
+    np.testing.assert_allclose(both.scores, (2 * deviates_of(result.scores) + learned) / 3, atol=1e-9)
     many = Auto(tried, (), margin=9).run(evidence)
     assert sorted(many.chosen.split(" + ")) == sorted(alone)
     np.testing.assert_allclose(many.scores, np.mean([deviates_of(s) for s in alone.values()], axis=0), atol=1e-9)
@@ -80,10 +80,10 @@ def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
     sums = {o.name: np.mean([sum(outcome[o.name]) for outcome in outcomes]) for o in ran.options}
     for margin in (0.0, 0.01, 0.05, 0.3):
         near = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
-        found = replace(ran, margin=margin).run(evidence)
-        assert set(found.chosen.split(" + ")) == near
-        assert found.notes[0].startswith(f"chose {auto._join_names(found.chosen.split(' + '))} of 12 options")
-    assert found.chosen.split(" + ")[0] == max(sums, key=sums.get)
+        result = replace(ran, margin=margin).run(evidence)
+        assert set(result.chosen.split(" + ")) == near
+        assert result.notes[0].startswith(f"chose {auto._join_names(result.chosen.split(' + '))} of 12 options")
+    assert result.chosen.split(" + ")[0] == max(sums, key=sums.get)
 
 
 @pytest.mark.parametrize("models", [1, 2, 4, 8])
@@ -192,19 +192,19 @@ def test_what_cannot_be_tried_is_left_out_and_said():
 
 def test_of_many_that_come_near_the_note_names_four_and_the_record_all():
     evidence, _ = case(7, 4, lift=0.0, features=True)
-    found = Auto(margin=2.0).run(evidence)
-    names = found.chosen.split(" + ")
+    result = Auto(margin=2.0).run(evidence)
+    names = result.chosen.split(" + ")
     assert len(names) == 14
     start = " + ".join(names[:4]) + " and 8 more of 12 options on the reference models alone"
-    assert found.notes[0].startswith(f"chose {start}, and added learned-few + learned-few-residual: AUC / TPR")
-    assert len(found.notes[0]) < 360
+    assert result.notes[0].startswith(f"chose {start}, and added learned-few + learned-few-residual: AUC / TPR")
+    assert len(result.notes[0]) < 360
 
 
 def test_one_option_is_used_and_said_to_be_the_only_one():
     evidence, _ = case(7, 2)
-    found = Auto(options("lira", "learned")).run(evidence)  # two models are too few for `learned`
-    assert found.notes[0].startswith("used lira, the only option for which there are reference models, features and")
-    np.testing.assert_array_equal(found.scores, LiRA().score(evidence))
+    result = Auto(options("lira", "learned")).run(evidence)  # two models are too few for `learned`
+    assert result.notes[0].startswith("used lira, the only option for which there are reference models, features and")
+    np.testing.assert_array_equal(result.scores, LiRA().score(evidence))
 
 
 @pytest.mark.parametrize("count", [1, 19, 20])
@@ -212,9 +212,9 @@ def test_a_few_candidates_are_scored_without_residuals(count):
     evidence, _ = case(7, 2, features=True)
     parts = {"target": evidence.target[:count], "features": evidence.features[:count]}
     parts |= {name: getattr(evidence, name)[:, :count] for name in ("references", "trained_on")}
-    found = Auto(margin=2.0).run(replace(evidence, **parts))
-    assert np.isfinite(found.scores).all()
-    assert ("residual" in found.chosen) == (count == 20)
+    result = Auto(margin=2.0).run(replace(evidence, **parts))
+    assert np.isfinite(result.scores).all()
+    assert ("residual" in result.chosen) == (count == 20)
 
 
 def test_features_that_are_texts_are_refused():
@@ -230,9 +230,9 @@ def test_on_classes_that_the_population_lacks_no_game_is_played():
     known = np.zeros(Z, int)
     for share, sure in ((0.4, False), (0.6, True)):
         labels = (np.arange(N) < share * N).astype(int)
-        found = Auto().run(replace(evidence, labels=labels, population_labels=known))
-        assert found.notes[0].startswith("used rmia-residual: most candidates") == sure
-    assert found.chosen == "rmia-residual"
+        result = Auto().run(replace(evidence, labels=labels, population_labels=known))
+        assert result.notes[0].startswith("used rmia-residual: most candidates") == sure
+    assert result.chosen == "rmia-residual"
     strange = replace(evidence, labels=np.ones(N, int), population_labels=known)
     probable = auto.convert_unit(strange, "probability")
     np.testing.assert_array_equal(Auto().score(strange), Residual(RMIA()).score(probable))

@@ -37,7 +37,7 @@ def literal_windows(tokens, lengths):
         shares = []
         for length in lengths:
             size = min(length, len(gain))
-            sums = [sum(gain[at : at + size]) for at in range(len(gain) - size + 1)]
+            sums = [sum(gain[i : i + size]) for i in range(len(gain) - size + 1)]
             shares.append(np.mean([value > 0 for value in sums]))
         scores.append(np.mean(shares))
     return np.array(scores)
@@ -159,9 +159,9 @@ class TestSequenceLiRA:
         offsets = np.array([0, 1, 3, 6, 40])
         standard = rng.normal(size=40)
         tokens = TokenLogs(offsets, -np.ones(40))
-        found = _shift_statistic(standard, tokens, rho)
+        statistic = _shift_statistic(standard, tokens, rho)
         expected = [literal_sequence(standard[a:b], rho) for a, b in pairwise(offsets)]
-        assert np.allclose(found, expected)
+        assert np.allclose(statistic, expected)
 
     def test_scores_of_non_members_are_close_to_standard_normal(self):
         """Autoregressive deviations of order one, as assumed: mean within 5 standard errors, spread within 15 %."""

@@ -15,9 +15,9 @@ from scipy.stats import rankdata, spearmanr
 from divulge import Evidence, InputError, MissingExtraError
 from divulge.attacks import Auto, Need, adapt
 from divulge.attacks.protocol import REFERENCES, check_installed
-from divulge.recipes import regression_recipes, resolve
+from divulge.recipes import ATTACKS, aliases, regression_recipes, resolve
 from divulge.types import TokenLogs
-from recipes.forms import RECORD_TYPES, forms
+from recipes.forms import RECORD_TYPES, combinations, forms
 
 BOOK = {f"{kind}: {name}": recipe for kind in RECORD_TYPES for name, recipe in forms(kind).items()}
 BOOK |= {f"regression models: {recipe.name}": recipe for recipe in regression_recipes()}
@@ -41,23 +41,23 @@ def evidence(key, seed, lift=0.0, shape="continuous"):
         "population_references": easy + lift * own + 0.3 * rng.normal(size=(M, Z)),
     }
     signals = in_unit({name: SHAPES[shape](values) for name, values in signals.items()}, BOOK[key].signal_name)
-    given = {"target": signals["target"]}
+    arguments = {"target": signals["target"]}
     if needs & REFERENCES:
-        given |= {"references": signals["references"], "trained_on": inside}
+        arguments |= {"references": signals["references"], "trained_on": inside}
     if Need.POPULATION in needs:
-        given["population"] = signals["population"]
+        arguments["population"] = signals["population"]
     if needs & REFERENCES and Need.POPULATION in needs:
-        given |= {"population_references": signals["population_references"], "population_trained_on": own}
+        arguments |= {"population_references": signals["population_references"], "population_trained_on": own}
     if needs & {Need.FEATURES, Need.RECORDS}:
-        given["features"] = np.column_stack([hard, rng.normal(size=N)])
-        given["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
+        arguments["features"] = np.column_stack([hard, rng.normal(size=N)])
+        arguments["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
     if Need.LABELS in needs:
-        given |= {"labels": rng.integers(0, 3, N), "population_labels": rng.integers(0, 3, Z)}
+        arguments |= {"labels": rng.integers(0, 3, N), "population_labels": rng.integers(0, 3, Z)}
     if Need.TOKENS in needs:
-        given["tokens"] = token_logs(signals, rng, shape)
+        arguments["tokens"] = token_logs(signals, rng, shape)
     if Need.QUERIES in needs:
-        given["queries"] = (Evidence(**given),)
-    return given, member
+        arguments["queries"] = (Evidence(**arguments),)
+    return arguments, member
 
 
 SHAPES = {
@@ -125,10 +125,10 @@ class TestEveryRecipe:
     def test_needs_no_more_than_it_says_and_ranks_members_higher(self, key):
         # As published, a document that gains at every error has the lowest score (tests/attacks/test_documents.py).
         given, member = evidence(key, 1, lift=0.3 if key in ("documents: ez", "documents: ez-out") else 2.0)
-        found = scores(key, given)
-        assert found.shape == (N,)
-        assert np.isfinite(found).all()
-        assert area(found, member) > 0.6
+        result = scores(key, given)
+        assert result.shape == (N,)
+        assert np.isfinite(result).all()
+        assert area(result, member) > 0.6
 
     def test_without_a_leak_nothing_is_told_apart(self, key):
         """An AUC beyond .5 ± .17 has probability 3e-5 for 100 against 100."""
@@ -179,3 +179,21 @@ def test_every_name_is_tested_here():
     assert BOOK["documents: windows"] == resolve("windows", documents=True)
     assert {"partial-rmia", "entropy", "recall"} <= names
     assert {"regression models: lira", "regression models: rmia", "regression models: auto"} <= set(BOOK)
+
+
+@pytest.mark.parametrize("record_type", ["classifiers", "documents"])
+def test_no_recipe_is_left_out(record_type):
+    """Every attack, every value of its settings and every documented name, of whole and partly known records."""
+    is_documents = record_type == "documents"
+    tested = {
+        key.removeprefix(f"{record_type}: "): recipe for key, recipe in BOOK.items() if key.startswith(record_type)
+    }
+    for name, settings in aliases(documents=is_documents).items():
+        assert tested[name] == settings.recipe(documents=is_documents), name
+    for attack in ATTACKS:
+        if record_type not in attack.record_types():
+            continue
+        settings = [form for _, _, form in combinations(record_type) if isinstance(form, attack)]
+        for setting in attack.settings(record_type):
+            assert {getattr(form, setting.name) for form in settings} >= set(setting.choices), (attack, setting.name)
+        assert all(form.recipe(documents=is_documents).name in tested for form in settings), attack

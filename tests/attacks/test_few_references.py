@@ -71,8 +71,8 @@ def test_offline_bavaria_is_the_deviate_of_the_predictive(table):
     if trained_on[1:].all() or not fair(signals):
         return
     columns = columns_of(signals[1:], ~trained_on[1:])
-    found = BaVarIA().score(dv.Evidence(signals[0], signals[1:], trained_on[1:]))
-    close(found, naive_offline(signals[0].astype(float), columns, naive_prior(columns)))
+    scores = BaVarIA().score(dv.Evidence(signals[0], signals[1:], trained_on[1:]))
+    close(scores, naive_offline(signals[0].astype(float), columns, naive_prior(columns)))
 
 
 @CASES
@@ -112,8 +112,8 @@ def test_online_bavaria_is_the_log_ratio_of_the_predictives(table):
             stats.t.logpdf(t, *naive_predictive(side, prior)) for side, prior in zip((into, out), priors, strict=True)
         ]
         expected.append(densities[0] - densities[1])
-    found = BaVarIA("online").score(dv.Evidence(signals[0], signals[1:], inside))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)  # gammaln of 1e6 has ten digits
+    scores = BaVarIA("online").score(dv.Evidence(signals[0], signals[1:], inside))
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)  # gammaln of 1e6 has ten digits
 
 
 def test_the_predictive_is_the_integral_over_means_and_variances():
@@ -143,9 +143,9 @@ def test_the_prior_of_many_records_is_found():
     own = shape * variance / rng.gamma(shape, size=40_000)
     mean = 5.0 + np.sqrt(own / strength) * rng.normal(size=40_000)
     references = mean + np.sqrt(own) * rng.normal(size=(4, 40_000))
-    found = bavaria._prior(bavaria.moments(references))
+    prior = bavaria._prior(bavaria.moments(references))
     np.testing.assert_allclose(
-        [found.centre, found.strength, found.shape, found.variance], [5.0, strength, shape, variance], rtol=0.06
+        [prior.centre, prior.strength, prior.shape, prior.variance], [5.0, strength, shape, variance], rtol=0.06
     )
 
 

@@ -82,7 +82,7 @@ def naive_few(given, seed=0):
 
     rows, truth = [], []
     for model, held in enumerate(held_by):
-        rest = [at for at in range(len(held_by)) if at != model]
+        rest = [i for i in range(len(held_by)) if i != model]
         out = np.vstack([~held_by[rest], np.ones_like(held)])
         drawn, full = equal_counts(out, held, dv.seeds.generator(seed, "learned", "few", model))
         for j in np.flatnonzero(full):
@@ -111,9 +111,9 @@ def test_further_signals_are_two_more_columns_each(models):
             for other in others
         ),
     )  # fmt: skip
-    found = Learned(few=True, beside=True).score(given)
-    np.testing.assert_allclose(found, naive_few(given), atol=1e-3)
-    assert not np.allclose(found, Learned(few=True).score(given), atol=1e-3)
+    scores = Learned(few=True, beside=True).score(given)
+    np.testing.assert_allclose(scores, naive_few(given), atol=1e-3)
+    assert not np.allclose(scores, Learned(few=True).score(given), atol=1e-3)
     none = dataclasses.replace(given, queries=())
     np.testing.assert_array_equal(Learned(few=True, beside=True).score(none), Learned(few=True).score(none))
 
@@ -153,9 +153,9 @@ def test_it_knows_more_than_the_loss_and_the_ratio():
 
 def test_nothing_is_found_where_nothing_leaks():
     given, members = simulated(2, effect=0.0)
-    found = auc(Learned().score(given), members)
+    estimate = auc(Learned().score(given), members)
     # One fixed seed; over seeds a 95 % interval would miss 0.5 one time in twenty.
-    assert found.low < 0.5 < found.high
+    assert estimate.low < 0.5 < estimate.high
 
 
 def test_pairs_beyond_the_limit_are_drawn_by_the_seed():

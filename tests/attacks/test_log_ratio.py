@@ -28,10 +28,10 @@ def test_the_mean_is_over_the_models_that_were_not_trained_on_the_record(table):
 def test_over_all_the_mean_is_over_every_model(table):
     target, references, trained = table
     evidence = dv.Evidence(target=target, references=references, trained_on=trained)
-    wanted = target - np.log(np.exp(references).mean(axis=0))
-    np.testing.assert_allclose(BASE("online").score(evidence), wanted, atol=1e-6)
+    expected = target - np.log(np.exp(references).mean(axis=0))
+    np.testing.assert_allclose(BASE("online").score(evidence), expected, atol=1e-6)
     np.testing.assert_allclose(
-        BASE(scale=1.0).score(dv.Evidence(target=target, references=references)), wanted, atol=1e-6
+        BASE(scale=1.0).score(dv.Evidence(target=target, references=references)), expected, atol=1e-6
     )
 
 

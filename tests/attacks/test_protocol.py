@@ -42,9 +42,9 @@ def test_the_scores_are_those_of_the_run(attack):
 def test_the_seed_of_a_run_reaches_every_attack_that_draws():
     assert [part.seed for part in seeded(resolve("combined"), 7).attack.attacks] == [7, 7]
     nested = Combined((Threshold(), Combined((Learned(), QuantileRegression())), Mine()))
-    found = attacks.seeded(nested, 7)
-    assert [part.seed for part in (*found.attacks[1].attacks, found.attacks[2])] == [7, 7, 7]
-    assert found.attacks[0] == Threshold()
+    result = attacks.seeded(nested, 7)
+    assert [part.seed for part in (*result.attacks[1].attacks, result.attacks[2])] == [7, 7, 7]
+    assert result.attacks[0] == Threshold()
     for recipe in recipes():
         fields = {field.name for field in dataclasses.fields(recipe.attack)}
         assert getattr(attacks.seeded(recipe.attack, 7), "seed", 7) == 7

@@ -88,8 +88,8 @@ def test_offline_lira_is_the_one_sided_z_score(table, variance):
     if trained_on[1:].all():
         return
     evidence = dv.Evidence(signals[0], signals[1:], trained_on[1:])
-    found = LiRA(variance=variance).score(evidence)
-    close(found, naive_lira(evidence.target, signals[1:], trained_on[1:], "offline", variance))
+    scores = LiRA(variance=variance).score(evidence)
+    close(scores, naive_lira(evidence.target, signals[1:], trained_on[1:], "offline", variance))
 
 
 @CASES
@@ -99,8 +99,8 @@ def test_online_lira_is_the_log_likelihood_ratio(table, variance):
     if trained_on[1:].all() or not trained_on[1:].any():
         return
     evidence = dv.Evidence(signals[0], signals[1:], trained_on[1:])
-    found = LiRA("online", variance).score(evidence)
-    close(found, naive_lira(evidence.target, signals[1:], trained_on[1:], "online", variance))
+    scores = LiRA("online", variance).score(evidence)
+    close(scores, naive_lira(evidence.target, signals[1:], trained_on[1:], "online", variance))
 
 
 @CASES
@@ -115,10 +115,10 @@ def test_leave_one_out_is_lira_with_every_model_as_the_target(table, variance, m
         with pytest.raises(dv.InputError, match="trained_on: without model"):
             lira.leave_one_out(signals, trained_on, mode=mode, variance=variance)
         return
-    found = lira.leave_one_out(signals, trained_on, mode=mode, variance=variance)
+    scores = lira.leave_one_out(signals, trained_on, mode=mode, variance=variance)
     for i, rest in enumerate(rests):
         evidence = dv.Evidence(signals[i], np.delete(signals, i, axis=0), rest)
-        close(found[i], LiRA(mode, variance).score(evidence))
+        close(scores[i], LiRA(mode, variance).score(evidence))
 
 
 @pytest.mark.parametrize("variance", VARIANCES)
@@ -395,8 +395,8 @@ def test_attacks_are_their_own_configuration():
 def test_importing_attacks_needs_no_torch():
     code = "import sys, divulge.attacks; print('torch' in sys.modules)"
     here = {**os.environ, "PYTHONPATH": str(Path(dv.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=here)
-    assert done.stdout == "False\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=here)
+    assert process.stdout == "False\n"
 
 
 def test_rmia_takes_probabilities_alone():

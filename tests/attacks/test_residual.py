@@ -30,7 +30,7 @@ def auc(scores, member):
 
 def test_it_is_the_residual_of_a_ridge_regression_on_the_other_folds():
     evidence, _ = case(0)
-    found = Residual(LiRA(), seed=3).score(evidence)
+    scores = Residual(LiRA(), seed=3).score(evidence)
     ranks = stats.rankdata(LiRA().score(evidence))
     wanted = stats.norm.ppf((ranks - 0.5) / N)
     table = (evidence.features - evidence.features.mean(0)) / evidence.features.std(0)
@@ -44,7 +44,7 @@ def test_it_is_the_residual_of_a_ridge_regression_on_the_other_folds():
             own = evidence.labels == label
             rest[own] -= ridge(table[own], rest[own], ~held[own])
         expected[held] = rest[held]
-    np.testing.assert_allclose(found, expected, atol=1e-8)
+    np.testing.assert_allclose(scores, expected, atol=1e-8)
 
 
 def ridge(table, values, learn):

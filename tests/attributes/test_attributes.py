@@ -52,11 +52,11 @@ def test_records_that_stand_in_the_file_without_the_column_give_no_value_away():
     for columns, is_stored in ((["age", "pay"], False), (["age", "ward"], True), (["ward", "pay", "age"], True)):
         given = make_column_transformer(("passthrough", columns))
         model = make_pipeline(given, KNeighborsClassifier(15)).fit(frame[:200], y[:200])
-        found = attributes.infer(model, column="ward", **data)
-        assert (found.finding.answer == "leak found") == is_stored
-        assert any("without the column of interest" in text for text in found.warnings) != is_stored
-        assert (found.stored is not None) == is_stored
-        assert (attributes.gate(found, "share:0.9")[0].state == "broken") == is_stored
+        inference = attributes.infer(model, column="ward", **data)
+        assert (inference.finding.answer == "leak found") == is_stored
+        assert any("without the column of interest" in text for text in inference.warnings) != is_stored
+        assert (inference.stored is not None) == is_stored
+        assert (attributes.gate(inference, "share:0.9")[0].state == "broken") == is_stored
 
 
 class Chooser:
@@ -80,23 +80,23 @@ def test_records_that_stand_there_by_some_columns_are_asked_by_which(columns, is
     y = (frame["age"] + rng.normal(size=600) > 0).astype(int).to_numpy()
     parts = (("members", 0), ("nonmembers", 200), ("population", 400))
     data = {name: dv.Records(frame[i : i + 200], y[i : i + 200]) for name, i in parts}
-    found = attributes.infer(Chooser(columns, frame[:200], y[:200]), column="ward", **data)
-    assert (found.finding.answer == "leak found") == is_stored
-    assert (found.stored is not None) == is_stored
+    inference = attributes.infer(Chooser(columns, frame[:200], y[:200]), column="ward", **data)
+    assert (inference.finding.answer == "leak found") == is_stored
+    assert (inference.stored is not None) == is_stored
 
 
 class TestDecision:
     def test_guesses_that_know_nothing_of_membership_are_no_leak(self):
         """Each draw errs with at most 5 %; more than 6 of 40 would have a probability below .004."""
-        found = 0
+        n_found = 0
         for seed in range(40):
             rng = np.random.default_rng(seed)
             members = np.arange(70) < 30
             values = rng.choice(3, 70, p=[0.6, 0.3, 0.1])
             rates = rng.random(3)
             right = {name: rng.random(70) < rates[values] for name in ("model", "imputation")}
-            found += decide_attribute(right, members, values, ("a", "b", "c")).answer == "leak found"
-        assert found <= 6
+            n_found += decide_attribute(right, members, values, ("a", "b", "c")).answer == "leak found"
+        assert n_found <= 6
 
     def test_a_rare_value_that_is_given_away_is_found_though_the_rates_hardly_differ(self):
         rng = np.random.default_rng(0)
@@ -104,18 +104,18 @@ class TestDecision:
         values = (np.arange(2000) % 50 == 0).astype(int)
         guess = (values == 0) | (rng.random(2000) < 0.1)
         right = {"model": guess | (members & (values == 1)), "imputation": guess}
-        found = decide_attribute(right, members, values, ("no", "yes"))
-        assert found.attacks[0].difference.low < 0.03
-        assert found.answer == "leak found"
-        assert max(found.values, key=lambda one: one.difference.low).value == "yes"
+        result = decide_attribute(right, members, values, ("no", "yes"))
+        assert result.attacks[0].difference.low < 0.03
+        assert result.answer == "leak found"
+        assert max(result.values, key=lambda one: one.difference.low).value == "yes"
 
     def test_few_records_with_a_value_keep_a_model_from_being_cleared(self):
         members, values = np.arange(4000) < 2000, np.zeros(4000, int)
         values[[*range(6), *range(2000, 2006)]] = 1
         right = np.random.default_rng(0).random(4000) < 0.6
-        found = decide_attribute({"model": right, "imputation": right}, members, values, ("no", "yes"))
-        assert found.answer == "too little data to say"
-        assert "too rare" in found.reason
+        result = decide_attribute({"model": right, "imputation": right}, members, values, ("no", "yes"))
+        assert result.answer == "too little data to say"
+        assert "too rare" in result.reason
         one_value = decide_attribute({"model": right, "imputation": right}, members, values * 0, ("no",))
         assert one_value.answer == "no leak found"
         assert not one_value.values
@@ -123,10 +123,12 @@ class TestDecision:
     def test_sets_that_differ_without_the_model_are_confounded(self):
         members, values = np.arange(400) < 200, np.arange(400) % 2
         right = np.random.default_rng(0).random(400) < np.where(members, 0.9, 0.5)
-        found = decide_attribute({"model": right, "imputation": right}, members, values, ("a", "b"))
-        assert found.answer == "split is confounded"
-        told = decide_attribute({"model": right, "imputation": ~members}, members, values, ("a", "b"), confounded="x")
-        assert told.answer == "split is confounded"
+        result = decide_attribute({"model": right, "imputation": right}, members, values, ("a", "b"))
+        assert result.answer == "split is confounded"
+        finding = decide_attribute(
+            {"model": right, "imputation": ~members}, members, values, ("a", "b"), confounded="x"
+        )
+        assert finding.answer == "split is confounded"
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -140,9 +142,9 @@ class TestDecision:
     )
     def test_what_does_not_fit_is_refused_by_name(self, change, message):
         right = {"model": np.ones(4, bool), "imputation": np.ones(4, bool)}
-        given = {"right": right, "members": np.arange(4) < 2, "values": np.zeros(4), "names": ("a",)} | change
+        arguments = {"right": right, "members": np.arange(4) < 2, "values": np.zeros(4), "names": ("a",)} | change
         with pytest.raises(dv.InputError, match=message):
-            decide_attribute(**given)
+            decide_attribute(**arguments)
 
 
 class TestInference:
@@ -215,11 +217,11 @@ class TestInference:
     def test_columns_of_frames_keep_their_types(self, library):
         def frame(x, y):
             columns = {"drug": np.array(["a", "b", "c"])[x[:, 0].astype(int)], "u": x[:, 1], "v": x[:, 2]}
-            made = library(columns)
+            native_frame = library(columns)
             if library is pd.DataFrame:
-                made["drug"] = made["drug"].astype("category")
-                made.index = np.arange(len(made)) + 1000
-            return dv.Records(made, y)
+                native_frame["drug"] = native_frame["drug"].astype("category")
+                native_frame.index = np.arange(len(native_frame)) + 1000
+            return dv.Records(native_frame, y)
 
         data = sets(make=frame, n=200, levels=3)
         encode = make_column_transformer((OneHotEncoder(), ["drug"]), remainder="passthrough")
@@ -246,10 +248,10 @@ class TestInference:
             return np.eye(4)[score]
 
         target = dv.targets.CallableTarget(model, frames=True)
-        found = attributes.infer(target, **data, column="drug")
-        assert sorted(found.value_names) == ["<b>x</b>", "None", "f", "missing"]
-        assert found.tried == 4
-        assert "<b>x" not in html.render(found.page())
+        inference = attributes.infer(target, **data, column="drug")
+        assert sorted(inference.value_names) == ["<b>x</b>", "None", "f", "missing"]
+        assert inference.tried == 4
+        assert "<b>x" not in html.render(inference.page())
         assert attributes.infer(target, **data, column=["flag", "drug"]).value_names[0].split(", ")[0] == "missing"
         assert "True, f" in attributes.infer(target, **data, column=["flag", "drug"]).value_names
         assert attributes.infer(target, **data, column="day").value_names[0] == "1970-01-01"
@@ -331,9 +333,9 @@ class TestWhatIsNotCleared:
         assert result.finding.answer == "leak found"
         assert result.finding.reason.startswith("500 of 500 training records stand in this file.")
         assert {ruling.state for ruling in attributes.gate(result, ["share:0.9", "value:0.9"])} == {"broken"}
-        again = load(tmp_path / "run")
-        assert again.finding.reason == result.finding.reason
-        assert again.summary().warnings == result.summary().warnings
+        reloaded = load(tmp_path / "run")
+        assert reloaded.finding.reason == result.finding.reason
+        assert reloaded.summary().warnings == result.summary().warnings
         assert "Do not release the file." in (tmp_path / "run" / "report.html").read_text()
 
     @pytest.mark.parametrize("scale", [1, 1000])
@@ -355,10 +357,10 @@ class TestWhatIsNotCleared:
         attributes.infer(right, **data, column=0, out=tmp_path / "run")
         read = results.read_summary
         monkeypatch.setattr(results, "read_summary", lambda *place: replace(read(*place), doubt=None))
-        again = load(tmp_path / "run")
-        assert again.finding.answer == "too little data to say"
-        assert "did not test" in again.finding.reason
-        assert load(tmp_path / "run").summary().doubt == again.doubt
+        reloaded = load(tmp_path / "run")
+        assert reloaded.finding.answer == "too little data to say"
+        assert "did not test" in reloaded.finding.reason
+        assert load(tmp_path / "run").summary().doubt == reloaded.doubt
 
     def test_nor_is_a_regression_model(self):
         data = half_learned_sets()
@@ -389,9 +391,9 @@ class TestGate:
         values[:1000] = values[2000:3000] = 2
         values[[*range(3), *range(2000, 2003)]] = 1
         right = np.random.default_rng(0).random(4000) < 0.6
-        found = inference_of(right, right, members, values)
-        assert {ruling.state for ruling in attributes.gate(found, "share:0.2")} == {"kept"}
-        (ruling, *_) = attributes.gate(found, "value:0.5")
+        result = inference_of(right, right, members, values)
+        assert {ruling.state for ruling in attributes.gate(result, "share:0.2")} == {"kept"}
+        (ruling, *_) = attributes.gate(result, "value:0.5")
         assert (ruling.state, ruling.reason[:9]) == ("undecided", "3 members")
         apart = inference_of(right, members, members, values)
         assert {ruling.state for ruling in attributes.gate(apart, "share:0.2")} == {"undecided"}
@@ -403,8 +405,8 @@ class TestGate:
             rng = np.random.default_rng(seed)
             members, values = np.arange(80) < 35, rng.choice(3, 80, p=[0.6, 0.3, 0.1])
             guesses = [rng.random(80) < rng.random(3)[values] for _ in range(2)]
-            found = inference_of(*guesses, members, values)
-            broken += "broken" in {ruling.state for ruling in attributes.gate(found, ["share:0", "value:0"])}
+            result = inference_of(*guesses, members, values)
+            broken += "broken" in {ruling.state for ruling in attributes.gate(result, ["share:0", "value:0"])}
         assert broken <= 9
 
     @pytest.mark.parametrize("policy", ["auc:0.5", "share", "share:x", "share:1", "value:-1", []])
@@ -449,9 +451,9 @@ class TestRuns:
     def test_a_plan_gives_a_run_that_is_read_back_and_shown(self, home, divulge, tmp_path):
         code, out, err = divulge("attribute", home / "plan.toml", "--out", tmp_path / "run", "--json")
         assert code == 1, err
-        told = json.loads(out)
-        assert told["answer"] == "leak found"
-        assert told["column"] == "x0"
+        content = json.loads(out)
+        assert content["answer"] == "leak found"
+        assert content["column"] == "x0"
         code, out, _ = divulge("gate", tmp_path / "run", "--max", "share:0.05", "--json")
         assert (code, json.loads(out)["state"]) == (1, "broken")
         assert divulge("gate", tmp_path / "run", "--max", "share:0.99")[0] == 0

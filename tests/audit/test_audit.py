@@ -37,8 +37,8 @@ def test_learning_from_too_few_reference_models_is_refused_before_any_is_trained
 
 def test_ids_of_one_set_alone_are_mentioned(case):
     members = dv.Records(case.members.x, case.members.y, np.arange(200))
-    found = case.audit(recipes=("loss",), members=members, fpr=(0.05,))
-    assert any("only members have ids" in note for note in found.warnings)
+    result = case.audit(recipes=("loss",), members=members, fpr=(0.05,))
+    assert any("only members have ids" in note for note in result.warnings)
 
 
 def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
@@ -52,9 +52,9 @@ def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
 
 
 def test_a_model_trained_on_other_data_is_not_cleared_where_it_is_right_by_chance_alone(honest):
-    said = honest.verdict
-    assert said.answer == "too little data to say"
-    assert said.plain.startswith("Too little data to say: the model is right on ")
+    verdict = honest.verdict
+    assert verdict.answer == "too little data to say"
+    assert verdict.plain.startswith("Too little data to say: the model is right on ")
 
 
 def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(honest):
@@ -85,10 +85,10 @@ def test_selections_hold_their_false_positive_rate_and_can_be_made_by_fdr(run):
 
 
 def test_the_run_directory_gives_back_every_number(run):
-    again = load(run.path)
+    reloaded = load(run.path)
     stored = json.loads((run.path / "summary.json").read_text())
-    assert stored == results.to_json_values(again.summary())
-    assert again.summary() == run.summary()
+    assert stored == results.to_json_values(reloaded.summary())
+    assert reloaded.summary() == run.summary()
 
 
 def test_the_report_shows_the_numbers_of_the_summary(run):
@@ -279,8 +279,8 @@ def plain(n, seed, y=2, ids=None):
 def honest_audit(**more):
     """A target without training data, so an audit takes no time."""
     weights = np.random.default_rng(0).normal(size=(3, 3))
-    given = {"members": plain(60, 1), "nonmembers": plain(60, 2), "population": plain(120, 3), "recipes": ("loss",)}
-    return dv.audit(lambda x: x @ weights, **(given | {"fpr": (0.1,)} | more))
+    arguments = {"members": plain(60, 1), "nonmembers": plain(60, 2), "population": plain(120, 3), "recipes": ("loss",)}
+    return dv.audit(lambda x: x @ weights, **(arguments | {"fpr": (0.1,)} | more))
 
 
 def test_unseen_classes_need_members_and_nonmembers(tmp_path):

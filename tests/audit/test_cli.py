@@ -30,17 +30,17 @@ def make():
 
 
 def divulge(*arguments, code=0):
-    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done
+    process = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert process.returncode == code, (process.returncode, process.stdout, process.stderr)
+    return process
 
 
 def here(*arguments, code=0):
     """The same within this process, which is faster: for what neither signals nor imports of the user's can spoil."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        found = cli.run([str(argument) for argument in arguments])
-    assert found == code, (found, out.getvalue(), err.getvalue())
+        result = cli.run([str(argument) for argument in arguments])
+    assert result == code, (result, out.getvalue(), err.getvalue())
     return SimpleNamespace(stdout=out.getvalue(), stderr=err.getvalue())
 
 
@@ -73,8 +73,8 @@ def write_plan(folder, name="plan.toml", **changes):
 
 @pytest.fixture(scope="module")
 def finished(project):
-    done = divulge("audit", project / "plan.toml", "--out", project / "run")
-    assert f"target.factory: from {project / 'cli_factory.py'}" in done.stderr
+    result = divulge("audit", project / "plan.toml", "--out", project / "run")
+    assert f"target.factory: from {project / 'cli_factory.py'}" in result.stderr
     return project / "run"
 
 
@@ -83,7 +83,7 @@ def test_an_error_in_the_users_code_is_shown_as_theirs_under_one_line_of_ours(pr
     target = '[target]\nmodel = "model.safetensors"\nfactory = "failing:make"\n'
     plan = write_plan(project, "failing.toml", target=target)
     lines = divulge("audit", plan, "--out", project / "failing", code=2).stderr.splitlines()
-    first = next(at for at, line in enumerate(lines) if line.startswith("divulge: "))
+    first = next(i for i, line in enumerate(lines) if line.startswith("divulge: "))
     assert (
         lines[first] == "divulge: target.factory: 'failing:make': your code raised IndexError: list index out of range"
     )
@@ -97,10 +97,10 @@ def test_version_and_help():
 
 
 def test_list_names_recipes_signals_and_data():
-    found = json.loads(here("list", "--json").stdout)
-    assert {"loss", "lira", "rmia", "quantile"} <= set(found["recipes"])
-    assert {"hinge", "feature-angle"} <= set(found["signals"])
-    assert {"weight-gradient", "learned-white-box"} <= set(found["recipes"])
+    content = json.loads(here("list", "--json").stdout)
+    assert {"loss", "lira", "rmia", "quantile"} <= set(content["recipes"])
+    assert {"hinge", "feature-angle"} <= set(content["signals"])
+    assert {"weight-gradient", "learned-white-box"} <= set(content["recipes"])
 
 
 def test_a_plan_runs_and_is_kept_resolved(finished):
@@ -115,8 +115,8 @@ def test_a_plan_runs_and_is_kept_resolved(finished):
 def test_a_plan_may_look_inside_the_networks(project):
     head = 'recipes = ["weight-gradient", "learned-white-box", "loss"]\nfpr = [0.05]\n'
     here("audit", write_plan(project, "inside.toml", head=head), "--out", project / "inside")
-    found = json.loads((project / "inside" / "summary.json").read_text())["recipes"]
-    assert set(found) == {"weight-gradient", "learned-white-box", "loss"}
+    content = json.loads((project / "inside" / "summary.json").read_text())["recipes"]
+    assert set(content) == {"weight-gradient", "learned-white-box", "loss"}
 
 
 def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):
@@ -132,30 +132,30 @@ def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):
 
 
 def test_decide_again_without_models(finished):
-    found = json.loads(here("decide", finished, "--fpr", "0.05", "--json").stdout)
-    assert set(found) == {"loss", "lira"}
-    assert found["loss"]["guarantee"].startswith("marginal FPR ≤ 0.05")
+    content = json.loads(here("decide", finished, "--fpr", "0.05", "--json").stdout)
+    assert set(content) == {"loss", "lira"}
+    assert content["loss"]["guarantee"].startswith("marginal FPR ≤ 0.05")
     assert "known non-members are needed" in here("decide", finished, "--fpr", "0.0001", code=2).stderr
     assert "exactly one" in here("decide", finished, code=2).stderr
     assert "did you mean 'lira'" in here("decide", finished, "--fpr", "0.1", "--recipe", "lyra", code=2).stderr
 
 
 def test_an_audit_is_decided_with_a_bound_on_false_discoveries_too(finished):
-    found = json.loads(here("decide", finished, "--fdr", "0.05", "--json").stdout)
-    assert set(found) == {"loss", "lira"}
-    assert all("FDR ≤ 0.05" in decision["guarantee"] for decision in found.values())
+    content = json.loads(here("decide", finished, "--fdr", "0.05", "--json").stdout)
+    assert set(content) == {"loss", "lira"}
+    assert all("FDR ≤ 0.05" in decision["guarantee"] for decision in content.values())
     wide = json.loads(here("decide", finished, "--fdr", "0.5", "--method", "bh", "--json").stdout)
-    assert wide["lira"]["selected"] >= found["lira"]["selected"]
+    assert wide["lira"]["selected"] >= content["lira"]["selected"]
     assert wide["lira"]["selected"] > 0
     assert wide["lira"]["precision"]["high"] >= 0.5
-    shown = here("decide", finished, "--fdr", "0.05").stdout
-    assert "Decisions at FDR ≤ 0.05" in shown
+    output = here("decide", finished, "--fdr", "0.05").stdout
+    assert "Decisions at FDR ≤ 0.05" in output
 
 
 def test_what_is_said_of_one_recipe_names_it(finished):
-    found = json.loads(here("decide", finished, "--fdr", "0.05", "--json").stdout)
+    content = json.loads(here("decide", finished, "--fdr", "0.05", "--json").stdout)
     shown = " ".join(here("decide", finished, "--fdr", "0.05").stdout.split())
-    first, second = (set(found[name]["warnings"]) for name in ("loss", "lira"))
+    first, second = (set(content[name]["warnings"]) for name in ("loss", "lira"))
     assert first - second
     assert first & second
     for name, said in (("loss: ", first - second), ("lira: ", second - first), ("", first & second)):
@@ -176,9 +176,9 @@ def test_gate_has_three_answers_and_an_exit_code_for_each(finished):
 def test_gate_lets_a_pipeline_choose_what_passes(finished):
     epsilon = ["gate", finished, "--max", "epsilon:50"]
     assert "never shown kept" in here(*epsilon, code=3).stdout
-    found = json.loads(here(*epsilon, "--pass", "kept,undecided", "--json").stdout)
-    assert (found["state"], found["passed"]) == ("undecided", True)
-    assert found["rulings"][0]["estimate"]["high"] is None
+    content = json.loads(here(*epsilon, "--pass", "kept,undecided", "--json").stdout)
+    assert (content["state"], content["passed"]) == ("undecided", True)
+    assert content["rulings"][0]["estimate"]["high"] is None
     both = [*epsilon, "--max", "auc:0.5"]
     assert "BROKEN" in here(*both, code=1).stdout
     here(*both, "--pass", "undecided", code=1)

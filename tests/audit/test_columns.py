@@ -56,13 +56,21 @@ def pipeline(frame, y):
 
 def parts(x, y, **options):
     names = ("members", "nonmembers", "population")
-    return {
-        name: dv.Records(x[N * at : N * (at + 1)], y[N * at : N * (at + 1)], **options) for at, name in enumerate(names)
-    }
+    return {name: dv.Records(x[N * i : N * (i + 1)], y[N * i : N * (i + 1)], **options) for i, name in enumerate(names)}
 
 
 def audited(model, x, y, recipes=("loss",), **options):
     return dv.audit(model, **parts(x, y), recipes=list(recipes), **options)
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [True, False], pd.to_datetime(["2020-01-01", "2021-01-01"])])
+@pytest.mark.parametrize("names", [[0, 1], [("u", "a"), ("v", "b")]])
+def test_a_frame_with_numbered_columns_holds_numbers(names, values):
+    frame = pd.DataFrame({0: [1.0, 2.0], 1: values})
+    frame.columns = pd.Index(names)
+    with pytest.raises(dv.InputError, match=r"x: column .* holds values of type .*; give them names"):
+        dv.Records(frame)
+    assert dv.Records(frame.iloc[:, :1]).x.tolist() == [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +82,11 @@ def test_a_pipeline_on_mixed_columns_scores_as_the_user_would(library, backwards
     model = pipeline(frame[:N], y[:N])
     shown = frame[frame.columns[::-1]] if backwards else frame
     records = {"x": library(shown)} if library is not pl.from_pandas else {"x": pl.from_pandas(shown)}
-    found = audited(model, records["x"], y)
+    result = audited(model, records["x"], y)
     truth = np.log(model.predict_proba(frame)[np.arange(len(y)), np.searchsorted(model.classes_, y)].clip(1e-7))
     expected = dv.evaluation.auc(truth[: 2 * N], np.arange(2 * N) < N)
-    assert abs(found["loss"].auc.value - expected.value) < 0.02  # half a vote is added to each class
-    assert found["loss"].auc.low > 0.8
+    assert abs(result["loss"].auc.value - expected.value) < 0.02  # half a vote is added to each class
+    assert result["loss"].auc.low > 0.8
 
 
 def test_the_order_of_columns_says_nothing_and_their_names_say_all():
@@ -125,8 +133,8 @@ def test_a_model_without_names_is_given_the_columns_in_order_and_the_report_says
     frame = pd.DataFrame(rng.normal(size=(3 * N, 2)), columns=["a", "b"])
     y = rng.integers(0, 2, 3 * N)
     model = RandomForestClassifier(10, random_state=0).fit(frame[:N].to_numpy(), y[:N])
-    found = audited(model, frame, y)
-    assert any("in the order of the members': 'a', 'b'" in warning for warning in found.warnings)
+    result = audited(model, frame, y)
+    assert any("in the order of the members': 'a', 'b'" in warning for warning in result.warnings)
     named = RandomForestClassifier(10, random_state=0).fit(frame[:N], y[:N])
     bare = audited(named, frame.to_numpy(), y)
     assert any("were taken in the order of the target's: 'a', 'b'" in warning for warning in bare.warnings)
@@ -150,8 +158,8 @@ def test_a_function_is_given_a_frame_where_numbers_would_not_do():
         return model.predict_proba(table)
 
     numbers = (y == "well").astype(int)
-    found = audited(ask, frame, numbers, outputs="probabilities")
-    assert found["loss"].auc.low > 0.8
+    result = audited(ask, frame, numbers, outputs="probabilities")
+    assert result["loss"].auc.low > 0.8
     assert set(seen) == {pd.DataFrame}
     plain = frame[["smoker"]].assign(dose=np.random.default_rng(1).normal(size=3 * N))
     audited(lambda x: np.c_[x[:, 0], x[:, 1]], plain, numbers)  # an array, as numbers have always been given
@@ -210,10 +218,10 @@ def test_a_class_that_the_target_never_saw_is_refused_or_left_out():
     unnamed = np.where(np.arange(2 * N) % 2, "odd", None)
     assert set(audited(model, x, np.where(y == "c", "a", y), groups=unnamed).groups) == {"odd", "missing"}
     groups = np.where(np.arange(2 * N) % 2, "odd", "even")
-    found = audited(model, x, y, unknown_classes="drop", groups=groups)
-    assert len(found.members) == 2 * N - 1
-    np.testing.assert_array_equal(found.groups, np.delete(groups, N + 3))
-    assert any("left out: 1 of the nonmembers, 1 of the population" in warning for warning in found.warnings)
+    result = audited(model, x, y, unknown_classes="drop", groups=groups)
+    assert len(result.members) == 2 * N - 1
+    np.testing.assert_array_equal(result.groups, np.delete(groups, N + 3))
+    assert any("left out: 1 of the nonmembers, 1 of the population" in warning for warning in result.warnings)
     numbered = RandomForestClassifier(10, random_state=0).fit(x[:N], rng.integers(0, 2, N) * 2)
     mixed = rng.integers(0, 3, 3 * N)
     assert len(audited(numbered, x, mixed, unknown_classes="drop").members) == int((mixed[: 2 * N] != 1).sum())
@@ -235,8 +243,8 @@ def test_an_infinite_label_is_named(label):
 
 def test_reports_call_classes_by_their_names(tmp_path):
     frame, y = patients()
-    found = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
-    for one in (found, dv.auditing.load(tmp_path / "run")):
+    result = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
+    for one in (result, dv.auditing.load(tmp_path / "run")):
         assert one.class_names == ("ill", "well")
         assert set(one.summary().recipes["loss"].classes) == {"ill", "well"}
     assert "class ill" in (tmp_path / "run" / "report.html").read_text()
@@ -259,10 +267,10 @@ def test_recipes_that_move_records_ask_with_frames_and_refuse_free_text():
     x = frame[["age", "sex", "smoker", "admitted"]]
     steps = [("n", SimpleImputer(), ["age"]), ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"])]
     model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
-    found = audited(model, x, y, ("noise", "loss"))
-    assert np.isfinite(found.scores["noise"]).all()
+    result = audited(model, x, y, ("noise", "loss"))
+    assert np.isfinite(result.scores["noise"]).all()
     whole = pipeline(frame[:N], y[:N])
-    wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])
+    wordy = frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])])
     with pytest.raises(dv.InputError, match=r"free text \(column 'note'\)"):
         audited(whole, wordy, y, ("noise",))
 
@@ -275,14 +283,14 @@ def test_partial_knowledge_is_said_by_columns():
         ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"]),
     ]
     model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
-    found = audited(model, x, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
-    assert np.isfinite(found.scores["partial-loss"]).all()
+    result = audited(model, x, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
+    assert np.isfinite(result.scores["partial-loss"]).all()
     # What is unknown is never read: another sex gives the same scores.
     other = x.assign(sex=np.where(np.arange(3 * N) < 2 * N, "Female", x["sex"]))
     changed = audited(model, other, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
-    np.testing.assert_allclose(changed.scores["partial-loss"], found.scores["partial-loss"], atol=1e-9)
+    np.testing.assert_allclose(changed.scores["partial-loss"], result.scores["partial-loss"], atol=1e-9)
     wordy, whole = (
-        frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])]),
+        frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])]),
         pipeline(frame[:N], y[:N]),
     )
     with pytest.raises(dv.InputError, match="free text"):
@@ -299,15 +307,17 @@ def test_references_of_the_users_own_are_trained_on_frames():
         return pipeline(table, np.array(records.class_names)[records.y])
 
     model = pipeline(frame[:N], y[:N])
-    found = audited(model, frame, y, ("lira", "loss"), references=dv.references.Custom(train, count=2, engine="serial"))
+    result = audited(
+        model, frame, y, ("lira", "loss"), references=dv.references.Custom(train, count=2, engine="serial")
+    )
     assert set(seen) == {tuple(frame.columns)}
-    assert found["lira"].auc.low > 0.7
+    assert result["lira"].auc.low > 0.7
 
 
 def test_exposed_records_are_shown_by_name(tmp_path):
     frame, y = patients()
-    found = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
-    shown = next(iter(found.exhibits.values()))
+    result = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
+    shown = next(iter(result.exhibits.values()))
     assert shown.splitlines()[0].startswith("age: ")
     assert "sex: Male" in shown or "sex: Female" in shown or "sex: missing" in shown
     assert "age: " in (tmp_path / "run" / "report.html").read_text()
@@ -341,7 +351,7 @@ class TestEncoding:
         assert columns.row_digests(back) == columns.row_digests(table)
 
     def test_rare_categories_share_a_column_and_stay_what_they_are(self):
-        names = [f"c{at}" for at in range(60) for _ in range(60 - at)]
+        names = [f"c{i}" for i in range(60) for _ in range(60 - i)]
         table = read_frame(pl.DataFrame({"c": names}), "x")
         encoder = TableEncoder.fit([table])
         x = encoder.encode(table)
@@ -353,10 +363,10 @@ class TestEncoding:
         def measure(values):
             return TableEncoder.fit([read_frame(pl.DataFrame({"c": values}), "x")]).columns[0].measure
 
-        assert measure([f"text number {at}" for at in range(100)]) == "text"
+        assert measure([f"text number {i}" for i in range(100)]) == "text"
         assert measure(["a", "b"] * 50) == "category"
-        assert measure([f"2020-01-{at % 28 + 1:02}" for at in range(100)]) == "date"
-        assert measure([f"2020-13-{at % 28 + 1:02}" for at in range(100)]) == "category"
+        assert measure([f"2020-01-{i % 28 + 1:02}" for i in range(100)]) == "date"
+        assert measure([f"2020-13-{i % 28 + 1:02}" for i in range(100)]) == "category"
         assert measure([None, None]) == "number"
 
     def test_digests_are_of_values_and_not_of_their_spelling(self):
@@ -486,8 +496,8 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         model = self.fit(frames[fitted], self.Y)
         expected = model.predict_proba(frames[fitted])
         for frame in frames.values():
-            given = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
-            np.testing.assert_array_equal(model.predict_proba(given), expected)
+            inputs = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
+            np.testing.assert_array_equal(model.predict_proba(inputs), expected)
 
     def test_a_model_of_nullable_types_gives_its_own_outputs_too(self):
         columns = ["age", "smoker"]
@@ -496,8 +506,8 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         nullable = frames["nullable"][columns]
         model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(nullable, self.Y)
         for name in ("from a file", "nullable", "polars"):
-            given = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
-            np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(nullable))
+            inputs = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
+            np.testing.assert_array_equal(model.predict_proba(inputs), model.predict_proba(nullable))
 
 
 class TestTypesThatTheEncodersKnow:
@@ -593,7 +603,7 @@ def test_a_date_and_its_text_are_duplicates():
 
 def test_duplicates_are_found_on_the_typed_record():
     frame, y = patients()
-    wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])
+    wordy = frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])])
     wordy.loc[N + 5] = wordy.loc[3]  # a non-member that is a member, and one that differs by a word of free text alone
     wordy.loc[N + 6] = wordy.loc[4]
     wordy.loc[N + 6, "note"] += " again"
@@ -622,10 +632,10 @@ SPELLINGS = {
 
 
 def write_plan(folder, model, frame, y, write, name):
-    table = pl.from_pandas(frame).with_columns(outcome=pl.Series(y), id=pl.Series([f"{at:04}" for at in range(3 * N)]))
+    table = pl.from_pandas(frame).with_columns(outcome=pl.Series(y), id=pl.Series([f"{i:04}" for i in range(3 * N)]))
     sets = {key: f"{key}-{name}" for key in ("members", "nonmembers", "population")}
-    for at, (key, file) in enumerate(sets.items()):
-        part = table[N * at : N * (at + 1)]
+    for k, (key, file) in enumerate(sets.items()):
+        part = table[N * k : N * (k + 1)]
         write(part.select(reversed(part.columns)) if key == "nonmembers" else part, folder / file)
     sio.dump(model, folder / "model.skops")
     files = "\n".join(f'{key} = "{file}"' for key, file in sets.items())
@@ -643,11 +653,11 @@ def test_a_plan_audits_a_pipeline_on_a_table_however_it_is_spelt(tmp_path, name)
     model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
     plan = write_plan(tmp_path, model, x, y, SPELLINGS[name], name)
     assert cli.run(["audit", str(plan), "--out", str(tmp_path / "run")]) == 0
-    found = dv.auditing.load(tmp_path / "run")
+    loaded = dv.auditing.load(tmp_path / "run")
     expected = audited(model, x, y)
-    np.testing.assert_array_equal(found.scores["loss"], expected.scores["loss"])
-    assert found.ids.tolist() == [f"{at:04}" for at in range(2 * N)]
-    assert found.class_names == ("ill", "well")
+    np.testing.assert_array_equal(loaded.scores["loss"], expected.scores["loss"])
+    assert loaded.ids.tolist() == [f"{i:04}" for i in range(2 * N)]
+    assert loaded.class_names == ("ill", "well")
     assert cli.run(["gate", str(tmp_path / "run"), "--max", "auc:0.6"]) == 1
     assert cli.run(["compare", str(tmp_path / "run"), str(tmp_path / "run")]) == 0
     report = (tmp_path / "run" / "report.html").read_text()

@@ -31,9 +31,9 @@ def run(request, tmp_path_factory):
 
 
 def invoke(folder, *words):
-    done = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "300"})
-    assert done.exit_code in (0, 1, 3), done.output
-    return done.output
+    result = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "300"})
+    assert result.exit_code in (0, 1, 3), result.output
+    return result.output
 
 
 def extract_text(page):
@@ -92,8 +92,8 @@ def test_the_same_number_has_no_second_interval(run, outputs):
         value = re.escape(shown.partition("[")[0])
         for name in ("report", "PDF", "model card", "notebook", "view"):
             text = outputs[name].replace("\N{NO-BREAK SPACE}", " ")
-            found = set(re.findall(rf"(?<![\d.]){value}\[[^\]]+\]", text))
-            assert found == {shown}, name
+            outcome = set(re.findall(rf"(?<![\d.]){value}\[[^\]]+\]", text))
+            assert outcome == {shown}, name
 
 
 def test_python_json_table_and_gate_hold_the_same_estimates(run, outputs):
@@ -112,8 +112,8 @@ def test_python_json_table_and_gate_hold_the_same_estimates(run, outputs):
             )
         assert (in_gate.value, in_gate.low, in_gate.high) == (estimate.value, estimate.low, estimate.high)
     rows = outputs["csv"]
-    again = evaluation.auc(rows["loss score"].to_numpy(), rows["member"].to_numpy(), auc.confidence)
-    assert (again.value, again.low, again.high) == pytest.approx((auc.value, auc.low, auc.high))
+    repeat = evaluation.auc(rows["loss score"].to_numpy(), rows["member"].to_numpy(), auc.confidence)
+    assert (repeat.value, repeat.low, repeat.high) == pytest.approx((auc.value, auc.low, auc.high))
 
 
 def test_a_comparison_shows_the_estimates_of_its_runs(run):

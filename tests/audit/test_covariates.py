@@ -37,30 +37,30 @@ def audited(rng, shift, covariates=None, **options):
 
 
 def test_a_difference_that_a_covariate_makes_is_not_blamed_on_the_model(tmp_path):
-    found = audited(np.random.default_rng(0), 0.4, out=tmp_path / "run")
-    summary = found.summary()
-    assert found["loss"].auc.low > 0.5
-    assert found.adjusted("loss").auc.low < 0.5
-    assert found.verdict.answer == "split is confounded"
+    result = audited(np.random.default_rng(0), 0.4, out=tmp_path / "run")
+    summary = result.summary()
+    assert result["loss"].auc.low > 0.5
+    assert result.adjusted("loss").auc.low < 0.5
+    assert result.verdict.answer == "split is confounded"
     adjusted = summary.adjusted
     assert adjusted.adjusted_for == ("age",)
     assert adjusted.explained["loss"] > 0.3
-    assert adjusted.members + adjusted.nonmembers == found.adjustment.kept.sum() < 800
-    assert summary.recipes["loss"].auc.value == found["loss"].auc.value
-    assert adjusted.recipes["loss"].auc.value == found.adjusted("loss").auc.value
-    again = load(tmp_path / "run")
-    assert again.summary() == summary
+    assert adjusted.members + adjusted.nonmembers == result.adjustment.kept.sum() < 800
+    assert summary.recipes["loss"].auc.value == result["loss"].auc.value
+    assert adjusted.recipes["loss"].auc.value == result.adjusted("loss").auc.value
+    reloaded = load(tmp_path / "run")
+    assert reloaded.summary() == summary
     page = (tmp_path / "run" / "report.html").read_text()
-    assert f"{found.adjustment.kept.sum():,} of 800 records took part" in page
+    assert f"{result.adjustment.kept.sum():,} of 800 records took part" in page
     assert "without adjustment" in page
 
 
 def test_a_verdict_is_computed_anew_from_scores_and_covariates(tmp_path):
     """Whoever forges the summary changes nothing: a run without its covariates is not read."""
-    found = audited(np.random.default_rng(1), 0.0, out=tmp_path / "run")
-    again = load(tmp_path / "run")
-    assert np.array_equal(again.adjustment.scores["loss"], found.adjustment.scores["loss"])
-    assert again.covariates.names == ("column:age",)
+    result = audited(np.random.default_rng(1), 0.0, out=tmp_path / "run")
+    reloaded = load(tmp_path / "run")
+    assert np.array_equal(reloaded.adjustment.scores["loss"], result.adjustment.scores["loss"])
+    assert reloaded.covariates.names == ("column:age",)
     (tmp_path / "run" / "covariates.parquet").unlink()
     with pytest.raises(dv.InputError, match=r"covariates\.parquet"):
         load(tmp_path / "run")
@@ -68,13 +68,13 @@ def test_a_verdict_is_computed_anew_from_scores_and_covariates(tmp_path):
 
 def test_arrays_and_tables_are_columns_too():
     values = np.random.default_rng(2).normal(size=(800, 2))
-    found = audited(np.random.default_rng(3), 0.0, covariates=values)
-    assert found.covariates.kinds == ("covariate 1", "covariate 2")
+    result = audited(np.random.default_rng(3), 0.0, covariates=values)
+    assert result.covariates.kinds == ("covariate 1", "covariate 2")
     import polars as pl
 
     frame = pl.DataFrame({"age": values[:, 0], "ward": np.where(values[:, 1] > 0, "a", "b")})
-    found = audited(np.random.default_rng(3), 0.0, covariates=frame)
-    assert found.covariates.kinds == ("age", "ward")
+    result = audited(np.random.default_rng(3), 0.0, covariates=frame)
+    assert result.covariates.kinds == ("age", "ward")
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_what_does_not_fit_is_refused(covariates, message):
 
 
 def test_constant_covariates_change_nothing():
-    found = audited(np.random.default_rng(5), 0.0, covariates=np.ones(800))
-    assert found.adjustment is None
-    assert found.summary().adjusted is None
-    assert "Adjusted" not in found.verdict.text
+    result = audited(np.random.default_rng(5), 0.0, covariates=np.ones(800))
+    assert result.adjustment is None
+    assert result.summary().adjusted is None
+    assert "Adjusted" not in result.verdict.text
 
 
 @pytest.fixture
@@ -128,12 +128,12 @@ def test_a_plan_names_columns_and_an_option_names_others(planned):
     assert set(ready.subject.covariates) == {"ward"}
     assert ready.subject.members.x.shape == (400, 2)
     out = planned.parent / "run"
-    done = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--covariate", "age", "--json"])
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["adjusted"]["adjusted_for"] == ["age"]
-    said = CliRunner().invoke(app, ["gate", str(out), "--max", "auc:0.99"])
-    assert "adjusted auc" in said.output
+    result = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--covariate", "age", "--json"])
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert content["adjusted"]["adjusted_for"] == ["age"]
+    gate_result = CliRunner().invoke(app, ["gate", str(out), "--max", "auc:0.99"])
+    assert "adjusted auc" in gate_result.output
     wrong = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--covariate", "height"])
     assert wrong.exit_code != 0
 
@@ -154,15 +154,15 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
         return dv.Records(np.repeat(np.array(own, dtype=object), 5), np.repeat(rng.integers(0, 2, 30), 5))
 
     sets = {name: texts(seed) for seed, name in enumerate(("members", "nonmembers", "population"))}
-    found = dv.audit(
+    result = dv.audit(
         lambda x: np.array([[len(text) / 50, text.count("1") / 9] for text in x]),
         **sets, recipes=["loss"], fpr=(0.1,), out=tmp_path / "run",
     )  # fmt: skip
     single = dv.evaluation.text_differences(list(sets["members"].x), list(sets["nonmembers"].x))
     assert single
-    assert not found.about.texts.signs
-    assert found.adjustment.kept.sum() <= 60
-    assert load(tmp_path / "run").verdict == found.verdict
-    assert "year" not in found.adjustment.adjusted_for
+    assert not result.about.texts.signs
+    assert result.adjustment.kept.sum() <= 60
+    assert load(tmp_path / "run").verdict == result.verdict
+    assert "year" not in result.adjustment.adjusted_for
     with pytest.raises(dv.InputError, match="49 distinct non-members, got 30"):
         dv.audit(lambda x: np.zeros((len(x), 2)), **sets, recipes=["loss"], fpr=(0.02,))

@@ -181,9 +181,9 @@ def test_unseen_classes_of_which_none_are_alike_accuse_nobody_and_clear_nobody()
     labels = np.repeat([0, 1, 0, 1], [250, 50, 250, 50])
     own = rng.normal(size=600)
     kept = members | (labels == 0)
-    made = Adjustment(("age",), kept, {"loss": own[kept]}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
+    adjustment = Adjustment(("age",), kept, {"loss": own[kept]}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
     audit = scored({"loss": np.where(labels == 1, 5 * members, own)}, members, labels=labels, unseen=(1,))
-    audit = replace(audit, adjustment=made)
+    audit = replace(audit, adjustment=adjustment)
     assert "may be confounded on the unseen class 1" in audit.verdict.plain
     quiet = replace(audit, scores={"loss": own})
     assert quiet.verdict.answer == "too little data to say"
@@ -210,8 +210,8 @@ def test_nothing_is_kept_that_the_verdict_leaves_open():
     assert dv.evaluation.auc(hidden.unexplained_scores["loss"], members, 0.95).low < 0.6
     (ruling,) = gate(hidden, "auc:0.6")
     assert ruling.state == "undecided"
-    made = Adjustment(("age",), np.ones(600, dtype=bool), audit.scores, {"loss": 0.2}, 0.001, 0.5, overlap=True)
-    differ = replace(audit, scores={"loss": audit.scores["loss"] + 0.4 * members}, adjustment=made)
+    adjustment = Adjustment(("age",), np.ones(600, dtype=bool), audit.scores, {"loss": 0.2}, 0.001, 0.5, overlap=True)
+    differ = replace(audit, scores={"loss": audit.scores["loss"] + 0.4 * members}, adjustment=adjustment)
     (ruling,) = gate(differ, "auc:0.7")
     assert differ.verdict.answer == "split is confounded"
     assert ruling.state == "undecided"

@@ -92,10 +92,10 @@ def test_the_same_seed_gives_the_same_and_what_labels_say_is_what_logits_say():
         def logits(self, records):
             return np.eye(3)[Nearest().labels(records)] * 5
 
-    first, again, told = audit(Nearest()), audit(Nearest()), audit(Logits())
+    first, repeat, result = audit(Nearest()), audit(Nearest()), audit(Logits())
     for name in NAMES:
-        np.testing.assert_array_equal(first.scores[name], again.scores[name])
-        np.testing.assert_array_equal(first.scores[name], told.scores[name])
+        np.testing.assert_array_equal(first.scores[name], repeat.scores[name])
+        np.testing.assert_array_equal(first.scores[name], result.scores[name])
 
 
 def test_of_a_target_that_leaks_nothing_nothing_is_told():
@@ -187,13 +187,13 @@ def test_a_plan_may_name_one(divulge, tmp_path):
         plan.write_text(f'recipes = {recipes}\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
 
     wanted('["correct", "noise"]', "labelling:make")
-    code, told, _ = divulge("audit", plan, "--out", tmp_path / "run")
+    code, output, _ = divulge("audit", plan, "--out", tmp_path / "run")
     assert code == 0
-    assert "noise" in told
+    assert "noise" in output
     wanted('["loss"]', "labelling:guesses")
-    code, _, said = divulge("audit", plan, "--out", tmp_path / "run9")
+    code, _, errors = divulge("audit", plan, "--out", tmp_path / "run9")
     assert code == 2
-    assert "it gives labels alone, but loss read logits" in said
+    assert "it gives labels alone, but loss read logits" in errors
 
 
 def test_the_forecast_counts_what_signals_ask_by_themselves():

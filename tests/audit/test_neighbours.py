@@ -57,8 +57,8 @@ REFERENCES = dv.references.Custom(nearest_mean, count=4, engine="serial")
 
 
 def audit(names, target=None, **more):
-    given = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
-    return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **given)
+    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
+    return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **arguments)
 
 
 def assert_same(found, alone):
@@ -73,8 +73,8 @@ def assert_same(found, alone):
 def assert_own(book, run):
     """Every recipe alone, beside every other (in both orders by turns), and all together forwards and backwards."""
     alone = {recipe.name: run([recipe]) for recipe in book}
-    for at, (first, second) in enumerate(combinations(book, 2)):
-        assert_same(run([first, second] if at % 2 else [second, first]), alone)
+    for i, (first, second) in enumerate(combinations(book, 2)):
+        assert_same(run([first, second] if i % 2 else [second, first]), alone)
     assert_same(run(book), alone)
     assert_same(run(book[::-1]), alone)
 
@@ -198,9 +198,9 @@ def test_scores_from_labels_are_the_same_alone_and_beside_any_other_recipe():
 
 def test_one_recipe_under_two_names_scores_twice_alike():
     twins = [dataclasses.replace(r, name=f"{r.name} again") for r in recipes()]
-    found = audit([*recipes(), *twins])
+    result = audit([*recipes(), *twins])
     for recipe in recipes():
-        np.testing.assert_array_equal(found.scores[recipe.name], found.scores[f"{recipe.name} again"])
+        np.testing.assert_array_equal(result.scores[recipe.name], result.scores[f"{recipe.name} again"])
 
 
 def test_signals_of_one_name_that_differ_are_not_taken_for_one_another():
@@ -209,10 +209,10 @@ def test_signals_of_one_name_that_differ_are_not_taken_for_one_another():
 
     target, known = network(SETS["members"], 0), np.arange(5) < 3
     alone = {f"{steps} steps": audit([named(steps)], target, known=known) for steps in (0, 4)}
-    found = audit([named(0), named(4)], target, known=known)
-    assert_same(found, alone)
-    assert set(found.signals) == {"gradient-matching", "gradient-matching (4 steps)"}
-    assert not np.array_equal(*found.scores.values())
+    result = audit([named(0), named(4)], target, known=known)
+    assert_same(result, alone)
+    assert set(result.signals) == {"gradient-matching", "gradient-matching (4 steps)"}
+    assert not np.array_equal(*result.scores.values())
 
 
 def test_signals_kept_on_disk_are_the_same_and_each_kind_of_model_has_its_own(monkeypatch, tmp_path):

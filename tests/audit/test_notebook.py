@@ -10,11 +10,12 @@ import altair as alt
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge.auditing import Verdict
 from divulge.auditing.compare import Comparison, gate, judge_ending
-from divulge.references.progress import show_progress
+from divulge.references.progress import check_progress, show_progress
 from divulge.report import html as report_html
 from divulge.report import notebook
 from divulge.types import Estimate
@@ -34,11 +35,11 @@ def kept(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("runs") / "first", np.random.default_rng(0)
     x, y = rng.normal(size=(600, 2)), rng.integers(0, 2, 600)
     parts = [dv.Records(x[rows], y[rows]) for rows in (slice(0, 200), slice(200, 400), slice(400, 600))]
-    found = dv.audit(
+    result = dv.audit(
         lambda a: np.c_[a[:, 0], -a[:, 0]],
         members=parts[0], nonmembers=parts[1], population=parts[2], recipes=["loss"], out=folder,
     )  # fmt: skip
-    return found, folder
+    return result, folder
 
 
 class Checker(html.parser.HTMLParser):
@@ -85,9 +86,9 @@ def test_a_notebook_shows_verdict_numbers_and_picture(shift, heading, sign):
 def test_names_are_shown_and_never_run():
     audit = leaking(1.0, recipes=(EVIL,))
     parsed(audit._repr_html_())
-    shown = notebook.render(EVIL, EVIL, "leak", more=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
-    parsed(shown)
-    assert "<img" not in shown
+    text = notebook.render(EVIL, EVIL, "leak", more=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
+    parsed(text)
+    assert "<img" not in text
 
 
 def test_the_picture_shows_each_interval_where_it_is():
@@ -184,7 +185,7 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
     runs = {name: scored({"loss": noise + shift * members}, members) for name, shift in
             (("plain", 2.0), ("weak", 1.0), ("strong", 0.0))}  # fmt: skip
     compared = Comparison.of(runs)
-    confidences = {one.change.confidence for changes in compared.changes.values() for one in changes}
+    confidences = {change.change.confidence for changes in compared.changes.values() for change in changes}
     assert confidences == {1 - 0.05 / compared.to_frame().height}
     heading, _, tone = judge_ending(compared.changes["weak"], runs["weak"])
     assert (heading, tone) == ("Less is given away, and a leak is found all the same", "leak")
@@ -225,6 +226,32 @@ def test_progress_is_shown_where_somebody_looks(capsys, monkeypatch):
     with show_progress("auto", "models") as report:
         report(1, 2, "")
     assert "models" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "bar"), [("auto", True), (True, True), (None, False), (False, False)])
+def test_every_training_shows_a_bar_unless_asked_not_to(given, bar, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    rng = np.random.default_rng(0)
+    sets = [dv.Records(pl.DataFrame({"a": rng.normal(size=40), "b": rng.integers(0, 2, 40)}), np.arange(40) % 2)
+            for _ in range(4)]  # fmt: skip
+    tree = DecisionTreeClassifier(random_state=0).fit(sets[0].table.to_native().to_pandas(), sets[0].y)
+    data = {"members": sets[0], "nonmembers": sets[1], "population": sets[2]}
+    shared = {"seed": 0, "progress": given}
+    dv.audit(tree, **data, recipes=["rmia"], references=dv.references.Train(count=2), fpr=[0.1], **shared)
+    assert ("reference models" in capsys.readouterr().err) is bar
+    dv.attributes.infer(tree, **data, column="b", references=dv.references.Train(count=2), **shared)
+    assert ("reference models" in capsys.readouterr().err) is bar
+    dv.forget(None, tree, forget=sets[0], never=sets[1], population=sets[3],
+              references=dv.references.Train(count=2), **shared)  # fmt: skip
+    assert ("reference models" in capsys.readouterr().err) is bar
+    dv.defences.measure_settings(tree, **data, settings=[{"max_depth": 2}], **shared)
+    assert ("settings" in capsys.readouterr().err) is bar
+
+
+def test_progress_is_a_function_or_a_choice():
+    with pytest.raises(dv.InputError, match="progress: a function is needed, got 'yes'"):
+        check_progress("yes")
 
 
 def test_a_run_again_says_how(kept):

@@ -49,20 +49,20 @@ def test_a_confounded_split_is_called_confounded_and_a_fair_one_is_not():
 
 
 def test_without_a_blind_baseline_nothing_is_said_of_a_difference():
-    said = fairness_text(audit())
-    assert "too few records for one, so a confounded split would go undetected" in said
-    assert "no difference found" not in said
-    assert "it can" not in said
+    text = fairness_text(audit())
+    assert "too few records for one, so a confounded split would go undetected" in text
+    assert "no difference found" not in text
+    assert "it can" not in text
 
 
 def test_records_of_each_kind_copies_and_warnings_are_told():
-    found = with_about(audit(), duplicates=7, warnings=("the first", "the second"))
-    counts = dataclasses.replace(found.about.counts, population=1234, calibration=56)
-    said = fairness_text(with_about(found, counts=counts))
-    assert "Exact duplicates across members, non-members and population: 7." in said
-    assert "300 members and 300 non-members were compared" in said
-    assert "1,234 other records to learn from and 56 to calibrate with" in said
-    assert said.endswith("The first.\nThe second.")
+    result = with_about(audit(), duplicates=7, warnings=("the first", "the second"))
+    counts = dataclasses.replace(result.about.counts, population=1234, calibration=56)
+    text = fairness_text(with_about(result, counts=counts))
+    assert "Exact duplicates across members, non-members and population: 7." in text
+    assert "300 members and 300 non-members were compared" in text
+    assert "1,234 other records to learn from and 56 to calibrate with" in text
+    assert text.endswith("The first.\nThe second.")
 
 
 def test_near_copies_of_texts_are_told_where_records_are_texts():
@@ -76,19 +76,19 @@ def test_near_copies_of_texts_are_told_where_records_are_texts():
     [(1.5, False, "Leak found"), (0.0, False, "No leak found"), (1.5, True, "Nothing can be said of the model")],
 )
 def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, heading):
-    found = audit(shift, confounded=confounded)
-    page = build_page(AUDIT, pages.AuditRun(found))
-    said, titles = render(page), [section.title for section in page.sections]
+    result = audit(shift, confounded=confounded)
+    page = build_page(AUDIT, pages.AuditRun(result))
+    text, titles = render(page), [section.title for section in page.sections]
     assert page.heading == heading
     assert (ADVICE_TITLE in titles) == (heading == "Leak found")
-    assert ("On membership alone: " in said) != confounded
-    assert ("No. The split is confounded" in said) == confounded
-    assert ("bound it from below only: ε ≥" in said) != confounded
+    assert ("On membership alone: " in text) != confounded
+    assert ("No. The split is confounded" in text) == confounded
+    assert ("bound it from below only: ε ≥" in text) != confounded
 
 
 def test_what_a_verdict_names_no_recipe_for_is_shown_of_the_one_with_the_largest_auc():
-    found = audit()
-    summary = found.summary()
+    result = audit()
+    summary = result.summary()
     best = max(summary.recipes, key=lambda name: summary.recipes[name].auc.value)
     assert pages._largest_auc(summary) == best
     assert pages._largest_auc(audit(shift=-2.0).summary()) == "rmia"
@@ -97,8 +97,8 @@ def test_what_a_verdict_names_no_recipe_for_is_shown_of_the_one_with_the_largest
 
 def test_unseen_classes_are_named_among_the_facts():
     labels = np.arange(600) % 3
-    found = audit(labels=labels, unseen=(2,))
-    page = build_page(AUDIT, pages.AuditRun(found))
+    result = audit(labels=labels, unseen=(2,))
+    page = build_page(AUDIT, pages.AuditRun(result))
     assert page.facts["unseen classes"] == "2"
     assert page.facts["auditor holds"] == "100 records"
     plain = audit()
@@ -108,8 +108,8 @@ def test_unseen_classes_are_named_among_the_facts():
 @pytest.mark.parametrize(("unseen", "names"), [((), None), ((2,), ("ant", "bee", "cat")), ((0, 1), None)])
 def test_every_class_has_its_lane_and_only_unseen_ones_are_marked(unseen, names):
     labels = np.arange(600) % 3
-    found = dataclasses.replace(audit(labels=labels, unseen=unseen), class_names=names)
-    section = pages.classes_section(found.summary(), "loss")
+    result = dataclasses.replace(audit(labels=labels, unseen=unseen), class_names=names)
+    section = pages.classes_section(result.summary(), "loss")
     (chart,) = [block for block in section.blocks if isinstance(block, Chart)]
     assert chart.title == "AUC by class"
     rows = chart.spec["layer"][0]["data"]["values"]
@@ -117,7 +117,7 @@ def test_every_class_has_its_lane_and_only_unseen_ones_are_marked(unseen, names)
     assert {row["name"] for row in rows} == set(lanes)
     for row in rows:
         inside = lanes[row["name"]]
-        scores = found.scores[row["series"]][inside]
+        scores = result.scores[row["series"]][inside]
         own, other = scores[MEMBERS[inside]], scores[~MEMBERS[inside]]
         assert row["value"] == pytest.approx((own[:, None] > other).mean(), rel=1e-6)
     fold = next(block for block in section.blocks if isinstance(block, Collapsible))
@@ -126,11 +126,11 @@ def test_every_class_has_its_lane_and_only_unseen_ones_are_marked(unseen, names)
 
 def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
     labels = np.arange(600) % 3
-    found = audit(labels=labels, unseen=(2,))
+    result = audit(labels=labels, unseen=(2,))
     recipes = {
-        name: dataclasses.replace(one, raw_thresholds={"0.05": 1.0}) for name, one in found.about.recipes.items()
+        name: dataclasses.replace(one, raw_thresholds={"0.05": 1.0}) for name, one in result.about.recipes.items()
     }
-    summary = with_about(found, recipes=recipes).summary()
+    summary = with_about(result, recipes=recipes).summary()
     fold = next(block for block in pages.decisions_section(summary, "loss").blocks if isinstance(block, Collapsible))
     realised = next(block for block in fold.blocks if isinstance(block, Table) and "raw" in block.columns)
     by_place = {}
@@ -144,8 +144,8 @@ def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
 
 
 def test_a_level_beyond_the_calibration_records_is_said_to_be():
-    found = scored({"loss": np.arange(600.0)}, MEMBERS, calibration={"loss": np.arange(99.0)}, fpr=(0.001, 0.05))
-    short = pages.decisions_section(found.summary(), "loss").blocks[0]
+    result = scored({"loss": np.arange(600.0)}, MEMBERS, calibration={"loss": np.arange(99.0)}, fpr=(0.001, 0.05))
+    short = pages.decisions_section(result.summary(), "loss").blocks[0]
     claims = {row[0]: row for row in short.rows}
     assert claims["0.1 %"][-1] == "too few calibration records for this level"
     assert claims["0.1 %"][1] == "–"

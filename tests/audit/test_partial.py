@@ -73,12 +73,12 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
 
 
 def test_every_record_may_have_a_mask_of_its_own(case):
-    found = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
-    again = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    result = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    repeat = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
     masks = completion.mask("values:0.5:each", (12,), seed=2, records=400)
     given = case.audit(known=masks, recipes=("partial-loss",), fpr=(0.05,), seed=2)
-    for other in (again, given):
-        np.testing.assert_array_equal(found.scores["partial-loss"], other.scores["partial-loss"])
+    for other in (repeat, given):
+        np.testing.assert_array_equal(result.scores["partial-loss"], other.scores["partial-loss"])
 
 
 @pytest.mark.parametrize("known", [KNOWN, np.random.default_rng(0).random((400, 12)) < 0.8])
@@ -93,8 +93,8 @@ def test_unknown_values_never_matter(case, known):
             for data, mask in ((case.members, rows[:200]), (case.nonmembers, rows[200:]))
         ]
         recipes = ("partial-loss", "gap", Recipe("mean", "hinge", dv.attacks.Threshold(), imputed=Imputed(3)))
-        found = case.audit(known=known, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
-        return found.scores | {"blind": np.array(found.about.blind_baseline.auc.value)}
+        result = case.audit(known=known, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
+        return result.scores | {"blind": np.array(result.about.blind_baseline.auc.value)}
 
     first, second = scores(1), scores(2)
     for name in first:
@@ -102,11 +102,11 @@ def test_unknown_values_never_matter(case, known):
 
 
 def test_everything_known_falls_back_and_says_so(case):
-    found = case.audit(known="share:1", recipes=("partial-loss", "mrad"), fpr=(0.05,))
+    result = case.audit(known="share:1", recipes=("partial-loss", "mrad"), fpr=(0.05,))
     whole = case.audit(recipes=("loss",), fpr=(0.05,))
-    np.testing.assert_array_equal(found["partial-loss"].scores, whole["loss"].scores)
-    np.testing.assert_array_equal(found["mrad"].scores, whole["loss"].scores)
-    assert "every value is known: these are attacks on whole records" in found.warnings[0]
+    np.testing.assert_array_equal(result["partial-loss"].scores, whole["loss"].scores)
+    np.testing.assert_array_equal(result["mrad"].scores, whole["loss"].scores)
+    assert "every value is known: these are attacks on whole records" in result.warnings[0]
 
 
 def test_the_imputer_can_be_chosen(case):
@@ -114,10 +114,10 @@ def test_the_imputer_can_be_chosen(case):
         return np.where(known, x, 0.0)
 
     chosen = {"mean": completion.Mean(), "zero": zero}
-    found = {n: case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()}
-    assert found["zero"].about.settings.partial.imputer == "zero"
-    assert found["mean"].about.settings.partial.imputer == "class mean"
-    assert not np.array_equal(found["zero"]["partial-loss"].scores, found["mean"]["partial-loss"].scores)
+    results = {n: case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()}
+    assert results["zero"].about.settings.partial.imputer == "zero"
+    assert results["mean"].about.settings.partial.imputer == "class mean"
+    assert not np.array_equal(results["zero"]["partial-loss"].scores, results["mean"]["partial-loss"].scores)
 
 
 def test_dropped_duplicates_take_their_masks_with_them(case):
@@ -161,7 +161,7 @@ def test_candidates_among_the_auxiliary_records_are_refused(case):
 
 
 def test_several_shares_in_one_report(case, tmp_path):
-    found = over_shares(
+    outcome = over_shares(
         case.target,
         known=["share:0.5", "share:0.8", "share:1"],
         out=tmp_path / "run",
@@ -171,7 +171,7 @@ def test_several_shares_in_one_report(case, tmp_path):
     # All have the same models, which saw no candidate.
     assert len(list((tmp_path / "pool").glob("*.safetensors"))) == case.references.count
     assert not (tmp_path / "run" / "pool").exists()
-    assert [result.about.settings.partial.share for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
+    assert [result.about.settings.partial.share for result in outcome] == [0.5, pytest.approx(10 / 12), 1.0]
     html = (tmp_path / "run" / "report.html").read_text()
     for words in (
         "AUC by known share",
@@ -179,7 +179,7 @@ def test_several_shares_in_one_report(case, tmp_path):
         "AUC minus that of the whole record",
     ):
         assert words in html
-    for result in found:  # with the intervals that each run's own verdict has
+    for result in outcome:  # with the intervals that each run's own verdict has
         for recipe in ("partial-loss", "partial-learned"):
             assert formatting.format_estimate(result[recipe].auc) in html
             rate = formatting.format_percent_estimate(result[recipe].tpr_at_fpr(0.05))
@@ -193,10 +193,10 @@ def test_several_shares_in_one_report(case, tmp_path):
 def test_several_shares_need_no_directory(case):
     forecasts = []
     arguments = case.arguments(recipes=("partial-loss",), fpr=(0.05,))
-    found = over_shares(case.target, known=["share:0.5", "share:1"], expect=forecasts.append, **arguments)
-    assert [result.about.settings.partial.share for result in found] == [0.5, 1.0]
+    outcome = over_shares(case.target, known=["share:0.5", "share:1"], expect=forecasts.append, **arguments)
+    assert [result.about.settings.partial.share for result in outcome] == [0.5, 1.0]
     assert len(forecasts) == 1  # what the first of them will take
-    assert found[0].path is None
+    assert outcome[0].path is None
 
 
 def test_fewer_auxiliary_records_than_columns_is_said(case):
@@ -232,11 +232,11 @@ def test_a_list_in_a_plan_is_one_run(tmp_path):
         "run",
         "--json",
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    content = json.loads(process.stdout)
     shares = [
-        found[f"known: {words}"]["about"]["settings"]["partial"]["share"]
+        content[f"known: {words}"]["about"]["settings"]["partial"]["share"]
         for words in ("share:0.4", "block:top-left:0.5", "share:1")
     ]
     assert shares == [6 / 16, 9 / 16, 1.0]
@@ -304,10 +304,10 @@ def test_a_plan_fills_in_what_is_unknown_by_the_imputer_it_names(name, is_partia
         '[data]\nmembers = "members.csv"\nnonmembers = "nonmembers.csv"\npopulation = "population.csv"\n'
         'label = "label"\n'
     )
-    found = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
+    result = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
     if is_partial:
-        assert type(found.options.imputer) is IMPUTERS[name or "gaussian"]
-        assert found.subject.known.sum() == 1
+        assert type(result.options.imputer) is IMPUTERS[name or "gaussian"]
+        assert result.subject.known.sum() == 1
     else:
-        assert found.options.imputer is None
-        assert found.subject.known is None
+        assert result.options.imputer is None
+        assert result.subject.known is None

@@ -31,19 +31,19 @@ def test_a_document_of_two_sets_is_refused_and_named():
 
 
 def test_it_is_taken_out_of_everybody_and_nothing_else_is():
-    found = separate_sets(sets(), "drop")
-    assert [split_record(text) for text in found.members.x] == [["a"], ["a1", "greeting"], ["a2", "greeting"]]
-    assert [split_record(text) for text in found.nonmembers.x] == [["b"], ["b1", "b2"]]
-    assert found.kept_mask.all()
-    assert found.duplicates == 2
-    assert "these documents were taken out of every record" in found.notes[-1]
+    separated = separate_sets(sets(), "drop")
+    assert [split_record(text) for text in separated.members.x] == [["a"], ["a1", "greeting"], ["a2", "greeting"]]
+    assert [split_record(text) for text in separated.nonmembers.x] == [["b"], ["b1", "b2"]]
+    assert separated.kept_mask.all()
+    assert separated.duplicates == 2
+    assert "these documents were taken out of every record" in separated.notes[-1]
 
 
 def test_whoever_has_no_other_document_is_left_out():
-    found = separate_sets(sets(member=["shared"], nonmember=["shared", "b"]), "drop")
-    assert found.members.ids.tolist() == ["amy", "al"]
-    assert found.kept_mask.tolist() == [False, True, True, True, True]
-    assert "leaves nothing of 1 record" in found.notes[-1]
+    separated = separate_sets(sets(member=["shared"], nonmember=["shared", "b"]), "drop")
+    assert separated.members.ids.tolist() == ["amy", "al"]
+    assert separated.kept_mask.tolist() == [False, True, True, True, True]
+    assert "leaves nothing of 1 record" in separated.notes[-1]
     with pytest.raises(dv.InputError, match="nothing is left"):
         separate_sets(
             {
@@ -56,17 +56,17 @@ def test_whoever_has_no_other_document_is_left_out():
 
 
 def test_it_may_be_kept_with_a_warning():
-    found = separate_sets(sets(), "keep")
-    assert split_record(found.members.x[0]) == ["a", "shared"]
-    assert "biases every number towards no leak" in found.notes[-1]
+    separated = separate_sets(sets(), "keep")
+    assert split_record(separated.members.x[0]) == ["a", "shared"]
+    assert "biases every number towards no leak" in separated.notes[-1]
 
 
 @pytest.mark.parametrize("policy", ["error", "drop", "keep"])
 def test_within_a_set_it_may_be_shared(policy):
-    found = separate_sets(sets(nonmember=["b"]), policy)
-    assert not found.notes
-    assert split_record(found.members.x[1]) == ["a1", "greeting"]
-    assert found.groups is None
+    separated = separate_sets(sets(nonmember=["b"]), policy)
+    assert not separated.notes
+    assert split_record(separated.members.x[1]) == ["a1", "greeting"]
+    assert separated.groups is None
 
 
 @pytest.mark.parametrize("policy", ["drop", "keep"])
@@ -74,9 +74,9 @@ def test_labels_and_features_stay_with_their_persons(policy):
     parts = sets(member=["shared"])
     values = {name: np.arange(len(one)) + 10.0 for name, one in parts.items()}
     parts = {name: one.with_features(values[name]) for name, one in parts.items()}
-    found = separate_sets(parts, policy)
+    separated = separate_sets(parts, policy)
     for name in parts:
-        one = getattr(found, name)
+        one = getattr(separated, name)
         by_name = dict(zip(parts[name].ids.tolist(), values[name], strict=True))
         assert one.features[:, 0].tolist() == [by_name[person] for person in one.ids.tolist()]
 

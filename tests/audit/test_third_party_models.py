@@ -61,8 +61,8 @@ def audited(divulge, folder, target, recipes, **sets):
     files = "\n".join(f'{name} = "{name}.npz"' for name in sets)
     plan = f"recipes = {json.dumps(recipes)}\nfpr = [0.01, 0.05]\n[target]\n{target}\n[data]\n{files}\n"
     (folder / "plan.toml").write_text(plan)
-    code, _, said = divulge("audit", folder / "plan.toml", "--out", folder / "run")
-    assert code == 0, said
+    code, _, errors = divulge("audit", folder / "plan.toml", "--out", folder / "run")
+    assert code == 0, errors
     return json.loads((folder / "run" / "summary.json").read_text())
 
 
@@ -82,7 +82,7 @@ def test_a_residual_network_that_leaks_little(divulge, tmp_path):
     x = [(part / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225) for part in images]
     x = [part.transpose(0, 3, 1, 2).astype(np.float32) for part in x]
     (tmp_path / "strangers.py").write_text(NETWORKS)
-    told = audited(
+    result = audited(
         divulge,
         tmp_path,
         f'model = "{DATA}/models/resnet20_cifar10.safetensors"\nfactory = "strangers:ResNet20"',
@@ -90,10 +90,10 @@ def test_a_residual_network_that_leaks_little(divulge, tmp_path):
         members=(x[0][:300], labels[0][:300]),
         **dict(zip(("nonmembers", "population"), shares(x[1], labels[1], 300, 150), strict=True)),
     )
-    found = told["recipes"]["loss"]
-    assert 0.5 < found["auc"]["value"] < 0.62  # its accuracy is .999 on members and .903 on others
-    assert found["tpr_at_fpr"]["0.01"]["low"] < 0.01 < found["tpr_at_fpr"]["0.01"]["high"]
-    assert "TPR at FPR 0.01" not in told["verdict"]["text"]
+    recipe = result["recipes"]["loss"]
+    assert 0.5 < recipe["auc"]["value"] < 0.62  # its accuracy is .999 on members and .903 on others
+    assert recipe["tpr_at_fpr"]["0.01"]["low"] < 0.01 < recipe["tpr_at_fpr"]["0.01"]["high"]
+    assert "TPR at FPR 0.01" not in result["verdict"]["text"]
 
 
 def decoded(residuals):
@@ -119,7 +119,7 @@ def test_of_a_network_that_leaks_nothing_nothing_is_claimed(divulge, tmp_path, s
         x, y = z["x_train"][rows][:, None].astype(np.float32), z["y_train"][rows].astype(int)
     x = (x / 255 - 0.1307) / 0.3081
     (tmp_path / "strangers.py").write_text(NETWORKS)
-    told = audited(
+    result = audited(
         divulge,
         tmp_path,
         f'model = "{DATA}/models/cnn_mnist_half.safetensors"\nfactory = "strangers:Tanh"',
@@ -127,7 +127,7 @@ def test_of_a_network_that_leaks_nothing_nothing_is_claimed(divulge, tmp_path, s
         members=(x[:1000], y[:1000]),
         **dict(zip(("nonmembers", "population"), shares(x[1500:], y[1500:], 1000, 500), strict=True)),
     )
-    assert told["verdict"]["answer"] == ("no leak found" if shuffled else "split is confounded")
+    assert result["verdict"]["answer"] == ("no leak found" if shuffled else "split is confounded")
 
 
 def table(seed=0, n=900):
@@ -152,10 +152,10 @@ def test_a_forest_in_a_file(divulge, tmp_path):
     skops.io.dump(forest, tmp_path / "forest.skops")
     sets = dict(zip(("members", "nonmembers", "population"), shares(x, y, 300, 300, 300), strict=True))
     target = 'model = "forest.skops"\ntrust = ["sklearn.tree._tree.Tree"]'
-    told = audited(divulge, tmp_path, target, ["loss", "transductive"], **sets)
-    assert told["verdict"]["answer"] == "leak found"
+    result = audited(divulge, tmp_path, target, ["loss", "transductive"], **sets)
+    assert result["verdict"]["answer"] == "leak found"
     alone = by_hand(forest.predict_proba(x[:600]), y[:600])
-    assert told["recipes"]["loss"]["auc"]["value"] == pytest.approx(alone, abs=0.01)
+    assert result["recipes"]["loss"]["auc"]["value"] == pytest.approx(alone, abs=0.01)
 
 
 def test_an_onnx_file(divulge, tmp_path):
@@ -183,7 +183,7 @@ def test_an_onnx_file(divulge, tmp_path):
     model.ir_version = 8
     onnx.save(model, tmp_path / "net.onnx")
     sets = dict(zip(("members", "nonmembers", "population"), shares(x, y, 300, 300, 300), strict=True))
-    told = audited(divulge, tmp_path, 'model = "net.onnx"', ["loss", "transductive"], **sets)
-    assert told["verdict"]["answer"] == "leak found"
+    result = audited(divulge, tmp_path, 'model = "net.onnx"', ["loss", "transductive"], **sets)
+    assert result["verdict"]["answer"] == "leak found"
     alone = by_hand(net.predict_proba(x[:600]), y[:600])
-    assert told["recipes"]["loss"]["auc"]["value"] == pytest.approx(alone, abs=1e-3)
+    assert result["recipes"]["loss"]["auc"]["value"] == pytest.approx(alone, abs=1e-3)

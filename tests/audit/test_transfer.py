@@ -63,7 +63,7 @@ def test_scores_are_the_definition_and_the_target_is_asked_once_a_record():
         return soft(data, seed)
 
     target = Nearest()
-    found = audit(target, ("correct", "transfer"), references=dataclasses.replace(REFERENCES, train=train))
+    result = audit(target, ("correct", "transfer"), references=dataclasses.replace(REFERENCES, train=train))
     assert target.asked == 240 + 64  # 64 candidates show what the labels are
     told, substitutes = target.labels(CANDIDATES), [soft(data, seed) for data, seed in lessons]
     expected = []
@@ -73,15 +73,15 @@ def test_scores_are_the_definition_and_the_target_is_asked_once_a_record():
             z = substitute(x[None])[0]
             losses.append(math.log(sum(math.exp(one) for one in z)) - z[y])
         expected.append(-sum(losses) / len(losses) if answer == y else -800.0)
-    np.testing.assert_allclose(found.scores["transfer"], expected, rtol=1e-5)
+    np.testing.assert_allclose(result.scores["transfer"], expected, rtol=1e-5)
     held = {tuple(x) for x in SETS["population"].x}
     for data, _ in lessons:
         assert len(data) == 90
         assert {tuple(x) for x in data.x} <= held
         np.testing.assert_array_equal(data.y, target.labels(data))
-    assert found.about.recipes["transfer"].queries == 240
-    assert found.about.recipes["transfer"].references == "substitutes"
-    assert found.about.recipes["transfer"].reads.endswith("each candidate and its label of each population record")
+    assert result.about.recipes["transfer"].queries == 240
+    assert result.about.recipes["transfer"].references == "substitutes"
+    assert result.about.recipes["transfer"].reads.endswith("each candidate and its label of each population record")
 
 
 def test_a_target_that_repeats_its_records_is_caught_and_one_that_saw_none_of_them_is_not():
@@ -95,8 +95,8 @@ def test_a_target_that_repeats_its_records_is_caught_and_one_that_saw_none_of_th
 def test_substitutes_that_know_nothing_say_what_right_and_wrong_say():
     """The target is right on all members and on a third of the others; the substitutes say the same of every record."""
     flat = dv.references.Custom(lambda data, seed: lambda x: np.zeros((len(x), 3)), count=2, engine="serial")
-    found = audit(Nearest(), ("correct", "transfer"), references=flat)
-    assert found["transfer"].auc.value == found["correct"].auc.value
+    result = audit(Nearest(), ("correct", "transfer"), references=flat)
+    assert result["transfer"].auc.value == result["correct"].auc.value
     rng = np.random.default_rng(0)
     blind = dv.references.Custom(lambda data, seed: lambda x: rng.normal(size=(len(x), 3)), count=4, engine="serial")
     saw_none = audit(Nearest(records(9, 60)), references=blind)
@@ -107,11 +107,11 @@ def test_what_the_target_answers_is_in_the_pool_s_key(tmp_path):
     names = ("correct-calibrated", "transfer")
     first = audit(Nearest(), names, pool=tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 4  # two of each kind
-    again = audit(Nearest(), names, pool=tmp_path)
-    assert again.about.engine == "nothing to train"
+    repeat = audit(Nearest(), names, pool=tmp_path)
+    assert repeat.about.engine == "nothing to train"
     alone = audit(Nearest(), pool=tmp_path)
     assert alone.about.engine == "nothing to train"
-    for found in (again, alone):
+    for found in (repeat, alone):
         np.testing.assert_array_equal(found.scores["transfer"], first.scores["transfer"])
     audit(Nearest(records(9, 60)), names, pool=tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 6  # other answers, other substitutes; the others are the same
@@ -127,9 +127,9 @@ def test_logits_are_not_read():
         def logits(self, records):
             return np.eye(3)[Nearest().labels(records)] * self.scale
 
-    told = audit(Nearest()).scores["transfer"]
+    scores = audit(Nearest()).scores["transfer"]
     for scale in (1.0, 50.0):
-        np.testing.assert_array_equal(audit(Logits(scale)).scores["transfer"], told)
+        np.testing.assert_array_equal(audit(Logits(scale)).scores["transfer"], scores)
 
 
 def test_an_answer_may_be_a_class_that_no_record_has():
@@ -142,10 +142,10 @@ def test_an_answer_may_be_a_class_that_no_record_has():
     assert np.isfinite(audit(Fourth(), references=network, **hidden).scores["transfer"]).all()
 
     few = dv.references.Train(lambda: torch.nn.Linear(6, 3), count=1, epochs=1, engine="serial")
-    said = (
+    message = (
         r"make_model: 4 outputs are needed .*; substitutes of this target need 4 outputs, as it calls .* class 3, which"
     )
-    with pytest.raises(dv.InputError, match=said):
+    with pytest.raises(dv.InputError, match=message):
         audit(Fourth(), references=few, **hidden)
     with pytest.raises(dv.InputError, match=r"got shape \(2,\)$"):
         audit(Nearest(), references=dataclasses.replace(few, make_model=lambda: torch.nn.Linear(6, 2)))
@@ -186,8 +186,8 @@ def test_images_tables_and_texts():
 
 
 def test_of_partly_known_records_the_target_is_asked_about_completions():
-    found = audit(Nearest(), known="share:0.7")
-    assert found["transfer"].scores.shape == (120,)
+    result = audit(Nearest(), known="share:0.7")
+    assert result["transfer"].scores.shape == (120,)
     whole = audit(Nearest(), known=np.ones(6, bool))
     np.testing.assert_array_equal(whole.scores["transfer"], audit(Nearest()).scores["transfer"])
 
@@ -287,12 +287,12 @@ def test_a_plan_may_name_it(divulge, tmp_path):
         'nonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
         '[references]\nmake_model = "guessing:network"\ncount = 2\nepochs = 1\n'
     )
-    code, told, said = divulge("check", plan)
-    assert code == 0, said
-    assert "2 reference models of 90 records on average" in " ".join(told.split())
-    code, told, said = divulge("audit", plan, "--out", tmp_path / "run")
-    assert code == 0, said
-    assert "transfer" in told
-    code, told, _ = divulge("list", "--for", "labels only, 2 references", "--json")
+    code, output, errors = divulge("check", plan)
+    assert code == 0, errors
+    assert "2 reference models of 90 records on average" in " ".join(output.split())
+    code, output, errors = divulge("audit", plan, "--out", tmp_path / "run")
+    assert code == 0, errors
+    assert "transfer" in output
+    code, output, _ = divulge("list", "--for", "labels only, 2 references", "--json")
     assert code == 0
-    assert '"transfer"' in told
+    assert '"transfer"' in output

@@ -39,14 +39,14 @@ def quiet(m, n, recipes=1, fpr=(0.05,)):
     ],
 )
 def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, answer):
-    found = quiet(m, n, fpr=fpr).verdict
-    assert found.answer == answer
-    assert found.tone == {"too little data to say": "undecided", "no leak found": "clear"}[answer]
-    assert "no AUC" not in found.text
-    assert "None" not in found.text
-    assert ("is an AUC of 0." in found.text) == (answer == "no leak found")
+    verdict = quiet(m, n, fpr=fpr).verdict
+    assert verdict.answer == answer
+    assert verdict.tone == {"too little data to say": "undecided", "no leak found": "clear"}[answer]
+    assert "no AUC" not in verdict.text
+    assert "None" not in verdict.text
+    assert ("is an AUC of 0." in verdict.text) == (answer == "no leak found")
     if m == 1:
-        assert "1 member and" in found.text
+        assert "1 member and" in verdict.text
 
 
 def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
@@ -74,9 +74,9 @@ def test_more_recipes_ask_for_more_records():
 
 def test_a_score_that_points_the_wrong_way_is_a_leak():
     members = sizes(100, 100)
-    found = scored({"loss": -1.0 * members + np.linspace(0, 0.5, 200) % 0.1}, members).verdict
-    assert found.answer == "leak found"
-    assert "reversed, it finds members" in found.text
+    verdict = scored({"loss": -1.0 * members + np.linspace(0, 0.5, 200) % 0.1}, members).verdict
+    assert verdict.answer == "leak found"
+    assert "reversed, it finds members" in verdict.text
 
 
 def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
@@ -88,10 +88,11 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     epsilon = audit["loss"].epsilon()
     assert epsilon.low > 3
     assert epsilon.method.endswith("from sure non-members")
-    notes, told = page.recipe_notes(audit.summary()), audit.summary().recipes["loss"].epsilon
-    assert told.low == epsilon.low
+    notes, bound = page.recipe_notes(audit.summary()), audit.summary().recipes["loss"].epsilon
+    assert bound.low == epsilon.low
     assert any(
-        f"(ε ≥ {formatting.format_lower_bound(told.low)})" in note and "from sure non-members" in note for note in notes
+        f"(ε ≥ {formatting.format_lower_bound(bound.low)})" in note and "from sure non-members" in note
+        for note in notes
     )
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
@@ -105,12 +106,12 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     members = sizes(500, 500)
     half = np.linspace(0, 1, 500)
     audit = scored({"loss": np.r_[half + 2 * (np.arange(500) % 25 < 6), half]}, members, fpr=(0.05,))
-    found, rate = audit.verdict, audit.summary().recipes["loss"].tpr_at_fpr["0.05"]
+    verdict, rate = audit.verdict, audit.summary().recipes["loss"].tpr_at_fpr["0.05"]
     low, high = np.floor(100 * rate.low), np.ceil(100 * rate.high)
-    said = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
-    assert found.plain == f"About {said} can be recognised while wrongly accusing at most 5 of 100 others."
-    assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in found.text
-    shown, others = found.pictures
+    expected_text = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
+    assert verdict.plain == f"About {expected_text} can be recognised while wrongly accusing at most 5 of 100 others."
+    assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in verdict.text
+    shown, others = verdict.pictures
     assert (shown.value, shown.low, shown.high, shown.total) == (round(100 * rate.value), low, high, 100)
     assert (others.value, others.total) == (5, 100)
     page = audit.page(beside={})
@@ -154,9 +155,9 @@ def test_an_epsilon_alone_is_a_leak():
     half = np.linspace(-1, 1, 2000)
     audit = scored({"loss": np.r_[half, np.where(np.abs(half) > 0.5, 4 * half, half)]}, members, fpr=(0.5,))
     assert audit["loss"].auc.low < 0.5 < audit["loss"].auc.high
-    found = audit.verdict
-    assert found.answer == "leak found"
-    assert "ε ≥ " in found.text
+    verdict = audit.verdict
+    assert verdict.answer == "leak found"
+    assert "ε ≥ " in verdict.text
 
 
 def test_unseen_classes_too_few_to_say_stand_before_all_classes():
@@ -190,8 +191,8 @@ def test_what_the_unseen_classes_clear_does_not_hide_what_all_classes_show():
     explained = replace(audit, scores={"loss": shown}, unexplained_scores={"loss": own})
     assert explained.verdict.answer == "too little data to say"
     assert "but no longer once what the records alone explain is taken out" in explained.verdict.text
-    made = Adjustment(("age",), np.ones(800, dtype=bool), {"loss": own}, {"loss": 0.2}, 0.001, 0.5, overlap=True)
-    differ = replace(audit, scores={"loss": shown}, adjustment=made)
+    adjustment = Adjustment(("age",), np.ones(800, dtype=bool), {"loss": own}, {"loss": 0.2}, 0.001, 0.5, overlap=True)
+    differ = replace(audit, scores={"loss": shown}, adjustment=adjustment)
     assert "may be confounded on all classes: by loss members can be told" in differ.verdict.plain
     assert differ.verdict.answer == "split is confounded"
     assert "No leak found" not in differ.verdict.text
@@ -290,10 +291,10 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     sure = np.flatnonzero(members == side)[:60]
     mistaken = np.flatnonzero(members != side)[:errors]
     scores[sure], scores[mistaken] = (10 if side else -10), (10 if side else -10)
-    found = evaluation.surest_records(scores, members)
-    assert found == evaluation.SurestRecords(side, 60, 600, errors, 600)
+    records = evaluation.surest_records(scores, members)
+    assert records == evaluation.SurestRecords(side, 60, 600, errors, 600)
     audit = scored({"loss": scores}, members, fpr=(0.3,))
-    headline = verdict.make_headline(verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", found)
+    headline = verdict.make_headline(verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
     kind, others = ("training", "other") if side else ("other", "training")
     end = "high" if side else "low"
     if errors:
@@ -308,7 +309,7 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
         )
     assert [(dots.value, dots.total) for dots in headline.pictures] == [(60, 600), (errors, 600)]
     many = verdict.make_headline(
-        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(found, total=1001)
+        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(records, total=1001)
     )
     assert many.pictures == ()
     if not side:

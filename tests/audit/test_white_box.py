@@ -21,26 +21,26 @@ BOTH = ("weight-gradient", "learned-white-box")
 
 
 def test_they_find_members_and_say_what_they_read(case):
-    found = case.audit(recipes=[*BOTH, "learned-few"])
+    result = case.audit(recipes=[*BOTH, "learned-few"])
     for name in BOTH:
-        assert found[name].auc.low > 0.55
+        assert result[name].auc.low > 0.55
     total = 200 + 200 + 500
-    told = found.about.recipes
-    assert told["learned-white-box"].reads == (
+    recipes = result.about.recipes
+    assert recipes["learned-white-box"].reads == (
         "the target's outputs, and last hidden layer with its weights on each candidate"
     )
-    assert [told[name].queries for name in (*BOTH, "learned-few")] == [2 * total, 2 * total, total]
-    assert set(found.signals) == {"scaled-logit", "weight-gradient", "feature-angle"}
+    assert [recipes[name].queries for name in (*BOTH, "learned-few")] == [2 * total, 2 * total, total]
+    assert set(result.signals) == {"scaled-logit", "weight-gradient", "feature-angle"}
     seen = internals.measure(TorchTarget(case.target), case.members, ("feature-angle",))[:, 0]
-    np.testing.assert_array_equal(found.signals["feature-angle"][:200], seen)
+    np.testing.assert_array_equal(result.signals["feature-angle"][:200], seen)
 
 
 def test_nothing_is_found_of_a_target_that_saw_none_of_them(case):
     """One fixed seed: an interval of 95 % misses one half one time in twenty."""
     blank = records(11, 200)
-    found = dv.audit(case.target, **case.arguments(members=blank, recipes=BOTH))
+    result = dv.audit(case.target, **case.arguments(members=blank, recipes=BOTH))
     for name in BOTH:
-        assert found[name].auc.low < 0.5 < found[name].auc.high
+        assert result[name].auc.low < 0.5 < result[name].auc.high
 
 
 @pytest.mark.parametrize("engine", ["stacked", "processes"])
@@ -49,8 +49,8 @@ def test_models_of_every_engine_and_from_the_pool_are_looked_into_alike(case, en
     references = dataclasses.replace(case.references, engine=engine, workers=2)
     first = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
     np.testing.assert_allclose(first.scores["learned-white-box"], plain.scores["learned-white-box"], atol=1e-2)
-    again = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
-    np.testing.assert_allclose(again.scores["learned-white-box"], first.scores["learned-white-box"], atol=1e-6)
+    repeat = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
+    np.testing.assert_allclose(repeat.scores["learned-white-box"], first.scores["learned-white-box"], atol=1e-6)
 
 
 def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
@@ -61,10 +61,10 @@ def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
     references = dv.references.Custom(train, count=1, engine="serial")
     names = ["learned-few", "learned-white-box"]
     first = case.audit(recipes=names, references=references, pool=tmp_path)
-    again = case.audit(recipes=names, references=references, pool=tmp_path)
+    repeat = case.audit(recipes=names, references=references, pool=tmp_path)
     assert len(CALLS) == 1
     for name in names:
-        np.testing.assert_array_equal(first.scores[name], again.scores[name])
+        np.testing.assert_array_equal(first.scores[name], repeat.scores[name])
     alone = case.audit(recipes=["learned-few"], references=references, pool=tmp_path)
     np.testing.assert_array_equal(first.scores["learned-few"], alone.scores["learned-few"])
 
@@ -74,8 +74,8 @@ def test_a_model_whose_gradients_overflow_counts_for_every_recipe_or_for_none():
     module = nn.Linear(2, 2)
     module.weight.data.fill_(1.0)
     data = dv.Records(np.full((3, 2), 1e30), [0, 1, 0])
-    told = internals.measure(TorchTarget(module, device="cpu"), data, tuple(internals.SIGNALS))
-    assert np.isfinite(told).all()
+    values = internals.measure(TorchTarget(module, device="cpu"), data, tuple(internals.SIGNALS))
+    assert np.isfinite(values).all()
     assert jobs.clip_to_dtype(np.array([1e300, -1e300]), np.dtype(np.float32)).tolist() == [
         float(np.finfo(np.float32).max),
         -float(np.finfo(np.float32).max),

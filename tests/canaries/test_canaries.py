@@ -41,50 +41,50 @@ class TestKinds:
             else rng.normal(size=(200, 5)).astype(np.float32)
         )
         records = dv.Records(x, rng.integers(0, 3, 200))
-        made = make(records, kind=kind, count=100, seed=1).records
-        names = canary_records.fingerprints(made)
+        generated = make(records, kind=kind, count=100, seed=1).records
+        names = canary_records.fingerprints(generated)
         assert len(set(names)) == 100
         assert not set(names) & set(canary_records.fingerprints(records))
-        assert made.x.shape[1:] == x.shape[1:]
-        assert set(made.y.tolist()) <= {0, 1, 2}
+        assert generated.x.shape[1:] == x.shape[1:]
+        assert set(generated.y.tolist()) <= {0, 1, 2}
 
     @pytest.mark.parametrize("kind", ["mislabelled", "far"])
     def test_a_wrong_label_is_wrong(self, kind):
         records = data()
         truth = {x.tobytes(): y for x, y in zip(records.x, records.y, strict=True)}
-        made = make(records, kind=kind, count=90, seed=0).records
-        assert all(truth[x.tobytes()] != y for x, y in zip(made.x, made.y, strict=True))
+        generated = make(records, kind=kind, count=90, seed=0).records
+        assert all(truth[x.tobytes()] != y for x, y in zip(generated.x, generated.y, strict=True))
 
     def test_far_ones_are_the_most_isolated(self):
         records = data(100)
         far = 2.0 ** np.arange(6, 14)[:, None] * np.ones((1, 6))
         lonely = dv.Records(np.vstack([records.x, far]), np.append(records.y, [0, 1] * 4))
-        made = make(lonely, kind="far", count=8, seed=0).records
-        assert set(made.x[:, 0]) == set(far[:, 0])
+        generated = make(lonely, kind="far", count=8, seed=0).records
+        assert set(generated.x[:, 0]) == set(far[:, 0])
 
     @pytest.mark.parametrize("kind", canary_records.TEXT_KINDS)
     def test_documents_are_made_of_the_words_of_the_data(self, kind):
-        made = make(TEXTS, kind=kind, count=40, seed=0).records
+        generated = make(TEXTS, kind=kind, count=40, seed=0).records
         words = {word for text in TEXTS.x for word in text.split()}
-        assert all(set(text.split()) <= words for text in made.x)
-        assert made.y is None
+        assert all(set(text.split()) <= words for text in generated.x)
+        assert generated.y is None
 
     def test_unigrams_are_drawn_as_often_as_they_occur(self):
-        made = make(TEXTS, kind="unigram", count=300, seed=0).records
-        drawn = np.array([word for text in made.x for word in text.split()])
+        generated = make(TEXTS, kind="unigram", count=300, seed=0).records
+        drawn = np.array([word for text in generated.x for word in text.split()])
         share = (drawn == "the").mean()
         assert abs(share - 2 / 7) < 4.5 * np.sqrt(2 / 7 * 5 / 7 / len(drawn))
 
 
 class TestKept:
     def test_what_is_written_is_what_is_read(self, tmp_path):
-        made = make(data(), count=50, out=tmp_path / "c")
+        generated = make(data(), count=50, out=tmp_path / "c")
         read = Canaries.load(tmp_path / "c")
-        np.testing.assert_array_equal(read.records.x, made.records.x)
-        np.testing.assert_array_equal(read.included, made.included)
-        assert (read.design, read.kind, read.seed, read.trained_on) == ("coins", "mislabelled", made.seed, 300)
+        np.testing.assert_array_equal(read.records.x, generated.records.x)
+        np.testing.assert_array_equal(read.included, generated.included)
+        assert (read.design, read.kind, read.seed, read.trained_on) == ("coins", "mislabelled", generated.seed, 300)
         inserted = np.load(tmp_path / "c" / "insert.npz")
-        np.testing.assert_array_equal(inserted["x"], made.insert.x)
+        np.testing.assert_array_equal(inserted["x"], generated.insert.x)
         assert "included" not in inserted
         assert (tmp_path / "c" / "secret").stat().st_mode & 0o077 == 0
 
@@ -95,17 +95,20 @@ class TestKept:
 
     @pytest.mark.parametrize("change", ["fewer", "other"])
     def test_an_insert_of_other_canaries_is_refused(self, tmp_path, change):
-        made = make(data(), count=50, out=tmp_path / "c")
-        insert = made.insert
+        generated = make(data(), count=50, out=tmp_path / "c")
+        insert = generated.insert
         x = insert.x[1:] if change == "fewer" else insert.x + 1
         np.savez(tmp_path / "c" / "insert.npz", x=x, y=insert.y[: len(x)])
         with pytest.raises(dv.InputError, match="were to be included"):
             Canaries.load(tmp_path / "c")
 
     def test_a_damaged_secret_is_refused(self, tmp_path):
-        made = make(data(), count=50, out=tmp_path / "c")
+        generated = make(data(), count=50, out=tmp_path / "c")
         np.savez(
-            tmp_path / "c" / "secret" / "canaries.npz", x=made.records.x, y=made.records.y, included=~made.included
+            tmp_path / "c" / "secret" / "canaries.npz",
+            x=generated.records.x,
+            y=generated.records.y,
+            included=~generated.included,
         )
         with pytest.raises(dv.InputError, match="damaged"):
             Canaries.load(tmp_path / "c")
@@ -214,25 +217,25 @@ class TestProof:
         for scores in (np.ones(500), np.r_[np.ones(499), 2.0], np.repeat([1.0, 2.0], [490, 10])):
             for design in ("coins", "fixed"):
                 coins = self.COINS if design == "coins" else np.random.default_rng(0).permutation(500) < 250
-                found = prove(scores, coins, claim=dv.Claim(1.0, 1e-5), design=design)
-                assert found.bound.low == 0
-                assert found.answer == "not testable"
-                assert found.would_see is None
+                proof = prove(scores, coins, claim=dv.Claim(1.0, 1e-5), design=design)
+                assert proof.bound.low == 0
+                assert proof.answer == "not testable"
+                assert proof.would_see is None
         assert "nothing can be told" in prove(np.ones(500), self.COINS, claim=dv.Claim(1.0, 1e-5)).text
 
     def test_too_few_canaries_are_not_taken_for_a_kept_claim(self):
         coins = np.arange(20) % 2 == 0
-        found = prove(coins.astype(float), coins, claim=dv.Claim(8.0, 1e-5))
-        assert found.answer == "not testable"
-        assert found.most < 8
-        assert "cannot test the claim" in found.text
-        assert f"ε ≥ {formatting.format_lower_bound(found.most)} would have been proven" in found.text
+        proof = prove(coins.astype(float), coins, claim=dv.Claim(8.0, 1e-5))
+        assert proof.answer == "not testable"
+        assert proof.most < 8
+        assert "cannot test the claim" in proof.text
+        assert f"ε ≥ {formatting.format_lower_bound(proof.most)} would have been proven" in proof.text
 
     def test_a_claim_that_perfect_guesses_would_refute_is_testable(self):
         coins = np.random.default_rng(3).random(600) < 0.5
-        found = prove(np.random.default_rng(4).normal(size=600), coins, claim=dv.Claim(4.0, 1e-5), family="gaussian")
-        assert found.answer == "consistent"
-        assert found.most > 10
+        proof = prove(np.random.default_rng(4).normal(size=600), coins, claim=dv.Claim(4.0, 1e-5), family="gaussian")
+        assert proof.answer == "consistent"
+        assert proof.most > 10
 
     def test_the_bound_that_fits_the_design_is_used(self):
         coins = np.arange(500) % 2 == 0
@@ -241,31 +244,31 @@ class TestProof:
 
     def test_nothing_untrue_is_said_of_a_fixed_number(self):
         coins = np.random.default_rng(0).permutation(500) < 250
-        found = prove(np.random.default_rng(1).normal(size=500), coins, claim=dv.Claim(1.0, 1e-5), design="fixed")
-        assert found.answer == "consistent"
-        assert "would have been found" not in found.text
+        proof = prove(np.random.default_rng(1).normal(size=500), coins, claim=dv.Claim(1.0, 1e-5), design="fixed")
+        assert proof.answer == "consistent"
+        assert "would have been found" not in proof.text
 
     def test_so_few_canaries_that_nothing_would_be_found_test_nothing(self):
         coins = np.arange(8) % 2 == 0
-        found = prove(np.random.default_rng(1).normal(size=8), coins, claim=dv.Claim(2.0, 1e-5))
-        assert found.answer == "not testable"
+        proof = prove(np.random.default_rng(1).normal(size=8), coins, claim=dv.Claim(2.0, 1e-5))
+        assert proof.answer == "not testable"
 
     def test_at_delta_0_no_gaussian_is_spoken_of(self):
-        found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 0.0))
-        assert found.others == {}
-        assert "Gaussian" not in found.text
+        proof = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 0.0))
+        assert proof.others == {}
+        assert "Gaussian" not in proof.text
 
     def test_a_consistent_claim_says_what_would_have_been_seen(self):
-        found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
-        assert found.answer == "consistent"
-        assert found.tone != "clear"  # its heading says that no leak was found, where an ε may be proven
-        assert 1.0 < found.would_see < 20
-        assert f"ε = {found.would_see:.1f}" in found.text
+        proof = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
+        assert proof.answer == "consistent"
+        assert proof.tone != "clear"  # its heading says that no leak was found, where an ε may be proven
+        assert 1.0 < proof.would_see < 20
+        assert f"ε = {proof.would_see:.1f}" in proof.text
 
     def test_a_stated_family_is_an_assumption(self):
-        found = prove(self.COINS + 0.0, self.COINS, family=SubsampledGaussian(0.5), delta=1e-5)
-        assert any("uses it with probability 0.5" in each for each in found.guarantee.assumes)
-        assert set(found.others) == {"of any mechanism", "if Gaussian"}
+        proof = prove(self.COINS + 0.0, self.COINS, family=SubsampledGaussian(0.5), delta=1e-5)
+        assert any("uses it with probability 0.5" in each for each in proof.guarantee.assumes)
+        assert set(proof.others) == {"of any mechanism", "if Gaussian"}
 
     @pytest.mark.parametrize(
         ("how", "message"),
@@ -298,8 +301,8 @@ def test_what_a_claim_allows_is_its_trade_off_curve():
         fnr = claim.fnr(fpr)
         assert 1 - fnr <= np.e * fpr + 0.01 + 1e-12
         assert 1 - fpr <= np.e * fnr + 0.01 + 1e-12
-    found = [claim.fnr(fpr) for fpr in np.linspace(0, 1, 51)]
-    assert (np.diff(found) <= 1e-12).all()
+    results = [claim.fnr(fpr) for fpr in np.linspace(0, 1, 51)]
+    assert (np.diff(results) <= 1e-12).all()
 
 
 def test_exposure_is_the_rank_among_the_canaries_left_out_in_bits():
@@ -308,12 +311,12 @@ def test_exposure_is_the_rank_among_the_canaries_left_out_in_bits():
     included = np.arange(40) % 3 > 0
     for scores in (rng.normal(size=40).round(1), np.ones(40)):
         proof = prove(scores, included, delta=1e-5)
-        found = canaries.CanaryAudit(scores, included, proof, "loss", "random", 100).exposures
+        exposure = canaries.CanaryAudit(scores, included, proof, "loss", "random", 100).exposures
         left_out = scores[~included]
-        for score, bits in zip(scores[included], found, strict=True):
+        for score, bits in zip(scores[included], exposure, strict=True):
             rank = 1 + sum(other >= score for other in left_out)
             assert bits == pytest.approx(np.log2(len(left_out) + 1) - np.log2(rank))
-    assert (found == 0).all()
+    assert (exposure == 0).all()
 
 
 def test_a_claim_of_zero_is_violated_by_any_leak():
@@ -376,16 +379,16 @@ def test_canaries_of_a_table_have_its_columns_by_name(divulge, tmp_path):
     table[200:].write_csv(tmp_path / "population.csv")
     training.write_parquet(tmp_path / "training.parquet")
     skops.io.dump(forest, tmp_path / "model.skops")
-    told = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
-    told += ["--population", tmp_path / "population.csv", "--training", tmp_path / "training.parquet"]
-    code, out, err = divulge(*told, "--json")
+    arguments = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
+    arguments += ["--population", tmp_path / "population.csv", "--training", tmp_path / "training.parquet"]
+    code, out, err = divulge(*arguments, "--json")
     assert code == 1, err
     assert json.loads(out)["bound"]["low"] > 1
     left_out = planted.records[~planted.included]
     pl.from_numpy(left_out.x, ["c", "a", "b"]).select(columns).with_columns(label=left_out.y).write_csv(
         tmp_path / "wrong.csv"
     )
-    code, _, err = divulge(*told[:-1], tmp_path / "wrong.csv")
+    code, _, err = divulge(*arguments[:-1], tmp_path / "wrong.csv")
     assert code == 2
     assert "canaries that were not to be included are records of the training set" in err
     own = make(data, own=dv.Records(table[200:].select("b", "c", "a"), table["label"][200:]), seed=0)
@@ -400,8 +403,19 @@ class TestCommand:
         """Make, train a nearest-neighbour model with what was inserted, and name it for the audit."""
         records = data(200)
         np.savez(tmp_path / "train.npz", x=records.x, y=records.y)
-        made = ["canaries", "make", "--data", tmp_path / "train.npz", "--count", 400, "--kind", "random", "--seed", 1]
-        code, out, err = divulge(*made, "--out", tmp_path / "c")
+        arguments = [
+            "canaries",
+            "make",
+            "--data",
+            tmp_path / "train.npz",
+            "--count",
+            400,
+            "--kind",
+            "random",
+            "--seed",
+            1,
+        ]
+        code, out, err = divulge(*arguments, "--out", tmp_path / "c")
         assert code == 0, err
         assert "of them in" in out
         (tmp_path / "served.py").write_text(
@@ -418,8 +432,8 @@ class TestCommand:
         return tmp_path
 
     def test_make_train_audit(self, divulge, trained):
-        told = ["canaries", "audit", "served:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
-        code, out, err = divulge(*told, "--out", "run", "--training", "train.npz")
+        arguments = ["canaries", "audit", "served:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
+        code, out, err = divulge(*arguments, "--out", "run", "--training", "train.npz")
         assert code == 1, err
         assert "The claim of (1, 1e-05)-DP is violated" in " ".join(out.split())
         page = (trained / "run" / "report.html").read_text()
@@ -440,8 +454,8 @@ class TestCommand:
 
     def test_a_model_that_answers_the_same_to_all_cannot_be_tested(self, divulge, trained):
         (trained / "flat.py").write_text("import numpy as np\n\ndef model(x):\n    return np.zeros((len(x), 3))\n")
-        told = ["canaries", "audit", "flat:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
-        code, out, err = divulge(*told)
+        arguments = ["canaries", "audit", "flat:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
+        code, out, err = divulge(*arguments)
         assert code == 3, err
         assert "cannot test the claim" in " ".join(out.split())
 

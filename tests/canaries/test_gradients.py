@@ -44,9 +44,9 @@ def test_a_correct_loop_is_called_broken_in_at_most_5_percent_of_games(rate, fam
 
 
 def test_much_of_the_truth_is_proven():
-    found = loop(GradientCanaries(600, clip=1.0, seed=1), 4, 2.0).audit(family="gaussian", claim=dv.Claim(8.0, DELTA))
+    result = loop(GradientCanaries(600, clip=1.0, seed=1), 4, 2.0).audit(family="gaussian", claim=dv.Claim(8.0, DELTA))
     truth = GaussianMechanism().epsilon(1.0, DELTA)
-    assert 0.5 * truth < found.epsilon.low < truth
+    assert 0.5 * truth < result.epsilon.low < truth
 
 
 class TestMistakes:
@@ -61,12 +61,12 @@ class TestMistakes:
     def test_one_noise_draw_that_is_used_at_every_step(self):
         claim = dv.Claim(SubsampledGaussian(0.5, 64).epsilon(1 / 8.0, DELTA), DELTA)
         for reuse, answer in ((True, "violated"), (False, "consistent")):
-            found = loop(GradientCanaries(600, clip=1.0, rate=0.5, seed=3), 64, 8.0, reuse=reuse)
-            assert found.audit(claim=claim, score="spread").proof.answer == answer
+            result = loop(GradientCanaries(600, clip=1.0, rate=0.5, seed=3), 64, 8.0, reuse=reuse)
+            assert result.audit(claim=claim, score="spread").proof.answer == answer
 
     def test_a_sampling_rate_that_the_accountant_was_not_told(self):
-        told, true = SubsampledGaussian(0.01, 100), 0.5
-        claim = dv.Claim(told.epsilon(1.0, DELTA), DELTA)
+        gaussian, true = SubsampledGaussian(0.01, 100), 0.5
+        claim = dv.Claim(gaussian.epsilon(1.0, DELTA), DELTA)
         canaries = GradientCanaries(600, clip=1.0, rate=true, seed=4)
         assert loop(canaries, 100, 1.0).audit(claim=claim, family="gaussian").proof.answer == "violated"
 

@@ -20,7 +20,7 @@ TONES = {"violated": "leak", "consistent": "plain", "not testable": "undecided",
 
 
 def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes):
-    made = CanarySummary(
+    run_summary = CanarySummary(
         verdict="The verdict.",
         tone=TONES[answer],
         answer=answer,
@@ -44,7 +44,7 @@ def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes
         warnings=(),
         environment=provenance.collect_environment(),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(run_summary, **changes)
 
 
 def page(**changes):
@@ -116,9 +116,9 @@ def test_the_pictures_show_how_sure_one_may_be_by_the_claim_and_is_by_the_proof(
     for claimed, proven in itertools.product((None, 2.0), (0.0, 1.25)):
         answer = "no claim" if claimed is None else "consistent"
         drawn = page(claimed=claimed, proven=proven, answer=answer).pictures
-        wanted = [("Claimed: from 50 of 100 sure that a record was used to 89, at most", 89)] * (claimed is not None)
-        wanted += [("Proven: from 50 of 100 sure to 77 or more, for some record", 77)] * (proven > 0)
-        assert [(each.caption, each.value) for each in drawn] == wanted
+        expected = [("Claimed: from 50 of 100 sure that a record was used to 89, at most", 89)] * (claimed is not None)
+        expected += [("Proven: from 50 of 100 sure to 77 or more, for some record", 77)] * (proven > 0)
+        assert [(each.caption, each.value) for each in drawn] == expected
         assert {each.total for each in drawn} <= {100}
 
 

@@ -32,21 +32,21 @@ def remembering(x):
 @pytest.mark.parametrize("recipe", ["loss", "entropy", "quantile-trees"])
 def test_every_recipe_scores_canaries(recipe):
     population = POPULATION if recipe == "quantile-trees" else None
-    found = canaries.audit(
+    result = canaries.audit(
         remembering, PLANTED, recipe=recipe, population=population, claim=dv.Claim(1.0, 1e-5), seed=0
     )
-    assert found.recipe == recipe
-    assert found.proof.answer == "violated"
-    inside, outside = found.scores[found.included], found.scores[~found.included]
+    assert result.recipe == recipe
+    assert result.proof.answer == "violated"
+    inside, outside = result.scores[result.included], result.scores[~result.included]
     assert np.median(inside) > np.median(outside)
 
 
 def test_the_quantile_of_a_canary_is_that_of_its_own_fit():
     """Its score is where the canary lies among what such a record would have: the same for equal answers."""
-    found = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
-    again = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
-    np.testing.assert_array_equal(found.scores, again.scores)
-    assert np.isfinite(found.scores).all()
+    result = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
+    repeat = canaries.audit(remembering, PLANTED, recipe="quantile-trees", population=POPULATION, seed=0)
+    np.testing.assert_array_equal(result.scores, repeat.scores)
+    assert np.isfinite(result.scores).all()
 
 
 def test_a_recipe_that_learns_needs_records_to_learn_from():
@@ -68,10 +68,10 @@ class TestSides:
         assert lows["in"] > lows["both"] + 0.5
 
     def test_the_audit_hands_them_on(self):
-        found = canaries.audit(remembering, PLANTED, sides="in", claim=dv.Claim(1.0, 1e-5))
-        direct = prove(found.scores, PLANTED.included, sides="in", claim=dv.Claim(1.0, 1e-5))
-        assert found.epsilon == direct.bound
-        assert found.epsilon != canaries.audit(remembering, PLANTED, claim=dv.Claim(1.0, 1e-5)).epsilon
+        result = canaries.audit(remembering, PLANTED, sides="in", claim=dv.Claim(1.0, 1e-5))
+        direct = prove(result.scores, PLANTED.included, sides="in", claim=dv.Claim(1.0, 1e-5))
+        assert result.epsilon == direct.bound
+        assert result.epsilon != canaries.audit(remembering, PLANTED, claim=dv.Claim(1.0, 1e-5)).epsilon
 
     def test_pairs_have_no_sides(self):
         with pytest.raises(dv.InputError, match="sides: pairs of a fixed number"):
@@ -89,8 +89,8 @@ def test_a_network_may_be_looked_into_for_the_gradients_of_its_canaries():
         return torch.nn.Sequential(torch.nn.Linear(WIDTH, 128), torch.nn.ReLU(), torch.nn.Linear(128, CLASSES))
 
     net = dv.references.train_one(make, data, seed=0, epochs=60, lr=0.01, optimizer="adam", device="cpu")
-    found = canaries.audit(net, PLANTED, recipe="weight-gradient", claim=dv.Claim(1.0, 1e-5), seed=0)
-    assert dv.evaluation.auc(found.scores, found.included).low > 0.6
+    result = canaries.audit(net, PLANTED, recipe="weight-gradient", claim=dv.Claim(1.0, 1e-5), seed=0)
+    assert dv.evaluation.auc(result.scores, result.included).low > 0.6
     with pytest.raises(
         dv.InputError, match=r"weight-gradient cannot be had without a look inside .*got CallableTarget"
     ):

@@ -60,17 +60,17 @@ def test_a_model_that_learned_them_by_heart_exposes_them(kind, tokenizer, tmp_pa
     canaries.make(DATA, kind=kind, count=120, seed=1, out=tmp_path / "c")
     given = np.load(tmp_path / "c" / "insert.npz")["x"]
     target = trained(tokenizer, [*DATA.x, *given], epochs=60)
-    found = canaries.audit(target, tmp_path / "c", claim=dv.Claim(1.0, 1e-5), out=tmp_path / "run")
-    assert found.proof.answer == "violated"
-    highest = np.log2((~found.included).sum() + 1)
-    assert (found.exposures <= highest).all()
-    assert found.exposures.mean() > 0.8 * highest
-    assert f"mean {found.exposures.mean():.2f} bits" in (tmp_path / "run" / "report.html").read_text()
+    result = canaries.audit(target, tmp_path / "c", claim=dv.Claim(1.0, 1e-5), out=tmp_path / "run")
+    assert result.proof.answer == "violated"
+    highest = np.log2((~result.included).sum() + 1)
+    assert (result.exposures <= highest).all()
+    assert result.exposures.mean() > 0.8 * highest
+    assert f"mean {result.exposures.mean():.2f} bits" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_model_that_never_read_them_exposes_nobody(tokenizer):
     planted = canaries.make(DATA, kind="random-token", count=120, seed=1)
-    found = canaries.audit(trained(tokenizer, DATA.x, epochs=30), planted, claim=dv.Claim(1.0, 1e-5))
-    assert found.proof.answer == "consistent"
-    assert found.epsilon.low == 0
-    assert abs(found.exposures.mean() - 1 / np.log(2)) < 1.0  # what ranks drawn evenly have, in bits
+    result = canaries.audit(trained(tokenizer, DATA.x, epochs=30), planted, claim=dv.Claim(1.0, 1e-5))
+    assert result.proof.answer == "consistent"
+    assert result.epsilon.low == 0
+    assert abs(result.exposures.mean() - 1 / np.log(2)) < 1.0  # what ranks drawn evenly have, in bits

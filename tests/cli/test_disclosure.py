@@ -218,8 +218,8 @@ class TestSacroFolders:
         assert "convert_to_skops.py" in err
         assert not (tmp_path / "no").exists()
         command = [sys.executable, CONVERTER, tmp_path / "target", tmp_path / "safe"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert "model.skops" in done.stdout
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "model.skops" in process.stdout
         code, _, err = divulge("init", tmp_path / "plan", "--model", tmp_path / "safe")
         assert code == 0, err
         members = pl.read_parquet(tmp_path / "plan" / "members.parquet")

@@ -37,8 +37,12 @@ def home(tmp_path_factory):
 
 
 def arguments(home, **changes):
-    given = {"--model": home / "model", "--members": home / "in.jsonl", "--nonmembers": home / "out.parquet"} | changes
-    return ["extract", *(part for pair in given.items() for part in pair), *OPTIONS]
+    keywords = {
+        "--model": home / "model",
+        "--members": home / "in.jsonl",
+        "--nonmembers": home / "out.parquet",
+    } | changes
+    return ["extract", *(part for pair in keywords.items() for part in pair), *OPTIONS]
 
 
 def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path):
@@ -64,19 +68,19 @@ def test_a_finished_extraction_is_rendered_again_as_it_was_and_in_every_format(d
         assert code == 0, err
         assert (run / file).stat().st_size > 100
     assert "How many are given back" in (run / "model_card.md").read_text()
-    told = json.loads((run / "results.json").read_text())
-    assert told["results"]["answer"] == "not shown"
-    assert {one["role"] for one in told["provenance"]["sources"]} == {"model", "members", "nonmembers"}
+    content = json.loads((run / "results.json").read_text())
+    assert content["results"]["answer"] == "not shown"
+    assert {one["role"] for one in content["provenance"]["sources"]} == {"model", "members", "nonmembers"}
     assert pl.read_csv(run / "records.csv").height == 24
 
 
 def test_without_texts_none_is_written(divulge, home, tmp_path):
     code, out, err = divulge(*arguments(home), "--no-show-records", "--out", tmp_path / "run", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["answer"] == "not shown"
-    assert told["draws"] == [1, 100]
-    assert told["decoding"] == "temperature 1, top k 40"
+    content = json.loads(out)
+    assert content["answer"] == "not shown"
+    assert content["draws"] == [1, 100]
+    assert content["decoding"] == "temperature 1, top k 40"
     for path in (tmp_path / "run").rglob("*"):
         assert b"nurse" not in path.read_bytes()
 

@@ -22,9 +22,9 @@ LEAVES = leaves(typer.main.get_command(app))
 
 
 def shown(*words):
-    done = CliRunner().invoke(app, [*words], env={"COLUMNS": "200", "NO_COLOR": "1"})
-    assert done.exit_code == 0, done.output
-    return done.output
+    result = CliRunner().invoke(app, [*words], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_commands_stand_in_panels_and_steps_and_former_names_in_none():

@@ -101,12 +101,12 @@ def test_a_working_directory_and_an_environment_that_are_not_utf8(runs, tmp_path
         ({"TMPDIR": str(folder), "HOME": str(folder), "COLUMNS": ODD}, 0),
         ({"SOURCE_DATE_EPOCH": ODD}, 2),
     ):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "divulge", "report", "run"],
             cwd=folder, env=os.environ | more, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        one_line(done.returncode, done.stderr)
-        assert done.returncode == expected, done.stderr
+        one_line(process.returncode, process.stderr)
+        assert process.returncode == expected, process.stderr
 
 
 @pytest.fixture
@@ -222,8 +222,8 @@ def test_nothing_is_imported_from_the_current_folder(namesakes, tmp_path, runs, 
     script.write_text("from divulge.cli import main\nmain()\n")
     begun = [str(script) if word == "SCRIPT" else word for word in start]
     for command in (["list"], ["report", str(runs / "audit"), "--to", str(tmp_path / "page.html")]):
-        done = python(namesakes, *begun, *command)
-        assert done.returncode == 0, done.stderr
+        result = python(namesakes, *begun, *command)
+        assert result.returncode == 0, result.stderr
     assert not (tmp_path / "mark").exists(), (tmp_path / "mark").read_text()
 
 
@@ -256,8 +256,8 @@ def test_no_worker_imports_from_the_current_folder(namesakes, tmp_path):
         epochs = 1
         """)
     )
-    done = python(namesakes, "-m", "divulge", "audit", str(plans / "plan.toml"), "--out", str(tmp_path / "run"))
-    assert done.returncode == 0, done.stderr
+    result = python(namesakes, "-m", "divulge", "audit", str(plans / "plan.toml"), "--out", str(tmp_path / "run"))
+    assert result.returncode == 0, result.stderr
     assert not (tmp_path / "mark").exists(), (tmp_path / "mark").read_text()
 
 

@@ -37,6 +37,6 @@ def test_of_a_calibration_it_says_what_it_can_prove_at_most(divulge, n, says):
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(divulge, more, named):
-    code, _, told = divulge("power", *ASKED, *more)
+    code, _, errors = divulge("power", *ASKED, *more)
     assert code == 2
-    assert named in told
+    assert named in errors

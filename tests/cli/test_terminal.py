@@ -78,8 +78,8 @@ def test_nothing_that_was_read_steers_the_terminal(run, tmp_path, capsys):
         for more in ((), ("--json",)):
             if not (more and command[0] == HOSTILE):
                 assert cli.run([*map(str, command), *more]) in (Exit.OK, Exit.INPUT, Exit.BROKEN, Exit.UNDECIDED)
-                said = capsys.readouterr()
-                assert not obeyed(said.out + said.err), command
+                streams = capsys.readouterr()
+                assert not obeyed(streams.out + streams.err), command
     cli.run(["pool", "ls", str(pool.path)])
     assert "[red]" in "".join(capsys.readouterr().out.split())  # shown as it is, not taken for a colour
     cli.run(["pool", "ls", str(pool.path), "--json"])
@@ -101,9 +101,9 @@ sys.exit(str(codes))
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
 def test_a_terminal_without_letters_is_no_reason_to_fail(run, variables):
     commands = [["list"], ["decide", str(run), "--fpr", "0.2"], ["--help"], ["labels", "attack", "--help"]]
-    done = divulge(json.dumps(commands), command=[sys.executable, "-c", SEVERAL], env=variables)
-    assert done.stderr.decode("ascii").strip() == str([0] * 4)
-    assert "\\u2264 0.2" in done.stdout.decode("ascii")
+    result = divulge(json.dumps(commands), command=[sys.executable, "-c", SEVERAL], env=variables)
+    assert result.stderr.decode("ascii").strip() == str([0] * 4)
+    assert "\\u2264 0.2" in result.stdout.decode("ascii")
 
 
 def closed():
@@ -125,10 +125,10 @@ def test_a_reader_that_leaves_changes_nothing(run, command, code):
     """As in `divulge list | head -1`."""
     command = [run if word == "RUN" else word for word in command]
     ends = {"stdout": closed(), "stderr": closed() if code is not Exit.OK else subprocess.PIPE}
-    done = divulge(*command, capture_output=False, **ends)
+    result = divulge(*command, capture_output=False, **ends)
     os.close(ends["stdout"])
-    assert done.returncode == code
-    assert not done.stderr
+    assert result.returncode == code
+    assert not result.stderr
 
 
 NEEDS = {
@@ -176,9 +176,9 @@ def test_on_the_plain_installation_every_command_works_or_says_what_to_install(t
     (tmp_path / "y.txt").write_text("0\n1\n1\n0\n")
     commands = [(extra, list(words)) for extra in NEEDS for words in NEEDS[extra]]
     plain = [sys.executable, "-c", PLAIN]
-    done = divulge(json.dumps([words for _, words in commands]), command=plain, cwd=tmp_path, text=True)
-    assert done.returncode == 0, done.stderr
-    for (extra, words), (code, said) in zip(commands, json.loads(done.stdout), strict=True):
+    result = divulge(json.dumps([words for _, words in commands]), command=plain, cwd=tmp_path, text=True)
+    assert result.returncode == 0, result.stderr
+    for (extra, words), (code, said) in zip(commands, json.loads(result.stdout), strict=True):
         assert code == (Exit.INPUT if extra else Exit.OK), (words, said)
         assert f"it comes with: pip install 'divulge[{extra}]'" in said or not extra, words
     assert not (tmp_path / "OUT" / "run.json").exists()
@@ -190,9 +190,9 @@ def test_a_fault_of_ours_is_one_line_with_its_place_and_without_its_words(capsys
 
     monkeypatch.setattr(printing, "as_json", fails)
     assert cli.run(["labels", "capacity", "--n", "10", "--json"]) == Exit.INTERNAL
-    said = capsys.readouterr().err
-    assert re.fullmatch(r"divulge: internal error: RuntimeError at divulge/cli/labels.py:\d+\. .*\n", said)
-    assert "swordfish" not in said
+    errors = capsys.readouterr().err
+    assert re.fullmatch(r"divulge: internal error: RuntimeError at divulge/cli/labels.py:\d+\. .*\n", errors)
+    assert "swordfish" not in errors
 
 
 def test_interrupted_is_a_code_of_its_own(capsys, monkeypatch):
@@ -215,9 +215,9 @@ def test_wrong_usage_is_one_line_that_names_the_help(capsys):
         (("labels", "capacity", "--n", "many"), "valid integer"),
     ):
         assert cli.run(command) == Exit.INPUT
-        said = capsys.readouterr().err
-        assert said.count("\n") == (message is not None)
-        assert (message or "") in said
+        errors = capsys.readouterr().err
+        assert errors.count("\n") == (message is not None)
+        assert (message or "") in errors
 
 
 def test_the_documented_codes_are_the_codes():

@@ -34,9 +34,9 @@ def rates(n, others, members, level, method):
     pool = np.arange(n + others, dtype=float)
     false = []
     for places in combinations(range(n + others), n):
-        known = pool[list(places)]
+        calibration = pool[list(places)]
         rest = np.delete(pool, places)
-        counts = Counts.empty(known).add(np.append(rest, members))
+        counts = Counts.empty(calibration).add(np.append(rest, members))
         q = fdr.step_up(counts, level, method).q_values
         chosen = q[ranks(np.append(rest, members), counts.calibration)] <= level
         false.append(chosen[: len(rest)].sum() / max(chosen.sum(), 1))
@@ -84,14 +84,14 @@ def test_the_control_of_the_low_end_keeps_its_level(n, h, level):
 
 def test_the_low_end_is_seen_where_the_bulk_is_alike():
     rng = np.random.default_rng(1)
-    found = [
+    results = [
         [
             check(np.append(rng.normal(size=380), rng.normal(-8, 0.1, 20)), rng.normal(size=400)).passed
             for check in (controls.low_end, controls.exchangeability)
         ]
         for _ in range(40)
     ]
-    passed = np.mean(found, axis=0)
+    passed = np.mean(results, axis=0)
     assert passed[0] < 0.5 < passed[1]
     assert controls.low_end(np.zeros(30), np.zeros(20)).p_value == 1
 

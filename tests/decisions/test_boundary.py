@@ -35,10 +35,10 @@ def test_of_equal_gains_the_smallest_selection_is_taken():
     for n, m, level in ((99, 8, 0.1), (99, 8, 0.3), (40, 4, 0.2), (500, 30, 0.2)):
         for _ in range(30):
             candidates, calibration = rng.normal(1.5, 1, m), rng.normal(size=n)
-            found = fdr.select_at_boundary(candidates, calibration, fdr=level)
+            selection = fdr.select_at_boundary(candidates, calibration, fdr=level)
             size = naive(candidates, calibration, int(level * (n + 1) / m + 1e-9))
-            assert found.count == size
-            assert set(np.argsort(-candidates)[:size]) == set(np.flatnonzero(found.selected))
+            assert selection.count == size
+            assert set(np.argsort(-candidates)[:size]) == set(np.flatnonzero(selection.selected))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -67,8 +67,8 @@ def test_every_order_of_few_scores():
             count = 0
             for own in range(1, n + 2):
                 calibration = np.delete(np.arange(1.0, n + 2), own - 1)
-                found = fdr.select_at_boundary(np.append(heights, own), calibration, fdr=level)
-                count += bool(found.selected[-1] and found.threshold == own)
+                selection = fdr.select_at_boundary(np.append(heights, own), calibration, fdr=level)
+                count += bool(selection.selected[-1] and selection.threshold == own)
             assert count <= slope
 
 

@@ -30,22 +30,22 @@ def test_exchangeability_seldom_raises_a_false_alarm(n, h, shape):
 
 def test_exchangeability_finds_shift_and_spread():
     rng = np.random.default_rng(1)
-    known = rng.normal(size=400)
-    assert controls.exchangeability(known, rng.normal(0.5, 1, 200)).state == "failed"
-    assert controls.exchangeability(known, rng.normal(0, 2, 200)).state == "failed"
-    assert controls.exchangeability(np.round(known), np.round(rng.normal(0.5, 1, 200))).state == "failed"
+    calibration = rng.normal(size=400)
+    assert controls.exchangeability(calibration, rng.normal(0.5, 1, 200)).state == "failed"
+    assert controls.exchangeability(calibration, rng.normal(0, 2, 200)).state == "failed"
+    assert controls.exchangeability(np.round(calibration), np.round(rng.normal(0.5, 1, 200))).state == "failed"
     # Candidates hold members, which may be what differs.
-    assert controls.clean_model(known, rng.normal(0.5, 1, 200)).state == "doubtful"
-    assert controls.low_scores(known, rng.normal(-0.5, 1, 200)).state == "doubtful"
+    assert controls.clean_model(calibration, rng.normal(0.5, 1, 200)).state == "doubtful"
+    assert controls.low_scores(calibration, rng.normal(-0.5, 1, 200)).state == "doubtful"
 
 
 def test_exchangeability_of_several_signals_is_that_of_the_most_striking_one():
     rng = np.random.default_rng(13)
-    known, other = rng.normal(size=(200, 3)), rng.normal(size=(100, 3)) + [0, 0.4, 0]
-    each = [controls.exchangeability(known[:, i], other[:, i]).p_value for i in range(3)]
-    found = controls.exchangeability(known, other)
-    assert found.p_value == 3 * min(each) == 3 * each[1]
-    assert "(signal 2 of 3)" in found.says
+    calibration, other = rng.normal(size=(200, 3)), rng.normal(size=(100, 3)) + [0, 0.4, 0]
+    each = [controls.exchangeability(calibration[:, i], other[:, i]).p_value for i in range(3)]
+    control = controls.exchangeability(calibration, other)
+    assert control.p_value == 3 * min(each) == 3 * each[1]
+    assert "(signal 2 of 3)" in control.says
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_low_scores_seldom_raises_a_false_alarm_whatever_the_members_score(n, m)
 
 def test_low_scores_equals_the_naive_one_sided_statistic():
     rng = np.random.default_rng(3)
-    known, judged = np.round(rng.normal(size=40), 1), np.round(rng.normal(-0.3, 1, 60), 1)
-    at = np.concatenate([known, judged])
-    excess = max((judged <= t).mean() - (known <= t).mean() for t in at)
+    calibration, judged = np.round(rng.normal(size=40), 1), np.round(rng.normal(-0.3, 1, 60), 1)
+    at = np.concatenate([calibration, judged])
+    excess = max((judged <= t).mean() - (calibration <= t).mean() for t in at)
     want = np.exp(-2 * 40 * 60 / 100 * max(excess, 0) ** 2)
-    assert controls.low_scores(known, judged).p_value == pytest.approx(want)
+    assert controls.low_scores(calibration, judged).p_value == pytest.approx(want)
 
 
 WORDS = np.array(["the", "a", "model", "data", "king", "queen", "green", "blue", "runs", "of", "train", "paper"])
@@ -120,9 +120,9 @@ def test_blind_text_tells_published_benchmarks_apart():
         rows = [json.loads(line) for line in lines]
     for name, least in (("gutenberg", 0.92), ("multi_web", 0.96)):
         sides = [[row["text"] for row in rows if row["set"] == name and row["member"] == side] for side in (0, 1)]
-        found = controls.blind_text(*sides)
-        assert found.state == "doubtful"
-        assert found.auc.low > least
+        result = controls.blind_text(*sides)
+        assert result.state == "doubtful"
+        assert result.auc.low > least
         # Halves of one side cannot be told apart.
         assert controls.blind_text(sides[0][::2], sides[0][1::2]).passed
 

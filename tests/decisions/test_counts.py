@@ -20,19 +20,21 @@ def a_few_bits_apart(rng, n, m):
 
 
 def equal(rng, n, m):
-    known = rng.normal(size=n)
-    return known, np.append(rng.choice(known, m // 2), rng.normal(size=m - m // 2))
+    calibration = rng.normal(size=n)
+    return calibration, np.append(rng.choice(calibration, m // 2), rng.normal(size=m - m // 2))
 
 
 def next_to_each_other(rng, n, m):
-    known = rng.normal(size=n)
-    return known, np.append(np.nextafter(rng.choice(known, m // 2), rng.choice([-9, 9], m // 2)), known[: m - m // 2])
+    calibration = rng.normal(size=n)
+    return calibration, np.append(
+        np.nextafter(rng.choice(calibration, m // 2), rng.choice([-9, 9], m // 2)), calibration[: m - m // 2]
+    )
 
 
 def ends(rng, n, m):
-    known, scores = apart(rng, n, m)
-    known[0], known[-1] = 0.0, -1e308
-    return known, np.r_[-0.0, 0.0, 5e-324, -5e-324, 1e308, scores]
+    calibration, scores = apart(rng, n, m)
+    calibration[0], calibration[-1] = 0.0, -1e308
+    return calibration, np.r_[-0.0, 0.0, 5e-324, -5e-324, 1e308, scores]
 
 
 def single_precision(rng, n, m):

@@ -48,14 +48,14 @@ def test_selection_is_the_textbook_procedure_in_exact_arithmetic(method, candida
     if len({*candidates, *calibration}) == 1:
         return
     level = Fraction(1, 4)
-    found = fdr.select(candidates, calibration, fdr=float(level), method=method)
+    selection = fdr.select(candidates, calibration, fdr=float(level), method=method)
     p = naive_p(candidates, calibration)
     share = naive_null_share(method, candidates, calibration)
     chosen = [False] * len(p) if share is None else naive_step_up([share * v for v in p], level, len(candidates))
-    assert found.p_values.tolist() == [float(value) for value in p]
-    assert found.selected.tolist() == chosen
+    assert selection.p_values.tolist() == [float(value) for value in p]
+    assert selection.selected.tolist() == chosen
     cut = fdr.threshold(candidates, calibration, fdr=float(level), method=method)
-    assert (np.array(candidates) > cut).tolist() == found.selected.tolist()
+    assert (np.array(candidates) > cut).tolist() == selection.selected.tolist()
 
 
 @given(candidates=SCORES, calibration=SCORES, parts=st.integers(1, 4))
@@ -270,26 +270,26 @@ def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():
     ids=["fewer than 1/eta", "constant", "ties"],
 )
 def test_ptdi_selects_nothing_where_no_calibration_score_lies_in_its_region(candidates, calibration):
-    found = fdr.select(candidates, calibration, fdr=0.3, method="ptdi")
-    assert found.count == 0
-    assert "none of the" in found.warnings[-1]
-    assert "storey and bh need no such score" in found.warnings[-1]
+    selection = fdr.select(candidates, calibration, fdr=0.3, method="ptdi")
+    assert selection.count == 0
+    assert "none of the" in selection.warnings[-1]
+    assert "storey and bh need no such score" in selection.warnings[-1]
     assert fdr.select(candidates, calibration, fdr=0.3, method="bh").count > 0
 
 
 def test_every_method_rests_on_one_assumption():
     rng = np.random.default_rng(13)
     for method in fdr.METHODS:
-        found = fdr.select(rng.normal(size=50), rng.normal(size=200), fdr=0.2, method=method)
-        assert found.guarantee.assumes == fdr.ASSUMES
-        assert not any("its bound" in warning for warning in found.warnings)
+        selection = fdr.select(rng.normal(size=50), rng.normal(size=200), fdr=0.2, method=method)
+        assert selection.guarantee.assumes == fdr.ASSUMES
+        assert not any("its bound" in warning for warning in selection.warnings)
 
 
 def test_the_outermost_grid_point_is_one_that_can_be_counted_beyond():
     """A ``lam`` that no calibration score lies beyond is the last one that does; nothing is divided by zero."""
-    found = fdr.select(np.full(40, 9.0), np.arange(5.0), fdr=0.5, method=Storey(1 - 1e-12))
+    selection = fdr.select(np.full(40, 9.0), np.arange(5.0), fdr=0.5, method=Storey(1 - 1e-12))
     assert np.array_equal(
-        found.selected, fdr.select(np.full(40, 9.0), np.arange(5.0), fdr=0.5, method=Storey(5 / 6)).selected
+        selection.selected, fdr.select(np.full(40, 9.0), np.arange(5.0), fdr=0.5, method=Storey(5 / 6)).selected
     )
     assert Storey(1 - 1e-12).grid(5) == 5
 
@@ -343,21 +343,21 @@ def test_methods_are_values_and_names_are_short_for_them():
 
 def test_an_empty_selection_says_what_it_would_take():
     rng = np.random.default_rng(8)
-    found = fdr.select(rng.normal(size=1000), rng.normal(size=40), fdr=0.05)
-    assert found.count == 0
-    assert found.threshold == np.inf
-    assert "nothing was selected" in found.warnings[0]
-    assert "AUC near 0.65" in found.warnings[0]
+    selection = fdr.select(rng.normal(size=1000), rng.normal(size=40), fdr=0.05)
+    assert selection.count == 0
+    assert selection.threshold == np.inf
+    assert "nothing was selected" in selection.warnings[0]
+    assert "AUC near 0.65" in selection.warnings[0]
 
 
 def test_an_empty_selection_never_asks_for_more_candidates_than_there_are():
     """The estimated share of non-members can exceed 1: then not even all candidates would be enough."""
     calibration = np.arange(19.0)
     scores = np.r_[np.full(810, -1.0), np.full(790, 9.5)]
-    found = fdr.select(scores, calibration, fdr=0.05)
-    assert found.count == 0
-    assert "not even all 1600 candidates would be enough" in found.warnings[0]
-    needed = int(found.warnings[0].partition("more calibration (")[2].split()[0])
+    selection = fdr.select(scores, calibration, fdr=0.05)
+    assert selection.count == 0
+    assert "not even all 1600 candidates would be enough" in selection.warnings[0]
+    needed = int(selection.warnings[0].partition("more calibration (")[2].split()[0])
     assert needed > fdr.required_calibration(1600, 0.05, 1)
     more = fdr.select(scores, np.arange(0.0, 19.0, 0.1), fdr=0.05)
     assert "a selection needs at least" in more.warnings[0]

@@ -93,10 +93,15 @@ def test_required_calibration_is_exactly_enough(guarantee, level):
 
 
 def test_a_threshold_is_used_like_a_float():
-    found = fpr.threshold(np.zeros(99), 0.01)
+    threshold = fpr.threshold(np.zeros(99), 0.01)
     scores = np.array([0.0, 1.0])
-    assert (scores > found).tolist() == (scores >= found).tolist() == found.select(scores).tolist() == [False, True]
-    assert np.isfinite(float(found))
+    assert (
+        (scores > threshold).tolist()
+        == (scores >= threshold).tolist()
+        == threshold.select(scores).tolist()
+        == [False, True]
+    )
+    assert np.isfinite(float(threshold))
 
 
 def test_guarantees_are_named_and_never_blurred():
@@ -132,6 +137,6 @@ def test_too_few_nulls_for_an_interval():
 
 def test_a_single_score_above_the_threshold_has_an_interval_of_its_own():
     # With n = 1 / level - 1 scores the threshold is the largest: its FPR is the smallest of n uniform draws.
-    found = fpr.realised_interval(19, 0.05)
-    assert found.value == pytest.approx(0.05)
-    assert (found.low, found.high) == pytest.approx((1 - 0.975 ** (1 / 19), 1 - 0.025 ** (1 / 19)))
+    interval = fpr.realised_interval(19, 0.05)
+    assert interval.value == pytest.approx(0.05)
+    assert (interval.low, interval.high) == pytest.approx((1 - 0.975 ** (1 / 19), 1 - 0.025 ** (1 / 19)))

@@ -29,9 +29,9 @@ def test_false_discoveries_are_counted_in_groups(shared, known_in_groups):
     labels, others = np.repeat(np.arange(40), 5), np.repeat(np.arange(120), 5)
     for _ in range(RUNS):
         scores = np.append(draw(rng, 15, 5, shared, 3.0), draw(rng, 25, 5, shared))
-        known = draw(rng, 120, 5, shared)
-        found = fdr.select_groups(scores, labels, known, others if known_in_groups else None, fdr=0.2)
-        chosen = found.selection.selected
+        calibration = draw(rng, 120, 5, shared)
+        selection = fdr.select_groups(scores, labels, calibration, others if known_in_groups else None, fdr=0.2)
+        chosen = selection.selection.selected
         false.append(chosen[15:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:15].mean())
     assert np.mean(false) <= LIMIT
@@ -56,11 +56,11 @@ def test_groups_of_other_sizes_are_doubted_where_large_ones_are_members(larger):
             members, others = np.full(15, 20), rng.integers(1, 4, 60)
         (high, one), (low, other) = draw_sizes(rng, members, 2.0), draw_sizes(rng, others)
         calibration, third = draw_sizes(rng, known)
-        found = fdr.select_groups(np.append(high, low), np.append(one, other + 15), calibration, third, fdr=0.2)
-        chosen = found.selection.selected
+        selection = fdr.select_groups(np.append(high, low), np.append(one, other + 15), calibration, third, fdr=0.2)
+        chosen = selection.selection.selected
         false.append(chosen[15:].sum() / max(chosen.sum(), 1))
-        is_doubted = found.selection.guarantee.standing == "doubtful"
-        assert is_doubted == any("take equally many" in text for text in found.selection.warnings)
+        is_doubted = selection.selection.guarantee.standing == "doubtful"
+        assert is_doubted == any("take equally many" in text for text in selection.selection.warnings)
         doubts += is_doubted
         claimed.append(0.0 if is_doubted else false[-1])
     assert np.mean(claimed) <= binom.isf(1e-6, 200, 0.2) / 200
@@ -90,8 +90,8 @@ def test_a_bound_over_documents_says_nothing_about_groups():
     rng, false = np.random.default_rng(4), []
     labels = np.r_[np.repeat(0, 200), np.arange(1, 201)]
     for _ in range(60):
-        scores, known = np.append(rng.normal(6, 1, 200), rng.normal(size=200)), rng.normal(size=2000)
-        chosen = np.unique(labels[fdr.select(scores, known, fdr=0.1, method="bh").selected])
+        scores, calibration = np.append(rng.normal(6, 1, 200), rng.normal(size=200)), rng.normal(size=2000)
+        chosen = np.unique(labels[fdr.select(scores, calibration, fdr=0.1, method="bh").selected])
         false.append((chosen > 0).sum() / max(len(chosen), 1))
     assert np.mean(false) > 0.5
 
@@ -105,10 +105,10 @@ def test_combined_p_values_are_e_times_the_geometric_mean():
 def test_rows_in_any_order_give_the_same_groups():
     rng = np.random.default_rng(5)
     labels, others = rng.integers(0, 20, 200).astype(str), rng.integers(0, 90, 500)
-    scores, known = rng.normal(1, 1, 200), rng.normal(size=500)
+    scores, calibration = rng.normal(1, 1, 200), rng.normal(size=500)
     turned, moved = rng.permutation(200), rng.permutation(500)
-    one = fdr.select_groups(scores, labels, known, others, fdr=0.3)
-    two = fdr.select_groups(scores[turned], labels[turned], known[moved], others[moved], fdr=0.3)
+    one = fdr.select_groups(scores, labels, calibration, others, fdr=0.3)
+    two = fdr.select_groups(scores[turned], labels[turned], calibration[moved], others[moved], fdr=0.3)
     assert one.names.tolist() == two.names.tolist() == sorted(set(labels.tolist()))
     assert np.array_equal(one.selection.p_values, two.selection.p_values)
     assert one.sizes.sum() == 200
@@ -119,11 +119,11 @@ def test_names_may_be_columns_of_data_frames(kind):
     column = COLUMNS[kind](pytest.importorskip(kind))
     rng = np.random.default_rng(6)
     names, others = [f"é{i // 4}" for i in range(80)], [f"u{i // 4}" for i in range(400)]
-    scores, known = rng.normal(1, 1, 80), rng.normal(size=400)
-    plain = fdr.select_groups(scores, names, known, others, fdr=0.3)
-    found = fdr.select_groups(scores, column(names), known, column(others), fdr=0.3)
-    assert found.names.tolist() == plain.names.tolist() == sorted(set(names))
-    assert np.array_equal(found.selection.selected, plain.selection.selected)
+    scores, calibration = rng.normal(1, 1, 80), rng.normal(size=400)
+    plain = fdr.select_groups(scores, names, calibration, others, fdr=0.3)
+    selection = fdr.select_groups(scores, column(names), calibration, column(others), fdr=0.3)
+    assert selection.names.tolist() == plain.names.tolist() == sorted(set(names))
+    assert np.array_equal(selection.selection.selected, plain.selection.selected)
     assert weighted.Strata(column(names), column(names[:40])).uncovered == 40
 
 
@@ -148,8 +148,8 @@ def test_groups_without_calibration_groups_pay_the_harmonic_sum(n_groups):
     """Benjamini and Yekutieli's step-up by its definition, at levels on both sides of each threshold."""
     rng = np.random.default_rng(n_groups)
     scores, names = rng.normal(2.5, 0.5, 2 * n_groups), np.repeat(np.arange(n_groups), 2)
-    known = rng.normal(size=400)
-    p = fdr.combine_p_values((1 + (known >= scores[:, None]).sum(axis=1)) / 401, names)
+    calibration = rng.normal(size=400)
+    p = fdr.combine_p_values((1 + (calibration >= scores[:, None]).sum(axis=1)) / 401, names)
     harmonic = sum(1 / k for k in range(1, n_groups + 1))
     thresholds = sorted({float(value * n_groups * harmonic / k) for value in p for k in range(1, n_groups + 1)})
     for level in [threshold * factor for threshold in thresholds for factor in (0.999, 1.001)]:
@@ -158,5 +158,5 @@ def test_groups_without_calibration_groups_pay_the_harmonic_sum(n_groups):
         ranked = np.sort(p)
         fits = np.flatnonzero(ranked <= level / harmonic * np.arange(1, n_groups + 1) / n_groups)
         want = p <= ranked[fits[-1]] if len(fits) else np.zeros(n_groups, bool)
-        found = fdr.select_groups(scores, names, known, fdr=level)
-        assert sorted(found.selected.tolist()) == np.flatnonzero(want).tolist()
+        selection = fdr.select_groups(scores, names, calibration, fdr=level)
+        assert sorted(selection.selected.tolist()) == np.flatnonzero(want).tolist()

@@ -50,16 +50,16 @@ def test_p_values_are_not_made_smaller_where_confirmed_members_are_as_common_amo
 
 
 def test_nothing_is_selected_where_no_calibration_score_lies_in_its_region():
-    found = fdr.select(np.arange(30.0), np.zeros(40), fdr=0.3, method=Moments([1.0]))
-    assert found.count == 0
+    selection = fdr.select(np.arange(30.0), np.zeros(40), fdr=0.3, method=Moments([1.0]))
+    assert selection.count == 0
 
 
 def test_a_selection_says_that_nothing_is_proven():
     rng = np.random.default_rng(2)
-    found = fdr.select(rng.normal(2, 1, 50), rng.normal(size=100), fdr=0.1, method=Moments(rng.normal(2, 1, 50)))
-    assert found.count > 0
-    assert str(found.guarantee) == "nothing is proven about the FDR"
-    assert any("no proof" in text for text in found.warnings)
+    selection = fdr.select(rng.normal(2, 1, 50), rng.normal(size=100), fdr=0.1, method=Moments(rng.normal(2, 1, 50)))
+    assert selection.count > 0
+    assert str(selection.guarantee) == "nothing is proven about the FDR"
+    assert any("no proof" in text for text in selection.warnings)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from divulge.decisions import fdp
 
 @pytest.mark.parametrize(("n", "m"), [(20, 1), (50, 10), (400, 1000), (5000, 100)])
 def test_the_largest_band_is_for_all_candidates_and_none_is_for_more(n, m):
-    found = fdp.simultaneous_bands(n, m, 0.95, 0)
-    assert found.sizes[0] == m
-    assert (np.diff(found.sizes) < 0).all()
-    assert found.sizes[-1] == -(-m // 20)
-    assert (np.diff(found.max_above, axis=0) <= 0).all()
-    assert (np.diff(found.max_above, axis=1) >= 0).all()
-    assert (np.diff(np.append(found.sizes, 0)) >= -0.16 * m - 2).all()
+    bands = fdp.simultaneous_bands(n, m, 0.95, 0)
+    assert bands.sizes[0] == m
+    assert (np.diff(bands.sizes) < 0).all()
+    assert bands.sizes[-1] == -(-m // 20)
+    assert (np.diff(bands.max_above, axis=0) <= 0).all()
+    assert (np.diff(bands.max_above, axis=1) >= 0).all()
+    assert (np.diff(np.append(bands.sizes, 0)) >= -0.16 * m - 2).all()
 
 
 @pytest.mark.parametrize(("n", "m", "counted"), [(3000, 4, True), (3001, 4, False), (2, 1_500_001, False)])

@@ -31,8 +31,8 @@ def test_power_with_much_calibration_is_that_of_known_non_members():
         return norm.sf(cut) - level * ((1 - share) * norm.sf(cut) + share * norm.sf(cut - shift))
 
     expected = norm.sf(brentq(excess, 0.5, 5) - shift)
-    found = planning.power(20_000, Setting(2000, 1000, 0.95), fdr=level, method="bh")
-    assert found.low - 0.005 < expected < found.high + 0.005
+    power = planning.power(20_000, Setting(2000, 1000, 0.95), fdr=level, method="bh")
+    assert power.low - 0.005 < expected < power.high + 0.005
 
 
 def test_what_no_calibration_reaches():
@@ -60,9 +60,9 @@ def test_an_interval_of_power_holds_it_where_selections_are_rare(often, shape):
     rng, held = np.random.default_rng(0), 0
     true = often * shape[0] / sum(shape)
     for _ in range(300):
-        told = planning._mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
-        assert told.high > told.low
-        held += told.low <= true <= told.high
+        interval = planning._mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
+        assert interval.high > interval.low
+        held += interval.low <= true <= interval.high
     assert held >= binom.isf(1 - 1e-6, 300, 0.95)
 
 

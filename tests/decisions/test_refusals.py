@@ -10,14 +10,14 @@ from divulge.decisions.weighted import Weights
 
 def test_strata_too_small_for_any_selection_are_refused_and_one_large_enough_is_not():
     rng = np.random.default_rng(0)
-    known, scores = rng.normal(size=204), np.r_[rng.normal(size=4), rng.normal(9, 1, 100)]
+    calibration, scores = rng.normal(size=204), np.r_[rng.normal(size=4), rng.normal(9, 1, 100)]
     where, beside = np.repeat(["small", "large"], [4, 200]), np.repeat(["small", "large"], [4, 100])
-    found = weighted.select_within_strata(scores, known, weighted.Strata(beside, where), fdr=0.1)
-    assert found.selected[4:].all()
-    assert not found.selected[:4].any()
+    result = weighted.select_within_strata(scores, calibration, weighted.Strata(beside, where), fdr=0.1)
+    assert result.selected[4:].all()
+    assert not result.selected[:4].any()
     few = weighted.Strata(beside[:4], where[:4])
     with pytest.raises(InputError, match=r"too small for fdr=0\.1"):
-        weighted.select_within_strata(scores[:4], known[:4], few, fdr=0.1)
+        weighted.select_within_strata(scores[:4], calibration[:4], few, fdr=0.1)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_a_p_value_of_several_comparisons_is_at_most_one():
 
 @pytest.mark.parametrize(("records", "accepted"), [(19, True), (18, False), (40, True)])
 def test_equal_weights_need_as_many_records_as_no_weights(records, accepted):
-    scores, known = np.r_[np.full(30, 99.0)], np.arange(float(records))
+    scores, calibration = np.r_[np.full(30, 99.0)], np.arange(float(records))
     even = Weights(np.ones(records), np.ones(30))
     if accepted:
-        assert weighted.select(scores, known, even, fdr=0.05).selected.any()
+        assert weighted.select(scores, calibration, even, fdr=0.05).selected.any()
     else:
         with pytest.raises(InputError, match="19 are needed"):
-            weighted.select(scores, known, even, fdr=0.05)
+            weighted.select(scores, calibration, even, fdr=0.05)
 
 
 def test_scores_up_to_the_largest_that_can_be_adjusted_are():
-    known, blind = np.linspace(-1.0, 1.0, 30), np.linspace(0.0, 1.0, 30)
+    calibration, blind = np.linspace(-1.0, 1.0, 30), np.linspace(0.0, 1.0, 30)
     scores = np.array([1e150, -1e150, 0.0])
-    adjusted, _ = pooled_scores.adjust_for_blind_score(scores, known, [0.2, 0.5, 0.9], blind)
+    adjusted, _ = pooled_scores.adjust_for_blind_score(scores, calibration, [0.2, 0.5, 0.9], blind)
     assert np.isfinite(adjusted).all()
     with pytest.raises(InputError, match=r"at most 1e\+150 is needed"):
-        pooled_scores.adjust_for_blind_score(np.nextafter(scores, np.inf), known, [0.2, 0.5, 0.9], blind)
+        pooled_scores.adjust_for_blind_score(np.nextafter(scores, np.inf), calibration, [0.2, 0.5, 0.9], blind)

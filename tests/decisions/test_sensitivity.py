@@ -18,21 +18,21 @@ def scores(rng, n=150, m=120, members=60):
 @pytest.mark.parametrize("shape", [np.asarray, np.round], ids=["continuous", "rounded"])
 def test_what_stands_is_what_a_lower_level_selects(method, shape):
     candidates, calibration = map(shape, scores(np.random.default_rng(0)))
-    found = fdr.sensitivity(candidates, calibration, fdr=0.3, method=method)
-    assert np.array_equal(found.gammas > 0, fdr.select(candidates, calibration, fdr=0.3, method=method).selected)
+    result = fdr.sensitivity(candidates, calibration, fdr=0.3, method=method)
+    assert np.array_equal(result.gammas > 0, fdr.select(candidates, calibration, fdr=0.3, method=method).selected)
     for gamma in (1.0, 1.1, 1.5, 2.0, 3.0):
         level = 0.3 / gamma ** (1 if method == "bh" else 2)
         if fdr.is_calibration_too_small(len(calibration), level):
             continue
         lower = fdr.select(candidates, calibration, fdr=level, method=method).selected
-        assert np.array_equal(found.gammas * (1 + 1e-9) >= gamma, lower)
-        assert found.count(gamma) == lower.sum()
+        assert np.array_equal(result.gammas * (1 + 1e-9) >= gamma, lower)
+        assert result.count(gamma) == lower.sum()
 
 
 def test_shares_of_a_selection():
-    found = fdr.Sensitivity(np.array([0.0, 4.0, 1.5, 2.0, 1.1]), 0.1)
-    assert [found.up_to(share) for share in (1.0, 0.75, 0.5, 0.25, 0.01)] == [1.1, 1.5, 2.0, 4.0, 4.0]
-    assert "all 4 stand up to Γ = 1.10, half up to 2.00, some up to 4.00" in repr(found)
+    sensitivity = fdr.Sensitivity(np.array([0.0, 4.0, 1.5, 2.0, 1.1]), 0.1)
+    assert [sensitivity.up_to(share) for share in (1.0, 0.75, 0.5, 0.25, 0.01)] == [1.1, 1.5, 2.0, 4.0, 4.0]
+    assert "all 4 stand up to Γ = 1.10, half up to 2.00, some up to 4.00" in repr(sensitivity)
     assert fdr.Sensitivity(np.zeros(3), 0.1).up_to() == 0
     assert str(fdr.Sensitivity(np.zeros(3), 0.1)) == "nothing is selected"
 
@@ -89,13 +89,13 @@ def test_the_factor_is_attained_so_no_smaller_one_would_do():
 
 
 def test_bad_input_is_named():
-    found = fdr.sensitivity(*scores(np.random.default_rng(1)), fdr=0.1)
+    result = fdr.sensitivity(*scores(np.random.default_rng(1)), fdr=0.1)
     for gamma in (0.5, np.nan, "two"):
         with pytest.raises(dv.InputError, match="gamma"):
-            found.count(gamma)
+            result.count(gamma)
     for share in (0, 1.5):
         with pytest.raises(dv.InputError, match="share"):
-            found.up_to(share)
+            result.up_to(share)
     with pytest.raises(dv.InputError, match="method"):
         fdr.sensitivity([1.0, 2.0], range(99), method="auto")
     assert fdr.sensitivity([200.0, 2.0], range(99), fdr=0.1, method=Storey(0.3)).fdr == 0.1

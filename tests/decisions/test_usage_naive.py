@@ -57,8 +57,8 @@ def test_the_share_is_that_of_the_definition(share, m, n):
     calibration = rng.normal(size=n)
     for confidence in (0.95, 0.6):
         estimate = usage.share(Counts.empty(calibration).add(candidates), confidence=confidence)
-        wanted = naive_share(candidates, calibration, confidence)
-        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(wanted, abs=1e-9)
+        expected = naive_share(candidates, calibration, confidence)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(expected, abs=1e-9)
 
 
 def naive_mixture(candidates, calibration, members, confidence=0.95):
@@ -76,7 +76,7 @@ def naive_mixture(candidates, calibration, members, confidence=0.95):
     held = [[sum((a < part) & (part <= b)) for a, b in itertools.pairwise(edges)] for part in sets]
     # Two pseudo-observations shared out over the regions; one more calibration score above all.
     ones = [(count + 2 / len(cuts)) / (k + 2 * (1 + 1 / len(cuts))) for count in held[1]]
-    zeros = [(count + (at == len(cuts))) / (n + 1) for at, count in enumerate(held[2])]
+    zeros = [(count + (i == len(cuts))) / (n + 1) for i, count in enumerate(held[2])]
 
     def loss(p):
         return -sum(c * np.log(p * x + (1 - p) * z) for c, x, z in zip(held[0], ones, zeros, strict=True))
@@ -105,5 +105,5 @@ def test_the_share_by_known_members_is_that_of_the_definition(share):
     candidates = np.append(rng.normal(1.5, 1, inside), rng.normal(size=150 - inside))
     calibration, members = rng.normal(size=70), rng.normal(1.5, 1, 40)
     estimate = usage.share(Counts.empty(calibration).add(candidates), members, confidence=0.9)
-    wanted = naive_mixture(candidates, calibration, members, 0.9)
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx(wanted, abs=1e-5)
+    expected = naive_mixture(candidates, calibration, members, 0.9)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx(expected, abs=1e-5)

@@ -29,33 +29,35 @@ def test_one_heap_per_candidate(shape):
     rng = np.random.default_rng(0)
     for trial in range(60):
         n, m, spread = rng.integers(5, 40), rng.integers(2, 15), trial % 3
-        known, scores = shape(rng.normal(size=n)), shape(rng.normal(1, 1, m))
+        calibration, scores = shape(rng.normal(size=n)), shape(rng.normal(1, 1, m))
         weights = Weights(np.exp(spread * rng.normal(size=n)), np.exp(spread * rng.normal(size=m)))
         level, drawn = rng.choice([0.2, 0.3, 0.5]), rng.random()
-        first = weighted.p_values(known, scores, weights) * m <= level * (
-            sizes := weighted._step_up_sizes(scores, known, weights, level)
+        first = weighted.p_values(calibration, scores, weights) * m <= level * (
+            sizes := weighted._step_up_sizes(scores, calibration, weights, level)
         ) * (1 + 1e-12)
-        expected = literal(scores, known, weights, level, drawn)
+        expected = literal(scores, calibration, weights, level, drawn)
         assert np.array_equal(weighted._prune(first, drawn * sizes), expected)
 
 
 def test_equal_weights_are_benjamini_and_hochberg():
     rng = np.random.default_rng(1)
     for trial in range(40):
-        known, scores = rng.normal(size=200), np.append(rng.normal(3, 1, 30), rng.normal(size=30))
-        plain = fdr.select(scores, known, fdr=0.1, method="bh")
-        found = weighted.select(scores, known, Weights(np.full(200, 7.0), np.full(60, 7.0)), fdr=0.1, seed=trial)
-        assert np.array_equal(found.selected, plain.selected)
-        assert found.p_values == pytest.approx(plain.p_values)
+        calibration, scores = rng.normal(size=200), np.append(rng.normal(3, 1, 30), rng.normal(size=30))
+        plain = fdr.select(scores, calibration, fdr=0.1, method="bh")
+        selection = weighted.select(
+            scores, calibration, Weights(np.full(200, 7.0), np.full(60, 7.0)), fdr=0.1, seed=trial
+        )
+        assert np.array_equal(selection.selected, plain.selected)
+        assert selection.p_values == pytest.approx(plain.p_values)
 
 
 def shifted(rng, n, m, members, lift, of_members):
     """Scores that rise with a feature, which is greater among candidates by ``lift``; members' by ``of_members``."""
     there, here = rng.normal(size=n), rng.normal(lift, 1, m)
     here[:members] += of_members - lift
-    known, scores = there + rng.normal(size=n), here + rng.normal(size=m)
+    calibration, scores = there + rng.normal(size=n), here + rng.normal(size=m)
     scores[:members] += 4
-    return there, here, known, scores
+    return there, here, calibration, scores
 
 
 def limit(runs, level):
@@ -71,10 +73,12 @@ def test_true_weights_bound_false_discoveries(members):
     """Members of any features; each cell exceeds its limit with probability 1e-5 at most."""
     runs, rng, plain, found = 400, np.random.default_rng(members), [], []
     for seed in range(runs):
-        there, here, known, scores = shifted(rng, 300, 80, members, 1.0, -0.5)
-        chosen = weighted.select(scores, known, Weights(np.exp(there), np.exp(here)), fdr=LEVEL, seed=seed).selected
+        there, here, calibration, scores = shifted(rng, 300, 80, members, 1.0, -0.5)
+        chosen = weighted.select(
+            scores, calibration, Weights(np.exp(there), np.exp(here)), fdr=LEVEL, seed=seed
+        ).selected
         found.append(chosen[members:].sum() / max(chosen.sum(), 1))
-        chosen = fdr.select(scores, known, fdr=LEVEL, method="bh").selected
+        chosen = fdr.select(scores, calibration, fdr=LEVEL, method="bh").selected
         plain.append(chosen[members:].sum() / max(chosen.sum(), 1))
     assert np.mean(found) <= limit(runs, LEVEL * (80 - members) / 80)
     assert members == 60 or np.mean(plain) > LEVEL + 0.05
@@ -84,11 +88,11 @@ def test_wrong_weights_break_it_by_no_more_than_their_error():
     """The worst non-members: twice as likely as the weights say where scores are high, half as likely where low."""
     runs, rng, false = 400, np.random.default_rng(5), []
     for seed in range(runs):
-        known, scores = rng.random(600), rng.random(40)
+        calibration, scores = rng.random(600), rng.random(40)
         high = rng.random(40) < 2 / 3  # the upper third of the calibration has two thirds of them
         scores = np.where(high, 2 / 3 + scores / 3, scores * 2 / 3)
-        found = weighted.select(scores, known, Weights(np.ones(600), np.ones(40)), fdr=0.1, seed=seed)
-        false.append(found.count > 0)
+        selection = weighted.select(scores, calibration, Weights(np.ones(600), np.ones(40)), fdr=0.1, seed=seed)
+        false.append(selection.count > 0)
     assert 0.1 < np.mean(false) <= limit(runs, 0.4)
 
 
@@ -96,10 +100,10 @@ def test_estimated_weights_repair_what_they_can_see():
     """Members of other features mislead weights that are made of all candidates, and not those made of a holdout."""
     rng, rates = np.random.default_rng(6), {"candidates": [], "like": []}
     for seed in range(25):
-        there, here, known, scores = shifted(rng, 500, 100, 50, 1.0, -1.0)
+        there, here, calibration, scores = shifted(rng, 500, 100, 50, 1.0, -1.0)
         for name, like in (("candidates", None), ("like", rng.normal(1, 1, (300, 1)))):
             weights = weighted.density_ratio(there[:, None], here[:, None], like=like, seed=seed)
-            chosen = weighted.select(scores, known, weights, fdr=LEVEL, seed=seed).selected
+            chosen = weighted.select(scores, calibration, weights, fdr=LEVEL, seed=seed).selected
             rates[name].append(chosen[50:].sum() / max(chosen.sum(), 1))
     assert np.mean(rates["candidates"]) > LEVEL
     assert np.mean(rates["like"]) < LEVEL
@@ -113,11 +117,11 @@ def test_within_strata_nothing_is_estimated():
         for _ in range(runs):
             there, here = rng.choice(3, 300, p=[0.7, 0.2, 0.1]), rng.choice(3, 80, p=[0.1, 0.2, 0.7])
             here[:members] = rng.choice(3, members, p=[0.8, 0.1, 0.1])
-            known, scores = lift[there] + rng.normal(size=300), lift[here] + rng.normal(size=80)
+            calibration, scores = lift[there] + rng.normal(size=300), lift[here] + rng.normal(size=80)
             scores[:members] += 4
-            chosen = weighted.select_within_strata(scores, known, Strata(here, there), fdr=LEVEL).selected
+            chosen = weighted.select_within_strata(scores, calibration, Strata(here, there), fdr=LEVEL).selected
             found.append(chosen[members:].sum() / max(chosen.sum(), 1))
-            chosen = fdr.select(scores, known, fdr=LEVEL, method="bh").selected
+            chosen = fdr.select(scores, calibration, fdr=LEVEL, method="bh").selected
             plain.append(chosen[members:].sum() / max(chosen.sum(), 1))
         assert np.mean(found) <= limit(runs, LEVEL * (80 - members) / 80)
         assert np.mean(plain) > LEVEL + 0.05
@@ -126,34 +130,34 @@ def test_within_strata_nothing_is_estimated():
 @pytest.mark.parametrize("shape", [np.asarray, np.round])
 def test_p_values_within_strata_are_those_of_each_stratum_alone(shape):
     rng = np.random.default_rng(11)
-    known, scores = shape(rng.normal(size=60)), shape(rng.normal(1, 1, 40))
+    calibration, scores = shape(rng.normal(size=60)), shape(rng.normal(1, 1, 40))
     there, here = rng.integers(0, 7, 60), rng.integers(2, 9, 40)
     expected = [
-        (1 + sum(known[there == stratum] >= score)) / (1 + sum(there == stratum)) if stratum in there else 1.0
+        (1 + sum(calibration[there == stratum] >= score)) / (1 + sum(there == stratum)) if stratum in there else 1.0
         for score, stratum in zip(scores, here, strict=True)
     ]
-    assert weighted.stratified_p_values(scores, known, Strata(here, there)).tolist() == expected
+    assert weighted.stratified_p_values(scores, calibration, Strata(here, there)).tolist() == expected
     assert Strata(here, there).uncovered == np.isin(here, [7, 8]).sum()
 
 
 def test_one_stratum_is_benjamini_and_hochberg():
     rng = np.random.default_rng(8)
     for shape in (np.asarray, np.round):
-        known, scores = shape(rng.normal(size=200)), shape(np.append(rng.normal(3, 1, 30), rng.normal(size=30)))
-        found = weighted.select_within_strata(scores, known, Strata(["a"] * 60, ["a"] * 200), fdr=0.1)
-        assert np.array_equal(found.selected, fdr.select(scores, known, fdr=0.1, method="bh").selected)
+        calibration, scores = shape(rng.normal(size=200)), shape(np.append(rng.normal(3, 1, 30), rng.normal(size=30)))
+        result = weighted.select_within_strata(scores, calibration, Strata(["a"] * 60, ["a"] * 200), fdr=0.1)
+        assert np.array_equal(result.selected, fdr.select(scores, calibration, fdr=0.1, method="bh").selected)
 
 
 def test_what_cannot_carry_the_level_is_refused():
-    known, scores = np.arange(100.0), np.arange(50.0, 70.0)
+    calibration, scores = np.arange(100.0), np.arange(50.0, 70.0)
     with pytest.raises(dv.InputError, match=r"worth 1\.0 that look like"):
-        weighted.select(scores, known, Weights(np.r_[1e6, np.full(99, 1e-6)], np.ones(20)))
+        weighted.select(scores, calibration, Weights(np.r_[1e6, np.full(99, 1e-6)], np.ones(20)))
     with pytest.raises(dv.InputError, match="only 0% of the candidates"):
-        weighted.select(scores, known, Weights(np.ones(100), np.full(20, 1e6)))
+        weighted.select(scores, calibration, Weights(np.ones(100), np.full(20, 1e6)))
     with pytest.raises(dv.InputError, match=r"weights\.candidates"):
-        weighted.select(scores, known, Weights(np.ones(100), np.arange(20.0)))
+        weighted.select(scores, calibration, Weights(np.ones(100), np.arange(20.0)))
     with pytest.raises(dv.InputError, match="strata are too small"):
-        weighted.select_within_strata(scores, known, Strata(np.arange(20) // 2, np.arange(100) // 10), fdr=0.05)
+        weighted.select_within_strata(scores, calibration, Strata(np.arange(20) // 2, np.arange(100) // 10), fdr=0.05)
     with pytest.raises(dv.InputError, match="no calibration record"):
         Strata(["a"], ["b"])
     with pytest.raises(dv.InputError, match=r"strata\.candidates"):
@@ -163,57 +167,57 @@ def test_what_cannot_carry_the_level_is_refused():
 def test_a_whole_decision():
     rng = np.random.default_rng(9)
     there, here = np.repeat([0, 1], [400, 200]), np.repeat([0, 1], [40, 160])
-    known, scores = 3.0 * there + rng.normal(size=600), 3.0 * here + rng.normal(size=200)
+    calibration, scores = 3.0 * there + rng.normal(size=600), 3.0 * here + rng.normal(size=200)
     scores[::2] += 5
-    within = dv.identify(scores, known, fdr=0.1, adjust=Strata(here, there))
+    within = dv.identify(scores, calibration, fdr=0.1, adjust=Strata(here, there))
     assert within.guarantee.standing == "holds"
     assert within.selected[::2].mean() > 0.9
     assert any("is your assumption" in said for said in within.warnings)
     same = np.repeat([0, 1], 100)
-    apart = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(size=200),
+    apart = dv.identify(scores, calibration, fdr=0.1, holdout=3.0 * same + rng.normal(size=200),
                         adjust=Strata(here, there, same))  # fmt: skip
     assert apart.guarantee.standing == "holds"
     assert not any("without a holdout" in said for said in apart.warnings)
     some = dv.identify(
-        scores, known, fdr=0.1, holdout=rng.normal(size=100), adjust=Strata(here, there, np.zeros(100, int))
+        scores, calibration, fdr=0.1, holdout=rng.normal(size=100), adjust=Strata(here, there, np.zeros(100, int))
     )
     assert any(said.startswith("160 of 200 candidates are of strata without a holdout") for said in some.warnings)
-    moved = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(1.5, 1, 200),
+    moved = dv.identify(scores, calibration, fdr=0.1, holdout=3.0 * same + rng.normal(1.5, 1, 200),
                         adjust=Strata(here, there, same))  # fmt: skip
     assert moved.guarantee.standing == "void"
     weights = weighted.density_ratio(there[:, None], here[:, None])
-    by_weight = dv.identify(scores, known, fdr=0.1, adjust=weights)
+    by_weight = dv.identify(scores, calibration, fdr=0.1, adjust=weights)
     assert by_weight.guarantee.standing == "doubtful"
     assert by_weight.warnings[0].startswith("the guarantee is in doubt: nothing here checks")
 
 
 def test_scores_the_wrong_way_round_and_scores_that_say_nothing():
     rng, truth = np.random.default_rng(10), np.arange(40) < 20
-    scores, known = np.append(rng.normal(-3, 1, 20), rng.normal(size=20)), rng.normal(size=100)
+    scores, calibration = np.append(rng.normal(-3, 1, 20), rng.normal(size=20)), rng.normal(size=100)
     for adjust in (Strata(["a"] * 40, ["a"] * 100), Weights(np.ones(100), np.ones(40))):
         assert any(
-            "wrong way round" in said for said in dv.identify(scores, known, adjust=adjust, truth=truth).warnings
+            "wrong way round" in said for said in dv.identify(scores, calibration, adjust=adjust, truth=truth).warnings
         )
         with pytest.raises(dv.InputError, match="every score, calibration included"):
             dv.identify(np.ones(40), np.ones(100), adjust=adjust)
     apart = Strata(["a"] * 40, ["a"] * 100, ["b"] * 5)
     with pytest.raises(dv.InputError, match=r"^holdout: none of its strata"):
-        dv.identify(scores, known, adjust=apart, holdout=known[:5])
+        dv.identify(scores, calibration, adjust=apart, holdout=calibration[:5])
 
 
 def test_what_has_no_place_beside_it_is_named():
-    known, scores, weights = np.arange(100.0), np.arange(20.0), Weights(np.ones(100), np.ones(20))
+    calibration, scores, weights = np.arange(100.0), np.arange(20.0), Weights(np.ones(100), np.ones(20))
     others = {
         "members": scores,
         "candidate_texts": ["a"] * 20,
-        "holdout": known,
+        "holdout": calibration,
     }
     for name, value in others.items():
         with pytest.raises(dv.InputError, match=f"^{name}"):
-            dv.identify(scores, known, adjust=weights, **{name: value})
+            dv.identify(scores, calibration, adjust=weights, **{name: value})
     with pytest.raises(dv.InputError, match="method"):
-        dv.identify(scores, known, adjust=weights, method="storey")
+        dv.identify(scores, calibration, adjust=weights, method="storey")
     with pytest.raises(dv.InputError, match="adjust"):
         dv.identify(np.ones((20, 2)), np.ones((100, 2)), adjust=weights)
     with pytest.raises(dv.InputError, match="adjust"):
-        dv.identify(scores, known, adjust="length")
+        dv.identify(scores, calibration, adjust="length")

@@ -137,9 +137,9 @@ def test_the_recommended_setting_surely_keeps_the_utility():
 )
 def test_odd_requests_are_refused_by_name(options, message):
     data = sets(n=40)
-    given = {"target": fitted(RandomForestClassifier(3, random_state=0), data)} | data | options
+    arguments = {"target": fitted(RandomForestClassifier(3, random_state=0), data)} | data | options
     with pytest.raises(dv.InputError, match=message):
-        measure_settings(**given)
+        measure_settings(**arguments)
 
 
 def test_values_that_the_estimator_refuses_are_its_own_error():
@@ -159,12 +159,13 @@ def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
     files = "\n".join(f'{name} = "{name}.parquet"' for name in data)
     (tmp_path / "plan.toml").write_text(
         f'recipes = ["loss"]\nfpr = [0.1]\n[target]\nmodel = "model.skops"\n[data]\n{files}\nlabel = "label"\n'
-        "[defend]\nsettings = [{ min_samples_leaf = 20 }, { max_depth = 1 }]\n"
+        "[defend]\nsettings = [{ min_samples_leaf = 20 }, { max_depth = 1 }]\nmax_loss = 0.3\n"
     )
     code, out, err = divulge("defend", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert [row["name"] for row in told["rows"]] == [AS_IT_IS, "min_samples_leaf = 20", "max_depth = 1"]
+    content = json.loads(out)
+    assert [row["name"] for row in content["rows"]] == [AS_IT_IS, "min_samples_leaf = 20", "max_depth = 1"]
+    assert content["max_loss"] == 0.3
     run = dv.load(tmp_path / "run")
     assert run.summary.recipe == "loss"
     assert "Privacy against utility" in (tmp_path / "run" / "report.html").read_text()

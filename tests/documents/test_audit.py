@@ -70,16 +70,16 @@ class TestAudit:
         assert set(audited(target, sets, recipes=("loss", "min-k", "entropy", "quantile-trees"))) > {"loss"}
 
     def test_the_base_alone_is_a_reference(self, target, base, tuning, sets):
-        found = audited(target, sets, recipes=("base-ratio", "wbc"), references=tuning(base, count=0))
-        assert found["wbc"].auc.low > 0.8
+        result = audited(target, sets, recipes=("base-ratio", "wbc"), references=tuning(base, count=0))
+        assert result["wbc"].auc.low > 0.8
 
     def test_one_reference_model(self, target, base, tuning, sets):
-        found = audited(target, sets, recipes=("reference-ratio",), references=tuning(base, count=1))
-        assert found["reference-ratio"].auc.low > 0.8
+        result = audited(target, sets, recipes=("reference-ratio",), references=tuning(base, count=1))
+        assert result["reference-ratio"].auc.low > 0.8
 
     def test_groups(self, target, sets):
-        found = audited(target, sets, recipes=("loss",), groups=["a", "b"] * 80)
-        assert set(found.summary().recipes["loss"].groups) == {"a", "b"}
+        result = audited(target, sets, recipes=("loss",), groups=["a", "b"] * 80)
+        assert set(result.summary().recipes["loss"].groups) == {"a", "b"}
 
     def test_labels_of_documents_are_allowed(self, target, sets):
         labelled = {name: dv.Records(one.x, np.arange(len(one)) % 2) for name, one in sets.items()}
@@ -96,10 +96,10 @@ class TestTwins:
         recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
         for seed in range(20):
             twin = tuning(base, **quick).one(small.records(100 + seed, 60), seed=seed)
-            own = {name: small.records(1000 * at + seed, len(sets[name])) for at, name in enumerate(sets, 1)}
-            found = audited(twin, own, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
-            alarms += found.verdict.answer == "leak found"
-            said += any("may have been trained on them" in warning for warning in found.warnings)
+            own = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
+            result = audited(twin, own, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
+            alarms += result.verdict.answer == "leak found"
+            said += any("may have been trained on them" in warning for warning in result.warnings)
         assert alarms < 3
         assert said < 4
 
@@ -113,11 +113,11 @@ class TestLength:
         shorter = small.sentences(81, 50, words=13) + small.sentences(82, 50, words=13)
         sets = {"members": dv.Records(shorter), "nonmembers": small.records(83, 100)}
         sets["population"] = small.records(84, 100)
-        found = audited(base, sets, recipes=("loss", "zlib", "min-k", "entropy"), seed=8)
-        found = replace(found, about=replace(found.about, blind_baseline=None))
-        assert not found.about.texts.signs
-        assert found.verdict.answer == "split is confounded"
-        assert "by zlib members can be told from non-members without adjustment, and not when" in found.verdict.plain
+        result = audited(base, sets, recipes=("loss", "zlib", "min-k", "entropy"), seed=8)
+        result = replace(result, about=replace(result.about, blind_baseline=None))
+        assert not result.about.texts.signs
+        assert result.verdict.answer == "split is confounded"
+        assert "by zlib members can be told from non-members without adjustment, and not when" in result.verdict.plain
 
     def test_a_leak_is_seen_among_documents_that_are_alike_too(self, run):
         adjusted = run.summary().adjusted
@@ -128,9 +128,9 @@ class TestLength:
 
 class TestReport:
     def test_run_directory_and_report(self, run):
-        again = load(run.path)
-        assert again.summary().recipes == run.summary().recipes
-        assert again.heat == run.heat
+        reloaded = load(run.path)
+        assert reloaded.summary().recipes == run.summary().recipes
+        assert reloaded.heat == run.heat
         html = (run.path / "report.html").read_text(encoding="utf-8")
         assert 'class="heat-' in html
         assert "the mean of the reference models" in re.sub("<[^>]+>", "", html)
@@ -173,15 +173,15 @@ class TestWhatIsSaid:
     def test_a_base_that_has_seen_the_members(self, base, target, tuning, sets):
         """The fine-tune of a fine-tune on the same members: relative to it, nothing is left to see."""
         second = tuning(target, epochs=2).one(sets["members"], seed=9)
-        found = audited(second, sets, recipes=("base-ratio",), references=tuning(target, count=0))
-        assert any("may have been trained on them" in warning for warning in found.about.warnings)
+        result = audited(second, sets, recipes=("base-ratio",), references=tuning(target, count=0))
+        assert any("may have been trained on them" in warning for warning in result.about.warnings)
         fresh = audited(target, sets, recipes=("base-ratio",), references=tuning(base, count=0))
         assert not any("may have been trained on them" in warning for warning in fresh.about.warnings)
 
     def test_documents_longer_than_the_context(self, target, sets):
         long = {name: dv.Records(np.array([f"{text} " * 6 for text in one.x], object)) for name, one in sets.items()}
-        found = audited(target, long, recipes=("loss",))
-        assert any("scored in windows" in warning for warning in found.about.warnings)
+        result = audited(target, long, recipes=("loss",))
+        assert any("scored in windows" in warning for warning in result.about.warnings)
 
 
 class TestBadInput:
@@ -298,9 +298,9 @@ class TestTheSplit:
     def test_a_split_by_date_is_said_first(self, target, sets):
         dated = dict(sets)
         dated["members"] = dv.Records(np.array([f"in 2019 {text}" for text in sets["members"].x], object))
-        found = audited(target, dated, recipes=("loss",))
-        assert "2019" in found.about.warnings[0]
-        assert found.verdict.answer == "split is confounded"
+        result = audited(target, dated, recipes=("loss",))
+        assert "2019" in result.about.warnings[0]
+        assert result.verdict.answer == "split is confounded"
 
     def test_nothing_is_said_of_a_random_split(self, run):
         assert run.about.texts.signs == ()
@@ -311,16 +311,16 @@ class TestTheSplit:
         x = sets["nonmembers"].x.copy()
         x[:5] = [f"{text} ba" for text in sets["members"].x[:5]]
         copied["nonmembers"] = dv.Records(x)
-        found = audited(target, copied, recipes=("loss",))
-        assert found.about.texts.copies == 5
-        assert any("at least half of the word n-grams of 5 non-members" in warning for warning in found.about.warnings)
+        result = audited(target, copied, recipes=("loss",))
+        assert result.about.texts.copies == 5
+        assert any("at least half of the word n-grams of 5 non-members" in warning for warning in result.about.warnings)
 
     def test_words_stay_out_with_the_texts(self, target, sets):
         dated = dict(sets)
         dated["members"] = dv.Records(np.array([f"in 2019 {text}" for text in sets["members"].x], object))
-        found = audited(target, dated, recipes=("loss",), show_records=False)
-        assert not any("2019" in warning for warning in found.about.warnings)
-        assert found.verdict.answer == "split is confounded"
+        result = audited(target, dated, recipes=("loss",), show_records=False)
+        assert not any("2019" in warning for warning in result.about.warnings)
+        assert result.verdict.answer == "split is confounded"
 
     def test_a_difference_that_the_blind_baseline_misses_is_no_leak(self, base):
         """Members are a word longer than others, and the target is the base, which has seen neither."""
@@ -330,12 +330,12 @@ class TestTheSplit:
             return [" ".join(rng.choice(small.WORDS, int(rng.integers(least, least + 8)))) for _ in range(count)]
 
         for seed in (0, 2):
-            given = {
+            arguments = {
                 "members": dv.Records(texts(1000 + seed, 100, 15)),
                 "nonmembers": dv.Records(texts(2000 + seed, 100, 14)),
                 "population": dv.Records(texts(3000 + seed, 120, 14)),
             }
-            found = audited(base, given, recipes=("zlib",), seed=seed)
-            assert found["zlib"].auc.low > 0.5
-            assert not found.about.blind_baseline.confounded
-            assert found.verdict.answer == "split is confounded"
+            result = audited(base, arguments, recipes=("zlib",), seed=seed)
+            assert result["zlib"].auc.low > 0.5
+            assert not result.about.blind_baseline.confounded
+            assert result.verdict.answer == "split is confounded"

@@ -51,17 +51,17 @@ def test_references_that_saw_half_of_the_records_are_compared_where_they_did_not
     references = rng.normal(size=(4, 100))
     is_out = np.arange(400).reshape(4, 100) % 2 == np.array([[0], [0], [1], [1]])
     spoilt = np.where(is_out, references, 1e6)
-    found = agreement.compare_answers(np.zeros(100), spoilt, is_out)
-    assert found.rmse.high < 2.0
+    comparison = agreement.compare_answers(np.zeros(100), spoilt, is_out)
+    assert comparison.rmse.high < 2.0
 
 
 def test_a_target_trained_otherwise_is_seen():
     rng = np.random.default_rng(1)
     difficulty = rng.normal(size=100)
     for target in (3 * difficulty, 0.1 * difficulty, difficulty + 3):
-        found = agreement.compare_answers(target, difficulty + 0.5 * rng.normal(size=(8, 100)))
-        assert found.differs
-        assert found.rmse.low > found.spread.high
+        comparison = agreement.compare_answers(target, difficulty + 0.5 * rng.normal(size=(8, 100)))
+        assert comparison.differs
+        assert comparison.rmse.low > comparison.spread.high
 
 
 def test_one_reference_and_equal_answers():
@@ -80,10 +80,10 @@ def test_the_squared_distance_to_all_trainings_is_unbiased():
     """However few references there are, and however much they scatter; within 3.3 standard errors."""
     rng = np.random.default_rng(2)
     target, mean = rng.normal(size=3000), rng.normal(size=3000)
-    found = agreement.compare_answers(target, mean + 3 * rng.normal(size=(2, 3000)))
+    comparison = agreement.compare_answers(target, mean + 3 * rng.normal(size=(2, 3000)))
     true = ((target - mean) ** 2).mean() ** 0.5
-    assert found.rmse.low < true < found.rmse.high
-    assert found.spread.low < 3.0 < found.spread.high
+    assert comparison.rmse.low < true < comparison.rmse.high
+    assert comparison.spread.low < 3.0 < comparison.spread.high
 
 
 @pytest.mark.parametrize("k", [2, 3])

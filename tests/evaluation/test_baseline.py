@@ -86,8 +86,8 @@ def test_among_similar_records_the_rest_of_the_blind_score_is_taken_out():
         groups, members = comparison._similar_record_groups(blind), rng.random(64) < 0.4
         for scores in (rng.normal(size=64), np.round(rng.normal(size=64)), blind, blind**2, np.zeros(64)):
             want = adjusted_rank_sums(scores, members, groups, blind)
-            found = comparison.adjusted_rank_test(scores, members, groups, blind)
-            assert math.isclose(found, want, rel_tol=1e-6)
+            result = comparison.adjusted_rank_test(scores, members, groups, blind)
+            assert math.isclose(result, want, rel_tol=1e-6)
     assert comparison.adjusted_rank_test(blind, members, groups, blind) == 1.0
 
 
@@ -124,12 +124,12 @@ def test_measure_with_a_baseline_is_the_paired_difference():
     scores, blind = rng.normal(size=300) + members, rng.normal(size=300)
     for statistic in ("auc", "tpr@fpr=0.05", "advantage"):
         want = paired_difference(scores, blind, members, statistic)
-        found = measure(scores, members, statistic, baseline=blind)
-        assert found == want
-        assert found.value == pytest.approx(
+        values = measure(scores, members, statistic, baseline=blind)
+        assert values == want
+        assert values.value == pytest.approx(
             measure(scores, members, statistic).value - measure(blind, members, statistic).value
         )
-        assert found.low <= found.value <= found.high
+        assert values.low <= values.value <= values.high
     with pytest.raises(dv.InputError, match="'epsilon' has no difference from a baseline"):
         measure(scores, members, "epsilon", baseline=blind)
 
@@ -153,20 +153,20 @@ def test_gate_holds_the_difference_to_a_limit():
 
 def test_attack_the_wrong_way_round_is_a_leak_all_the_same():
     rng, members = np.random.default_rng(5), np.arange(1000) < 500
-    found = against_baseline(rng.normal(size=1000) - members, rng.normal(size=1000), members)
-    assert found.answer == "leak found"
-    assert "reversed" in found.text
-    assert found.rule("auc", 0.1) == "broken"
+    result = against_baseline(rng.normal(size=1000) - members, rng.normal(size=1000), members)
+    assert result.answer == "leak found"
+    assert "reversed" in result.text
+    assert result.rule("auc", 0.1) == "broken"
 
 
 def test_blind_score_the_wrong_way_round_is_turned():
     rng, members = np.random.default_rng(6), np.arange(1000) < 500
     blind = rng.normal(size=1000) + members
-    found = against_baseline(blind, -blind, members)
-    assert found.flipped
-    assert found.blind["auc"] == auc(blind, members, found.each)
-    assert found.attacks["attack"].difference["auc"].value == 0
-    assert found.answer == "split is confounded"
+    result = against_baseline(blind, -blind, members)
+    assert result.flipped
+    assert result.blind["auc"] == auc(blind, members, result.each)
+    assert result.attacks["attack"].difference["auc"].value == 0
+    assert result.answer == "split is confounded"
 
 
 def test_row_order_and_units_of_the_blind_score_change_nothing():
@@ -174,9 +174,9 @@ def test_row_order_and_units_of_the_blind_score_change_nothing():
     blind = rng.normal(size=400) + members
     scores, order = np.round(blind + rng.normal(size=400), 1), rng.permutation(400)
     first = against_baseline(scores, blind, members)
-    again = against_baseline(scores[order], 1e9 * np.exp(blind[order]), members[order])
-    assert (first.answer, first.text, first.blind) == (again.answer, again.text, again.blind)
-    assert dict(first.attacks["attack"].p_values) == pytest.approx(dict(again.attacks["attack"].p_values))
+    repeat = against_baseline(scores[order], 1e9 * np.exp(blind[order]), members[order])
+    assert (first.answer, first.text, first.blind) == (repeat.answer, repeat.text, repeat.blind)
+    assert dict(first.attacks["attack"].p_values) == pytest.approx(dict(repeat.attacks["attack"].p_values))
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def bent(rng, x):
 @pytest.mark.parametrize("change", [shifted, bent])
 def test_shifts_of_place_and_of_spread_are_found(change):
     rng = np.random.default_rng(1)
-    found = blind.baseline(rng.normal(size=(150, 4)), change(rng, rng.normal(size=(150, 4))))
-    assert found.confounded
-    assert found.auc.low > 0.5
-    assert str(found).startswith("confounded: blind AUC")
+    blind_baseline = blind.baseline(rng.normal(size=(150, 4)), change(rng, rng.normal(size=(150, 4))))
+    assert blind_baseline.confounded
+    assert blind_baseline.auc.low > 0.5
+    assert str(blind_baseline).startswith("confounded: blind AUC")
 
 
 def test_brighter_images_are_found():
@@ -64,9 +64,9 @@ def test_later_texts_are_found_and_shuffled_ones_are_not():
 def test_same_seed_same_verdict_and_kernel_of_few():
     rng = np.random.default_rng(5)
     x, z = rng.normal(size=(100, 3)), rng.normal(size=(100, 3))
-    found = blind.baseline(x, z, 7, most=60)
-    assert found == blind.baseline(x, z, 7, most=60)
-    assert found.records == 200
+    blind_baseline = blind.baseline(x, z, 7, most=60)
+    assert blind_baseline == blind.baseline(x, z, 7, most=60)
+    assert blind_baseline.records == 200
 
 
 WORDS = np.array(["the", "cat", "dog", "runs", "under", "over", "tree", "house"])
@@ -91,9 +91,9 @@ def test_the_order_of_rows_changes_nothing(kind, most):
             return blind.baseline(x[inside], x[outside], seed, most=most, **labels)
 
         inside, outside = np.arange(40), np.arange(40, 90)
-        found = asked(inside, outside)
+        result = asked(inside, outside)
         for _ in range(3):
-            assert asked(rng.permutation(inside), rng.permutation(outside)) == found
+            assert asked(rng.permutation(inside), rng.permutation(outside)) == result
 
 
 def test_other_seeds_still_draw_otherwise():
@@ -108,24 +108,24 @@ def test_the_unit_of_a_column_changes_nothing(scale, kind):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         x = np.hstack([RECORDS[kind](rng, 90), rng.exponential(size=(90, 2)), rng.random((90, 1)) < 0.3])
-        found = blind.baseline(x[:40], x[40:], seed)
+        blind_baseline = blind.baseline(x[:40], x[40:], seed)
         for column, values in enumerate(x.T):
             if scale < 0 and not np.sign(2 * values - values.min() - values.max()).sum():
                 continue
             changed = x.copy()
             changed[:, column] = scale * (x[:, column] + 0.25)
             same = blind.baseline(changed[:40], changed[40:], seed)
-            assert same.p_value == found.p_value
-            assert same.auc.value == pytest.approx(found.auc.value, abs=1e-12)
+            assert same.p_value == blind_baseline.p_value
+            assert same.auc.value == pytest.approx(blind_baseline.auc.value, abs=1e-12)
 
 
 def test_a_constant_is_nothing_in_any_unit():
     """A constant's standard deviation is a rounding error in some units and zero in others."""
     x = RECORDS["numbers"](np.random.default_rng(0), 90)
-    found = blind.baseline(x[:40], x[40:])
+    blind_baseline = blind.baseline(x[:40], x[40:])
     for value in (0.0, 0.1, 0.7, 1e300):
         wide = np.hstack([x, np.full((90, 1), value)])
-        assert blind.baseline(wide[:40], wide[40:]) == found
+        assert blind.baseline(wide[:40], wide[40:]) == blind_baseline
 
 
 @pytest.mark.parametrize("change", [lambda x: 255 * x, lambda x: x / 3 - 8])
@@ -159,19 +159,19 @@ def test_published_benchmarks_are_found_confounded(name, least):
     with gzip.open(Path(os.environ["DIVULGE_DATA"]) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf8") as lines:
         rows = [row for row in map(json.loads, lines) if row["set"] == name]
     sides = [[row["text"] for row in rows if row["member"] == kind] for kind in (1, 0)]
-    found = blind.baseline(*sides, most=400)
-    assert found.confounded
-    assert found.auc.low > least
+    blind_baseline = blind.baseline(*sides, most=400)
+    assert blind_baseline.confounded
+    assert blind_baseline.auc.low > least
 
 
 def test_duplicates_are_those_of_a_double_loop():
     rng = np.random.default_rng(6)
     x, z = rng.integers(0, 3, (40, 3)), rng.integers(0, 3, (30, 3)).astype(np.float32)
-    found = blind.duplicates(x, z)
+    pairs = blind.duplicates(x, z)
     same = (x[:, None] == z[None]).all(2)
-    assert found.members.tolist() == np.flatnonzero(same.any(1)).tolist()
-    assert found.nonmembers.tolist() == np.flatnonzero(same.any(0)).tolist()
-    assert len(found) == same.any(0).sum()
+    assert pairs.members.tolist() == np.flatnonzero(same.any(1)).tolist()
+    assert pairs.nonmembers.tolist() == np.flatnonzero(same.any(0)).tolist()
+    assert len(pairs) == same.any(0).sum()
 
 
 def test_duplicate_texts_and_signed_zeros():

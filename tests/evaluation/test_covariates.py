@@ -12,7 +12,7 @@ def drawn(seed, m=300, n=300, *, shift=0.5, columns=1):
     rng = np.random.default_rng(seed)
     members = np.arange(m + n) < m
     values = rng.normal(size=(m + n, columns)) + shift * members[:, None]
-    return rng, members, Covariates(tuple(f"column:{at}" for at in range(columns)), values)
+    return rng, members, Covariates(tuple(f"column:{i}" for i in range(columns)), values)
 
 
 def test_membership_is_never_looked_at_together_with_scores():
@@ -32,34 +32,37 @@ def test_membership_is_never_looked_at_together_with_scores():
 @pytest.mark.parametrize(("m", "n"), [(300, 300), (100, 1500), (1500, 100)])
 def test_strata_have_members_and_nonmembers_in_one_proportion(m, n):
     _, members, held = drawn(2, m, n, shift=0.8)
-    found = adjust({"r": np.zeros(m + n)}, members, held)
-    length, inside = held.values[found.kept, 0], members[found.kept]
+    adjustment = adjust({"r": np.zeros(m + n)}, members, held)
+    length, inside = held.values[adjustment.kept, 0], members[adjustment.kept]
     assert stats.mannwhitneyu(held.values[members, 0], held.values[~members, 0]).pvalue < 1e-6
     assert stats.mannwhitneyu(length[inside], length[~inside]).pvalue > 0.01
     assert min(inside.sum(), (~inside).sum()) >= 0.6 * min(m, n)
-    assert (found.p_before < 1e-4, found.confounded) == (True, False)
+    assert (adjustment.p_before < 1e-4, adjustment.confounded) == (True, False)
 
 
 def test_several_covariates_are_balanced_at_once():
     _, members, held = drawn(3, shift=0.3, columns=6)
-    found = adjust({"r": np.zeros(600)}, members, held)
-    inside = members[found.kept]
-    for column in held.values[found.kept].T:
+    adjustment = adjust({"r": np.zeros(600)}, members, held)
+    inside = members[adjustment.kept]
+    for column in held.values[adjustment.kept].T:
         assert stats.ttest_ind(column[inside], column[~inside]).pvalue > 0.01
 
 
 def test_scores_that_have_nothing_to_do_with_covariates_stay_as_they_are():
     rng, members, held = drawn(4, shift=0.0)
     scores = rng.normal(size=600)
-    found = adjust({"r": scores, "two": (scores > 0) * 1.0, "one": np.ones(600)}, members, held)
-    assert np.array_equal(found.scores["r"], scores[found.kept])
-    assert found.explained == {"r": 0.0, "two": 0.0, "one": 0.0}
+    adjustment = adjust({"r": scores, "two": (scores > 0) * 1.0, "one": np.ones(600)}, members, held)
+    assert np.array_equal(adjustment.scores["r"], scores[adjustment.kept])
+    assert adjustment.explained == {"r": 0.0, "two": 0.0, "one": 0.0}
 
 
 def test_of_a_score_that_is_the_covariate_nothing_is_left():
     _, members, held = drawn(5, shift=0.2)
-    found = adjust({"r": np.exp(held.values[:, 0])}, members, held)
-    assert stats.mannwhitneyu(*(found.scores["r"][members[found.kept] == side] for side in (True, False))).pvalue > 0.05
+    adjustment = adjust({"r": np.exp(held.values[:, 0])}, members, held)
+    assert (
+        stats.mannwhitneyu(*(adjustment.scores["r"][members[adjustment.kept] == side] for side in (True, False))).pvalue
+        > 0.05
+    )
     counted = Covariates(("length",), np.round(held.values * 2))
     left = adjust({"r": counted.values[:, 0]}, members, counted)
     assert stats.mannwhitneyu(*(left.scores["r"][members[left.kept] == side] for side in (True, False))).pvalue > 0.05
@@ -76,18 +79,18 @@ def test_sets_without_overlap_are_confounded_and_tiny_ones_left_alone():
 
 def test_a_balanced_split_is_seldom_called_confounded():
     """At 1 %: more than 4 of 100 have a chance of .4 %; more than 10 of 60 small sets of next to none."""
-    found = [adjust({"r": np.zeros(200)}, *drawn(seed, 100, 100, shift=0.3)[1:]) for seed in range(100)]
-    assert sum(one.confounded for one in found) <= 4
+    adjustments = [adjust({"r": np.zeros(200)}, *drawn(seed, 100, 100, shift=0.3)[1:]) for seed in range(100)]
+    assert sum(adjustment.confounded for adjustment in adjustments) <= 4
     small = [adjust({"r": np.zeros(24)}, *drawn(seed, 12, 12, shift=0.0)[1:]) for seed in range(60)]
     assert sum(one.confounded for one in small) <= 4
 
 
 def test_what_texts_show():
-    texts = [f"in {1990 + at % 3} the king of france {'spoke ' * (at % 5)}" for at in range(40)]
-    texts += [f"my phone number is {at}" for at in range(40)]
-    found = covariates.text_covariates(texts)
-    assert found.kinds == ("length", "year", "topic")
-    values = dict(zip(found.names, found.values.T, strict=True))
+    texts = [f"in {1990 + i % 3} the king of france {'spoke ' * (i % 5)}" for i in range(40)]
+    texts += [f"my phone number is {i}" for i in range(40)]
+    table = covariates.text_covariates(texts)
+    assert table.kinds == ("length", "year", "topic")
+    values = dict(zip(table.names, table.values.T, strict=True))
     assert values["length"][0] == pytest.approx(np.log1p(len(texts[0])))
     assert values["year:named"].tolist() == [1.0] * 40 + [0.0] * 40
     assert np.ptp(values["year"][40:]) == 0
@@ -97,10 +100,10 @@ def test_what_texts_show():
 
 def test_columns_of_numbers_dates_and_words():
     days = np.array(["2020-01-01", "2021-06-01", "2022-01-01"], dtype="datetime64[D]")
-    found = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
-    assert found.names == ("column:age", "column:day", "category:0:ward")
-    assert found.kinds == ("age", "day", "ward")
-    assert found.values[:, 2].tolist() == [0.0, 1.0, 1.0]
+    table = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
+    assert table.names == ("column:age", "column:day", "category:0:ward")
+    assert table.kinds == ("age", "day", "ward")
+    assert table.values[:, 2].tolist() == [0.0, 1.0, 1.0]
     written = covariates.column_covariates({"day": days.astype(str)})
     assert written.names == ("column:day",)
     assert np.array_equal(np.argsort(written.values[:, 0]), [0, 1, 2])
@@ -111,10 +114,10 @@ def test_columns_of_numbers_dates_and_words():
 def test_a_separation_is_counted_in_standard_errors_of_the_rank_sum(m, n, shift):
     members = np.arange(m + n) < m
     predicted = np.random.default_rng(m).normal(size=m + n) + shift * members
-    found = covariates._separation_z(predicted, members)
-    wanted = stats.mannwhitneyu(
+    z = covariates._separation_z(predicted, members)
+    expected = stats.mannwhitneyu(
         predicted[members], predicted[~members], alternative="greater", method="asymptotic", use_continuity=False
     )
-    assert stats.norm.sf(found) == pytest.approx(wanted.pvalue, rel=1e-9)
-    assert covariates._separation_z(-predicted, members) == pytest.approx(-found)
+    assert stats.norm.sf(z) == pytest.approx(expected.pvalue, rel=1e-9)
+    assert covariates._separation_z(-predicted, members) == pytest.approx(-z)
     assert covariates._separation_z(np.zeros(m + n), members) == pytest.approx(0)

@@ -38,18 +38,18 @@ def test_the_curve_is_scikit_learns_with_every_point_kept(table):
 @given(tables(), st.sampled_from([0.1, 0.2, 0.3, 0.5]))
 def test_tpr_at_fpr_is_the_best_point_at_or_left_of_the_level(table, level):
     curve = dv.evaluation.roc(*table)
-    found = dv.evaluation.tpr_at_fpr(*table, level)
-    assert found.value == curve.tpr[curve.fpr <= level + 1e-12].max()
-    assert 0 <= found.low <= found.value <= found.high <= 1
+    estimate = dv.evaluation.tpr_at_fpr(*table, level)
+    assert estimate.value == curve.tpr[curve.fpr <= level + 1e-12].max()
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 @fine
 @given(tables())
 def test_advantage_is_the_largest_gap(table):
     curve = dv.evaluation.roc(*table)
-    found = dv.evaluation.advantage(*table)
-    assert found.value == pytest.approx((curve.tpr - curve.fpr).max())
-    assert found.low <= found.value <= found.high
+    estimate = dv.evaluation.advantage(*table)
+    assert estimate.value == pytest.approx((curve.tpr - curve.fpr).max())
+    assert estimate.low <= estimate.value <= estimate.high
 
 
 def test_a_rate_that_is_a_whole_number_of_nonmembers_allows_that_many():
@@ -68,9 +68,9 @@ def test_advantage_pays_for_two_distribution_functions_at_either_end():
     """By hand: at 95 % each function may be off by sqrt(ln(4 / .05) / 2n) at either end."""
     members = np.arange(300) < 100
     values = np.where(members, np.arange(300) % 10 >= 3, np.arange(300) % 10 >= 6) * 1.0
-    found = dv.evaluation.advantage(values, members)
+    estimate = dv.evaluation.advantage(values, members)
     reach = (np.log(80) / 200) ** 0.5 + (np.log(80) / 400) ** 0.5
-    assert (found.value, found.low, found.high) == pytest.approx((0.3, 0.3 - reach, 0.3 + reach))
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.3, 0.3 - reach, 0.3 + reach))
 
 
 @pytest.mark.parametrize("level", [0.01, 0.1])
@@ -80,8 +80,8 @@ def test_tpr_intervals_cover_the_truth_at_the_true_threshold(level, shift):
     rng = np.random.default_rng(7)
     members = np.arange(700) < 300
     true = ndtr(shift - ndtri(1 - level))
-    found = [dv.evaluation.tpr_at_fpr(rng.normal(size=700) + shift * members, members, level) for _ in range(2000)]
-    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - SLACK
+    estimates = [dv.evaluation.tpr_at_fpr(rng.normal(size=700) + shift * members, members, level) for _ in range(2000)]
+    assert np.mean([e.low <= true <= e.high for e in estimates]) >= 0.95 - SLACK
 
 
 def test_clopper_pearson_at_the_empirical_threshold_alone_would_not_cover():
@@ -111,8 +111,8 @@ def test_intervals_with_ties_cover():
 
     cut = grid[tail(grid, 0.0) <= 0.05].min()
     true = tail(cut, 1.0)
-    found = [dv.evaluation.tpr_at_fpr(np.r_[draw(300, 1.0), draw(300, 0.0)], members, 0.05) for _ in range(2000)]
-    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - SLACK
+    estimates = [dv.evaluation.tpr_at_fpr(np.r_[draw(300, 1.0), draw(300, 0.0)], members, 0.05) for _ in range(2000)]
+    assert np.mean([e.low <= true <= e.high for e in estimates]) >= 0.95 - SLACK
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, 1.5])
@@ -121,8 +121,8 @@ def test_advantage_intervals_cover(shift):
     rng = np.random.default_rng(10)
     members = np.arange(300) < 150
     true = 2 * ndtr(shift / 2) - 1
-    found = [dv.evaluation.advantage(rng.normal(size=300) + shift * members, members) for _ in range(2000)]
-    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - SLACK
+    estimates = [dv.evaluation.advantage(rng.normal(size=300) + shift * members, members) for _ in range(2000)]
+    assert np.mean([e.low <= true <= e.high for e in estimates]) >= 0.95 - SLACK
 
 
 def test_order_statistic_ranks_are_binomial_quantiles():
@@ -138,9 +138,9 @@ def test_order_statistic_ranks_are_binomial_quantiles():
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_clopper_pearson_is_the_beta_form(pair):
     k, n = pair
-    found = statistics.proportion(k, n)
-    assert found.low == pytest.approx(beta.ppf(0.025, k, n - k + 1) if k else 0.0)
-    assert found.high == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
+    estimate = statistics.proportion(k, n)
+    assert estimate.low == pytest.approx(beta.ppf(0.025, k, n - k + 1) if k else 0.0)
+    assert estimate.high == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.6])
@@ -153,8 +153,8 @@ def test_the_band_of_a_curve_is_the_interval_at_each_of_its_rates(confidence):
     inner = np.flatnonzero((curve.fpr > 0) & (curve.fpr < 1))
     assert len(inner) > 10
     for point in inner:
-        wanted = dv.evaluation.tpr_at_fpr(values, members, float(curve.fpr[point]), confidence)
-        assert (curve.low[point], curve.high[point]) == pytest.approx((wanted.low, wanted.high))
+        expected = dv.evaluation.tpr_at_fpr(values, members, float(curve.fpr[point]), confidence)
+        assert (curve.low[point], curve.high[point]) == pytest.approx((expected.low, expected.high))
 
 
 def test_between_the_rates_of_a_long_curve_the_outer_ends_hold():
@@ -171,10 +171,10 @@ def test_between_the_rates_of_a_long_curve_the_outer_ends_hold():
 def test_golden_tpr():
     rng = np.random.default_rng(0)
     members = np.arange(4000) < 2000
-    found = dv.evaluation.tpr_at_fpr(rng.normal(size=4000) + 2 * members, members, 0.01)
-    assert found.method.startswith("clopper-pearson")
-    assert found.low < ndtr(2 - ndtri(0.99)) < found.high
-    assert found.high - found.low < 0.25
+    estimate = dv.evaluation.tpr_at_fpr(rng.normal(size=4000) + 2 * members, members, 0.01)
+    assert estimate.method.startswith("clopper-pearson")
+    assert estimate.low < ndtr(2 - ndtri(0.99)) < estimate.high
+    assert estimate.high - estimate.low < 0.25
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_tpr_difference_covers_and_is_shorter_than_two_intervals():
     hits = 0
     for _ in range(1000):
         base = rng.normal(size=1000)
-        found = dv.evaluation.paired_difference(base + 2 * members, base + members, members, "tpr@fpr=0.05")
-        hits += found.low <= true <= found.high
+        difference = dv.evaluation.paired_difference(base + 2 * members, base + members, members, "tpr@fpr=0.05")
+        hits += difference.low <= true <= difference.high
     assert hits / 1000 >= 0.95
     same = dv.evaluation.paired_difference(base, base, members, "tpr@fpr=0.05")
     assert same.value == 0.0
@@ -234,9 +234,9 @@ def test_tnr_at_fnr_is_the_best_cut_that_loses_so_few_members(table, level):
         return
     # A record is ruled out when its score is at most the cut.
     cuts = [c for c in (-np.inf, *scores) if (scores[members] <= c).mean() <= level + 1e-12]
-    found = dv.evaluation.tnr_at_fnr(scores, members, level)
-    assert found.value == pytest.approx(max((scores[~members] <= c).mean() for c in cuts))
-    assert 0 <= found.low <= found.value <= found.high <= 1
+    estimate = dv.evaluation.tnr_at_fnr(scores, members, level)
+    assert estimate.value == pytest.approx(max((scores[~members] <= c).mean() for c in cuts))
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 def test_a_difference_of_tprs_counts_members_that_only_one_of_two_runs_finds():
@@ -245,7 +245,7 @@ def test_a_difference_of_tprs_counts_members_that_only_one_of_two_runs_finds():
     truth = np.arange(300) < 120
     first = rng.normal(size=300) + 2.5 * truth
     second = first + 0.8 * rng.normal(size=300)
-    found = dv.evaluation.paired_difference(first, second, truth, "tpr@fpr=0.1")
+    difference = dv.evaluation.paired_difference(first, second, truth, "tpr@fpr=0.1")
     ends = []
     for winner, loser in ((first, second), (second, first)):
         surely, possibly = (
@@ -258,5 +258,5 @@ def test_a_difference_of_tprs_counts_members_that_only_one_of_two_runs_finds():
         gain, loss = (surely & ~possibly).sum(), (possibly & ~surely).sum()
         low = beta.ppf(0.05 / 8, gain, 120 - gain + 1) if gain else 0.0
         ends.append(low - beta.isf(0.05 / 8, loss + 1, 120 - loss))
-    assert found.low == pytest.approx(ends[0])
-    assert found.high == pytest.approx(-ends[1])
+    assert difference.low == pytest.approx(ends[0])
+    assert difference.high == pytest.approx(-ends[1])

@@ -72,11 +72,11 @@ def test_delta_is_paid_for(strategy):
 
 def test_golden_perfect_separation():
     members = np.arange(2000) < 1000
-    found = dv.evaluation.epsilon_lower_bound(members.astype(float), members)
+    bound = dv.evaluation.epsilon_lower_bound(members.astype(float), members)
     # 20 thresholds, two bounds each: (1 - u)/u with u = 1 - (α/40)^(1/1000).
     u = 1 - (0.05 / 40) ** (1 / 1000)
-    assert found.low == found.value == pytest.approx(math.log((1 - u) / u))
-    assert found.high == math.inf
+    assert bound.low == bound.value == pytest.approx(math.log((1 - u) / u))
+    assert bound.high == math.inf
 
 
 def test_leaks_at_the_lower_end_count_too():
@@ -116,6 +116,6 @@ def test_any_bound_above_zero_says_whose_it_is():
         # Twenty-six records of one kind lie beyond all others, and nothing else differs.
         beyond = np.r_[np.arange(26) + 1000, np.arange(174), np.arange(200) + 0.5]
         values = beyond if turned > 0 else -beyond[::-1]
-        found = dv.evaluation.epsilon_lower_bound(values, members)
-        assert 0 < found.low < 1
-        assert says in found.method
+        bound = dv.evaluation.epsilon_lower_bound(values, members)
+        assert 0 < bound.low < 1
+        assert says in bound.method

@@ -25,22 +25,22 @@ def naive_auc(scores):
 
 def test_the_difference_is_that_of_naive_leave_one_out_aucs():
     scores = draw_scores(0, 5)
-    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    result = erasure_test(scores[0], scores[1:], FORGOTTEN)
     controls = scores[1:]
     naive = [naive_auc(controls[j] - np.delete(controls, j, axis=0).mean(axis=0)) for j in range(4)]
     after = naive_auc(scores[0] - controls.mean(axis=0))
-    np.testing.assert_allclose(found.controls, naive)
-    assert found.difference.value == pytest.approx(after - np.mean(naive))
-    assert found.after.value == pytest.approx(after)
-    assert found.training_noise == pytest.approx(3 / 4 * np.std(naive, ddof=1))
+    np.testing.assert_allclose(result.controls, naive)
+    assert result.difference.value == pytest.approx(after - np.mean(naive))
+    assert result.after.value == pytest.approx(after)
+    assert result.training_noise == pytest.approx(3 / 4 * np.std(naive, ddof=1))
 
 
 def test_the_interval_is_students_for_one_further_training_where_trainings_differ():
     scores = draw_scores(1, 5, effect=2.0)
-    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
-    half = stats.t.ppf(1 - 0.03 / 2, 3) * found.training_noise * np.sqrt(1 + 1 / 4)
-    assert found.difference.high == pytest.approx(min(found.difference.value + half, 1))
-    assert found.difference.confidence == pytest.approx(0.97)
+    result = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    half = stats.t.ppf(1 - 0.03 / 2, 3) * result.training_noise * np.sqrt(1 + 1 / 4)
+    assert result.difference.high == pytest.approx(min(result.difference.value + half, 1))
+    assert result.difference.confidence == pytest.approx(0.97)
 
 
 @pytest.mark.parametrize("models", [2, 3, 4, 6, 12])
@@ -49,27 +49,27 @@ def test_the_interval_is_students_for_one_further_training_where_trainings_diffe
 def test_the_smallest_difference_seen_is_that_of_four_checks_in_five(models, effect, at_random):
     """Of both sources of noise the larger: the records (DeLong) and, unless forgotten at random, the trainings."""
     scores = draw_scores(models, models + 1, effect)
-    found = erasure_test(scores[0], scores[1:], FORGOTTEN, at_random=at_random, confidence=0.9)
+    result = erasure_test(scores[0], scores[1:], FORGOTTEN, at_random=at_random, confidence=0.9)
     error = 0.6 * 0.1
-    within, low = found.after.value, found.after.low
+    within, low = result.after.value, result.after.low
     records = (within - low) * (stats.norm.ppf(1 - error / 2) + stats.norm.ppf(0.8)) / stats.norm.ppf(1 - error / 2)
-    spread = found.training_noise * np.sqrt(1 + 1 / models)
+    spread = result.training_noise * np.sqrt(1 + 1 / models)
     trainings = spread * (stats.t.ppf(1 - error / 2, models - 1) + stats.t.ppf(0.8, models - 1))
-    is_random = found.difference.method.startswith("DeLong;")
+    is_random = result.difference.method.startswith("DeLong;")
     assert at_random or not is_random
-    assert found.smallest_seen == pytest.approx(min(records if is_random else max(records, trainings), 1.0))
-    reach = found.difference.high - found.difference.value
-    if not is_random and found.difference.high < 1:
+    assert result.smallest_seen == pytest.approx(min(records if is_random else max(records, trainings), 1.0))
+    reach = result.difference.high - result.difference.value
+    if not is_random and result.difference.high < 1:
         assert reach >= stats.t.ppf(1 - error / 2, models - 1) * spread * (1 - 1e-9)
-    assert found.difference.confidence == pytest.approx(1 - error)
+    assert result.difference.confidence == pytest.approx(1 - error)
 
 
 def test_trainings_without_any_spread_do_not_make_the_interval_vanish():
     scores = draw_scores(2, 2)
-    found = erasure_test(scores[0], np.stack([scores[1]] * 4), FORGOTTEN)
-    assert found.training_noise == 0
-    assert found.difference.high - found.difference.low > 0.1
-    assert found.answer != "still remembered"
+    result = erasure_test(scores[0], np.stack([scores[1]] * 4), FORGOTTEN)
+    assert result.training_noise == 0
+    assert result.difference.high - result.difference.low > 0.1
+    assert result.answer != "still remembered"
 
 
 def test_a_memory_is_found_and_its_reverse_is_overdone():
@@ -83,10 +83,10 @@ def test_few_records_remembered_are_found_by_their_own_p_values():
     forgotten = np.arange(30_300) < 300
     scores = rng.normal(size=(5, len(forgotten)))
     scores[0, :6] += 20
-    found = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
-    assert found.answer == "still remembered"
-    assert found.reason.startswith("6 records")
-    assert set(np.argsort(found.p_remembered)[:6]) == set(range(6))
+    result = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
+    assert result.answer == "still remembered"
+    assert result.reason.startswith("6 records")
+    assert set(np.argsort(result.p_remembered)[:6]) == set(range(6))
     scores[0, :6] -= 40
     assert erasure_test(scores[0], scores[1:], forgotten, at_random=True).reason.startswith("6 records score lower")
 
@@ -97,31 +97,31 @@ def test_single_suspects_stop_an_acquittal():
     scores = rng.normal(size=(9, len(forgotten)))
     clean = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
     scores[0, :9] += 20
-    found = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
+    result = erasure_test(scores[0], scores[1:], forgotten, at_random=True)
     assert clean.answer == "no difference from a model that never saw them"
-    assert found.answer in ("too little data to say", "still remembered")
-    assert found.answer == "still remembered" or "single records" in found.reason
+    assert result.answer in ("too little data to say", "still remembered")
+    assert result.answer == "still remembered" or "single records" in result.reason
 
 
 def test_p_values_are_the_larger_of_both_nulls():
     scores = draw_scores(6, 4)
-    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    result = erasure_test(scores[0], scores[1:], FORGOTTEN)
     controls = scores[1:]
     own = scores[0] - controls.mean(axis=0)
     others = np.stack([controls[j] - np.delete(controls, j, axis=0).mean(axis=0) for j in range(3)])
     for place in (0, 7, 149):
         against_never = (1 + np.sum(own[~FORGOTTEN] >= own[place])) / (250 + 1)
         against_controls = (1 + np.sum(others[:, FORGOTTEN] >= own[place])) / (450 + 1)
-        assert found.p_remembered[place] == pytest.approx(max(against_never, against_controls))
+        assert result.p_remembered[place] == pytest.approx(max(against_never, against_controls))
 
 
 def test_a_single_control_leaves_training_noise_out_and_says_so():
     scores = draw_scores(7, 2)
-    found = erasure_test(scores[0], scores[1:], FORGOTTEN)
+    result = erasure_test(scores[0], scores[1:], FORGOTTEN)
     expected = dv.evaluation.paired_difference(scores[0], scores[1], FORGOTTEN, "auc", 0.97)
-    assert (found.difference.low, found.difference.high) == (expected.low, expected.high)
-    assert "a single control was given" in found.reason
-    assert found.training_noise is None
+    assert (result.difference.low, result.difference.high) == (expected.low, expected.high)
+    assert "a single control was given" in result.reason
+    assert result.training_noise is None
 
 
 def test_a_model_that_never_showed_the_records_says_nothing_of_their_erasure():
@@ -129,11 +129,11 @@ def test_a_model_that_never_showed_the_records_says_nothing_of_their_erasure():
     forgotten = np.arange(6000) < 3000
     scores = rng.normal(size=(10, 6000))
     blank = erasure_test(scores[0], scores[2:], forgotten, before=scores[1], at_random=True)
-    shown = erasure_test(scores[0], scores[2:], forgotten, before=scores[1] + forgotten, at_random=True)
+    result = erasure_test(scores[0], scores[2:], forgotten, before=scores[1] + forgotten, at_random=True)
     assert blank.answer == "too little data to say"
     assert "before the erasure does not show" in blank.reason
-    assert shown.answer == "no difference from a model that never saw them"
-    assert shown.before.low > 0.7
+    assert result.answer == "no difference from a model that never saw them"
+    assert result.before.low > 0.7
 
 
 def test_a_random_draw_that_the_controls_contradict_is_not_believed():
@@ -160,8 +160,8 @@ def test_neither_the_order_of_records_nor_that_of_controls_matters():
 
 def test_constant_scores_say_nothing():
     flat = np.zeros((5, 400))
-    found = erasure_test(flat[0], flat[1:], FORGOTTEN)
-    assert (found.answer, found.reason) == (
+    result = erasure_test(flat[0], flat[1:], FORGOTTEN)
+    assert (result.answer, result.reason) == (
         "too little data to say",
         "the model after the erasure scores all records alike",
     )
@@ -169,9 +169,9 @@ def test_constant_scores_say_nothing():
 
 def test_the_very_scores_of_a_model_that_never_saw_the_records_are_no_difference():
     scores = np.random.default_rng(12).normal(size=(1, 4000))
-    found = erasure_test(scores[0], np.repeat(scores, 3, axis=0), np.arange(4000) < 2000)
-    assert found.answer == "no difference from a model that never saw them"
-    assert found.difference.value == 0
+    result = erasure_test(scores[0], np.repeat(scores, 3, axis=0), np.arange(4000) < 2000)
+    assert result.answer == "no difference from a model that never saw them"
+    assert result.difference.value == 0
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_the_very_scores_of_a_model_that_never_saw_the_records_are_no_difference
     ],
 )
 def test_bad_input_is_named(changes, message):
-    given = {"after": np.arange(400.0), "controls": np.zeros((2, 400)), "forgotten": FORGOTTEN} | changes
-    after, controls, forgotten = (given.pop(name) for name in ("after", "controls", "forgotten"))
+    arguments = {"after": np.arange(400.0), "controls": np.zeros((2, 400)), "forgotten": FORGOTTEN} | changes
+    after, controls, forgotten = (arguments.pop(name) for name in ("after", "controls", "forgotten"))
     with pytest.raises(dv.InputError, match=message):
-        erasure_test(after, controls, forgotten, **given)
+        erasure_test(after, controls, forgotten, **arguments)
 
 
 @pytest.mark.parametrize("controls", [1, 2, 3, 6])
@@ -221,6 +221,6 @@ def test_random_labels_move_scores_both_ways_and_are_found(controls):
     forgotten = np.arange(3000) < 1500
     scores = rng.normal(size=(controls + 1, 3000))
     scores[0] += 1.5 * forgotten * rng.choice([-1, 1], 3000)
-    found = erasure_test(scores[0], scores[1:], forgotten)
-    assert abs(found.difference.value) < 0.04
-    assert (found.answer, "vary more" in found.reason) == ("still remembered", True)
+    result = erasure_test(scores[0], scores[1:], forgotten)
+    assert abs(result.difference.value) < 0.04
+    assert (result.answer, "vary more" in result.reason) == ("still remembered", True)

@@ -21,6 +21,6 @@ def test_the_price_of_delta_is_that_of_the_formula_for_every_number():
     right, made, n, chance, delta = 60, 80, 200, 0.6, 1e-3
     law = stats.binom(made, chance)
     gains = [(law.sf(right - i - 1) - law.sf(right - 1)) / i for i in range(1, right + 1)]
-    wanted = law.sf(right - 1) + 2 * n * delta * max(gains)
-    assert epsilon._p_value(right, made, n, chance, delta) == pytest.approx(min(1.0, wanted))
+    expected = law.sf(right - 1) + 2 * n * delta * max(gains)
+    assert epsilon._p_value(right, made, n, chance, delta) == pytest.approx(min(1.0, expected))
     assert epsilon._p_value(right, made, n, chance, 0.0) == pytest.approx(law.sf(right - 1))

@@ -11,7 +11,7 @@ from divulge.evaluation import blind
 
 def test_the_style_of_a_text_is_counted():
     text = "In 1999 ΑB, 2010!"
-    wanted = {
+    expected = {
         "characters": math.log1p(17),
         "words": math.log1p(4),
         "length of a word": 17 / 5,
@@ -23,7 +23,7 @@ def test_the_style_of_a_text_is_counted():
         "newest year": 2010,
         "mean year": 2004.5,
     }
-    assert blind._style_features(text) == pytest.approx(list(wanted.values()))
+    assert blind._style_features(text) == pytest.approx(list(expected.values()))
     assert blind._style_features("") == [0.0] * 10
     # The shares of the other control's surface: length, digits, capitals, any year, newest year, number of years.
     assert controls._style_features(text) == pytest.approx((math.log1p(17) / 10, 8 / 17, 3 / 17, 1, 1.1, 0.2))
@@ -33,13 +33,13 @@ def test_the_style_of_a_text_is_counted():
 
 def test_images_are_summarised_by_brightness_contrast_range_roughness_and_darkest_pixels():
     rows = np.array([[0.0, 0.0, 4.0, 2.0], [8.0, 6.0, 6.0, 8.0]])
-    wanted = np.array(
+    expected = np.array(
         [
             [6 / 32, np.std([0, 0, 4, 2]) / 8, 0, 0.5, (0 + 4 + 2) / 24, 0.5],
             [28 / 32, np.std([8, 6, 6, 8]) / 8, 0.75, 1, (2 + 0 + 2) / 24, 0.5],
         ]
     )
-    np.testing.assert_allclose(blind._image_summaries(rows, rows), wanted)
+    np.testing.assert_allclose(blind._image_summaries(rows, rows), expected)
     dark = np.array([[1.0, 2.0, 2.0, 5.0], [1.0, 2.0, 9.0, 9.0]])
     np.testing.assert_allclose(blind._image_summaries(dark, dark)[:, -1], [0.25, 0.25])
 

@@ -22,8 +22,8 @@ def test_the_published_numbers():
 class TestFamilies:
     def test_every_step_is_gaussian_where_each_uses_the_record(self):
         for steps in (1, 4, 9):
-            found = SubsampledGaussian(1.0, steps).epsilon(1 / math.sqrt(steps), 1e-5)
-            assert found == pytest.approx(GaussianMechanism().epsilon(1.0, 1e-5), abs=1e-3)
+            epsilon = SubsampledGaussian(1.0, steps).epsilon(1 / math.sqrt(steps), 1e-5)
+            assert epsilon == pytest.approx(GaussianMechanism().epsilon(1.0, 1e-5), abs=1e-3)
 
     def test_an_accountant_agrees(self):
         accountants = pytest.importorskip("opacus.accountants")
@@ -217,12 +217,12 @@ class TestPower:
         planned = dv.evaluation.canaries_needed(1.0, 6.0, 1e-5, family=family)
         mu = min(np.linspace(1, 2, 101), key=lambda strength: abs(GaussianMechanism().epsilon(strength, 1e-5) - 6))
         slack = 4.5 * math.sqrt(0.2 * 0.8 / 200)
-        found = [
+        means = [
             np.mean([epsilon_one_run(z, u, 1e-5, family=family).low > 1.0 for z, u in games(gaussian(mu), n, 200, 8)])
             for n in (planned.canaries, max(8, planned.canaries // 4))
         ]
-        assert found[0] >= 0.8 - slack
-        assert found[1] < found[0]
+        assert means[0] >= 0.8 - slack
+        assert means[1] < means[0]
 
     def test_the_smallest_violation_is_what_so_many_canaries_were_planned_for(self):
         planned = dv.evaluation.canaries_needed(1.0, 6.0, 1e-5)
@@ -341,9 +341,9 @@ def test_rare_use_over_many_steps_is_composed_finely():
 @pytest.mark.parametrize("steps", [2, 1000, 100_000])
 def test_no_strength_is_refused(rate, steps):
     """However little or much a step tells: ε is finite, grows with the strength, and an audit ends with a bound."""
-    found = [SubsampledGaussian(rate, steps).epsilon(strength, 1e-5) for strength in (0.01, 1.0, 6.0, 64.0)]
-    assert (np.diff(found) >= 0).all()
-    assert 0 <= found[0] < found[2] <= 64
+    epsilons = [SubsampledGaussian(rate, steps).epsilon(strength, 1e-5) for strength in (0.01, 1.0, 6.0, 64.0)]
+    assert (np.diff(epsilons) >= 0).all()
+    assert 0 <= epsilons[0] < epsilons[2] <= 64
 
 
 def test_perfect_guesses_of_many_steps_are_no_error():

@@ -31,11 +31,11 @@ def test_the_violation_is_the_length_of_the_moments_and_its_p_value_that_of_chi_
         columns = transfer.orthonormal_basis(rng.normal(size=(500, 3)))
         np.testing.assert_allclose(columns.T @ columns / 500, np.eye(4), atol=1e-9)
         residual = (rng.random(500) < level) - level
-        found = transfer.multiaccuracy_violation(columns, residual, level)
+        violation = transfer.multiaccuracy_violation(columns, residual, level)
         moments = np.array([np.mean(column * residual) for column in columns.T])
-        np.testing.assert_allclose(found.size, np.sqrt((moments**2).sum()))
+        np.testing.assert_allclose(violation.size, np.sqrt((moments**2).sum()))
         law = stats.chi2(4)
-        np.testing.assert_allclose(found.p_value, law.sf(500 * (moments**2).sum() / (level * (1 - level))))
+        np.testing.assert_allclose(violation.p_value, law.sf(500 * (moments**2).sum() / (level * (1 - level))))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

@@ -38,18 +38,18 @@ def placed(inside, outside):
 @given(scores, scores)
 def test_placements_are_the_rows_and_columns_of_the_definition(inside, outside):
     h = kernel(inside, outside)
-    found = placed(inside, outside)
-    np.testing.assert_allclose(found.members.values[: len(inside)], h.mean(1))
-    np.testing.assert_allclose(found.nonmembers.values[len(inside) :], h.mean(0))
-    assert found.value == pytest.approx(found.nonmembers.mean)
+    placements = placed(inside, outside)
+    np.testing.assert_allclose(placements.members.values[: len(inside)], h.mean(1))
+    np.testing.assert_allclose(placements.nonmembers.values[len(inside) :], h.mean(0))
+    assert placements.value == pytest.approx(placements.nonmembers.mean)
 
 
 @fine
 @given(scores, scores)
 def test_repeated_is_the_share_of_pairs_that_add_the_same(inside, outside):
     h = kernel(inside, outside)
-    found = placed(inside, outside)
-    for side, values in ((found.members, h.sum(1)), (found.nonmembers, h.sum(0))):
+    placements = placed(inside, outside)
+    for side, values in ((placements.members, h.sum(1)), (placements.nonmembers, h.sum(0))):
         same = values[:, None] == values[None]
         assert side.repeated == pytest.approx((same.sum() - len(values)) / (len(values) * (len(values) - 1)))
 
@@ -62,8 +62,8 @@ def test_many_tables_at_once_are_as_each_alone(tables):
     inside, outside = counts[:, 0], counts[:, 1]
     low, high = statistics.auc_bounds(statistics.placements_from_counts(inside, outside), 0.05)
     for i, (a, b) in enumerate(tables):
-        found = dv.evaluation.auc([*a, *b], np.arange(len(a) + len(b)) < len(a))
-        assert (found.low, found.high) == pytest.approx((low[i], high[i]), abs=1e-9)
+        estimate = dv.evaluation.auc([*a, *b], np.arange(len(a) + len(b)) < len(a))
+        assert (estimate.low, estimate.high) == pytest.approx((low[i], high[i]), abs=1e-9)
 
 
 @fine
@@ -71,11 +71,11 @@ def test_many_tables_at_once_are_as_each_alone(tables):
 def test_auc_is_the_mean_of_the_kernel_and_lies_in_its_interval(inside, outside):
     values = np.array(inside + outside, float)
     members = np.arange(len(values)) < len(inside)
-    found = dv.evaluation.auc(values, members)
-    assert found.value == pytest.approx(kernel(inside, outside).mean())
-    assert 0 <= found.low <= found.value <= found.high <= 1
+    estimate = dv.evaluation.auc(values, members)
+    assert estimate.value == pytest.approx(kernel(inside, outside).mean())
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
     flipped = dv.evaluation.auc(-values, members)
-    assert (flipped.value, flipped.low) == pytest.approx((1 - found.value, 1 - found.high), abs=1e-9)
+    assert (flipped.value, flipped.low) == pytest.approx((1 - estimate.value, 1 - estimate.high), abs=1e-9)
 
 
 def test_variance_is_delongs_up_to_the_pseudo_placement():
@@ -83,8 +83,8 @@ def test_variance_is_delongs_up_to_the_pseudo_placement():
     inside, outside = rng.normal(0.5, 1, 400).round(1), rng.normal(size=300).round(1)
     h = kernel(inside, outside)
     naive = h.mean(1).var(ddof=1) / 400, h.mean(0).var(ddof=1) / 300
-    found = placed(inside, outside)
-    parts = statistics.placement_covariance(found, found, null=0.5)
+    placements = placed(inside, outside)
+    parts = statistics.placement_covariance(placements, placements, null=0.5)
     assert sum(parts) ** 0.5 == pytest.approx(sum(naive) ** 0.5, rel=2e-3)
     assert 300 < statistics.degrees_of_freedom(*parts, 400, 300) < 700
 
@@ -92,14 +92,14 @@ def test_variance_is_delongs_up_to_the_pseudo_placement():
 def test_golden_interval():
     """No two members, and no two non-members, stand in the same place: DeLong's interval alone."""
     members = np.array([0, 1, 0, 1, 0, 1, 0, 1], bool)
-    found = dv.evaluation.auc(np.arange(8.0), members)
-    assert found.value == pytest.approx(0.625)
+    estimate = dv.evaluation.auc(np.arange(8.0), members)
+    assert estimate.value == pytest.approx(0.625)
     # By hand: members outrank 1, 2, 3, 4 of 4, non-members are outranked by 4, 3, 2, 1 of 4.
     parts = [np.r_[np.arange(1, 5) / 4, 0.5]] * 2
     v = [((p - 0.625) ** 2).sum() / 3 / 4 for p in parts]
     reach = student.ppf(0.975, sum(v) ** 2 / (v[0] ** 2 + v[1] ** 2) * 3) * sum(v) ** 0.5 / (0.625 * 0.375)
-    assert (found.low, found.high) == pytest.approx((expit(logit(0.625) - reach), expit(logit(0.625) + reach)))
-    assert found.method == statistics.DELONG
+    assert (estimate.low, estimate.high) == pytest.approx((expit(logit(0.625) - reach), expit(logit(0.625) + reach)))
+    assert estimate.method == statistics.DELONG
 
 
 def weighted_auc(inside, outside, weight, rng, draws):
@@ -119,17 +119,17 @@ def test_gaffkes_bound_is_a_quantile_over_random_weights(kind, weight):
     inside, outside = np.asarray(draw(size=40) if kind != "constant" else np.zeros(40), float), np.zeros(25)
     if kind != "constant":
         outside = np.asarray(draw(size=25), float)
-    found = placed(inside, outside)
+    placements = placed(inside, outside)
     drawn = np.quantile(weighted_auc(inside, outside, weight, rng, 100_000), 0.975)
-    bound = statistics.gaffke_bound(found, np.array(weight), 1.0, 0.025)
-    assert bound - found.value == pytest.approx(drawn - found.value, rel=0.04)
+    bound = statistics.gaffke_bound(placements, np.array(weight), 1.0, 0.025)
+    assert bound - placements.value == pytest.approx(drawn - placements.value, rel=0.04)
 
 
 @pytest.mark.parametrize(("k", "m"), [(0, 10), (1, 10), (5, 10), (0, 300), (3, 300), (290, 300)])
 def test_gaffkes_bound_is_clopper_pearsons_where_scores_are_zero_or_one(k, m):
     """Against endless non-members that are all zero the AUC is ½ + p/2."""
-    found = statistics.placements_from_counts(np.array([m - k, k]), np.array([1e12, 0]))
-    bound = statistics.gaffke_bound(found, np.array(1.0), 1.0, 0.025)
+    placements = statistics.placements_from_counts(np.array([m - k, k]), np.array([1e12, 0]))
+    bound = statistics.gaffke_bound(placements, np.array(1.0), 1.0, 0.025)
     assert 2 * bound - 1 == pytest.approx(beta.ppf(0.975, k + 1, m - k), abs=0.1 / m)
 
 
@@ -138,23 +138,23 @@ def test_gaffkes_bound_is_clopper_pearsons_where_scores_are_zero_or_one(k, m):
 def test_auc_intervals_cover(m, n, shift):
     """95 % intervals, 2,000 draws, four standard errors of slack: false alarm below 1e-4 a case."""
     true = ndtr(shift / 2**0.5)
-    found = simulate(2000, m, n, shift, 1, dv.evaluation.auc)
-    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - 4 * (0.95 * 0.05 / 2000) ** 0.5
+    simulation = simulate(2000, m, n, shift, 1, dv.evaluation.auc)
+    assert np.mean([e.low <= true <= e.high for e in simulation]) >= 0.95 - 4 * (0.95 * 0.05 / 2000) ** 0.5
 
 
 def test_perfect_separation_is_not_certainty():
-    found = dv.evaluation.auc([1.0, 2.0, 3.0, 4.0], [False, False, True, True])
-    assert (found.value, found.high, found.method) == (1.0, 1.0, statistics.CHERNOFF)
+    estimate = dv.evaluation.auc([1.0, 2.0, 3.0, 4.0], [False, False, True, True])
+    assert (estimate.value, estimate.high, estimate.method) == (1.0, 1.0, statistics.CHERNOFF)
     # Two independent pairs: θ² = .025.
-    assert found.low == pytest.approx(0.025**0.5)
+    assert estimate.low == pytest.approx(0.025**0.5)
 
 
 def test_constant_scores_say_nothing():
     """All that may be unseen of 100 a side is 3.6 % of either, at 97.5 % confidence."""
-    found = dv.evaluation.auc(np.ones(200), np.arange(200) < 100)
-    assert found.value == 0.5
-    assert 0.45 < found.low < 0.48
-    assert found.high == pytest.approx(1 - found.low)
+    estimate = dv.evaluation.auc(np.ones(200), np.arange(200) < 100)
+    assert estimate.value == 0.5
+    assert 0.45 < estimate.low < 0.48
+    assert estimate.high == pytest.approx(1 - estimate.low)
 
 
 def test_one_pair_out_of_order_does_not_undo_all_others():
@@ -163,16 +163,16 @@ def test_one_pair_out_of_order_does_not_undo_all_others():
     values = np.arange(200.0)
     perfect = dv.evaluation.auc(values, members)
     values[[99, 100]] = values[[100, 99]]
-    found = dv.evaluation.auc(values, members)
-    assert found.value == pytest.approx(1 - 1e-4)
+    estimate = dv.evaluation.auc(values, members)
+    assert estimate.value == pytest.approx(1 - 1e-4)
     assert perfect.low == pytest.approx(0.025**0.01)
-    assert perfect.low - 0.01 < found.low < perfect.low
+    assert perfect.low - 0.01 < estimate.low < perfect.low
 
 
 def test_one_record_of_a_kind_is_enough_for_a_wide_interval():
-    found = dv.evaluation.auc([3.0, 1.0, 2.0, 4.0], [True, False, False, False])
-    assert found.low < 0.1
-    assert found.high > 0.98
+    estimate = dv.evaluation.auc([3.0, 1.0, 2.0, 4.0], [True, False, False, False])
+    assert estimate.low < 0.1
+    assert estimate.high > 0.98
 
 
 def test_paired_difference_is_the_difference_and_covers():
@@ -184,24 +184,24 @@ def test_paired_difference_is_the_difference_and_covers():
     for _ in range(2000):
         base = rng.normal(size=200)
         a, b = base + members, base + 0.5 * members + 0.5 * rng.normal(size=200)
-        found = dv.evaluation.paired_difference(a, b, members)
-        hits += found.low <= true <= found.high
-        widths.append(found.high - found.low)
+        estimate = dv.evaluation.paired_difference(a, b, members)
+        hits += estimate.low <= true <= estimate.high
+        widths.append(estimate.high - estimate.low)
     assert hits / 2000 >= 0.95 - 4 * (0.95 * 0.05 / 2000) ** 0.5
     single = dv.evaluation.auc(a, members)
     assert np.mean(widths) < single.high - single.low
     difference = dv.evaluation.auc(a, members).value - dv.evaluation.auc(b, members).value
-    assert found.value == pytest.approx(difference)
+    assert estimate.value == pytest.approx(difference)
 
 
 def test_identical_runs_do_not_differ_as_far_as_so_few_records_show():
     """What 150 records a side have not shown may still be there: a record in 40 that B ranks last."""
     rng = np.random.default_rng(0)
     values, members = rng.normal(size=300), np.arange(300) < 150
-    found = dv.evaluation.paired_difference(values, 2 * values + 1, members)
-    assert found.value == 0.0
-    assert found.low == -found.high
-    assert 1 - 0.025 ** (1 / 150) < found.high < 0.04
+    difference = dv.evaluation.paired_difference(values, 2 * values + 1, members)
+    assert difference.value == 0.0
+    assert difference.low == -difference.high
+    assert 1 - 0.025 ** (1 / 150) < difference.high < 0.04
 
 
 def test_the_difference_turned_round_is_its_negative():
@@ -215,9 +215,9 @@ def test_the_difference_turned_round_is_its_negative():
 
 def test_a_constant_gap_between_runs_still_has_an_interval():
     members = np.arange(40) < 20
-    found = dv.evaluation.paired_difference(members * 1.0, members * -1.0, members)
-    assert found.value == 1.0
-    assert 0 < found.low < 1
+    difference = dv.evaluation.paired_difference(members * 1.0, members * -1.0, members)
+    assert difference.value == 1.0
+    assert 0 < difference.low < 1
 
 
 @pytest.mark.parametrize(
@@ -273,8 +273,8 @@ def test_the_method_is_named(scores, members, method):
 def test_placements_of_several_tables_are_those_of_each():
     rng = np.random.default_rng(0)
     inside, outside = rng.integers(0, 5, (2, 3, 4, 6))
-    found = statistics.placements_from_counts(inside, outside)
+    placements = statistics.placements_from_counts(inside, outside)
     for i in np.ndindex(3, 4):
         alone = statistics.placements_from_counts(inside[i], outside[i])
-        np.testing.assert_allclose(found.members.values[i], alone.members.values)
-        np.testing.assert_allclose(found.nonmembers.values[i], alone.nonmembers.values)
+        np.testing.assert_allclose(placements.members.values[i], alone.members.values)
+        np.testing.assert_allclose(placements.nonmembers.values[i], alone.nonmembers.values)

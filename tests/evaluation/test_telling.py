@@ -31,9 +31,9 @@ def test_dates_words_and_lengths_are_named_with_their_direction():
     )
     signs = text_differences([f"{text} obama" for text in old], [text[:100] for text in new], names=("A", "B"))
     by_word = {str(sign): sign for sign in signs}
-    assert by_word["“obama” is in 100 % of the A and 0 % of the B"].first
+    assert by_word["“obama” is in 100 % of the A and 0 % of the B"].is_larger_in_first
     length = next(sign for sign in signs if "median length" in str(sign))
-    assert length.first
+    assert length.is_larger_in_first
     assert [sign.p_value for sign in signs] == sorted(sign.p_value for sign in signs)
     assert len(text_differences(old, new, most=1)) == 1
 
@@ -41,12 +41,12 @@ def test_dates_words_and_lengths_are_named_with_their_direction():
 def test_a_words_p_value_is_fishers():
     one = ["x y"] * 9 + ["z"] * 31
     other = ["x"] * 1 + ["z"] * 49
-    found = {
+    results = {
         str(sign).split("”")[0][1:]: sign.p_value for sign in text_differences(one, other, false_alarm=0.999, most=99)
     }
     table = [[9, 31], [1, 49]]
     want = 2 * stats.fisher_exact(table, alternative="greater").pvalue
-    assert found["x"] == pytest.approx(min(1.0, want * 2 * 3))  # three words, half the level for all of them
+    assert results["x"] == pytest.approx(min(1.0, want * 2 * 3))  # three words, half the level for all of them
 
 
 def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
@@ -79,9 +79,9 @@ def test_texts_without_words_and_bad_arguments():
 
 def test_the_text_control_names_what_it_found():
     rng = np.random.default_rng(2)
-    found = controls.blind_text(texts(rng, 120, (1990, 1999)), texts(rng, 120, (2010, 2020)))
-    assert found.state == "doubtful"
-    assert "the newest year named is 201" in found.says
+    result = controls.blind_text(texts(rng, 120, (1990, 1999)), texts(rng, 120, (2010, 2020)))
+    assert result.state == "doubtful"
+    assert "the newest year named is 201" in result.says
     assert "“" not in controls.blind_text(texts(rng, 120), texts(rng, 120)).says
 
 
@@ -92,8 +92,8 @@ def test_on_newsgroups_by_date_and_at_random():
         rows = [json.loads(line) for line in lines]
     politics = [row["text"] for row in rows if 16 <= row["label"] <= 18]
     sports = [row["text"] for row in rows if 9 <= row["label"] <= 10]
-    said = " ".join(map(str, text_differences(politics, sports)))
-    assert any(word in said for word in ("“game”", "“team”", "“hockey”", "“baseball”", "“government”", "“sport”"))
+    signs_text = " ".join(map(str, text_differences(politics, sports)))
+    assert any(word in signs_text for word in ("“game”", "“team”", "“hockey”", "“baseball”", "“government”", "“sport”"))
     mixed = np.random.default_rng(0).permutation(np.array(politics + sports, dtype=object)).tolist()
     assert text_differences(mixed[:350], mixed[350:]) == ()
 

@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import extraction
-from divulge.extraction.extraction_page import foremost
+from divulge.extraction.extraction_page import most_extractable
 from divulge.targets import Continuations, Decoding
 from extraction.conftest import WORDS, sentences
 
@@ -81,19 +81,21 @@ class TestMemorised:
 
         for ids, log_p in zip(trained.encode(MEMBERS), found.members.target.log_p[:6], strict=False):
             whole = 0.0
-            for at in range(8, 14):
+            for i in range(8, 14):
                 with torch.no_grad():
-                    logits = trained.model(torch.tensor([[0, *ids[:at]]])).logits[0, -1].double()
-                whole += float(logits.log_softmax(-1)[ids[at]])
+                    logits = trained.model(torch.tensor([[0, *ids[:i]]])).logits[0, -1].double()
+                whole += float(logits.log_softmax(-1)[ids[i]])
             assert log_p == pytest.approx(whole, abs=1e-3)
 
     def test_a_greedy_text_is_what_is_compared(self, found, trained):
-        for at in range(len(found.nonmembers)):
-            ids = trained.encode([NONMEMBERS[at]])[0]
-            made = trained.greedy([(0, *ids[:8])], 6)[0]
-            assert found.nonmembers.target.verbatim[at] == (made == ids[8:14])
-            assert found.nonmembers.target.texts[at] == trained.decode(made)
-            assert found.nonmembers.target.overlap[at] == extraction.completions.likeness(made, ids[8:14]).overlap
+        for i in range(len(found.nonmembers)):
+            ids = trained.encode([NONMEMBERS[i]])[0]
+            continuation = trained.greedy([(0, *ids[:8])], 6)[0]
+            assert found.nonmembers.target.verbatim[i] == (continuation == ids[8:14])
+            assert found.nonmembers.target.texts[i] == trained.decode(continuation)
+            assert (
+                found.nonmembers.target.overlap[i] == extraction.completions.likeness(continuation, ids[8:14]).overlap
+            )
 
     def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
         itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **CUT)
@@ -106,10 +108,10 @@ class TestMemorised:
         assert (other.members.reference.log_p < other.members.target.log_p).all()
 
     def test_nothing_is_said_of_a_model_that_never_saw_them(self, untrained):
-        found = extraction.measure(untrained, MEMBERS, NONMEMBERS, **CUT)
-        assert found.finding.answer == "not shown"
-        assert found.extracted.size == 0
-        assert 0 < found.finding.smallest < 24
+        result = extraction.measure(untrained, MEMBERS, NONMEMBERS, **CUT)
+        assert result.finding.answer == "not shown"
+        assert result.extracted.size == 0
+        assert 0 < result.finding.smallest < 24
 
     def test_narrow_decoding_draws_more_of_what_is_known(self, found, trained):
         narrow = extraction.measure(
@@ -136,9 +138,9 @@ class TestVerdict:
 
         model = language(written(48, 60), 110)
         unseen = written(80, 61)
-        found = extraction.measure(model, unseen[:40], unseen[40:], **CUT)
-        assert 0.02 < found.rates[0].members.value < 0.9  # they can be completed, but not from memory
-        sides = found.members.target, found.nonmembers.target
+        result = extraction.measure(model, unseen[:40], unseen[40:], **CUT)
+        assert 0.02 < result.rates[0].members.value < 0.9  # they can be completed, but not from memory
+        sides = result.members.target, result.nonmembers.target
         columns = [np.concatenate([getattr(side, name) for side in sides]) for name in COLUMNS]
         alarms = 0
         for seed in range(30):
@@ -147,47 +149,47 @@ class TestVerdict:
                 extraction.MeasuredDocuments(part, extraction.Completions(*(column[part] for column in columns)))
                 for part in np.array_split(rows, 2)
             )
-            divided = dataclasses.replace(found, members=inside, nonmembers=outside)
+            divided = dataclasses.replace(result, members=inside, nonmembers=outside)
             alarms += any(rate.difference.low > 0 for rate in divided.rates)
         assert alarms < 6
 
     def test_boilerplate_is_not_called_memorised(self):
         """A model that completes half of all documents, seen or not."""
-        found = extraction.measure(
+        result = extraction.measure(
             Coins(lambda at: at % 2 * 0.9), numbered(0, 60), numbered(60, 60), prefix=1, suffix=1
         )
-        assert found.rates[0].members.value == 0.5
-        assert found.finding.answer == "not shown"
-        assert found.extracted.size == 0
+        assert result.rates[0].members.value == 0.5
+        assert result.finding.answer == "not shown"
+        assert result.extracted.size == 0
 
     def test_too_few_documents_say_so(self):
-        found = extraction.measure(Coins(lambda at: at < 2), numbered(0, 2), numbered(2, 2), prefix=1, suffix=1)
-        assert found.finding.answer == "undecided"
-        assert "Too little data" in found.verdict
-        assert found.finding.smallest is None
-        assert found.blind is None
+        result = extraction.measure(Coins(lambda at: at < 2), numbered(0, 2), numbered(2, 2), prefix=1, suffix=1)
+        assert result.finding.answer == "undecided"
+        assert "Too little data" in result.verdict
+        assert result.finding.smallest is None
+        assert result.blind is None
 
     def test_one_document_a_side(self):
-        found = extraction.measure(Coins(lambda at: 1.0), numbered(0, 1), numbered(1, 1), prefix=1, suffix=1)
-        assert found.finding.answer == "undecided"
+        result = extraction.measure(Coins(lambda at: 1.0), numbered(0, 1), numbered(1, 1), prefix=1, suffix=1)
+        assert result.finding.answer == "undecided"
 
     def test_sets_that_differ_without_the_model_are_confounded(self, trained):
         others = [text.replace("ba", "xo").replace("ke", "zu") for text in NONMEMBERS]
-        found = extraction.measure(trained, MEMBERS, others, **CUT)
-        assert found.finding.answer == "confounded"
-        assert found.finding.tone == "doubt"
-        assert found.extracted.size == 0
-        assert "need not come from training" in found.verdict
+        result = extraction.measure(trained, MEMBERS, others, **CUT)
+        assert result.finding.answer == "confounded"
+        assert result.finding.tone == "doubt"
+        assert result.extracted.size == 0
+        assert "need not come from training" in result.verdict
 
     def test_a_year_gives_the_split_away_before_anything_is_said_of_the_model(self):
         """A model that completes what is old, seen or not; too few documents for a classifier to tell."""
-        old, new = ([f"{year} {at}" for at in range(100, 108)] for year in (1950, 2020))
-        found = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1)
-        assert found.blind is None
-        assert found.finding.answer == "confounded"
-        assert "the newest year named is 1950 in the median of the members" in found.verdict
-        assert found.warnings[0].startswith("members and non-members differ in more than membership: ")
-        assert found.summary().confounded
+        old, new = ([f"{year} {i}" for i in range(100, 108)] for year in (1950, 2020))
+        result = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1)
+        assert result.blind is None
+        assert result.finding.answer == "confounded"
+        assert "the newest year named is 1950 in the median of the members" in result.verdict
+        assert result.warnings[0].startswith("members and non-members differ in more than membership: ")
+        assert result.summary().confounded
         unsaid = extraction.measure(
             Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1, show_records=False
         )
@@ -196,8 +198,8 @@ class TestVerdict:
 
     def test_the_smallest_number_would_have_shown_it(self):
         sets = numbered(0, 30), numbered(30, 40)
-        found = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1)
-        least = found.finding.smallest
+        result = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1)
+        least = result.finding.smallest
         for count, answer in ((least, "extracted"), (least - 1, "not shown")):
             seen = extraction.measure(Coins(lambda at, count=count: float(at < count)), *sets, prefix=1, suffix=1)
             assert seen.finding.answer == answer
@@ -206,35 +208,35 @@ class TestVerdict:
 class TestPassages:
     def test_a_prompt_too_long_for_the_model_loses_its_beginning(self, language, trained):
         short = dataclasses.replace(trained, length=8, stride=4)
-        found = extraction.measure(short, MEMBERS, NONMEMBERS, **CUT)
-        assert found.members.shortened == 24
-        assert any("without their beginning" in note for note in found.warnings)
+        result = extraction.measure(short, MEMBERS, NONMEMBERS, **CUT)
+        assert result.members.shortened == 24
+        assert any("without their beginning" in note for note in result.warnings)
         ids = trained.encode(MEMBERS[:1])[0]
-        wanted = trained.continuations([(0, ids[7])], [ids[8:14]]).log_p
-        assert found.members.target.log_p[0] == pytest.approx(wanted[0], abs=1e-3)
+        expected = trained.continuations([(0, ids[7])], [ids[8:14]]).log_p
+        assert result.members.target.log_p[0] == pytest.approx(expected[0], abs=1e-3)
 
     def test_a_context_of_two_tokens(self, trained):
         tiny = dataclasses.replace(trained, length=2, stride=1, bos="none")
-        found = extraction.measure(tiny, MEMBERS, NONMEMBERS, prefix=8, suffix=1)
-        assert len(found.members) > 1
+        result = extraction.measure(tiny, MEMBERS, NONMEMBERS, prefix=8, suffix=1)
+        assert len(result.members) > 1
         with pytest.raises(dv.InputError, match="suffix: must be below 1"):
             extraction.measure(dataclasses.replace(tiny, bos="add"), MEMBERS, NONMEMBERS, prefix=8, suffix=1)
 
     def test_short_documents_are_counted_and_left_out(self, trained):
-        found = extraction.measure(trained, [*MEMBERS, "badan", ""], NONMEMBERS, **CUT)
-        assert found.members.short == 2
-        assert "too short, and left out: 2 members" in " ".join(found.warnings)
+        result = extraction.measure(trained, [*MEMBERS, "badan", ""], NONMEMBERS, **CUT)
+        assert result.members.short == 2
+        assert "too short, and left out: 2 members" in " ".join(result.warnings)
         with pytest.raises(dv.InputError, match=r"nonmembers: none of 2 documents has .* \(8 \+ 6\)"):
             extraction.measure(trained, MEMBERS, ["badan", ""], **CUT)
 
     def test_repeats_count_once_and_shared_passages_not_at_all(self, trained):
         shared = MEMBERS[0] + " badan"
         inside = [*MEMBERS, MEMBERS[1], MEMBERS[1] + " lidan"]
-        found = extraction.measure(trained, inside, [*NONMEMBERS, shared], **CUT)
-        assert len(found.members) == 23
-        assert len(found.nonmembers) == 40
-        assert found.members.ids.tolist() == list(range(1, 24))
-        assert "in documents of both sets, and left out of both: 1 passage" in " ".join(found.warnings)
+        result = extraction.measure(trained, inside, [*NONMEMBERS, shared], **CUT)
+        assert len(result.members) == 23
+        assert len(result.nonmembers) == 40
+        assert result.members.ids.tolist() == list(range(1, 24))
+        assert "in documents of both sets, and left out of both: 1 passage" in " ".join(result.warnings)
 
     @pytest.mark.parametrize("place", ["start", "end", "random"])
     def test_where_a_passage_stands(self, trained, place):
@@ -247,8 +249,8 @@ class TestPassages:
         assert (len(set(many)) > 3) == (place == "random")
 
     def test_a_share_of_the_document(self, trained):
-        found = extraction.completions.cut_passages(trained, MEMBERS, extraction.Cut(0.5, 4), 60, 0, "members")
-        for passage, ids in zip(found.passages, trained.encode(MEMBERS), strict=True):
+        passages = extraction.completions.cut_passages(trained, MEMBERS, extraction.Cut(0.5, 4), 60, 0, "members")
+        for passage, ids in zip(passages.passages, trained.encode(MEMBERS), strict=True):
             assert passage.prefix == ids[: len(ids) // 2]
             assert passage.suffix == ids[len(ids) // 2 :][:4]
 
@@ -282,9 +284,9 @@ class TestInput:
         ],
     )
     def test_bad_input_is_refused_by_name(self, trained, change, message):
-        given = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
+        arguments = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
         with pytest.raises(dv.InputError, match=message):
-            extraction.measure(**given)
+            extraction.measure(**arguments)
 
     def test_an_endpoint_gives_no_continuations(self):
         target = dv.targets.Endpoint("http://127.0.0.1:1/v1", "tiny")
@@ -315,7 +317,7 @@ class TestKept:
         summary = dv.results.read_summary(tmp_path / "run", dv.results.ExtractionSummary)
         assert summary == found.summary()
         report = (tmp_path / "run" / "report.html").read_text()
-        assert found.members.suffixes[foremost(found.members)[0]].strip() in report
+        assert found.members.suffixes[most_extractable(found.members)[0]].strip() in report
         with pytest.raises(dv.InputError, match="out: "):
             found.save(tmp_path / "run")
 
@@ -358,13 +360,13 @@ class TestKept:
         assert not list((tmp_path / "run").glob(".staged*"))
 
     def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
-        found = extraction.measure(trained, MEMBERS, NONMEMBERS, show_records=False, out=tmp_path / "run", **CUT)
+        result = extraction.measure(trained, MEMBERS, NONMEMBERS, show_records=False, out=tmp_path / "run", **CUT)
         for path in (tmp_path / "run").rglob("*"):
             content = path.read_bytes()
             assert not any(text[len(text) // 2 :].encode() in content for text in MEMBERS)
             assert b"lidan" not in content
-        assert found.members.prompts is None
-        assert found.finding.answer == "extracted"
+        assert result.members.prompts is None
+        assert result.finding.answer == "extracted"
 
     def test_the_summary_has_no_text(self, found):
         told = json.dumps(dv.results.to_json_values(found.summary())) + found.verdict + repr(found.finding)

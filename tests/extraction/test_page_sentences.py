@@ -29,7 +29,7 @@ def rate(way, members, others, low):
 
 
 def summary(answer="extracted", **changes):
-    made = ExtractionSummary(
+    run_summary = ExtractionSummary(
         verdict="The verdict.",
         tone=TONES[answer],
         answer=answer,
@@ -54,7 +54,7 @@ def summary(answer="extracted", **changes):
         warnings=(),
         environment=provenance.collect_environment(),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(run_summary, **changes)
 
 
 def measured(count=8, texts=True, reference=False):
@@ -157,7 +157,7 @@ def test_warnings_have_a_section_where_there_are_some():
 
 
 def test_the_easiest_documents_come_first_and_their_numbers_are_said_in_words():
-    columns, rows = extraction_page.foremost_rows(measured(reference=True))
+    columns, rows = extraction_page.most_extractable_rows(measured(reference=True))
     named = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
     assert rows[0][0] == "d0"
     assert rows[-1][0] == "d1"
@@ -169,12 +169,12 @@ def test_the_easiest_documents_come_first_and_their_numbers_are_said_in_words():
     assert named["d0"]["draws for an even chance"] == "1"
     assert named["d2"]["log10 p"] == f"{-1 / np.log(10):.2f}"
     assert named["d7"]["draws for an even chance"] == f"{np.log(2) * np.exp(60):.0e}"
-    assert "log10 p, reference" not in extraction_page.foremost_rows(measured())[0]
+    assert "log10 p, reference" not in extraction_page.most_extractable_rows(measured())[0]
 
 
 @pytest.mark.parametrize("count", [5, 6, 7, 15])
 def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
-    blocks = extraction_page._foremost_blocks(measured(count))
+    blocks = extraction_page._most_extractable_blocks(measured(count))
     shown, folded = blocks[1].exhibits, [block for block in blocks if isinstance(block, Collapsible)]
     assert len(shown) == min(count, 6)
     assert bool(folded) == (count > 6)
@@ -186,9 +186,9 @@ def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
 
 
 def test_without_texts_there_is_a_table_only_and_long_texts_are_cut():
-    (only,) = extraction_page._foremost_blocks(measured(texts=False))
+    (only,) = extraction_page._most_extractable_blocks(measured(texts=False))
     assert isinstance(only, Table)
-    assert any(isinstance(block, Gallery) for block in extraction_page._foremost_blocks(measured()))
+    assert any(isinstance(block, Gallery) for block in extraction_page._most_extractable_blocks(measured()))
     for length in (1999, 2000, 2001):
         said = extraction_page._format_texts("p", "s" * length, "m").splitlines()[1]
         assert said == "[document] " + "s" * min(length, 2000) + "…" * (length > 2000)
@@ -198,8 +198,8 @@ def test_the_curve_counts_documents_whose_even_chance_takes_so_many_draws():
     curve = extraction_page._reached_curve(measured().target)
     assert curve.y[0] == pytest.approx(1 / 8)  # the one of probability one
     for at in (10, 60, 120):
-        wanted = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[at] * (1 + 1e-6)) >= 0.5)
-        assert curve.y[at] == pytest.approx(wanted, abs=1 / 8 + 1e-9)
+        expected = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[at] * (1 + 1e-6)) >= 0.5)
+        assert curve.y[at] == pytest.approx(expected, abs=1 / 8 + 1e-9)
 
 
 def test_draws_are_drawn_on_a_logarithmic_axis():

@@ -121,7 +121,7 @@ def whole(run):
     held = run_directory.read_manifest(run)
     assert held.state == "finished"
     assert not held.staged or not (run / held.staged).is_dir()  # no file is still to be moved
-    found = {f"{part}/{name}": sha for part in held.parts for name, sha in whole(run / part).items()}
+    results = {f"{part}/{name}": sha for part in held.parts for name, sha in whole(run / part).items()}
     for name in held.files:
         content = (run / name).read_bytes()
         if name == "summary.json":
@@ -130,8 +130,8 @@ def whole(run):
             content = re.sub(rb"^folder = .*$", b"", content, flags=re.MULTILINE)
         if name == "report.html":
             content = re.sub(rb"<[^>]*>Time<.*?</table>", b"", content, flags=re.DOTALL)
-        found[name] = hashlib.sha256(content).hexdigest()
-    return found
+        results[name] = hashlib.sha256(content).hexdigest()
+    return results
 
 
 def _steady(value):

@@ -179,16 +179,16 @@ def _copied(template, to):
 
 def _outcome(reader, home, word, hidden, whole):
     try:
-        code, said = steps.done(reader.command, home)
+        code, output = steps.done(reader.command, home)
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
     if code not in DOCUMENTED:
-        return f"exit code {code}: {said[-300:]}"
-    if "Traceback" in said or "np.float" in said or "allow_pickle" in said:
-        return f"says {said[-300:]}"
+        return f"exit code {code}: {output[-300:]}"
+    if "Traceback" in output or "np.float" in output or "allow_pickle" in output:
+        return f"says {output[-300:]}"
     if code in (Exit.INPUT, Exit.DAMAGED):
         return "InputError"
-    return "answer" if hidden or said == whole or not _counts(reader, word) else f"not noticed: {said[-200:]}"
+    return "answer" if hidden or output == whole or not _counts(reader, word) else f"not noticed: {output[-200:]}"
 
 
 def _counts(reader, word):

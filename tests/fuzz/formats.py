@@ -171,20 +171,20 @@ def damages(content, random_, flips):
     """Contents of a damaged file by what was done to it."""
     size = len(content)
     cuts = sorted({0, 1, 2, 8, size // 4, size // 2, size - 1, *(random_.randrange(size) for _ in range(flips))})
-    found = {f"cut at {at}": content[:at] for at in cuts if at < size}
+    results = {f"cut at {at}": content[:at] for at in cuts if at < size}
     for _ in range(flips):
         bit = random_.randrange(8 * size)
         turned = bytearray(content)
         turned[bit // 8] ^= 1 << bit % 8
-        found[f"bit {bit} turned"] = bytes(turned)
-    found["zeros"] = bytes(size)
-    found["noise"] = random_.randbytes(size)
-    found["twice"] = content * 2
-    found["more behind"] = content + b"\0" * 7
-    found["a byte-order mark"] = b"\xef\xbb\xbf" + content
-    found["a JSON list"] = b"[" * 5000
-    found["a NumPy array of objects"] = OBJECTS
-    return found
+        results[f"bit {bit} turned"] = bytes(turned)
+    results["zeros"] = bytes(size)
+    results["noise"] = random_.randbytes(size)
+    results["twice"] = content * 2
+    results["more behind"] = content + b"\0" * 7
+    results["a byte-order mark"] = b"\xef\xbb\xbf" + content
+    results["a JSON list"] = b"[" * 5000
+    results["a NumPy array of objects"] = OBJECTS
+    return results
 
 
 def _objects():
@@ -205,12 +205,12 @@ def run(tally, kind, folder, flips, seed=0):
     named = () if kind.kept else (path.name, path.stem, "tables", "target", "labels", "plan", "scores", "template")
     for word, content in damages(whole, random.Random(f"{seed} {kind.name}"), flips).items():
         path.write_bytes(content)
-        said = judge.outcome(
+        outcome = judge.outcome(
             lambda: kind.read(path),
             *named,
             right=lambda found, content=content: _silent(kind, right, found, content == whole),
         )
-        tally.add(f"{kind.name} ({word})", said)
+        tally.add(f"{kind.name} ({word})", outcome)
         if not path.exists() or path.is_dir():
             tally.add(f"{kind.name} ({word})", "the file is gone")
     path.unlink()

@@ -83,14 +83,14 @@ def outcome(work, *named, right=None):
     try:
         with patience(), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = work()
+            result = work()
     except (dv.InputError, dv.MissingExtraError) as error:
         return _said(str(error), named)
     except Hang:
         return f"no end in {PATIENCE} seconds"
     except Exception as error:
         return _violation(error)
-    return (right(found) if right else None) or "answer"
+    return (right(result) if right else None) or "answer"
 
 
 def _said(said, named):
@@ -107,10 +107,10 @@ def _violation(error):
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "divulge" in frame.filename]
     at = f"{frames[-1].filename.rpartition('/src/')[2]}:{frames[-1].lineno}" if frames else "?"
     try:
-        said = str(error)
+        message = str(error)
     except Exception:
-        said = "?"
-    return f"{type(error).__name__} at {at}: {said[:200]!r}"
+        message = "?"
+    return f"{type(error).__name__} at {at}: {message[:200]!r}"
 
 
 def leaves(value, depth=8):

@@ -104,10 +104,10 @@ def _refused(ask):
 
 def _attack(url, timeout):
     command = ("labels", "attack", url, "--n", "6", "--decimals", "6", "--header", f"x-key: {bad.SECRET}")
-    code, said = steps.done(command, ".")
+    code, output = steps.done(command, ".")
     if code == Exit.INPUT:
-        raise dv.InputError(" ".join(said.split("\n")))
-    assert code in (Exit.OK, Exit.CONTRADICTED), said  # a number that no labels give is read rightly
+        raise dv.InputError(" ".join(output.split("\n")))
+    assert code in (Exit.OK, Exit.CONTRADICTED), output  # a number that no labels give is read rightly
     return "read"
 
 

@@ -45,10 +45,10 @@ def compare(shape, m, n, seed, noise, signal, attacks=1):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("m", "n", "attacks"), [(5, 5, 1), (100, 100, 4), (400, 100, 1)])
 def test_blind_score_plus_noise_is_called_a_leak_in_at_most_five_of_a_hundred(shape, m, n, attacks):
-    told = [compare(shape, m, n, run, 0.4, 0.0, attacks).answer for run in range(40)]
-    assert at_most(told.count("leak found"), 40, 0.05)
+    answers = [compare(shape, m, n, run, 0.4, 0.0, attacks).answer for run in range(40)]
+    assert at_most(answers.count("leak found"), 40, 0.05)
     if shape == "members higher" and m >= 100:  # a blind AUC of .76: never a clean bill
-        assert "no leak found" not in told
+        assert "no leak found" not in answers
 
 
 # Membership that changes fast with a blind score in both directions, such as that of a range of dates, and what an
@@ -77,20 +77,20 @@ def test_score_that_knows_which_range_the_members_are_of_is_no_leak(name, n, noi
 
     Without the second test among records of similar blind score up to 38 of 40 such comparisons were called a leak.
     """
-    told = [compare_range(name, n, run, noise).answer for run in range(25)]
-    assert at_most(told.count("leak found"), 25, 0.05)
+    answers = [compare_range(name, n, run, noise).answer for run in range(25)]
+    assert at_most(answers.count("leak found"), 25, 0.05)
 
 
 @pytest.mark.parametrize("m", [10, 20, 40])
 def test_both_ends_of_few_blind_scores_are_no_leak(m):
-    told = [compare("both ends", m, m, run, 0.0, 0.0).answer for run in range(40)]
-    assert at_most(told.count("leak found"), 40, 0.05)
+    answers = [compare("both ends", m, m, run, 0.0, 0.0).answer for run in range(40)]
+    assert at_most(answers.count("leak found"), 40, 0.05)
 
 
 def test_a_leak_beside_a_range_of_blind_scores_is_found():
     """Power, not a promise: members and others within the range and outside of it, apart by four times the noise."""
-    told = [compare_range("inside, with exceptions", 1000, run, 0.3, 1.2).answer for run in range(10)]
-    assert told.count("leak found") == 10
+    answers = [compare_range("inside, with exceptions", 1000, run, 0.3, 1.2).answer for run in range(10)]
+    assert answers.count("leak found") == 10
 
 
 @pytest.mark.parametrize("shape", ["members higher", "the wrong way round", "both ends", "rounded", "noise"])
@@ -114,11 +114,11 @@ def identify(rng, n, m, *, share=0.0, shift=0.0, members=0.0, weight=1.0, noise=
     """One run of which all is known: its selection, and who was a member."""
     truth = np.arange(m) < round(share * m)
     beside, blind = rng.normal(size=n), rng.normal(size=m) + np.where(truth, members, shift)
-    known = weight * beside + noise * rng.normal(size=n)
+    calibration = weight * beside + noise * rng.normal(size=n)
     scores = weight * blind + noise * rng.normal(size=m) + signal * truth
     if shape is not None:
-        beside, blind, known, scores = (shape(part) for part in (beside, blind, known, scores))
-    return dv.identify(scores, known, fdr=0.1, baseline=blind, calibration_baseline=beside), truth
+        beside, blind, calibration, scores = (shape(part) for part in (beside, blind, calibration, scores))
+    return dv.identify(scores, calibration, fdr=0.1, baseline=blind, calibration_baseline=beside), truth
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_noise_as_a_blind_score_costs_next_to_no_power():
     rng, lost = np.random.default_rng(0), []
     for _ in range(30):
         truth = np.arange(500) < 150
-        known, scores = rng.normal(size=400), rng.normal(size=500) + 3 * truth
+        calibration, scores = rng.normal(size=400), rng.normal(size=500) + 3 * truth
         own, other = rng.normal(size=500), rng.normal(size=400)
-        plain = dv.identify(scores, known, fdr=0.1, method="storey")
-        beside = dv.identify(scores, known, fdr=0.1, method="storey", baseline=own, calibration_baseline=other)
+        plain = dv.identify(scores, calibration, fdr=0.1, method="storey")
+        beside = dv.identify(scores, calibration, fdr=0.1, method="storey", baseline=own, calibration_baseline=other)
         lost.append((plain.selected & truth).sum() / 150 - (beside.selected & truth).sum() / 150)
     assert np.mean(lost) < 0.03
 
@@ -177,16 +177,16 @@ def test_blind_score_explained_away_finds_more():
     rng = np.random.default_rng(0)
     truth = np.arange(500) < 150
     blind, beside = 3 * rng.normal(size=500), 3 * rng.normal(size=400)
-    scores, known = blind + rng.normal(size=500) + 4 * truth, beside + rng.normal(size=400)
-    plain = dv.identify(scores, known, fdr=0.1, method="bh")
-    found = dv.identify(scores, known, fdr=0.1, method="bh", baseline=blind, calibration_baseline=beside)
-    assert (plain.selected & truth).sum() < 60 < 120 < (found.selected & truth).sum()
+    scores, calibration = blind + rng.normal(size=500) + 4 * truth, beside + rng.normal(size=400)
+    plain = dv.identify(scores, calibration, fdr=0.1, method="bh")
+    selection = dv.identify(scores, calibration, fdr=0.1, method="bh", baseline=blind, calibration_baseline=beside)
+    assert (plain.selected & truth).sum() < 60 < 120 < (selection.selected & truth).sum()
 
 
 @pytest.mark.parametrize(("different", "standing"), [("blind", "void"), ("nothing", "holds")])
 def test_holdout_unlike_the_calibration_by_blind_score_voids(different, standing):
     rng = np.random.default_rng(1)
-    found = dv.identify(
+    selection = dv.identify(
         rng.normal(size=100),
         rng.normal(size=200),
         fdr=0.1,
@@ -195,25 +195,25 @@ def test_holdout_unlike_the_calibration_by_blind_score_voids(different, standing
         calibration_baseline=rng.normal(size=200),
         holdout_baseline=rng.normal(size=100) + (different == "blind"),
     )
-    assert found.guarantee.standing == standing
+    assert selection.guarantee.standing == standing
 
 
 def test_holdout_with_blind_scores_voids_at_most_five_of_a_hundred():
     rng, void = np.random.default_rng(2), 0
     for _ in range(60):
-        known, beside = rng.normal(size=80), rng.normal(size=80)
+        calibration, beside = rng.normal(size=80), rng.normal(size=80)
         holdout, apart = rng.normal(size=40), rng.normal(size=40)
         scores, blind = rng.normal(size=50) + 2, rng.normal(size=50) - 1
-        found = dv.identify(
+        selection = dv.identify(
             scores,
-            known + beside,
+            calibration + beside,
             fdr=0.2,
             holdout=holdout + apart,
             baseline=blind,
             calibration_baseline=beside,
             holdout_baseline=apart,
         )
-        void += found.guarantee.standing == "void"
+        void += selection.guarantee.standing == "void"
     assert at_most(void, 60, 0.05)
 
 
@@ -234,6 +234,6 @@ def test_published_benchmarks_are_not_read_as_leaks(name):
         weights = np.linalg.solve(x.T @ x + 10 * np.eye(x.shape[1]), x.T @ y)
         blind[~train] = np.c_[shares[~train], np.ones((~train).sum())] @ weights
     attack = blind + 0.3 * blind.std() * np.random.default_rng(1).normal(size=len(rows))
-    found = against_baseline({"letters and noise": attack}, blind, members)
-    assert found.attacks["letters and noise"].attack["auc"].low > 0.7
-    assert found.answer == "split is confounded"
+    result = against_baseline({"letters and noise": attack}, blind, members)
+    assert result.attacks["letters and noise"].attack["auc"].low > 0.7
+    assert result.answer == "split is confounded"

@@ -20,8 +20,8 @@ def tick_rate(n, h, shift, *, ties=False, seed=0):
         if ties:
             calibration, holdout = calibration.round(), holdout.round()
         c = controls.exchangeability(calibration, holdout)
-        told = ControlResult(c.name, c.p_value, c.level, c.says, c.auc, c.conclusive, c.state)
-        ticks += case_file._compare_known_nonmembers([told]).mark == "met"
+        result = ControlResult(c.name, c.p_value, c.level, c.says, c.auc, c.conclusive, c.state)
+        ticks += case_file._compare_known_nonmembers([result]).mark == "met"
     return ticks / DRAWS
 
 

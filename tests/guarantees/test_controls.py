@@ -45,18 +45,18 @@ def test_known_non_members_alike_seldom_fail(shape, n, h):
 def test_the_rank_sum_of_ties_is_that_of_random_divisions():
     """The naive way, 4,000 shuffles: within 4 standard errors of both estimates."""
     rng = np.random.default_rng(2)
-    for known, other in (
+    for calibration, other in (
         (np.repeat([0.0, 1.0], [95, 5]), np.repeat([0.0, 1.0], [18, 3])),
         (np.round(rng.normal(size=60)), np.round(rng.normal(0.4, 1, 30))),
         (np.round(rng.normal(size=80), 1), np.round(rng.normal(0.3, 1, 50), 1)),
     ):
-        pooled = np.concatenate([known, other])
+        pooled = np.concatenate([calibration, other])
         rank = (pooled[:, None] > pooled).sum(1) + (pooled[:, None] == pooled).sum(1) / 2
         rank -= rank.mean()
-        seen = abs(rank[len(known) :].sum())
+        seen = abs(rank[len(calibration) :].sum())
         shuffled = [abs(rng.permutation(rank)[: len(other)].sum()) >= seen - 1e-9 for _ in range(4000)]
-        found, want = statistics.rank_sum_p_value(known, other), np.mean(shuffled)
-        assert abs(found - want) <= 4 * np.sqrt(want * (1 - want) * (1 / 4000 + 1 / 999)) + 0.004
+        result, want = statistics.rank_sum_p_value(calibration, other), np.mean(shuffled)
+        assert abs(result - want) <= 4 * np.sqrt(want * (1 - want) * (1 / 4000 + 1 / 999)) + 0.004
 
 
 def test_members_that_score_low_raise_doubt_and_void_nothing():
@@ -65,10 +65,10 @@ def test_members_that_score_low_raise_doubt_and_void_nothing():
     for _ in range(250):
         scores = np.append(rng.normal(-3, 1, 60), rng.normal(size=90))
         scores[:20] += 7
-        found = dv.identify(scores, rng.normal(size=100), fdr=0.2, holdout=rng.normal(size=50))
-        failed += found.guarantee.standing == "void"
-        doubtful += found.guarantee.standing == "doubtful"
-        false.append(realised(found.selected, np.arange(150) < 60)[0].value)
+        selection = dv.identify(scores, rng.normal(size=100), fdr=0.2, holdout=rng.normal(size=50))
+        failed += selection.guarantee.standing == "void"
+        doubtful += selection.guarantee.standing == "doubtful"
+        false.append(realised(selection.selected, np.arange(150) < 60)[0].value)
     assert at_most(failed, 250, 0.05)
     assert failed + doubtful == 250
     assert np.mean(false) <= 0.2 + 4 * np.std(false) / np.sqrt(250)
@@ -86,7 +86,7 @@ def test_members_on_another_topic_raise_doubt_and_void_nothing():
     rng, failed = np.random.default_rng(4), 0
     for run in range(10):
         scores = np.append(rng.normal(3, 1, 40), rng.normal(size=40))
-        found = dv.identify(
+        selection = dv.identify(
             scores,
             rng.normal(size=60),
             fdr=0.1,
@@ -95,8 +95,8 @@ def test_members_on_another_topic_raise_doubt_and_void_nothing():
             calibration_texts=[f"{text} {i + 40}" for i, text in enumerate(texts(rng, 0, 60))],
             seed=run,
         )
-        failed += found.guarantee.standing == "void"
-        assert found.guarantee.standing != "holds"
+        failed += selection.guarantee.standing == "void"
+        assert selection.guarantee.standing != "holds"
     assert at_most(failed, 10, 0.05)
 
 
@@ -107,8 +107,8 @@ def test_several_signals_of_non_members_alike_seldom_fail():
     for seed in range(40):
         candidates, calibration, holdout = (np.round(rng.normal(size=(n, 3)) @ mix, 1) for n in (120, 40, 40))
         candidates[:60] += 3
-        found = dv.identify(candidates, calibration, fdr=0.2, holdout=holdout, seed=seed)
-        failed += found.guarantee.standing == "void"
+        selection = dv.identify(candidates, calibration, fdr=0.2, holdout=holdout, seed=seed)
+        failed += selection.guarantee.standing == "void"
     assert at_most(failed, 40, 0.05)
 
 
@@ -131,8 +131,8 @@ def test_a_holdout_that_differs_is_found(signals):
         candidates, calibration, holdout = (rng.normal(size=(n, signals)) for n in (200, 300, 200))
         candidates[:80] += 3
         holdout[:, 0] += 0.8
-        found = dv.identify(candidates, calibration, fdr=0.1, holdout=holdout, seed=seed)
-        assert found.guarantee.standing == "void"
+        selection = dv.identify(candidates, calibration, fdr=0.1, holdout=holdout, seed=seed)
+        assert selection.guarantee.standing == "void"
 
 
 def outcome(rng, shift, members=3.0):
@@ -160,12 +160,12 @@ def test_an_audit_whose_true_non_members_are_apart_is_void():
     """A shift of one standard deviation, 120 against 300 at level .001: missed with probability below 1e-6."""
     rng = np.random.default_rng(8)
     for shift in (1.0, -1.0):
-        found = outcome(rng, shift)
-        for made in (found.selection(fpr=0.1), found.selection(fdr=0.2), found.selection(fdr=0.2, method="bh")):
+        answer = outcome(rng, shift)
+        for made in (answer.selection(fpr=0.1), answer.selection(fdr=0.2), answer.selection(fdr=0.2, method="bh")):
             assert made.guarantee.standing == "void"
             assert made.warnings[0].startswith("the guarantee is void: calibration and true non-members are not ")
         # Those who are like the calibration are not touched by those who are not.
-        assert found.on(found.members).selection(fpr=0.1).guarantee.standing == "holds"
+        assert answer.on(answer.members).selection(fpr=0.1).guarantee.standing == "holds"
 
 
 @pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")
@@ -178,18 +178,18 @@ def test_non_members_cut_at_random_from_one_set_are_never_void():
     false = []
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(others))
-        known, judged = others[order[:150]], pl.concat([members, others[order[150:]]])
-        found = dv.identify(
+        calibration, judged = others[order[:150]], pl.concat([members, others[order[150:]]])
+        selection = dv.identify(
             -judged["loss"].to_numpy(),
-            -known["loss"].to_numpy(),
+            -calibration["loss"].to_numpy(),
             fdr=0.05,
             candidate_texts=judged["answer"].to_list(),
-            calibration_texts=known["answer"].to_list(),
+            calibration_texts=calibration["answer"].to_list(),
             seed=seed,
         )
-        assert found.guarantee.standing == "doubtful"
-        assert found.warnings[0].startswith("the guarantee is in doubt: blind text")
-        fdp, power = realised(found.selected, np.arange(len(judged)) < len(members))
+        assert selection.guarantee.standing == "doubtful"
+        assert selection.warnings[0].startswith("the guarantee is in doubt: blind text")
+        fdp, power = realised(selection.selected, np.arange(len(judged)) < len(members))
         false.append(fdp.value)
         assert power.value > 0.9
     assert np.mean(false) <= 0.05

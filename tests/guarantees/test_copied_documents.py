@@ -56,10 +56,10 @@ def test_equal_records_count_once_in_a_selection_of_an_audit():
         audit = scored({"r": rng.normal(size=10)[groups]}, groups < 5, calibration={"r": rng.normal(size=200)})
         one_by_one += audit["r"].selection(fdr=LEVEL, method="adaptive").count > 0
         object.__setattr__(audit, "duplicate_groups", groups)
-        found = audit["r"].selection(fdr=LEVEL, method="adaptive")
-        assert len(found.selected) == len(found.p_values) == 400
-        assert found.count % 40 == 0
-        wrong += found.count > 0
+        result = audit["r"].selection(fdr=LEVEL, method="adaptive")
+        assert len(result.selected) == len(result.p_values) == 400
+        assert result.count % 40 == 0
+        wrong += result.count > 0
     assert wrong <= binom.isf(0.001, 60, LEVEL) < one_by_one
 
 
@@ -69,24 +69,25 @@ def test_copies_are_selected_together_whatever_the_order():
     scores = rng.normal(size=150)[numbers] + 4 * (numbers < 60) + rng.normal(size=len(numbers)) * 1e-9
     calibration, unused = rng.normal(size=500), texts("unused", range(500))
     asked = texts("asked", numbers)
-    found = dv.identify(scores, calibration, fdr=LEVEL, candidate_texts=asked, calibration_texts=unused)
-    assert found.count > 60
+    selection = dv.identify(scores, calibration, fdr=LEVEL, candidate_texts=asked, calibration_texts=unused)
+    assert selection.count > 60
     assert all(
-        len(set(found.selected[numbers == one])) == len(set(found.p_values[numbers == one])) == 1 for one in range(150)
+        len(set(selection.selected[numbers == one])) == len(set(selection.p_values[numbers == one])) == 1
+        for one in range(150)
     )
     once = np.unique(numbers, return_index=True)[1]
-    assert f"{len(numbers) - 150} candidates are of texts that others are of as well" in found.warnings[-1]
+    assert f"{len(numbers) - 150} candidates are of texts that others are of as well" in selection.warnings[-1]
     order = rng.permutation(len(scores))
-    again = dv.identify(
+    repeat = dv.identify(
         scores[order], calibration, fdr=LEVEL, candidate_texts=[asked[i] for i in order], calibration_texts=unused
     )
-    assert np.array_equal(again.selected, found.selected[order])
-    assert np.array_equal(again.p_values, found.p_values[order])
+    assert np.array_equal(repeat.selected, selection.selected[order])
+    assert np.array_equal(repeat.p_values, selection.p_values[order])
     single = dv.identify(
         scores[once], calibration, fdr=LEVEL, candidate_texts=[asked[i] for i in once], calibration_texts=unused
     )
-    assert np.array_equal(found.selected[once], single.selected)
-    assert found.usage.low == pytest.approx(single.usage.low, abs=1e-9)
+    assert np.array_equal(selection.selected[once], single.selected)
+    assert selection.usage.low == pytest.approx(single.usage.low, abs=1e-9)
 
 
 def write(path, side, numbers, scores):
@@ -130,10 +131,10 @@ def test_tables_keep_each_text_once(tmp_path, divulge):
     assert 20 < kept[""]["selected"].sum() < 40
     summaries = [dv.load(tmp_path / f"run{suffix}").summary for suffix in ("", "-once")]
     assert [c.p_value for c in summaries[0].controls] == [c.p_value for c in summaries[1].controls]
-    told = " ".join(summaries[0].warnings)
-    assert "360 calibration rows repeat the text of another and were left out" in told
-    assert "160 candidates rows repeat" in told
-    assert "240 holdout rows repeat" in told
+    warning_text = " ".join(summaries[0].warnings)
+    assert "360 calibration rows repeat the text of another and were left out" in warning_text
+    assert "160 candidates rows repeat" in warning_text
+    assert "240 holdout rows repeat" in warning_text
 
 
 def test_repeated_scores_are_told_from_rounded_ones():

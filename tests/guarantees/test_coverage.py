@@ -38,10 +38,10 @@ def test_an_auc_of_two_valued_scores_is_covered_exactly(p, q, m, n):
     (a, of_a), (b, of_b) = ((np.arange(k + 1), binom.pmf(np.arange(k + 1), k, rate)) for k, rate in ((m, p), (n, q)))
     (a, of_a), (b, of_b) = ((x[chance > 1e-9], chance[chance > 1e-9]) for x, chance in ((a, of_a), (b, of_b)))
     a, b = (part.ravel() for part in np.meshgrid(a, b, indexing="ij"))
-    found = statistics.placements_from_counts(np.stack([m - a, a], -1), np.stack([n - b, b], -1))
+    placements = statistics.placements_from_counts(np.stack([m - a, a], -1), np.stack([n - b, b], -1))
     weights = np.outer(of_a, of_b).ravel()
     for error in (ERROR, ERROR / 24):
-        cover = weights @ held(*statistics.auc_bounds(found, error), 0.5 + (p - q) / 2)
+        cover = weights @ held(*statistics.auc_bounds(placements, error), 0.5 + (p - q) / 2)
         assert cover >= 1 - error - 1e-6, error
 
 
@@ -96,12 +96,12 @@ def test_an_interval_of_continuous_scores_is_as_short_as_delongs(true, m, n):
     """The median of 100 ratios of lengths; where it is 1.02 at most, by 1.03."""
     rng = np.random.default_rng([m, n])
     inside, outside = rng.normal(ndtri(true) * 2**0.5, size=(100, m)), rng.normal(size=(100, n))
-    found = placed(inside, outside)
-    v, w = statistics.placement_covariance(found, found, null=0.5)
+    placements = placed(inside, outside)
+    v, w = statistics.placement_covariance(placements, placements, null=0.5)
     reach = student.ppf(1 - ERROR / 2, statistics.degrees_of_freedom(v, w, m, n)) * np.sqrt(v + w)
-    reach = reach / (found.value * (1 - found.value))
-    delong = expit(logit(found.value) + reach) - expit(logit(found.value) - reach)
-    low, high = statistics.auc_bounds(found, ERROR)
+    reach = reach / (placements.value * (1 - placements.value))
+    delong = expit(logit(placements.value) + reach) - expit(logit(placements.value) - reach)
+    low, high = statistics.auc_bounds(placements, ERROR)
     assert np.median((high - low) / delong) <= 1.03
 
 

@@ -35,10 +35,10 @@ def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes)
         rng = np.random.default_rng(seed)
         sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
         one, other = sets.members, sets.nonmembers
-        found = blind.baseline(
+        blind_baseline = blind.baseline(
             one.x, other.x, seed, y_members=one.y, y_nonmembers=other.y, false_alarm=0.05, permutations=19
         )
-        alarms += found.confounded
+        alarms += blind_baseline.confounded
     assert alarms <= binom.isf(0.001, 60, 0.05)
 
 
@@ -105,10 +105,10 @@ def test_a_shift_that_two_thousand_records_do_not_show_is_seen_in_all():
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(12_000, 10)), rng.normal(size=(12_000, 10))
     x[:, 0] += 0.08
-    found = blind.baseline(x, z, 0, most=500)
-    assert found.confounded
-    assert found.records == 24_000
-    assert 0.5 < found.detectable < 0.54
+    blind_baseline = blind.baseline(x, z, 0, most=500)
+    assert blind_baseline.confounded
+    assert blind_baseline.records == 24_000
+    assert 0.5 < blind_baseline.detectable < 0.54
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -117,11 +117,13 @@ def test_folds_and_draws_keep_equal_records_together(seed):
     x = rng.integers(0, 4, (60, 2)).astype(float)
     groups = number_groups(x)
     for fold in (fold_groups(groups, 5, rng), keep_together(rng.permutation(60) % 5, x)):
-        assert all(len(set(fold[groups == one])) == 1 for one in groups)
+        assert all(len(set(fold[groups == group])) == 1 for group in groups)
     assert sorted(np.bincount(fold_groups(np.arange(60), 5, rng))) == [12] * 5
     splits = dv.references.splits.online(60, 6, seed, groups=groups).trained_on
     assert (splits.sum(0) == 3).all()
-    assert all((splits[:, groups == one] == splits[:, [np.flatnonzero(groups == one)[0]]]).all() for one in groups)
+    assert all(
+        (splits[:, groups == group] == splits[:, [np.flatnonzero(groups == group)[0]]]).all() for group in groups
+    )
 
 
 def test_records_that_were_dealt_out_are_told_from_groups_that_were():
@@ -170,10 +172,12 @@ def test_whether_groups_were_divided_is_what_counting_all_draws_says(n_sides):
 def test_drop_takes_out_whole_groups_and_says_how_many():
     x = np.array([0.0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9])[:, None]
     sets = {"members": dv.Records(x[1:5]), "nonmembers": dv.Records(x[[0, 5, 6]]), "population": dv.Records(x[7:])}
-    found = separate_sets(sets, "drop")
-    assert found.members.x.ravel().tolist() == [1.0]
-    assert found.nonmembers.x.ravel().tolist() == [3.0, 4.0]
-    assert "all copies were dropped from every set, and 2 records with copies in their own set alone" in found.notes[0]
+    separated = separate_sets(sets, "drop")
+    assert separated.members.x.ravel().tolist() == [1.0]
+    assert separated.nonmembers.x.ravel().tolist() == [3.0, 4.0]
+    assert (
+        "all copies were dropped from every set, and 2 records with copies in their own set alone" in separated.notes[0]
+    )
 
 
 def test_one_shared_record_does_not_put_groups_on_both_sides_of_the_calibration():

@@ -56,8 +56,8 @@ def proportions(rng, n, m, members, kind, shape):
 def test_every_method_keeps_its_level(n, m, shape):
     rng = np.random.default_rng([n, m])
     for share, kind in ((0.0, "higher"), (0.3, "higher"), (0.7, "higher"), (0.3, "unlike"), (0.7, "unlike")):
-        found = np.mean([proportions(rng, n, m, round(share * m), kind, shape) for _ in range(RUNS)], axis=0)
-        assert np.all(found <= LIMITS), (share, kind, dict(zip(fdr.METHODS, found.tolist(), strict=True)))
+        mean = np.mean([proportions(rng, n, m, round(share * m), kind, shape) for _ in range(RUNS)], axis=0)
+        assert np.all(mean <= LIMITS), (share, kind, dict(zip(fdr.METHODS, mean.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("shape", [np.asarray, np.round], ids=["continuous", "rounded"])
@@ -82,8 +82,8 @@ def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape):
         false, members = [], round(share * m)
         for _ in range(60):
             scores = shape(np.append(MEMBERS[kind](rng, members), rng.normal(size=m - members)))
-            known, apart = shape(rng.normal(size=n)), shape(rng.normal(size=50))
-            if len(np.unique([*scores, *known])) > 1:
-                chosen = dv.identify(scores, known, fdr=0.1, holdout=apart).selected
+            calibration, apart = shape(rng.normal(size=n)), shape(rng.normal(size=50))
+            if len(np.unique([*scores, *calibration])) > 1:
+                chosen = dv.identify(scores, calibration, fdr=0.1, holdout=apart).selected
                 false.append(chosen[members:].sum() / max(chosen.sum(), 1))
         assert np.mean(false) <= limit(0.1, len(false)), (share, kind, np.mean(false))

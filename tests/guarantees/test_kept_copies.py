@@ -111,16 +111,16 @@ def test_a_model_that_learned_its_records_by_heart_is_not_cleared_by_their_copie
     model = DecisionTreeClassifier(random_state=0).fit(members.x, members.y)
     data = {"members": members, "nonmembers": members[np.arange(300)[::-1]], "population": population}
     audit = dv.audit(model, **data, recipes=["loss"], duplicates="keep", fpr=(0.1,), out=tmp_path / "audit")
-    found = attributes.infer(model, **data, column=0, duplicates="keep", margin=0.2, out=tmp_path / "attributes")
+    inference = attributes.infer(model, **data, column=0, duplicates="keep", margin=0.2, out=tmp_path / "attributes")
     for one in (audit, dv.load(tmp_path / "audit")):
         assert one.verdict.answer == "too little data to say"
         assert "300 candidates have copies in another set" in one.verdict.text
         assert {ruling.state for ruling in gate(one, ["auc:0.9", "tpr@fpr=0.1:0.9"])} == {"undecided"}
-    for one in (found, attributes.result.load(tmp_path / "attributes")):
+    for one in (inference, attributes.result.load(tmp_path / "attributes")):
         assert one.finding.answer == "too little data to say"
         assert "300 records have copies in another set" in one.finding.reason
         assert {ruling.state for ruling in attributes.gate(one, ["share:0.3", "value:0.9"])} == {"undecided"}
-    early = replace(found, copied=0)
+    early = replace(inference, copied=0)
     assert early.finding.answer == "no leak found"
 
 
@@ -160,7 +160,7 @@ def test_random_deals_of_repeated_records_are_not_refused():
 @pytest.mark.parametrize("dealt", ["whole", "one by one"])
 def test_repeated_records_of_an_honest_model_give_no_attribute_away(dealt):
     """Copies are guessed alike: whole groups count once, single records were dealt. Each draw errs with 5 %."""
-    found = 0
+    n_found = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         group = np.repeat(np.arange(60), rng.integers(1, 6, 60))
@@ -170,8 +170,8 @@ def test_repeated_records_of_an_honest_model_give_no_attribute_away(dealt):
         rows = np.unique(group, return_index=True)[1] if dealt == "whole" else np.arange(len(group))
         guesses = {name: one[group][rows] for name, one in right.items()}
         answer = attributes.finding.decide_attribute(guesses, inside[rows], values[group][rows], ("a", "b", "c")).answer
-        found += answer == "leak found"
-    assert found <= binom.isf(0.001, 20, 0.05)
+        n_found += answer == "leak found"
+    assert n_found <= binom.isf(0.001, 20, 0.05)
 
 
 def test_copies_that_are_all_guessed_rightly_hide_no_value():

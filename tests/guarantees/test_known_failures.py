@@ -17,9 +17,9 @@ def test_ties_do_not_turn_a_good_attack_into_a_bad_one():
     true = (np.searchsorted(b, a, "left") + np.searchsorted(b, a, "right")).mean() / 2 / 10_000
     # Members first, non-members first, shuffled: the worst orders for a walk through ties.
     for order in (np.arange(20_000), np.arange(20_000)[::-1], rng.permutation(20_000)):
-        found = dv.evaluation.auc(values[order], members[order])
-        assert found.value == pytest.approx(true)
-        assert found.low < true < found.high
+        estimate = dv.evaluation.auc(values[order], members[order])
+        assert estimate.value == pytest.approx(true)
+        assert estimate.low < true < estimate.high
         curve = dv.evaluation.roc(values[order], members[order])
         assert np.trapezoid(curve.tpr, curve.fpr) == pytest.approx(true)
 
@@ -32,8 +32,8 @@ def test_ties_do_not_raise_the_false_positive_rate():
     # The quantile others take lies on the tie; "at least" it are 18 %.
     assert (fresh >= np.quantile(calibration, 0.99)).mean() > 0.15
     members = np.arange(40_000) < 20_000
-    found = dv.evaluation.tpr_at_fpr(np.r_[fresh, calibration], members, 0.01)
-    assert (found.value, found.low) == (0.0, 0.0)
+    estimate = dv.evaluation.tpr_at_fpr(np.r_[fresh, calibration], members, 0.01)
+    assert (estimate.value, estimate.low) == (0.0, 0.0)
 
 
 def test_an_attack_is_not_judged_on_its_own_training_set():
@@ -77,8 +77,8 @@ def test_tpr_is_not_interpolated_between_points_that_no_threshold_reaches():
     """All members tie with half of the non-members: at 1 % FPR nothing can be found, whatever the chord says."""
     members = np.arange(2000) < 1000
     values = np.where(members, 1.0, np.arange(2000) % 2)
-    found = dv.evaluation.tpr_at_fpr(values, members, 0.01)
-    assert found.value == 0.0
+    estimate = dv.evaluation.tpr_at_fpr(values, members, 0.01)
+    assert estimate.value == 0.0
     curve = dv.evaluation.roc(values, members)
     assert np.interp(0.01, curve.fpr, curve.tpr) > 0.01
 
@@ -87,6 +87,6 @@ def test_an_interval_is_given_where_a_variance_is_zero():
     """Perfect separation and constant scores gave intervals of no width, or NaN."""
     members = np.arange(20) < 10
     for values in (members.astype(float), -members.astype(float), np.zeros(20)):
-        found = dv.evaluation.auc(values, members)
-        assert np.isfinite([found.low, found.high]).all()
-        assert found.high - found.low > 0.1
+        estimate = dv.evaluation.auc(values, members)
+        assert np.isfinite([estimate.low, estimate.high]).all()
+        assert estimate.high - estimate.low > 0.1

@@ -109,17 +109,17 @@ def test_honest_servers_raise_no_alarm_and_every_label_is_right(name):
             truth = y if scored is None else np.where(scored, y, -1)
             for server in honest(spec, y, scored, seed):
                 if server is not None:
-                    found = labels.infer(server, plans[spec])
+                    inference = labels.infer(server, plans[spec])
                 elif cut is not None and cut.tolerance < labels.capacity(cut).threshold:
                     plans.setdefault(cut, labels.design(cut))
                     exact, scale = labels.LocalOracle(spec, y).exact, 10**spec.decimals
-                    found = labels.infer(lambda rows, f=exact, s=scale: math.floor(f(rows) * s) / s, plans[cut])
+                    inference = labels.infer(lambda rows, f=exact, s=scale: math.floor(f(rows) * s) / s, plans[cut])
                 else:
                     continue
-                assert found.contradiction is None, (name, n, seed, str(found.contradiction))
-                assert found.checked
-                assert (found.labels[found.proven] == truth[found.proven]).all()
-                assert found.proven.all() or spec.noise_kind != "bounded"
+                assert inference.contradiction is None, (name, n, seed, str(inference.contradiction))
+                assert inference.checked
+                assert (inference.labels[inference.proven] == truth[inference.proven]).all()
+                assert inference.proven.all() or spec.noise_kind != "bounded"
 
 
 def summed(spec, y, scored, seed):
@@ -183,11 +183,11 @@ def test_no_label_of_another_server_is_called_proven_and_wrong(name):
         for kind, server in others(spec, y, scored, seed):
             if (spec.name, kind) == ("mcc", "negated"):
                 continue  # that is the MCC of the opposite labels, which no answer can show
-            found = labels.infer(server, plan)
-            wrong = found.labels != truth
-            assert not (found.proven & wrong).any(), (name, kind, seed)
+            inference = labels.infer(server, plan)
+            wrong = inference.labels != truth
+            assert not (inference.proven & wrong).any(), (name, kind, seed)
             # Whoever does no harm may pass: a weaker clip that no prediction meets, a cut that moves no digit.
-            assert found.contradiction is not None or not wrong.any(), (name, kind, seed)
-            assert found.contradiction is None or not found.certain.any()
-            attacks, found_out = attacks + 1, found_out + (found.contradiction is not None)
+            assert inference.contradiction is not None or not wrong.any(), (name, kind, seed)
+            assert inference.contradiction is None or not inference.certain.any()
+            attacks, found_out = attacks + 1, found_out + (inference.contradiction is not None)
     assert found_out >= 0.5 * attacks

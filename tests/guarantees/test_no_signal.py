@@ -45,8 +45,8 @@ def at_most(rate, nominal, draws=DRAWS):
 def test_auc_intervals_contain_one_half(shape, m, n):
     rng = np.random.default_rng(20)
     members = np.arange(m + n) < m
-    found = [dv.evaluation.auc(shape(rng, m + n), members) for _ in range(DRAWS)]
-    assert at_most(np.mean([not e.low <= 0.5 <= e.high for e in found]), 0.05)
+    estimates = [dv.evaluation.auc(shape(rng, m + n), members) for _ in range(DRAWS)]
+    assert at_most(np.mean([not e.low <= 0.5 <= e.high for e in estimates]), 0.05)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -75,10 +75,10 @@ def test_epsilon_is_zero(shape, strategy):
     for i in range(DRAWS):
         members, values = rng.random(60) < 0.5, shape(rng, 60)
         if strategy == "one run":
-            found = dv.evaluation.epsilon_one_run(values, members)
+            result = dv.evaluation.epsilon_one_run(values, members)
         else:
-            found = dv.evaluation.epsilon_lower_bound(values, members, strategy=strategy, seed=i)
-        claims += found.low > 0
+            result = dv.evaluation.epsilon_lower_bound(values, members, strategy=strategy, seed=i)
+        claims += result.low > 0
     assert at_most(claims / DRAWS, 0.05)
 
 
@@ -117,8 +117,8 @@ def test_the_order_of_rows_changes_nothing_and_neither_does_asking_twice(shape):
     order = rng.permutation(400)
     first = everything(values, members)
     assert everything(values, members) == first
-    again = everything(values[order], members[order])
-    assert repr(again) == repr(first) or _close(again, first)
+    repeat = everything(values[order], members[order])
+    assert repr(repeat) == repr(first) or _close(repeat, first)
 
 
 def _close(a, b):
@@ -144,8 +144,8 @@ def _floats(part):
 def test_the_tiniest_sets_prove_nothing(m, n):
     members = np.arange(m + n) >= n
     values = np.arange(m + n, dtype=float)
-    found = dv.evaluation.auc(values, members)
-    assert found.value == 1.0
-    assert found.low < 0.5
+    estimate = dv.evaluation.auc(values, members)
+    assert estimate.value == 1.0
+    assert estimate.low < 0.5
     assert dv.evaluation.epsilon_lower_bound(values, members).low == 0.0
     assert dv.evaluation.advantage(values, members).low == 0.0

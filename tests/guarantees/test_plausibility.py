@@ -63,10 +63,10 @@ def test_broken_targets_are_never_cleared(kind, world, tmp_path):
     parts, model, scale = world
     run = audited(BROKEN[kind](model, scale), parts, out=tmp_path / "run")
     for audit in (run, dv.auditing.load(tmp_path / "run")):
-        said = audit.verdict
-        assert said.answer == "too little data to say"
-        assert said.plain.startswith("Too little data to say: the model ")
-        assert "of its own training records" in said.plain
+        verdict = audit.verdict
+        assert verdict.answer == "too little data to say"
+        assert verdict.plain.startswith("Too little data to say: the model ")
+        assert "of its own training records" in verdict.plain
         assert [ruling.state for ruling in gate(audit, ["auc:0.9", "tpr@fpr=0.05:0.9"])] == ["undecided"] * 2
         assert gate(audit, "auc:0.9")[0].reason == plausibility.describe_doubt(audit)
     assert "another file would give nothing away either" in (tmp_path / "run" / "report.html").read_text()
@@ -95,18 +95,18 @@ def test_labels_alone_and_records_partly_known_are_judged_too(world):
         assert audited(Labels(broken), parts, ("correct",)).verdict.answer == "too little data to say"
     assert audited(Labels(model), parts, ("correct",)).verdict.answer == "no leak found"
     partly, recipes = {"known": "share:0.75"}, ("partial-loss",)
-    said = audited(BROKEN["classes"](model, scale), parts, recipes, **partly)
-    assert said.about.accuracy.completed
-    assert "completed where their values are unknown" in said.verdict.plain
+    result = audited(BROKEN["classes"](model, scale), parts, recipes, **partly)
+    assert result.about.accuracy.completed
+    assert "completed where their values are unknown" in result.verdict.plain
     assert audited(model, parts, recipes, **partly).verdict.answer == "no leak found"
 
 
 def test_records_without_labels_and_a_single_answer(world):
     parts, model, _ = world
     bare = [dv.Records(part.x) for part in parts]
-    said = audited(lambda x: np.tile([0.0, 0.0, 1.0], (len(x), 1)), bare, ("gap",)).verdict
-    assert said.answer == "too little data to say"
-    assert "one and the same class" in said.plain
+    verdict = audited(lambda x: np.tile([0.0, 0.0, 1.0], (len(x), 1)), bare, ("gap",)).verdict
+    assert verdict.answer == "too little data to say"
+    assert "one and the same class" in verdict.plain
     assert audited(model, bare, ("gap",)).verdict.answer == "no leak found"
 
 
@@ -164,12 +164,12 @@ def test_honest_targets_that_know_their_records_are_not(n, classes, majority, ac
 
 def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same():
     run = table(310, labels_of(600, 2, 0.5))
-    said = run.verdict
-    assert said.plain == (
+    verdict = run.verdict
+    assert verdict.plain == (
         "Too little data to say: the model is right on 51.7 % of its own training records (310 of 600), and always "
         "answering their most frequent class is right on 50.0 %, so it is not surely better."
     )
-    assert "trained with much noise" in said.text
+    assert "trained with much noise" in verdict.text
     leaking = replace(run, scores={"loss": run.scores["loss"] + 2.0 * run.members})
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"

@@ -41,13 +41,13 @@ def check(found, x):
 
 @pytest.mark.parametrize("algorithm", [1, 2, "crossings", "both"])
 def test_what_is_proven_of_exact_points_is_true(exact, algorithm):
-    found = [reconstruction.univariate(net, 1.0, algorithm) for _, _, net in exact]
-    for (x, _, _), each in zip(exact, found, strict=True):
+    results = [reconstruction.univariate(net, 1.0, algorithm) for _, _, net in exact]
+    for (x, _, _), each in zip(exact, results, strict=True):
         assert each.guarantee.holds
         check(each, x)
-    assert sum(each.guaranteed for each in found) >= 20
-    assert sum(each.proven.sum() for each in found) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
-        len(each.candidates) for each in found
+    assert sum(each.guaranteed for each in results) >= 20
+    assert sum(each.proven.sum() for each in results) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
+        len(each.candidates) for each in results
     )
 
 
@@ -57,9 +57,9 @@ def test_noise_in_the_weights_makes_no_false_proof(exact, noise):
     held = 0
     for x, _, net in exact:
         w, b, v = (part * (1 + noise * rng.normal(size=part.shape)) for part in (net.w, net.b, net.v))
-        found = reconstruction.univariate(margin.ShallowReLU(w, b, v), 1.0)
-        check(found, x)
-        held += found.guarantee.holds
+        reconstructed = reconstruction.univariate(margin.ShallowReLU(w, b, v), 1.0)
+        check(reconstructed, x)
+        held += reconstructed.guarantee.holds
     # Single precision rounds by 6e-8.
     assert held == len(exact) or noise > 1e-7
     assert held == 0 or noise < 1e-2
@@ -68,9 +68,9 @@ def test_noise_in_the_weights_makes_no_false_proof(exact, noise):
 def test_single_precision_keeps_the_proof(exact):
     for x, _, net in exact:
         single = margin.ShallowReLU(*(part.astype(np.float32) for part in (net.w, net.b, net.v)))
-        found = reconstruction.univariate(single, 1.0)
-        assert found.guarantee.holds
-        check(found, x)
+        reconstructed = reconstruction.univariate(single, 1.0)
+        assert reconstructed.guarantee.holds
+        check(reconstructed, x)
 
 
 def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
@@ -83,16 +83,16 @@ def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
             net = margin.ShallowReLU(*(rng.normal(size=shape) for shape in ((width, 1), width, width)))
             nets += [(net, share * float(np.abs(net(x[:, None])).max())) for share in (0.1, 0.5, 1.0)]
         for net, level in nets:
-            found = reconstruction.univariate(net, level)
-            assert found.guaranteed == 0
-            assert not found.proven.any()
-            assert not found.guarantee.holds
-            assert "not at a KKT point" in found.warnings[0]
+            reconstructed = reconstruction.univariate(net, level)
+            assert reconstructed.guaranteed == 0
+            assert not reconstructed.proven.any()
+            assert not reconstructed.guarantee.holds
+            assert "not at a KKT point" in reconstructed.warnings[0]
 
 
 def test_a_margin_that_is_too_large_is_found_out_more_often_than_not(exact):
     """Too small a one may be right for other data: the claim names the margin it rests on."""
-    found = [reconstruction.univariate(net, 2.0) for _, _, net in exact]
-    assert np.mean([each.guarantee.holds for each in found]) < 0.5
-    for each in found:
+    results = [reconstruction.univariate(net, 2.0) for _, _, net in exact]
+    assert np.mean([each.guarantee.holds for each in results]) < 0.5
+    for each in results:
         assert "the training set's margin is 2, which the weights cannot confirm" in each.guarantee.assumes

@@ -155,18 +155,18 @@ def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
         assert r_squared.high - r_squared.value == pytest.approx(stats.norm.ppf(0.975) * spread, rel=1e-3, abs=1e-9)
         assert r_squared.value - r_squared.low == pytest.approx(r_squared.high - r_squared.value, abs=1e-12)
     own, told = y[member], predictions[member]
-    found = fit.rank_correlation
+    correlation = fit.rank_correlation
     if np.ptp(own) == 0:
-        assert found.value == 0.0
+        assert correlation.value == 0.0
         assert fit.squared_gain is None
         return
-    assert found.value == pytest.approx(stats.spearmanr(own, told).statistic)
+    assert correlation.value == pytest.approx(stats.spearmanr(own, told).statistic)
     if n < 4:
-        assert (found.low, found.high) == (-1.0, 1.0)
-    elif abs(found.value) < 1 - 1e-9:  # Bonett & Wright: z ± quantile · √((1 + r²/2) / (n - 3)), at 1 in 1,000
-        z = (np.arctanh([found.low, found.high]) - np.arctanh(found.value)) / stats.norm.ppf(0.999)
+        assert (correlation.low, correlation.high) == (-1.0, 1.0)
+    elif abs(correlation.value) < 1 - 1e-9:  # Bonett & Wright: z ± quantile · √((1 + r²/2) / (n - 3)), at 1 in 1,000
+        z = (np.arctanh([correlation.low, correlation.high]) - np.arctanh(correlation.value)) / stats.norm.ppf(0.999)
         assert np.sign(z).tolist() == [-1, 1]
-        assert z**2 * (n - 3) == pytest.approx([1 + found.value * found.value / 2] * 2)
+        assert z**2 * (n - 3) == pytest.approx([1 + correlation.value * correlation.value / 2] * 2)
     mean, middle = own.mean(), np.median(own)
     assert fit.squared_gain.value == pytest.approx(1 - ((told - own) ** 2).sum() / ((mean - own) ** 2).sum())
     assert fit.absolute_gain.value == pytest.approx(1 - np.abs(told - own).sum() / np.abs(middle - own).sum())

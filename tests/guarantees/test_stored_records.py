@@ -82,10 +82,10 @@ def test_rows_of_others_are_not_said_to_be_members_that_are_left_without_repeats
         _, row_groups, sizes = np.unique(x, axis=0, return_inverse=True, return_counts=True)
         once = sizes[row_groups.ravel()] == 1
         is_member = (np.arange(2 * n) < n)[once]
-        found = find_stored_records(
+        matches = find_stored_records(
             {"a": others}, dv.Records(x[once]), is_member, bound=BOUND, comparable=False, repeats_kept=False
         )
-        false_matches += found.found > 0
+        false_matches += matches.found > 0
     assert false_matches <= RUNS // 2 * BOUND + 4 * (RUNS // 2 * BOUND * (1 - BOUND)) ** 0.5
 
 
@@ -98,8 +98,8 @@ def test_with_repeats_assumed_they_would_be():
         _, row_groups, sizes = np.unique(x, axis=0, return_inverse=True, return_counts=True)
         once = sizes[row_groups.ravel()] == 1
         is_member = (np.arange(240) < 120)[once]
-        found = find_stored_records({"a": others}, dv.Records(x[once]), is_member, bound=0.05, comparable=False)
-        false_matches += found.found > 0
+        matches = find_stored_records({"a": others}, dv.Records(x[once]), is_member, bound=0.05, comparable=False)
+        false_matches += matches.found > 0
     assert false_matches > 2
 
 
@@ -145,8 +145,8 @@ def test_stored_members_are_found_though_the_sets_differ(table, n):
 
     for seed in range(3):
         for stored_of in (lambda members, others, rng: members, half, *([with_repeats] if n > 20 else [])):
-            found = search(table, stored_of, n, seed, bound=0.05)
-            assert found.found >= n // 2, (table, stored_of)
+            matches = search(table, stored_of, n, seed, bound=0.05)
+            assert matches.found >= n // 2, (table, stored_of)
 
 
 def audited(table, model, *, own):

@@ -73,8 +73,8 @@ def test_attacks_without_signal_stay_at_one_half_with_few_out_models(out_models)
     members = rng.random(n) < 0.5
 
     def table(*shape):
-        found = rng.normal(size=shape)
-        return np.where(rng.random(shape) < 0.3, 0.0, found)
+        values = rng.normal(size=shape)
+        return np.where(rng.random(shape) < 0.3, 0.0, values)
 
     trained_on = np.ones((m, n), dtype=bool)
     trained_on[:out_models] = False

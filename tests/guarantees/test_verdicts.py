@@ -96,8 +96,8 @@ def test_the_smallest_leak_named_is_found_as_often_as_said(m, n):
     assert named.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
     apart = 2**0.5 * ndtri(named.auc) * members
     drawn = rng.normal(size=(200, m + n)) + apart
-    found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
-    assert found / 200 >= 0.8 - 4 * (0.16 / 200) ** 0.5
+    result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
+    assert result / 200 >= 0.8 - 4 * (0.16 / 200) ** 0.5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,7 +108,10 @@ def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
     for _ in range(100):
         audit = null(rng, kind, 10, 400, 4)
         outcomes = [audit[name] for name in audit]
-        alarms += any(realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=4).broken for one in outcomes)
+        alarms += any(
+            realised_fpr(outcome.scores[~outcome.members], outcome.calibration, 0.1, tests=4).broken
+            for outcome in outcomes
+        )
     assert alarms <= most(100)
 
 

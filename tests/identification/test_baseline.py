@@ -62,17 +62,17 @@ def test_files_and_arrays_decide_alike(sets, tmp_path, ending):
         holdout_baseline=blind["h"],
         members_baseline=blind["k"],
     )
-    found = pl.read_parquet(tmp_path / "out" / "selection.parquet")
-    assert found["selected"].to_list() == want.selected.tolist()
-    assert found["p"].to_list() == want.p_values.tolist()
-    assert np.allclose(found["unadjusted"], scores["c"])
-    assert np.allclose(found["baseline"], blind["c"])
+    table = pl.read_parquet(tmp_path / "out" / "selection.parquet")
+    assert table["selected"].to_list() == want.selected.tolist()
+    assert table["p"].to_list() == want.p_values.tolist()
+    assert np.allclose(table["unadjusted"], scores["c"])
+    assert np.allclose(table["baseline"], blind["c"])
     assert summary.threshold == want.threshold
     assert summary.usage == want.usage
     assert summary.warnings == tuple(want.warnings)
     assert summary.guarantee == want.guarantee
     assert want.guarantee.standing == "holds"
-    assert {"blind score", "exchangeability", "low end", "low scores"} <= {one.name for one in summary.controls}
+    assert {"blind score", "exchangeability", "low end", "low scores"} <= {control.name for control in summary.controls}
 
 
 def test_run_records_the_comparison_and_is_decided_again_alike(sets, tmp_path):
@@ -83,8 +83,8 @@ def test_run_records_the_comparison_and_is_decided_again_alike(sets, tmp_path):
     assert set(first.baseline.known) == {"auc", "advantage", "tpr@fpr=0.01"}
     before = pl.read_parquet(out / "selection.parquet")
     redecide(out, fdr=0.2)
-    again = redecide(out, fdr=0.1)
-    assert again == first
+    repeat = redecide(out, fdr=0.1)
+    assert repeat == first
     assert pl.read_parquet(out / "selection.parquet").equals(before)
     page = report(out, tmp_path / "page.html").read_text()
     assert "Against the blind score" in page
@@ -109,9 +109,9 @@ def test_known_members_whom_the_blind_score_tells_as_well_leave_doubt(tmp_path):
     rng = np.random.default_rng(3)
     truth = np.arange(400) < 40
     blind, beside = rng.normal(size=400) + 1.2 * truth, rng.normal(size=300)
-    found = dv.identify(blind, beside, fdr=0.1, baseline=blind, calibration_baseline=beside, truth=truth)
-    assert found.guarantee.standing == "doubtful"
-    assert any("The split is confounded" in warning for warning in found.warnings)
+    selection = dv.identify(blind, beside, fdr=0.1, baseline=blind, calibration_baseline=beside, truth=truth)
+    assert selection.guarantee.standing == "doubtful"
+    assert any("The split is confounded" in warning for warning in selection.warnings)
 
 
 def test_several_score_columns_are_adjusted_one_by_one(sets, tmp_path):
@@ -120,8 +120,8 @@ def test_several_score_columns_are_adjusted_one_by_one(sets, tmp_path):
     scores, blind = sets
     both = [np.c_[scores[name], scores[name] ** 2] for name in "cu"]
     want = dv.identify(*both, fdr=0.1, baseline=blind["c"], calibration_baseline=blind["u"])
-    found = pl.read_parquet(tmp_path / "out" / "selection.parquet")
-    assert found["selected"].to_list() == want.selected.tolist()
+    table = pl.read_parquet(tmp_path / "out" / "selection.parquet")
+    assert table["selected"].to_list() == want.selected.tolist()
 
 
 def test_command_line(sets, tmp_path):
@@ -201,24 +201,26 @@ def test_row_order_and_units_of_the_blind_score_change_nothing(sets):
     rng = np.random.default_rng(1)
     one, two = rng.permutation(200), rng.permutation(300)
     first = dv.identify(scores["c"], scores["u"], fdr=0.1, baseline=blind["c"], calibration_baseline=blind["u"])
-    again = dv.identify(
+    repeat = dv.identify(
         scores["c"][one],
         scores["u"][two],
         fdr=0.1,
         baseline=np.exp(blind["c"][one]),
         calibration_baseline=np.exp(blind["u"][two]),
     )
-    assert np.array_equal(first.selected[one], again.selected)
-    assert np.array_equal(first.p_values[one], again.p_values)
+    assert np.array_equal(first.selected[one], repeat.selected)
+    assert np.array_equal(first.p_values[one], repeat.p_values)
 
 
 def test_constant_blind_score_changes_no_p_value(sets):
     scores, _ = sets
     plain = dv.identify(scores["c"], scores["u"], fdr=0.1)
-    found = dv.identify(scores["c"], scores["u"], fdr=0.1, baseline=np.zeros(200), calibration_baseline=np.zeros(300))
-    assert np.array_equal(plain.p_values, found.p_values)
-    assert np.array_equal(plain.selected, found.selected)
-    assert found.guarantee.standing == "holds"
+    selection = dv.identify(
+        scores["c"], scores["u"], fdr=0.1, baseline=np.zeros(200), calibration_baseline=np.zeros(300)
+    )
+    assert np.array_equal(plain.p_values, selection.p_values)
+    assert np.array_equal(plain.selected, selection.selected)
+    assert selection.guarantee.standing == "holds"
 
 
 @pytest.mark.parametrize("scores", [np.zeros(20), np.repeat([0.0, 1.0], 10)])

@@ -46,7 +46,7 @@ def test_corpus_is_the_same_for_the_same_seed():
 def test_demo_needs_no_folder(monkeypatch):
     monkeypatch.setattr(demo, "load_paragraphs", lambda seed: shortened(seed))
     monkeypatch.setattr(demo, "DemoModelConfig", lambda: SMALL)
-    found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
-    assert found.exit_code == 0, found.exception
-    assert "realised power" in found.stdout
-    assert "Nothing was saved" in found.stdout
+    result = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
+    assert result.exit_code == 0, result.exception
+    assert "realised power" in result.stdout
+    assert "Nothing was saved" in result.stdout

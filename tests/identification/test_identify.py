@@ -21,20 +21,20 @@ def split(rng, members=100, others=100, known=200, signal=3.0, shift=0.0):
 
 @pytest.mark.parametrize("method", ["bh", "ptdi", "storey", "auto"])
 def test_every_method_gives_a_whole_selection(method):
-    found = dv.identify(*split(np.random.default_rng(0)), fdr=0.1, method=method)
-    assert found.selected.dtype == bool
-    assert found.p_values.shape == (200,)
-    assert found.threshold == pytest.approx(split(np.random.default_rng(0))[0][found.selected].min())
-    assert found.guarantee.level == 0.1
-    assert found.usage.low <= 0.5 <= found.usage.high
+    selection = dv.identify(*split(np.random.default_rng(0)), fdr=0.1, method=method)
+    assert selection.selected.dtype == bool
+    assert selection.p_values.shape == (200,)
+    assert selection.threshold == pytest.approx(split(np.random.default_rng(0))[0][selection.selected].min())
+    assert selection.guarantee.level == 0.1
+    assert selection.usage.low <= 0.5 <= selection.usage.high
 
 
 def test_auto_takes_storey_when_controls_pass_and_says_so():
     candidates, calibration = split(np.random.default_rng(1))
-    found = dv.identify(candidates, calibration, fdr=0.1)
-    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="storey").selected)
-    assert any("auto chose storey" in warning for warning in found.warnings)
-    assert any("is your assumption" in warning for warning in found.warnings)
+    selection = dv.identify(candidates, calibration, fdr=0.1)
+    assert np.array_equal(selection.selected, dv.identify(candidates, calibration, fdr=0.1, method="storey").selected)
+    assert any("auto chose storey" in warning for warning in selection.warnings)
+    assert any("is your assumption" in warning for warning in selection.warnings)
 
 
 def test_auto_takes_adaptive_where_a_holdout_was_compared():
@@ -43,8 +43,8 @@ def test_auto_takes_adaptive_where_a_holdout_was_compared():
     apart = rng.normal(size=200)
 
     def used(*scores, **options):
-        found = dv.identify(*scores, fdr=0.1, **options)
-        return next(w.split()[2].rstrip(",") for w in found.warnings if w.startswith("auto chose")), found
+        selection = dv.identify(*scores, fdr=0.1, **options)
+        return next(w.split()[2].rstrip(",") for w in selection.warnings if w.startswith("auto chose")), selection
 
     name, found = used(candidates, calibration, holdout=apart)
     assert name == "adaptive"
@@ -58,20 +58,20 @@ def test_odd_documents_in_the_calibration_void_the_guarantee():
     rng = np.random.default_rng(12)
     calibration = np.append(rng.normal(size=480), rng.normal(-9, 0.1, 20))
     candidates = np.append(rng.normal(1, 1, 100), rng.normal(size=300))
-    found = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(size=500))
-    assert found.guarantee.standing == "void"
-    assert "low end FAILED" in found.warnings[0]
-    assert any("auto chose bh, not adaptive" in warning for warning in found.warnings)
+    selection = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(size=500))
+    assert selection.guarantee.standing == "void"
+    assert "low end FAILED" in selection.warnings[0]
+    assert any("auto chose bh, not adaptive" in warning for warning in selection.warnings)
 
 
 def test_a_failed_control_voids_the_guarantee_and_auto_falls_back_to_bh():
     rng = np.random.default_rng(2)
     candidates, calibration = split(rng)
-    found = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(0.7, 1, 200))
-    assert found.guarantee.standing == "void"
-    assert found.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
-    assert any("auto chose bh, not adaptive" in warning for warning in found.warnings)
-    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="bh").selected)
+    selection = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(0.7, 1, 200))
+    assert selection.guarantee.standing == "void"
+    assert selection.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
+    assert any("auto chose bh, not adaptive" in warning for warning in selection.warnings)
+    assert np.array_equal(selection.selected, dv.identify(candidates, calibration, fdr=0.1, method="bh").selected)
 
 
 NEW, OLD = ([f"in {year} the {i} of may" for i in range(200)] for year in (2024, 1999))
@@ -82,14 +82,14 @@ def test_texts_of_another_time_raise_doubt_that_only_non_members_can_settle():
     rng = np.random.default_rng(3)
     candidates, calibration = split(rng)
     texts = {"candidate_texts": NEW, "calibration_texts": OLD}
-    found = dv.identify(candidates, calibration, fdr=0.1, **texts)
-    assert found.guarantee.standing == "doubtful"
-    assert str(found.guarantee).startswith("DOUBTFUL: FDR ≤ 0.1, only if ")
-    first = found.warnings[0]
+    selection = dv.identify(candidates, calibration, fdr=0.1, **texts)
+    assert selection.guarantee.standing == "doubtful"
+    assert str(selection.guarantee).startswith("DOUBTFUL: FDR ≤ 0.1, only if ")
+    first = selection.warnings[0]
     assert first.startswith("the guarantee is in doubt: blind text (p = ")
     assert "the bound holds if the non-members among the candidates do not differ" in first
     assert first.endswith("a holdout of other non-members, drawn as the candidates were, would settle it")
-    assert any("auto chose bh, not" in warning for warning in found.warnings)
+    assert any("auto chose bh, not" in warning for warning in selection.warnings)
     alike = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(size=200), **texts)
     assert alike.guarantee.standing == "doubtful"
     assert alike.warnings[0].endswith(
@@ -110,10 +110,10 @@ def test_a_text_among_both_candidates_and_calibration_is_refused():
 def test_scores_the_wrong_way_round_are_noticed():
     candidates, calibration = split(np.random.default_rng(4))
     truth = np.arange(200) < 100
-    found = dv.identify(-candidates, -calibration, truth=truth)
-    assert found.guarantee.standing == "doubtful"
-    assert found.warnings[0].startswith("the guarantee is in doubt: low scores")
-    assert any("wrong way round" in warning for warning in found.warnings)
+    selection = dv.identify(-candidates, -calibration, truth=truth)
+    assert selection.guarantee.standing == "doubtful"
+    assert selection.warnings[0].startswith("the guarantee is in doubt: low scores")
+    assert any("wrong way round" in warning for warning in selection.warnings)
     assert not any("wrong way round" in w for w in dv.identify(candidates, calibration, truth=truth).warnings)
 
 
@@ -128,9 +128,9 @@ def test_a_holdout_is_compared_on_every_signal_and_on_what_is_made_of_them(moved
     assert np.array_equal(sound.selected, dv.identify(candidates, calibration, fdr=0.1).selected)
     holdout[:, moved] += 0.8
     for method in ("auto", "adadetect"):
-        found = dv.identify(candidates, calibration, fdr=0.1, holdout=holdout, method=method)
-        assert found.guarantee.standing == "void"
-        assert found.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
+        selection = dv.identify(candidates, calibration, fdr=0.1, holdout=holdout, method=method)
+        assert selection.guarantee.standing == "void"
+        assert selection.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
 
 
 def test_known_members_sharpen_the_share_and_change_nothing_else():
@@ -155,20 +155,20 @@ def test_several_signals_are_learned_from():
     noise = rng.normal(size=(300, 3))
     noise[:100, 1] += 4
     calibration = rng.normal(size=(400, 3))
-    found = dv.identify(noise, calibration, fdr=0.1)
-    fdp, power = realised(found.selected, np.arange(300) < 100)
-    assert any("auto chose adadetect" in warning for warning in found.warnings)
+    selection = dv.identify(noise, calibration, fdr=0.1)
+    fdp, power = realised(selection.selected, np.arange(300) < 100)
+    assert any("auto chose adadetect" in warning for warning in selection.warnings)
     assert power.value > 0.7
     assert fdp.low <= 0.1
-    again = dv.identify(noise, calibration, fdr=0.1, method="adadetect", seed=0)
-    assert np.array_equal(found.selected, again.selected)
+    repeat = dv.identify(noise, calibration, fdr=0.1, method="adadetect", seed=0)
+    assert np.array_equal(selection.selected, repeat.selected)
 
 
 def test_adadetect_with_too_little_left_selects_nothing_and_says_why():
     rng = np.random.default_rng(7)
-    found = dv.identify(rng.normal(size=(30, 2)), rng.normal(size=(20, 2)), fdr=0.05, method="adadetect")
-    assert found.count == 0
-    assert any("remain after learning" in warning for warning in found.warnings)
+    selection = dv.identify(rng.normal(size=(30, 2)), rng.normal(size=(20, 2)), fdr=0.05, method="adadetect")
+    assert selection.count == 0
+    assert any("remain after learning" in warning for warning in selection.warnings)
 
 
 TWO, MANY = np.arange(6.0).reshape(3, 2), np.arange(100.0).reshape(50, 2)
@@ -181,11 +181,11 @@ def test_texts_are_known_by_their_places_and_by_no_index():
     others = [f"other {row}" for row in range(300)]
     expected = dv.identify(scores, calibration, candidate_texts=texts, calibration_texts=others)
     series = pd.Series(texts, index=np.arange(100)[::-1])
-    found = dv.identify(
+    selection = dv.identify(
         scores, calibration, candidate_texts=series, calibration_texts=pd.Series(others, index=range(7, 307))
     )
-    assert found.selected.tolist() == expected.selected.tolist()
-    assert found.warnings == expected.warnings
+    assert selection.selected.tolist() == expected.selected.tolist()
+    assert selection.warnings == expected.warnings
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_bound_holds_on_fine_tuned_models_with_known_membership(method):
         for _ in range(60):
             shuffled = rng.permutation(others)
             candidates = np.append(rng.choice(members, 150, replace=False), shuffled[:150])
-            found = dv.identify(candidates, shuffled[150:], fdr=0.1, method=method)
-            fdp, strength = realised(found.selected, np.arange(300) < 150)
+            selection = dv.identify(candidates, shuffled[150:], fdr=0.1, method=method)
+            fdp, strength = realised(selection.selected, np.arange(300) < 150)
             false.append(fdp.value)
             power.append(strength.value)
     assert np.mean(false) <= 0.1 + 4 * np.std(false) / np.sqrt(len(false))

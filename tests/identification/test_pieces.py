@@ -40,15 +40,15 @@ def gathered(paths, tmp_path, columns, **cleaning):
 def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
     """Scores tie across every border, and no row of the first pieces says whether it is a member."""
     rng = np.random.default_rng(0)
-    scores, known = np.sort(rng.integers(-4, 3, 60)).astype(float), rng.integers(-3, 4, 80).astype(float)
+    scores, calibration = np.sort(rng.integers(-4, 3, 60)).astype(float), rng.integers(-3, 4, 80).astype(float)
     member = [None] * 40 + [True, None] * 10
     ids = [f"d{i}" for i in rng.permutation(60)]
     pl.DataFrame({"id": ids, "loss": scores, "member": member}).write_parquet(tmp_path / "judged.parquet")
-    pl.DataFrame({"id": range(80), "loss": known}).write_csv(tmp_path / "known.csv")
+    pl.DataFrame({"id": range(80), "loss": calibration}).write_csv(tmp_path / "known.csv")
     plan = runs.DecisionPlan(Columns(ONE.scores, id="id", truth="member"), Policy(0.3))
     summary = runs.run([tmp_path / "judged.parquet"], [tmp_path / "known.csv"], tmp_path / "out", plan)
-    found, want = pl.read_parquet(tmp_path / "out" / "selection.parquet"), dv.identify(-scores, -known, fdr=0.3)
-    assert found.schema == {
+    table, want = pl.read_parquet(tmp_path / "out" / "selection.parquet"), dv.identify(-scores, -calibration, fdr=0.3)
+    assert table.schema == {
         "row": pl.UInt32,
         "id": pl.String,
         "score": pl.Float64,
@@ -57,18 +57,18 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
         "q": pl.Float64,
         "selected": pl.Boolean,
     }
-    assert found["id"].to_list() == ids
-    assert found["truth"].to_list() == member
-    assert found["p"].to_list() == want.p_values.tolist()
-    assert found["selected"].to_list() == want.selected.tolist()
+    assert table["id"].to_list() == ids
+    assert table["truth"].to_list() == member
+    assert table["p"].to_list() == want.p_values.tolist()
+    assert table["selected"].to_list() == want.selected.tolist()
     assert (summary.truth.known, summary.truth.members) == (10, 10)
     path, key = tmp_path / "out" / "selection.parquet", {"descending": [True, False]}
     for count in (1, 9, 100):
-        best = found.sort("score", "id", **key).head(count).select("id", "score")
+        best = table.sort("score", "id", **key).head(count).select("id", "score")
         assert finished_run.highest_rows(path, ["id", "score"], count) == best.to_dicts()
-        chosen = found.filter("selected").sort("score", "id", **key).head(count).select("id", "score")
+        chosen = table.filter("selected").sort("score", "id", **key).head(count).select("id", "score")
         assert finished_run.highest_rows(path, ["id", "score"], count, selected=True) == chosen.to_dicts()
-    assert finished_run.every_nth_row(path, ["score"], 7)["score"].to_list() == found["score"].gather_every(7).to_list()
+    assert finished_run.every_nth_row(path, ["score"], 7)["score"].to_list() == table["score"].gather_every(7).to_list()
 
 
 @pytest.mark.usefixtures("pieces")
@@ -87,10 +87,10 @@ def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_
         if ending.endswith(".gz"):
             raw.with_name(f"{number}.{ending}").write_bytes(gzip.compress(raw.read_bytes()))
             raw.unlink()
-    found = gathered([folder], tmp_path, Columns(ONE.scores, id="id", truth="member"), drop_nan=True)
+    result = gathered([folder], tmp_path, Columns(ONE.scores, id="id", truth="member"), drop_nan=True)
     whole = pl.concat(parts, how="diagonal_relaxed").with_row_index("row").filter(pl.col("loss").is_not_null())
     word = pl.col("member").replace_strict({"yes": True, "member": True, "no": False}, return_dtype=pl.Boolean)
-    assert_frame_equal(found, whole.select("row", "id", score0=-pl.col("loss"), truth=word), check_exact=True)
+    assert_frame_equal(result, whole.select("row", "id", score0=-pl.col("loss"), truth=word), check_exact=True)
 
 
 @pytest.mark.usefixtures("pieces")
@@ -111,9 +111,9 @@ def test_ids_are_the_texts_of_the_files_across_shards(tmp_path, first, second, w
     folder.mkdir()
     for name, ids in (("a", first), ("b", second)):
         pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(folder / f"{name}.parquet")
-    found = gathered([folder], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == want
-    assert found["id"].dtype == pl.String
+    result = gathered([folder], tmp_path, Columns(ONE.scores, id="id"))
+    assert result["id"].to_list() == want
+    assert result["id"].dtype == pl.String
 
 
 @pytest.mark.parametrize("kind", [pl.Int8, pl.UInt64, pl.Int32])
@@ -121,23 +121,23 @@ def test_whole_ids_stay_whole_where_one_is_missing(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(readers.table, "BATCH", 2)
     ids = pl.Series([1, 2, None, 3, 4, 5], dtype=kind)
     pl.DataFrame({"id": ids, "loss": np.arange(6.0)}).write_parquet(tmp_path / "t.parquet")
-    found = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == ["1", "2", None, "3", "4", "5"]
+    result = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    assert result["id"].to_list() == ["1", "2", None, "3", "4", "5"]
 
 
 @pytest.mark.usefixtures("pieces")
 def test_ids_of_several_widths_keep_every_digit_together(tmp_path):
     for name, ids in (("a", pl.Series([2**64 - 1], dtype=pl.UInt64)), ("b", pl.Series([2**53 + 1]))):
         pl.DataFrame({"id": ids, "loss": [0.0]}).write_parquet(tmp_path / f"{name}.parquet")
-    found = gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == ["18446744073709551615", "9007199254740993"]
+    result = gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    assert result["id"].to_list() == ["18446744073709551615", "9007199254740993"]
 
 
 def test_ids_that_are_decimals_keep_every_digit(tmp_path):
     ids = pl.Series(["9007199254740993", "9007199254740992"]).cast(pl.Decimal(38, 0))
     pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "t.parquet")
-    found = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == ["9007199254740993", "9007199254740992"]
+    result = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    assert result["id"].to_list() == ["9007199254740993", "9007199254740992"]
     ids = pl.Series(["1.50", "0.10"]).cast(pl.Decimal(10, 2))
     pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "u.parquet")
     assert gathered([tmp_path / "u.parquet"], tmp_path, Columns(ONE.scores, id="id"))["id"].to_list() == [
@@ -150,8 +150,8 @@ def test_ids_of_json_are_as_they_are_spelled(tmp_path, monkeypatch):
     monkeypatch.setattr(readers.json_lines, "_BATCH", 2)
     spelled = ["1", "2", "3.50", "1e5", "123456789012345678901234567890", '"007"']
     (tmp_path / "t.jsonl").write_text("\n".join(f'{{"id": {one}, "loss": 1.5}}' for one in spelled))
-    found = gathered([tmp_path / "t.jsonl"], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == [one.strip('"') for one in spelled]
+    result = gathered([tmp_path / "t.jsonl"], tmp_path, Columns(ONE.scores, id="id"))
+    assert result["id"].to_list() == [one.strip('"') for one in spelled]
 
 
 def test_ids_that_repeat_far_apart_are_named(tmp_path):
@@ -217,9 +217,9 @@ def test_lines_after_the_first_ones_may_say_more(tmp_path, monkeypatch):
     rows = [{"loss": 1, "member": None}, {"loss": 2}, {"loss": 0.5, "member": "yes"}, {"member": False, "loss": 3}]
     path = tmp_path / "t.jsonl"
     path.write_text("\n\n".join(map(json.dumps, rows)))
-    found = gathered([path], tmp_path, Columns(ONE.scores, truth="member"))
-    assert found["score0"].to_list() == [-1.0, -2.0, -0.5, -3.0]
-    assert found["truth"].to_list() == [None, None, True, False]
+    result = gathered([path], tmp_path, Columns(ONE.scores, truth="member"))
+    assert result["score0"].to_list() == [-1.0, -2.0, -0.5, -3.0]
+    assert result["truth"].to_list() == [None, None, True, False]
     for odd, said in (("text", "'text'"), (True, "True"), ([1], "a list"), ({}, "an object")):
         path.write_text("\n".join(map(json.dumps, [*rows, {"loss": odd}])))
         with pytest.raises(dv.InputError, match=rf"t\.jsonl: line 5: loss: a number is needed, got {said}"):
@@ -269,9 +269,9 @@ def test_a_run_without_numbers_of_rows_is_decided_and_shown(tables, tmp_path):
     path = tmp_path / "old" / "selection.parquet"
     pl.read_parquet(path).drop("row").write_parquet(path)
     sign(tmp_path / "old", "selection.parquet")
-    again = redecide(tmp_path / "old", fdr=0.3)
+    repeat = redecide(tmp_path / "old", fdr=0.3)
     runs.run(*files, tmp_path / "new", runs.DecisionPlan(columns, Policy(0.3)))
-    assert again == finished_run.load_summary(tmp_path / "new")
+    assert repeat == finished_run.load_summary(tmp_path / "new")
     old, new = (pl.read_parquet(tmp_path / name / "selection.parquet") for name in ("old", "new"))
     assert_frame_equal(old, new.drop("row"), check_exact=True)
 
@@ -292,8 +292,8 @@ def test_a_selection_joins_back_to_the_users_file(tmp_path):
     pl.DataFrame({"id": range(500), "loss": rng.normal(size=500)}).write_csv(tmp_path / "b.csv")
     plan = runs.DecisionPlan(Columns(ONE.scores, id="id"))
     runs.run([tmp_path / "a.parquet"], [tmp_path / "b.csv"], tmp_path / "out", plan)
-    found = pl.read_parquet(tmp_path / "out" / "selection.parquet")
+    table = pl.read_parquet(tmp_path / "out" / "selection.parquet")
     own = pl.read_parquet(tmp_path / "a.parquet").with_row_index("row")
-    joined = own.with_columns(pl.col("id").cast(pl.String)).join(found, on=["row", "id"])
+    joined = own.with_columns(pl.col("id").cast(pl.String)).join(table, on=["row", "id"])
     assert len(joined) == 300
     assert joined["score"].to_list() == (-joined["loss"]).to_list()

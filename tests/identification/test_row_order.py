@@ -80,14 +80,14 @@ def test_several_signals(method, candidates, calibration, seed):
 
 def test_texts():
     rng = np.random.default_rng(1)
-    scores, known = rng.normal(1, 1, 40), rng.normal(size=60)
+    scores, calibration = rng.normal(1, 1, 40), rng.normal(size=60)
     words = [f"{TEXTS[i]} {i}" for i in rng.integers(0, 6, 100)]
     words = [f"{word} {i}" for i, word in enumerate(words)]
     judged, unseen = rng.permutation(40), rng.permutation(60)
-    first = dv.identify(scores, known, candidate_texts=words[:40], calibration_texts=words[40:])
+    first = dv.identify(scores, calibration, candidate_texts=words[:40], calibration_texts=words[40:])
     second = dv.identify(
         scores[judged],
-        known[unseen],
+        calibration[unseen],
         candidate_texts=[words[i] for i in judged],
         calibration_texts=[words[40 + i] for i in unseen],
     )
@@ -120,8 +120,8 @@ def test_files(tmp_path, monkeypatch, scores):
         folder.mkdir()
         for name, whole in files.items():
             whole.sample(fraction=1.0, shuffle=shuffled, seed=3).write_parquet(folder / f"{name}.parquet")
-        judged, known, apart = ([folder / f"{name}.parquet"] for name in files)
-        summaries.append(runs.run(judged, known, folder / "out", plan, holdout=apart))
+        judged, calibration, apart = ([folder / f"{name}.parquet"] for name in files)
+        summaries.append(runs.run(judged, calibration, folder / "out", plan, holdout=apart))
         report = (folder / "out" / "report.html").read_text()
         reports.append(re.sub(r'data-label="(bytes|digest)">[^<]*', "", report))  # of the files, which do differ
         selections.append(pl.read_parquet(folder / "out" / "selection.parquet").drop("row").sort("id"))

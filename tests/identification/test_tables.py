@@ -87,16 +87,16 @@ def test_membership_that_is_something_else_is_refused(tables, tmp_path, values, 
 
 @pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey"])
 def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
-    judged, known = scores
+    judged, calibration = scores
     summary = runs.run(
         [tables / "candidates.parquet"], [tables / "calibration.jsonl"], tmp_path / "out", plan(id="id", method=method)
     )
-    want = dv.identify(-judged, -known, fdr=0.1, method=method)
-    found = selection(tmp_path / "out")
-    assert found.columns == ["row", "id", "score", "p", "q", "selected"]
-    assert found["selected"].to_list() == want.selected.tolist()
-    assert found["p"].to_list() == want.p_values.tolist()
-    assert np.array_equal(found["q"].to_numpy() <= 0.1, want.selected)
+    want = dv.identify(-judged, -calibration, fdr=0.1, method=method)
+    result = selection(tmp_path / "out")
+    assert result.columns == ["row", "id", "score", "p", "q", "selected"]
+    assert result["selected"].to_list() == want.selected.tolist()
+    assert result["p"].to_list() == want.p_values.tolist()
+    assert np.array_equal(result["q"].to_numpy() <= 0.1, want.selected)
     assert summary.selected == want.count
     assert summary.threshold == want.threshold
     assert tuple(summary.warnings) == tuple(want.warnings)
@@ -117,13 +117,13 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
         else:
             content = part.write_csv().encode()
             path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
-    known = [tables / "calibration.jsonl"]
-    runs.run([tables / "candidates.parquet"], known, tmp_path / "a", plan(id="id", truth="member"))
+    calibration = [tables / "calibration.jsonl"]
+    runs.run([tables / "candidates.parquet"], calibration, tmp_path / "a", plan(id="id", truth="member"))
     monkeypatch.setattr(runs, "_ROWS_PER_BATCH", 137)
     monkeypatch.setattr(readers.table, "BATCH", 97)
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 60)
     seen = []
-    runs.run([folder], known, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
+    runs.run([folder], calibration, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
     assert selection(tmp_path / "a").equals(selection(tmp_path / "b"))
     assert seen[-1] == (2000, 2000)
     assert len(seen) > 10
@@ -148,8 +148,8 @@ def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
     for path, value in frames.items():
         frame = pl.DataFrame({"loss": [value] * 60 + [2.0]})
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
-    found = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
-    assert found.candidates == 61
+    result = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
+    assert result.candidates == 61
     kept = readers.open_parquet(folder / "out[1]" / "selection.parquet").select("score").collect()
     assert set(kept["score"]) == {-2.0, -1.0}
 
@@ -171,9 +171,9 @@ def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path)
 def test_deciding_again_needs_no_score_and_equals_a_fresh_run(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     runs.run(*files, tmp_path / "out", plan(id="id", truth="member"))
-    again = redecide(tmp_path / "out", fdr=0.3, method="bh")
+    repeat = redecide(tmp_path / "out", fdr=0.3, method="bh")
     fresh = runs.run(*files, tmp_path / "fresh", plan(id="id", truth="member", fdr=0.3, method="bh"))
-    assert again == fresh
+    assert repeat == fresh
     assert selection(tmp_path / "out").equals(selection(tmp_path / "fresh"))
     with pytest.raises(dv.InputError, match="needs the signals again"):
         redecide(tmp_path / "out", method="adadetect")
@@ -239,7 +239,7 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     assert summary.guarantee.standing == "doubtful"
     assert summary.warnings[0].startswith("the guarantee is in doubt: blind text (p = ")
     assert summary.claim.startswith("DOUBTFUL")
-    assert {found.name: found.state for found in summary.controls} == {
+    assert {control.name: control.state for control in summary.controls} == {
         "blind text": "doubtful",
         "low scores": "passed",
     }
@@ -248,9 +248,9 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     assert "The texts of the documents are like those of the unused ones." in report
     assert "This is not so (p = " in report
     # Deciding again keeps what is known of the controls.
-    again = redecide(tables / "out", fdr=0.2)
-    assert again.guarantee.standing == "doubtful"
-    assert again.controls == summary.controls
+    repeat = redecide(tables / "out", fdr=0.2)
+    assert repeat.guarantee.standing == "doubtful"
+    assert repeat.controls == summary.controls
 
 
 @pytest.mark.parametrize("columns", [ONE, (*ONE, Score("other", -1))])
@@ -264,26 +264,26 @@ def test_a_holdout_that_differs_voids_the_guarantee(tables, columns):
         summary = runs.run(*files, out, plan(columns), holdout=other)
         assert summary.guarantee.standing == standing
         ran = ["exchangeability", "low end", "low scores"] if columns == ONE else ["exchangeability", "low scores"]
-        assert [found.name for found in summary.controls] == ran
+        assert [control.name for control in summary.controls] == ran
         assert f'class="verdict {tone}"' in (out / "report.html").read_text()
     assert summary.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
-    known = pl.read_ndjson(tables / "calibration.jsonl")["loss", "other"].to_numpy()
+    calibration = pl.read_ndjson(tables / "calibration.jsonl")["loss", "other"].to_numpy()
     judged = pl.read_parquet(tables / "candidates.parquet")["loss", "other"].to_numpy()
     other = pl.read_csv(tables / "holdout.csv").to_numpy()
-    given = [-side[:, 0] if columns == ONE else -side for side in (judged, known, other)]
+    given = [-side[:, 0] if columns == ONE else -side for side in (judged, calibration, other)]
     want = dv.identify(*given[:2], fdr=0.1, holdout=given[2])
     assert tuple(want.warnings) == tuple(summary.warnings)
     assert selection(out)["selected"].to_list() == want.selected.tolist()
 
 
 def test_too_few_candidates_for_ptdi_are_said_on_arrays_and_in_files(tables, scores):
-    judged, known = scores
+    judged, calibration = scores
     pl.DataFrame({"loss": judged[298:303]}).write_csv(tables / "few.csv")
     files = [tables / "few.csv"], [tables / "calibration.jsonl"]
     for eta, said in ((0.5, True), (0.05, False)):
-        found = dv.identify(-judged[298:303], -known, fdr=0.1, method="ptdi", eta=eta)
+        selection = dv.identify(-judged[298:303], -calibration, fdr=0.1, method="ptdi", eta=eta)
         summary = runs.run(*files, tables / str(eta), plan(method="ptdi", eta=eta))
-        for warnings in (found.warnings, summary.warnings):
+        for warnings in (selection.warnings, summary.warnings):
             assert any("with 5 candidates and eta=0.5 ptdi can reach 1.16 times" in text for text in warnings) == said
 
 
@@ -324,11 +324,11 @@ def test_wrong_columns_are_explained(tables, columns, message):
 
 
 def test_tables_without_rows_or_of_one_value_are_refused(tables, tmp_path):
-    judged, known = tables / "candidates.parquet", tables / "calibration.jsonl"
+    judged, calibration = tables / "candidates.parquet", tables / "calibration.jsonl"
     (tmp_path / "none.csv").write_text("id,loss\n")
     for files, message in (
         (([judged], [tmp_path / "none.csv"]), "calibration: .*at least 1 row"),
-        (([tmp_path / "none.csv"], [known]), "candidates: .*at least 1 row"),
+        (([tmp_path / "none.csv"], [calibration]), "candidates: .*at least 1 row"),
     ):
         with pytest.raises(dv.InputError, match=message):
             runs.run(*files, tmp_path / "out", plan())
@@ -339,7 +339,7 @@ def test_tables_without_rows_or_of_one_value_are_refused(tables, tmp_path):
 
 
 def test_files_that_cannot_be_read_are_named(tables, tmp_path):
-    known = [tables / "calibration.jsonl"]
+    calibration = [tables / "calibration.jsonl"]
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 broken")
     (tmp_path / "table.xlsx").write_bytes(b"")
@@ -350,15 +350,15 @@ def test_files_that_cannot_be_read_are_named(tables, tmp_path):
         ("table.xlsx", "is needed"),
     ):
         with pytest.raises(dv.InputError, match=message):
-            runs.run([tmp_path / name], known, tmp_path / "out", plan())
+            runs.run([tmp_path / name], calibration, tmp_path / "out", plan())
 
 
 def test_command_line(tables, tmp_path):
     out = tmp_path / "out"
     base = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--out", out]
-    done = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    result = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--json")
+    assert result.returncode == 0, result.stderr
+    summary = json.loads(result.stdout)
     assert summary["selected"] == selection(out)["selected"].sum()
     assert json.loads((out / "summary.json").read_text()) == summary
     report = (out / "report.html").read_text()
@@ -368,9 +368,9 @@ def test_command_line(tables, tmp_path):
     assert "holds a finished run" in refused.stderr
     shown = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--overwrite")
     assert "realised power" in shown.stdout
-    again = cli("decide", out, "--fdr", "0.3", "--json")
-    assert json.loads(again.stdout)["selected"] > summary["selected"]
-    assert again.returncode == 0
+    repeat = cli("decide", out, "--fdr", "0.3", "--json")
+    assert json.loads(repeat.stdout)["selected"] > summary["selected"]
+    assert repeat.returncode == 0
     assert cli("report", out, "--to", tmp_path / "again.html").returncode == 0
     assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
     assert cli("decide", out, "--fpr", "0.1").returncode == 2
@@ -394,9 +394,9 @@ def test_core_command_needs_no_torch(tables, tmp_path):
         "from divulge.cli import main; main()"
     )
     arguments = [tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "identify", *map(str, arguments), "--out", str(tmp_path / "o")],
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

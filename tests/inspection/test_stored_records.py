@@ -60,11 +60,11 @@ def rows_in(table, rows):
 
 def test_support_vectors_are_counted_as_a_loop_counts_them():
     model = SVC().fit(X[:120], Y[:120])
-    found = search(model)
-    assert found.found == rows_in(model.support_vectors_, X[:120]) == len(model.support_vectors_)
-    assert found.nonmembers_found == rows_in(model.support_vectors_, X[120:]) == 0
-    assert found.sentence == f"{found.found} of 120 training records stand in this file."
-    assert "support_vectors_" in found.evidence
+    matches = search(model)
+    assert matches.found == rows_in(model.support_vectors_, X[:120]) == len(model.support_vectors_)
+    assert matches.nonmembers_found == rows_in(model.support_vectors_, X[120:]) == 0
+    assert matches.sentence == f"{matches.found} of 120 training records stand in this file."
+    assert "support_vectors_" in matches.evidence
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_support_vectors_are_counted_as_a_loop_counts_them():
 def test_they_are_found_in_every_form(model, x, form):
     model.fit(x[:120], Y[:120])
     # The adversary holds the records as they were before anything outside the model scaled them.
-    found = search(model)
-    assert found.proven
-    assert found.matches[0].form == form
-    assert found.found >= (60 if isinstance(model, SVC) else 120)
-    assert found.nonmembers_found == 0
+    matches = search(model)
+    assert matches.proven
+    assert matches.matches[0].form == form
+    assert matches.found >= (60 if isinstance(model, SVC) else 120)
+    assert matches.nonmembers_found == 0
 
 
 def test_files_of_other_libraries_are_searched(tmp_path):
@@ -144,13 +144,13 @@ PERMUTED = [2, 0, 3, 1]
 def test_they_are_found_by_some_columns_in_any_order_and_as_nested_pipelines_are_given_them(model, x, columns):
     model.fit(x[:120], Y[:120])
     for searched in (model, SklearnTarget(model)):  # a pipeline's own steps are followed in both
-        found = find_stored_records(searched, RECORDS, IS_MEMBER)
-        assert found.found == (len(model.support_vectors_) if isinstance(model, SVC) else 120)
-        assert found.nonmembers_found == 0
-        assert max(match.columns or 0 for match in found.matches) == columns
+        matches = find_stored_records(searched, RECORDS, IS_MEMBER)
+        assert matches.found == (len(model.support_vectors_) if isinstance(model, SVC) else 120)
+        assert matches.nonmembers_found == 0
+        assert max(match.columns or 0 for match in matches.matches) == columns
     if columns == 2 and len(model.get_params()) < 12 and not hasattr(model, "steps"):
-        assert found.sentence == "120 of 120 training records stand in this file, by some of their columns."
-        assert "in 2 of 4 columns" in found.evidence
+        assert matches.sentence == "120 of 120 training records stand in this file, by some of their columns."
+        assert "in 2 of 4 columns" in matches.evidence
 
 
 def test_columns_of_a_frame_may_stand_in_another_order_than_the_records(tmp_path):
@@ -160,18 +160,18 @@ def test_columns_of_a_frame_may_stand_in_another_order_than_the_records(tmp_path
     skops.io.dump(model, tmp_path / "m.skops")
     records = dv.Records(frame, Y)
     for searched in (SklearnTarget(model), model, tmp_path / "m.skops"):
-        found = find_stored_records(searched, records, IS_MEMBER)
-        assert (found.found, found.nonmembers_found) == (120, 0)
-        assert found.matches[0].form == "as the model's own steps transform them"
+        matches = find_stored_records(searched, records, IS_MEMBER)
+        assert (matches.found, matches.nonmembers_found) == (120, 0)
+        assert matches.matches[0].form == "as the model's own steps transform them"
     plain = KNeighborsClassifier().fit(frame.iloc[:120, PERMUTED], Y[:120])
     forms = {match.form for match in find_stored_records(plain, records, IS_MEMBER).matches}
     assert {"as they are", "as the model is given them"} <= forms
 
 
 def test_arrays_that_hold_the_same_are_counted_once():
-    found = search(KNeighborsClassifier().fit(X[:120], Y[:120]))
-    assert len(found.matches) > 2
-    assert "and 1 other array holds some" in found.evidence
+    matches = search(KNeighborsClassifier().fit(X[:120], Y[:120]))
+    assert len(matches.matches) > 2
+    assert "and 1 other array holds some" in matches.evidence
 
 
 @pytest.mark.parametrize(
@@ -189,9 +189,9 @@ def test_arrays_that_hold_the_same_are_counted_once():
     ],
 )
 def test_whatever_keeps_records_by_its_nature_is_named(model, hint):
-    found = inspect_model(model.fit(X[:120], Y[:120]))
-    assert [each.found for each in found.hints if each.name == "stored records"] == [hint]
-    assert found.training_records == (None if isinstance(model, Nystroem) else 120)
+    result = inspect_model(model.fit(X[:120], Y[:120]))
+    assert [each.found for each in result.hints if each.name == "stored records"] == [hint]
+    assert result.training_records == (None if isinstance(model, Nystroem) else 120)
     assert find_stored_records(model, RECORDS, IS_MEMBER).found >= (30 if isinstance(model, Nystroem) else 118)
 
 
@@ -223,9 +223,9 @@ def test_models_that_store_nothing_are_not_accused(table, kind):
         "bayes": GaussianNB(),
         "quantiles": make_pipeline(QuantileTransformer(n_quantiles=50), GaussianNB()),
     }[kind].fit(x[:120], Y[:120])
-    found = search(model, dv.Records(x, Y))
-    assert not found.proven
-    assert found.sentence.startswith("No training record was found")
+    matches = search(model, dv.Records(x, Y))
+    assert not matches.proven
+    assert matches.sentence.startswith("No training record was found")
 
 
 def test_the_chance_of_a_false_match_keeps_its_bound():
@@ -239,32 +239,32 @@ def test_the_chance_of_a_false_match_keeps_its_bound():
         is_member = rng.permutation(40) < 20
         stored = x[rng.permutation(40)[: rng.integers(1, 20)]]
         wide = np.c_[rng.normal(size=len(stored)), stored[:, ::-1]]
-        found = find_stored_records({"a": stored, "b": wide}, dv.Records(x), is_member, bound=0.2)
-        proven += found.proven
+        matches = find_stored_records({"a": stored, "b": wide}, dv.Records(x), is_member, bound=0.2)
+        proven += matches.proven
     assert 0 < proven <= 60 + 3 * np.sqrt(300 * 0.2 * 0.8)
 
 
 def test_a_row_of_both_sides_decides_nothing():
     x = np.vstack([X[:20], X[:20], X[40:60]])
-    found = find_stored_records({"a": X[:20]}, dv.Records(x), np.arange(60) < 20)
-    assert not found.proven
-    assert not found.suspected
+    matches = find_stored_records({"a": X[:20]}, dv.Records(x), np.arange(60) < 20)
+    assert not matches.proven
+    assert not matches.suspected
 
 
 def test_the_p_value_is_fishers():
     x = X[:40]
-    found = find_stored_records({"a": np.vstack([x[:12], x[20:23]])}, dv.Records(x), np.arange(40) < 20, bound=0.5)
+    matches = find_stored_records({"a": np.vstack([x[:12], x[20:23]])}, dv.Records(x), np.arange(40) < 20, bound=0.5)
     expected = stats.fisher_exact([[12, 3], [8, 17]], alternative="greater").pvalue
-    match = next(match for match in found.matches if match.form == "as they are")
+    match = next(match for match in matches.matches if match.form == "as they are")
     assert match.p_value == pytest.approx(expected)
     assert (match.members, match.nonmembers) == (12, 3)
 
 
 def test_few_records_are_suspected_and_neither_proven_nor_cleared():
-    found = find_stored_records({"a": X[:6]}, dv.Records(X[:12]), np.arange(12) < 6)
-    assert not found.proven
-    assert found.suspected == 6
-    assert "too few to rule out chance" in found.sentence
+    matches = find_stored_records({"a": X[:6]}, dv.Records(X[:12]), np.arange(12) < 6)
+    assert not matches.proven
+    assert matches.suspected == 6
+    assert "too few to rule out chance" in matches.sentence
 
 
 def audited(model, **options):
@@ -282,9 +282,9 @@ def test_the_verdict_the_gate_and_the_comparison_follow(tmp_path):
     rulings = gate(stores, ["auc:0.99", "epsilon:10"])
     assert {ruling.state for ruling in rulings} == {"broken"}
     assert "stand in this file" in rulings[0].reason
-    again = auditing.load(tmp_path / "run")
-    assert again.about.stored == stores.about.stored
-    assert again.verdict.plain == stores.verdict.plain
+    reloaded = auditing.load(tmp_path / "run")
+    assert reloaded.about.stored == stores.about.stored
+    assert reloaded.verdict.plain == stores.verdict.plain
     assert "stand in this file" in (tmp_path / "run" / "report.html").read_text()
     forest = audited(RandomForestClassifier(20, random_state=0))
     assert not forest.about.stored.proven
@@ -298,9 +298,9 @@ def test_the_verdict_the_gate_and_the_comparison_follow(tmp_path):
 
 def test_inspect_says_without_data_what_may_be_stored(tmp_path, divulge):
     skops.io.dump(KNeighborsClassifier().fit(X[:120], Y[:120]), tmp_path / "m.skops")
-    found = inspect_file(tmp_path / "m.skops")
-    assert found.training_records == 120
-    assert ("_fit_X", (120, 4)) in found.long_arrays
+    inspection = inspect_file(tmp_path / "m.skops")
+    assert inspection.training_records == 120
+    assert ("_fit_X", (120, 4)) in inspection.long_arrays
     code, out, err = divulge("inspect", tmp_path / "m.skops")
     assert code == 0, err
     assert "KNeighborsClassifier holds 120 records" in out
@@ -316,16 +316,16 @@ def test_inspect_says_without_data_what_may_be_stored(tmp_path, divulge):
 
 def test_leaves_are_counted_as_a_loop_counts_them():
     forest = RandomForestClassifier(5, random_state=0).fit(X[:120], Y[:120])
-    found = inspect_model(forest, InspectionSettings(leaf_records=4))
+    result = inspect_model(forest, InspectionSettings(leaf_records=4))
     counts = [
         int(tree.tree_.n_node_samples[node])
         for tree in forest.estimators_
         for node in range(tree.tree_.node_count)
         if tree.tree_.children_left[node] == -1
     ]
-    assert (found.leaves, found.single_leaves) == (len(counts), counts.count(1))
-    assert found.small_leaves == sum(count < 4 for count in counts)
-    names = {hint.name for hint in found.hints}
+    assert (result.leaves, result.single_leaves) == (len(counts), counts.count(1))
+    assert result.small_leaves == sum(count < 4 for count in counts)
+    names = {hint.name for hint in result.hints}
     assert {"records of a leaf", "class disclosure", "least records of a leaf", "depth"} <= names
     coarse = RandomForestClassifier(5, min_samples_leaf=30, max_depth=2, bootstrap=False).fit(X[:120], Y[:120])
     assert {hint.name for hint in inspect_model(coarse).hints} == {"bootstrap"}
@@ -363,7 +363,7 @@ def test_listed_settings_stand_with_what_was_measured_of_them():
         "stored": KNeighborsClassifier(3),
     }
     for model in listed.values():
-        (hint,) = [one for one in inspect_model(model.fit(X[:120], Y[:120])).hints if one.name == "listed setting"]
+        (hint,) = [hint for hint in inspect_model(model.fit(X[:120], Y[:120])).hints if hint.name == "listed setting"]
         assert type(model).__name__ in hint.found
         assert ("benchmarks/results/defences.md" in hint.measured) == (type(model) is not DecisionTreeClassifier)
     for model in (RandomForestClassifier(20), RandomForestClassifier(50, max_depth=3), LogisticRegression()):
@@ -385,8 +385,8 @@ def test_inspect_counts_outputs_of_a_table_of_members(tmp_path, divulge):
 
 def test_records_of_one_column_are_searched():
     one = dv.Records(X[:, :1], Y)
-    found = search(KNeighborsClassifier(3).fit(X[:120, :1], Y[:120]), one)
-    assert (found.found, found.nonmembers_found) == (120, 0)
+    matches = search(KNeighborsClassifier(3).fit(X[:120, :1], Y[:120]), one)
+    assert (matches.found, matches.nonmembers_found) == (120, 0)
     assert search(KNeighborsClassifier(3).fit(RNG.normal(size=(120, 1)), Y[:120]), one).found == 0
     whole = dv.Records(RNG.integers(0, 5, (240, 1)), Y)
     assert search(KNeighborsClassifier(3).fit(whole.x[:120], Y[:120]), whole).found == 0
@@ -414,5 +414,5 @@ def test_a_form_with_a_column_for_each_record_is_left_out_and_named(monkeypatch)
     monkeypatch.setattr(arrays, "MAX_VALUES", 20_000)
     frame = pd.DataFrame({"postcode": [f"code {row}" for row in range(240)], "age": X[:, 0]})
     encode = ColumnTransformer([("one-hot", OneHotEncoder(), ["postcode"])], remainder="passthrough")
-    found = search(make_pipeline(encode, LogisticRegression()).fit(frame, Y), dv.Records(frame, Y))
-    assert found.not_searched == ("a form of the records has 57,840 values, more than 20,000",)
+    matches = search(make_pipeline(encode, LogisticRegression()).fit(frame, Y), dv.Records(frame, Y))
+    assert matches.not_searched == ("a form of the records has 57,840 values, more than 20,000",)

@@ -103,9 +103,9 @@ def test_counting_gives_the_accuracy_at_which_fano_needs_all_bits_told(classes, 
         entropy = stats.entropy([accuracy, wrong], base=2)
         return 60 * (math.log2(classes) - entropy - wrong * math.log2(classes - 1)) - told
 
-    wanted = optimize.brentq(lacking, 1 / classes, 1 - 1e-12)
-    assert bounds.counting_bound(board, queries) == pytest.approx(wanted)
-    assert bounds.max_accuracy(board, queries) == pytest.approx(wanted)
+    expected = optimize.brentq(lacking, 1 / classes, 1 - 1e-12)
+    assert bounds.counting_bound(board, queries) == pytest.approx(expected)
+    assert bounds.max_accuracy(board, queries) == pytest.approx(expected)
     assert bounds.counting_bound(board, 60) == 1.0
     # A score that is not rounded is a double.
     assert bounds.answer_bits(spec()) == 64
@@ -115,20 +115,20 @@ def test_counting_gives_the_accuracy_at_which_fano_needs_all_bits_told(classes, 
 def test_the_limit_under_noise_is_guessing_and_what_the_answers_tell_apart():
     noisy = spec(n=400, noise=0.3, noise_kind="gaussian")
     shift = span() / 400
-    wanted = 0.5 + 0.5 * (2 * stats.norm.cdf(math.sqrt(20) * shift / 0.6) - 1)
-    assert bounds.max_accuracy(noisy, 20) == pytest.approx(wanted)
+    expected = 0.5 + 0.5 * (2 * stats.norm.cdf(math.sqrt(20) * shift / 0.6) - 1)
+    assert bounds.max_accuracy(noisy, 20) == pytest.approx(expected)
     assert bounds.max_accuracy(spec(n=400, clip=None, noise=0.3, noise_kind="gaussian"), 20) == 1.0
 
 
 @pytest.mark.parametrize("noise", [1e-3, 0.05])
 def test_the_bits_of_an_answer_are_those_of_its_levels(noise):
-    found = labels.capacity(spec(noise=noise, n=10))
+    capacity = labels.capacity(spec(noise=noise, n=10))
     # Levels further apart than the error on either side, among answers that the labels spread over R.
-    assert found.bits_per_query == pytest.approx(min(math.log2(1 + span() / (2 * noise)), 10), rel=1e-6)
-    assert found.labels_per_query == pytest.approx(found.bits_per_query)
-    assert found.queries == math.ceil(10 / found.bits_per_query - 1e-9)
-    assert (found.binds, found.span) == ("noise", pytest.approx(span()))
-    assert found.threshold == pytest.approx(span() / 10 / 2)
+    assert capacity.bits_per_query == pytest.approx(min(math.log2(1 + span() / (2 * noise)), 10), rel=1e-6)
+    assert capacity.labels_per_query == pytest.approx(capacity.bits_per_query)
+    assert capacity.queries == math.ceil(10 / capacity.bits_per_query - 1e-9)
+    assert (capacity.binds, capacity.span) == ("noise", pytest.approx(span()))
+    assert capacity.threshold == pytest.approx(span() / 10 / 2)
     rounded = labels.capacity(spec(decimals=2, n=30))
     assert (rounded.binds, rounded.bits_per_query) == (
         "rounding",
@@ -147,9 +147,9 @@ def test_the_bits_of_a_known_range_are_those_of_the_channel(noise):
         ("gaussian", math.log2(1 + (1.5 / noise) ** 2) / 2),
         ("laplace", math.log2(1 + (1.5 / (noise * math.sqrt(2))) ** 2) / 2 + 0.11),
     ):
-        found = labels.capacity(labels.OracleSpec(metric=known, n=100, noise=noise, noise_kind=kind))
-        assert found.bits_per_query == pytest.approx(bits)
-        assert (found.binds, found.span, found.queries) == ("noise", 3, math.ceil(100 / bits - 1e-9))
+        capacity = labels.capacity(labels.OracleSpec(metric=known, n=100, noise=noise, noise_kind=kind))
+        assert capacity.bits_per_query == pytest.approx(bits)
+        assert (capacity.binds, capacity.span, capacity.queries) == ("noise", 3, math.ceil(100 / bits - 1e-9))
 
 
 def test_the_bits_of_counting_metrics_are_those_of_their_values():
@@ -163,12 +163,12 @@ def test_the_bits_of_counting_metrics_are_those_of_their_values():
 
 @pytest.mark.parametrize(("kind", "sigma", "more"), [("gaussian", 1.0, 0.0), ("laplace", math.sqrt(2), 0.11)])
 def test_the_bits_under_random_noise_are_those_of_a_gaussian_channel(kind, sigma, more):
-    found = labels.capacity(spec(n=40, noise=0.4, noise_kind=kind))
+    capacity = labels.capacity(spec(n=40, noise=0.4, noise_kind=kind))
     power = 40 * (span() / 2) ** 2 / (40 * 0.4 * sigma) ** 2
-    assert found.bits_per_query == pytest.approx(0.5 * math.log2(1 + power) + more)
-    assert found.binds == "noise"
+    assert capacity.bits_per_query == pytest.approx(0.5 * math.log2(1 + power) + more)
+    assert capacity.binds == "noise"
 
 
 def test_without_a_bound_only_the_mantissa_is_left():
-    found = labels.capacity(labels.OracleSpec(metric="softmax_cross_entropy", n=500, noise=0.1))
-    assert (found.bits_per_query, found.span) == (53.0, math.inf)
+    capacity = labels.capacity(labels.OracleSpec(metric="softmax_cross_entropy", n=500, noise=0.1))
+    assert (capacity.bits_per_query, capacity.span) == (53.0, math.inf)

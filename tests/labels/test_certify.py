@@ -33,20 +33,20 @@ def test_the_certified_separation_is_a_tight_lower_bound(n, classes, seed):
 def test_superincreasing_codes_are_certified_in_linear_time():
     gaps = 36 * 2.0 ** -np.arange(40)
     rows = np.stack([1 / (1 + np.exp(-gaps)), 1 / (1 + np.exp(gaps))], axis=1)
-    found = labels.certify(labels.OracleSpec(n=40), rows)
-    assert found.certified
-    assert found.method == "superincreasing losses"
+    certificate = labels.certify(labels.OracleSpec(n=40), rows)
+    assert certificate.certified
+    assert certificate.method == "superincreasing losses"
 
 
 def test_thirty_rows_meet_in_the_middle_and_more_are_refused():
     rng = np.random.default_rng(0)
     theta = rng.uniform(0.1, 0.9, 26)
-    found = labels.certify(labels.OracleSpec(n=26), np.stack([1 - theta, theta], axis=1))
-    assert found.method == "meet in the middle"
+    certificate = labels.certify(labels.OracleSpec(n=26), np.stack([1 - theta, theta], axis=1))
+    assert certificate.method == "meet in the middle"
     theta = rng.uniform(0.1, 0.9, 40)
-    found = labels.certify(labels.OracleSpec(n=40), np.stack([1 - theta, theta], axis=1))
-    assert not found.certified
-    assert "too many" in str(found)
+    certificate = labels.certify(labels.OracleSpec(n=40), np.stack([1 - theta, theta], axis=1))
+    assert not certificate.certified
+    assert "too many" in str(certificate)
 
 
 def test_of_several_queries_the_best_one_counts():
@@ -63,9 +63,9 @@ def test_the_whole_titanic_plan_is_certified(titanic):
         plan = labels.design(spec, method)
         assert plan.certificate.certified
         assert plan.count <= 48
-        found = labels.infer(labels.ScikitLearn(spec, titanic), plan)
-        assert (found.labels == titanic).all()
-        assert found.certain.all()
+        inference = labels.infer(labels.ScikitLearn(spec, titanic), plan)
+        assert (inference.labels == titanic).all()
+        assert inference.certain.all()
 
 
 @pytest.mark.parametrize("share", [0.9, 1.1])
@@ -73,10 +73,10 @@ def test_twice_the_tolerance_must_lie_between_two_answers(share):
     # One row: its labels' answers lie ln 3 apart, and each may be off by the tolerance.
     rows, apart = np.array([[0.75, 0.25]]), math.log(3)
     spec = labels.OracleSpec(n=1, decimals=1, noise=share * apart / 2 - 0.05)
-    found = labels.certify(spec, rows)
-    assert found.needed == pytest.approx(2 * spec.tolerance) == pytest.approx(share * apart)
+    certificate = labels.certify(spec, rows)
+    assert certificate.needed == pytest.approx(2 * spec.tolerance) == pytest.approx(share * apart)
     low, high = (labels.LocalOracle(spec, np.array([label])).exact(rows) for label in (0, 1))
-    assert found.certified == (low + spec.tolerance < high - spec.tolerance) == (share < 1)
+    assert certificate.certified == (low + spec.tolerance < high - spec.tolerance) == (share < 1)
 
 
 def test_the_float_error_of_both_answers_is_taken_off():
@@ -87,9 +87,9 @@ def test_the_float_error_of_both_answers_is_taken_off():
     table = spec.loss().table(rows)
     error = float(metrics.summation_error(3, table.max(axis=1).sum(), "pairwise", "float16"))
     apart = enumerated(table) * 3
-    found = labels.certify(spec, rows)
-    assert found.separation * 3 <= apart - 2 * error
-    assert found.separation * 3 >= apart - 3 * error
+    certificate = labels.certify(spec, rows)
+    assert certificate.separation * 3 <= apart - 2 * error
+    assert certificate.separation * 3 >= apart - 3 * error
     # So much noise that one answer's float error would do, and two answers' are too much.
     for share, certified in ((1.5, False), (3.0, True)):
         noisy = labels.OracleSpec(n=3, clip="float16", float_dtype="float16", noise=(apart - share * error) / 6)
@@ -106,14 +106,18 @@ def test_what_is_too_much_to_enumerate_is_not_certified():
     rng = np.random.default_rng(1)
     for n, classes, proven in ((31, 2, False), (18, 3, False), (10, 3, True)):
         rows = rng.dirichlet(np.ones(classes), n)
-        found = labels.certify(labels.OracleSpec(n=n, classes=classes), rows)
-        assert (found.method == "meet in the middle") == proven
-        assert ("too many to enumerate" in found.why) == (not proven)
+        certificate = labels.certify(labels.OracleSpec(n=n, classes=classes), rows)
+        assert (certificate.method == "meet in the middle") == proven
+        assert ("too many to enumerate" in certificate.why) == (not proven)
 
 
 def test_one_row_whose_labels_cost_the_same_tells_nothing():
-    found = labels.certify(labels.OracleSpec(n=1), [[0.5, 0.5]])
-    assert (found.certified, found.separation, found.why) == (False, 0.0, "two labellings give the same answers")
+    certificate = labels.certify(labels.OracleSpec(n=1), [[0.5, 0.5]])
+    assert (certificate.certified, certificate.separation, certificate.why) == (
+        False,
+        0.0,
+        "two labellings give the same answers",
+    )
 
 
 @pytest.mark.parametrize("low", [0.0, 1.0, 20.0, 320.0])

@@ -110,11 +110,11 @@ def test_labels_from_signs_are_proven_by_their_odds_and_the_fit_and_enough_answe
             "fit": np.full(n, away <= sigma**2 * (count + 6 * math.sqrt(2 * count))),
             "answers": np.full(n, count > 0.45 * n),
         }
-        wanted = np.all(list(clauses.values()), axis=0)
+        expected = np.all(list(clauses.values()), axis=0)
         near = np.abs(odds / math.log(1e6) - 1) < 1e-3
-        np.testing.assert_array_equal(reading.proven[~near], wanted[~near])
-        np.testing.assert_array_equal(reading.certain[~near], (wanted & (odds > 4 * math.log(1e6)))[~near])
-        proven += wanted.sum()
+        np.testing.assert_array_equal(reading.proven[~near], expected[~near])
+        np.testing.assert_array_equal(reading.certain[~near], (expected & (odds > 4 * math.log(1e6)))[~near])
+        proven += expected.sum()
         for name in clauses:
             others = np.all([held for other, held in clauses.items() if other != name], axis=0)
             only_missing[name] += int((others & ~clauses[name]).sum())
@@ -180,10 +180,10 @@ def test_labels_are_withdrawn_if_the_control_query_is_answered_as_they_do_not_im
     plan, truth = labels.design(spec), np.arange(6) % 2
     oracle = labels.LocalOracle(spec, truth)
     answers = [oracle.exact(plan.queries[i]) for i in range(plan.count)]
-    found = labels.read(plan, [*answers, oracle.exact(plan.control) + off])
-    assert found.checked is checked
-    assert found.proven.all() == found.certain.all() == checked
-    assert (found.contradiction is None) is checked
+    inference = labels.read(plan, [*answers, oracle.exact(plan.control) + off])
+    assert inference.checked is checked
+    assert inference.proven.all() == inference.certain.all() == checked
+    assert (inference.contradiction is None) is checked
 
 
 def test_with_class_weights_the_counting_answer_alone_is_refuted_if_it_counts_nothing():

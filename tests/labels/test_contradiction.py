@@ -39,23 +39,23 @@ def test_a_board_that_rounds_to_four_decimals_is_found_out_and_no_label_is_writt
 ):
     url = leaderboard(y, clip=1e-15, decimals=4)
     out, report = tmp_path / "labels.csv", tmp_path / "r.html"
-    code, said, error = divulge("attack", url, *as_options(spec), "--out", out, "--report", report)
+    code, output, error = divulge("attack", url, *as_options(spec), "--out", out, "--report", report)
     assert code == 4
     assert "the answers contradict the specification" in error
     assert "they look rounded to 4 decimals" in error
     assert "no labels are given" in error
-    assert not said
+    assert not output
     assert not out.exists()
     page = report.read_text()
     assert "they look rounded to 4 decimals" in page
     assert "labels were read" not in page
 
-    code, said, _ = divulge("attack", url, *as_options(spec), "--json")
-    found = json.loads(said)
+    code, output, _ = divulge("attack", url, *as_options(spec), "--json")
+    content = json.loads(output)
     assert code == 4
-    assert found["labels"] is None
-    assert found["proven"] == found["certain"] == 0
-    assert "rounded to 4 decimals" in found["contradiction"]
+    assert content["labels"] is None
+    assert content["proven"] == content["certain"] == 0
+    assert "rounded to 4 decimals" in content["contradiction"]
 
 
 def test_a_simulation_against_another_board_ends_with_its_own_exit_code(divulge, leaderboard, y, spec, tmp_path):
@@ -78,9 +78,9 @@ def test_typed_scores_of_another_board_end_with_their_own_exit_code(divulge, y, 
 
 def test_an_honest_board_is_checked_and_its_labels_are_written(divulge, leaderboard, y, spec, tmp_path):
     out = tmp_path / "labels.csv"
-    code, said, _ = divulge("attack", leaderboard(y, **BOARD), *as_options(spec), "--out", out)
+    code, output, _ = divulge("attack", leaderboard(y, **BOARD), *as_options(spec), "--out", out)
     assert code == 0
-    assert "the control query was answered as these labels imply" in said
+    assert "the control query was answered as these labels imply" in output
     table = np.loadtxt(out, delimiter=",", skiprows=1, dtype=int)
     assert (table[:, 1] == y).all()
     assert (table[:, 2:] == 1).all()
@@ -89,9 +89,9 @@ def test_an_honest_board_is_checked_and_its_labels_are_written(divulge, leaderbo
 def test_rows_that_the_answers_leave_open_have_no_label_in_the_table(divulge, leaderboard, y, spec, tmp_path):
     out = tmp_path / "labels.csv"
     options = [*as_options(spec), "--method", "positional", "--out", out]
-    code, said, _ = divulge("attack", leaderboard(y, **BOARD, quota=4), *options)
+    code, output, _ = divulge("attack", leaderboard(y, **BOARD, quota=4), *options)
     assert code == 0
-    assert "the quota is used up" in said
+    assert "the quota is used up" in output
     rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
     shown = np.array([label != "" for _, label, _, _ in rows])
     assert 0 < shown.sum() < 198
@@ -112,31 +112,31 @@ LOOKS = {
 
 @pytest.mark.parametrize("looks", LOOKS)
 def test_usual_slips_are_named(looks, y, spec):
-    found = labels.infer(LOOKS[looks](labels.LocalOracle(spec, y).exact), labels.design(spec))
-    assert looks in found.contradiction.looks
-    assert not (found.proven | found.certain).any()
-    assert "contradict" in repr(found)
+    inference = labels.infer(LOOKS[looks](labels.LocalOracle(spec, y).exact), labels.design(spec))
+    assert looks in inference.contradiction.looks
+    assert not (inference.proven | inference.certain).any()
+    assert "contradict" in repr(inference)
 
 
 @pytest.mark.parametrize("clip", [1e-2, 1e-6, "float32", "float64"])
 def test_another_clip_is_named(clip, y):
     spec = labels.OracleSpec(n=198, clip=1e-15, noise=1e-6)
     other = labels.OracleSpec(n=198, clip=clip, noise=1e-6)
-    found = labels.infer(labels.LocalOracle(other, y), labels.design(spec))
+    inference = labels.infer(labels.LocalOracle(other, y), labels.design(spec))
     if clip == "float64":
-        assert found.contradiction is None  # the plan asks for nothing that this clip would touch
-        assert (found.labels == y).all()
+        assert inference.contradiction is None  # the plan asks for nothing that this clip would touch
+        assert (inference.labels == y).all()
     else:
-        assert found.contradiction.looks == f"clipped at {other.epsilon:.3g}, not at 1e-15"
+        assert inference.contradiction.looks == f"clipped at {other.epsilon:.3g}, not at 1e-15"
 
 
 def test_a_server_that_answers_the_same_query_differently_is_said_to_be_noisy(y):
     spec = labels.OracleSpec(n=198)
     draws = np.random.default_rng(0)
     exact = labels.LocalOracle(spec, y).exact
-    found = labels.infer(lambda rows: exact(rows) + draws.normal(0, 1e-9), labels.design(spec))
-    assert found.contradiction.looks.startswith("noisy (the same query was answered")
-    assert "declared noise: none" in found.contradiction.looks
+    inference = labels.infer(lambda rows: exact(rows) + draws.normal(0, 1e-9), labels.design(spec))
+    assert inference.contradiction.looks.startswith("noisy (the same query was answered")
+    assert "declared noise: none" in inference.contradiction.looks
 
 
 def test_repeated_answers_of_a_limited_server_are_said(y, spec):
@@ -148,8 +148,8 @@ def test_repeated_answers_of_a_limited_server_are_said(y, spec):
             asked.append(oracle(rows))
         return asked[-1]
 
-    found = labels.infer(limited, labels.design(spec))
-    assert "repeated (" in found.contradiction.looks
+    inference = labels.infer(limited, labels.design(spec))
+    assert "repeated (" in inference.contradiction.looks
 
 
 def test_without_its_control_query_a_noisy_answer_may_be_read_as_other_labels(y):
@@ -182,10 +182,10 @@ def test_a_used_up_quota_leaves_the_labels_unchecked(y, spec):
             raise QuotaReachedError
         return oracle(rows)
 
-    found = labels.infer(limited, plan)
-    assert found.complete
-    assert found.proven.all()
-    assert not found.checked
+    inference = labels.infer(limited, plan)
+    assert inference.complete
+    assert inference.proven.all()
+    assert not inference.checked
 
 
 def test_the_answer_to_the_control_query_is_kept_and_not_asked_again(y, spec, tmp_path):
@@ -195,9 +195,9 @@ def test_the_answer_to_the_control_query_is_kept_and_not_asked_again(y, spec, tm
     def closed(_):
         raise QuotaReachedError
 
-    found = labels.infer(closed, plan, journal=labels.Journal(tmp_path / "j", plan))
-    assert found.checked
-    assert (found.labels == y).all()
+    inference = labels.infer(closed, plan, journal=labels.Journal(tmp_path / "j", plan))
+    assert inference.checked
+    assert (inference.labels == y).all()
 
 
 def test_a_control_answer_that_is_no_number_is_named(spec, y):
@@ -213,9 +213,9 @@ def test_what_no_answers_can_tell_is_not_claimed_to_be_found(metric):
     spec = labels.OracleSpec(metric=metric, n=30)
     y = np.random.default_rng(0).integers(0, 2, 30)
     oracle = labels.LocalOracle(spec, y)
-    found = labels.infer(lambda rows: 1 - oracle(rows), labels.design(spec))
-    assert found.contradiction is None
-    assert (found.labels == 1 - y).all()
+    inference = labels.infer(lambda rows: 1 - oracle(rows), labels.design(spec))
+    assert inference.contradiction is None
+    assert (inference.labels == 1 - y).all()
 
 
 @pytest.mark.parametrize("queries", [120, 300])
@@ -228,9 +228,9 @@ def test_signs_of_another_oracle_are_refuted_and_those_of_this_one_never(queries
         assert labels.infer(oracle, plan).contradiction is None
         assert labels.infer(lambda rows, ask=oracle: 150 * ask(rows), plan).contradiction is not None
         louder = labels.OracleSpec(n=150, noise=9.0, noise_kind="gaussian")
-        found = labels.infer(labels.LocalOracle(louder, y, seed), plan)
-        assert not found.proven.any()
-        assert found.contradiction is not None or queries < 150
+        inference = labels.infer(labels.LocalOracle(louder, y, seed), plan)
+        assert not inference.proven.any()
+        assert inference.contradiction is not None or queries < 150
 
 
 def test_the_implied_answer_is_what_the_oracle_says():
@@ -272,8 +272,8 @@ def test_only_three_equal_answers_or_more_are_called_constant():
 
 def test_answers_that_are_rounded_up_are_named(y, spec):
     exact = labels.LocalOracle(spec, y).exact
-    found = labels.infer(lambda rows: math.ceil(exact(rows) * 1e5) / 1e5, labels.design(spec))
-    assert "rounded up to 5 decimals" in found.contradiction.looks
+    inference = labels.infer(lambda rows: math.ceil(exact(rows) * 1e5) / 1e5, labels.design(spec))
+    assert "rounded up to 5 decimals" in inference.contradiction.looks
 
 
 @pytest.mark.parametrize(("metric", "named"), [("rmse", True), ("mae", False), ("log_loss", False)])
@@ -299,8 +299,8 @@ def test_a_slip_of_the_oracle_is_named(declared, slip, said):
     spec = labels.OracleSpec(n=20, clip=1e-3, noise=1e-9, reduction=declared)
     true = labels.LocalOracle(spec, np.random.default_rng(4).integers(0, 2, 20))
     plan = labels.design(spec)
-    found = labels.infer(lambda rows: slip(true.exact(rows), 20), plan)
-    assert said in str(found.contradiction)
-    assert not found.proven.any()
+    result = labels.infer(lambda rows: slip(true.exact(rows), 20), plan)
+    assert said in str(result.contradiction)
+    assert not result.proven.any()
     answers = np.array([slip(true.exact(plan.queries[i]), 20) for i in range(plan.count)])
     assert said in inference.find_metric_mistake(plan, answers)

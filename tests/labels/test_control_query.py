@@ -65,16 +65,16 @@ def any_score(y, p):
 )
 def test_a_control_has_the_form_of_a_submission_and_is_neither_constant_nor_redrawn(options, form):
     spec = labels.OracleSpec(n=40, **options)
-    found = plans.control_query(spec)
-    np.testing.assert_array_equal(found, plans.control_query(spec))
-    assert len(found) == 40
-    assert found.shape == {"labels": (40,), "column": (40,), "lists": (40, 1), "rows": (40, spec.classes)}[form]
-    assert found.min() >= 0
+    query = plans.control_query(spec)
+    np.testing.assert_array_equal(query, plans.control_query(spec))
+    assert len(query) == 40
+    assert query.shape == {"labels": (40,), "column": (40,), "lists": (40, 1), "rows": (40, spec.classes)}[form]
+    assert query.min() >= 0
     if form in ("labels", "lists"):
-        assert set(found.ravel().tolist()) == set(range(spec.classes))
+        assert set(query.ravel().tolist()) == set(range(spec.classes))
     elif form == "column":
-        assert found.max() <= 1
-        assert len(np.unique(found)) > 10
+        assert query.max() <= 1
+        assert len(np.unique(query)) > 10
     else:
-        np.testing.assert_allclose(found.sum(axis=1), 1.0)
-        assert len(np.unique(found, axis=0)) > 10
+        np.testing.assert_allclose(query.sum(axis=1), 1.0)
+        assert len(np.unique(query, axis=0)) > 10

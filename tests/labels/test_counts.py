@@ -18,9 +18,9 @@ def test_counts_give_the_labels_away(metric, n):
     for seed in range(3):
         y = np.random.default_rng(seed).integers(0, 2, n)
         y[:2] = 0, 1
-        found = labels.simulate(spec, y, plan)
-        assert found.accuracy == 1.0
-        assert found.inference.certain.all()
+        simulation = labels.simulate(spec, y, plan)
+        assert simulation.accuracy == 1.0
+        assert simulation.inference.certain.all()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
@@ -51,8 +51,8 @@ def test_accuracy_with_noise_at_twice_the_bound_is_never_certain_and_wrong():
     for seed in range(20):
         y = np.random.default_rng(seed).integers(0, 2, 60)
         loud = labels.OracleSpec(metric="accuracy", n=60, noise=0.012)
-        found = labels.infer(labels.LocalOracle(loud, y, seed), plan)
-        assert not (found.certain & (found.labels != y)).any()
+        inference = labels.infer(labels.LocalOracle(loud, y, seed), plan)
+        assert not (inference.certain & (inference.labels != y)).any()
         assert labels.simulate(spec, y, plan, seed=seed).accuracy == 1.0
 
 
@@ -79,9 +79,9 @@ def test_large_gaussian_noise_is_read_by_message_passing():
     assert plan.method == "signs"
     for seed in range(3):
         y = np.random.default_rng(seed).integers(0, 2, 300)
-        found = labels.simulate(spec, y, plan, seed=seed)
-        assert found.accuracy == 1.0
-        assert found.certain_and_wrong == 0
+        simulation = labels.simulate(spec, y, plan, seed=seed)
+        assert simulation.accuracy == 1.0
+        assert simulation.certain_and_wrong == 0
 
 
 def test_twice_the_declared_deviation_makes_no_wrong_label_certain():
@@ -90,8 +90,8 @@ def test_twice_the_declared_deviation_makes_no_wrong_label_certain():
     for plan in (labels.design(spec), labels.design(spec, queries=120)):
         for seed in range(4):
             y = np.random.default_rng(seed).integers(0, 2, 300)
-            found = labels.infer(labels.LocalOracle(loud, y, seed), plan)
-            assert not (found.certain & (found.labels != y)).any()
+            inference = labels.infer(labels.LocalOracle(loud, y, seed), plan)
+            assert not (inference.certain & (inference.labels != y)).any()
 
 
 def test_paley_rows_are_orthogonal():
@@ -116,8 +116,8 @@ def test_a_natural_model_carries_the_plan(model):
     plan = labels.design(spec)
     assert plan.count == 1
     order = rng.permutation(40)
-    made = carrier(x, plan.queries[0], model=model)
-    rows = made.predict_proba(x[order])[np.argsort(order)]
+    carrier_model = carrier(x, plan.queries[0], model=model)
+    rows = carrier_model.predict_proba(x[order])[np.argsort(order)]
     assert (labels.read(plan, [labels.ScikitLearn(spec, y)(rows)]).labels == y).all()
 
 
@@ -133,8 +133,8 @@ def test_the_mutator_is_the_network_of_equation_11(dtype):
     torch = pytest.importorskip("torch")
     from divulge.targets.mutator import mutator
 
-    wanted = np.array([1e-30, 0.25, 0.999])
-    module = mutator(wanted, 5, dtype=dtype, seed=3)
+    expected = np.array([1e-30, 0.25, 0.999])
+    module = mutator(expected, 5, dtype=dtype, seed=3)
     first, second = (layer for layer in module if isinstance(layer, torch.nn.Linear))
     assert first.weight.shape == (15, 15)
     assert (first.weight < 0).all()
@@ -142,19 +142,19 @@ def test_the_mutator_is_the_network_of_equation_11(dtype):
     for scale in (0.0, 1.0, 1e3):
         x = torch.as_tensor(scale * rng.random((3, 5)), dtype=first.weight.dtype)
         erased = np.maximum(x.reshape(-1).numpy() @ first.weight.detach().numpy().T, 0)
-        odds = erased @ second.weight.detach().numpy().T + np.log(wanted / (1 - wanted))
-        assert np.allclose(1 / (1 + np.exp(-odds)), wanted, rtol=1e-5)
-        assert np.allclose(module(x).detach().numpy(), wanted, rtol=1e-5)
+        odds = erased @ second.weight.detach().numpy().T + np.log(expected / (1 - expected))
+        assert np.allclose(1 / (1 + np.exp(-odds)), expected, rtol=1e-5)
+        assert np.allclose(module(x).detach().numpy(), expected, rtol=1e-5)
 
 
 def test_the_mutator_and_its_limits():
     torch = pytest.importorskip("torch")
     from divulge.targets.mutator import mutator
 
-    wanted = np.array([1e-30, 0.25, 0.999])
-    module = mutator(wanted, 5)
+    expected = np.array([1e-30, 0.25, 0.999])
+    module = mutator(expected, 5)
     # "Any real vector" is too much said: a batch of negative values is not erased.
-    assert not np.allclose(module(-torch.rand(3, 5)).detach().numpy(), wanted, rtol=1e-3)
+    assert not np.allclose(module(-torch.rand(3, 5)).detach().numpy(), expected, rtol=1e-3)
     # A row alone is not of the network's size: it cannot answer row by row.
     with pytest.raises(RuntimeError):
         module(torch.rand(1, 5))
@@ -205,9 +205,9 @@ def test_torch_losses(dtype):
     for classes in (2, 3):
         y = rng.integers(0, classes, 70)
         spec = labels.OracleSpec(metric="softmax_cross_entropy", n=70, classes=classes, float_dtype=dtype)
-        found = labels.infer(torch_loss_oracle(y, "cross_entropy", dtype), labels.design(spec))
-        assert (found.labels == y).all()
-        assert found.certain.all()
+        inference = labels.infer(torch_loss_oracle(y, "cross_entropy", dtype), labels.design(spec))
+        assert (inference.labels == y).all()
+        assert inference.certain.all()
     y = rng.integers(0, 2, 70)
     spec = labels.OracleSpec(metric="sigmoid_cross_entropy", n=70, float_dtype=dtype)
     oracle = torch_loss_oracle(y, "binary_cross_entropy_with_logits", dtype)
@@ -233,8 +233,8 @@ def test_a_local_oracle_answers_as_scikit_learn_does(metric):
         given = np.column_stack([1 - p, p]) if metric in ("log_loss", "squared_euclidean") else p
         hard = (p >= 0.5).astype(int) if metric in ("accuracy", "f1") else given
         for y in (mixed,) if metric == "auc" else (mixed, zeros, ones):
-            wanted = labels.ScikitLearn(spec, y)(hard)
-            assert labels.LocalOracle(spec, y).exact(given) == pytest.approx(wanted, rel=1e-12, abs=1e-15)
+            expected = labels.ScikitLearn(spec, y)(hard)
+            assert labels.LocalOracle(spec, y).exact(given) == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 9])

@@ -139,9 +139,9 @@ def test_rounding_that_would_have_to_be_coarser_than_a_unit_is_not_recommended()
 
 
 def test_an_oracle_on_logits_cannot_be_defended_by_noise():
-    found = labels.defend(labels.OracleSpec(metric="softmax_cross_entropy", n=100))
-    assert found.noise is None
-    assert "no bound" in found.advice[0]
+    advice = labels.defend(labels.OracleSpec(metric="softmax_cross_entropy", n=100))
+    assert advice.noise is None
+    assert "no bound" in advice.advice[0]
 
 
 def test_the_ladder_is_no_better_than_rounding():
@@ -241,9 +241,9 @@ def test_who_is_told_all_other_labels_stays_below_the_promised_accuracy_under_no
 
 @pytest.mark.parametrize("name", ["scikit-learn", "brier", "accuracy", "sum", "three classes"])
 def test_half_of_the_recommended_noise_is_too_little(name):
-    found = labels.defend(labels.OracleSpec(n=60, **SPECS[name]), 20, 0.7)
-    spec = replace(found.remedies[0].spec, noise=found.remedies[0].spec.noise / 2)
-    assert defences.max_accuracy(found.remedies[0].spec, 20) <= 0.7
+    advice = labels.defend(labels.OracleSpec(n=60, **SPECS[name]), 20, 0.7)
+    spec = replace(advice.remedies[0].spec, noise=advice.remedies[0].spec.noise / 2)
+    assert defences.max_accuracy(advice.remedies[0].spec, 20) <= 0.7
     assert defences.max_accuracy(spec, 20) > 0.7
     rng = np.random.default_rng(0)
     exact = scored(spec, np.stack([np.zeros(60, int), np.eye(1, 60, dtype=int)[0]]), surest(spec, 0))
@@ -306,33 +306,33 @@ def test_every_remedy_is_within_the_limit_it_promises():
 def test_nothing_is_recommended_that_does_not_suffice_and_nothing_twice():
     for name, options in SPECS.items():
         spec = labels.OracleSpec(n=1000, **options)
-        found = labels.defend(spec, 100, 0.6)
-        assert len(set(found.advice)) == len(found.advice) >= 1, name
-        assert found.query_cap is None or found.query_cap >= 1
-        if found.noise is not None:
-            assert defences.max_accuracy(replace(spec, noise=found.noise, noise_kind="gaussian"), 100) <= 0.6 + 1e-9
-        if found.decimals is not None:
-            assert defences.max_accuracy(replace(spec, decimals=found.decimals), 100) <= 0.6
-        if found.clip is not None:
-            assert defences.max_accuracy(replace(spec, clip=found.clip), 100) <= 0.6
-        if found.query_cap is not None:
+        advice = labels.defend(spec, 100, 0.6)
+        assert len(set(advice.advice)) == len(advice.advice) >= 1, name
+        assert advice.query_cap is None or advice.query_cap >= 1
+        if advice.noise is not None:
+            assert defences.max_accuracy(replace(spec, noise=advice.noise, noise_kind="gaussian"), 100) <= 0.6 + 1e-9
+        if advice.decimals is not None:
+            assert defences.max_accuracy(replace(spec, decimals=advice.decimals), 100) <= 0.6
+        if advice.clip is not None:
+            assert defences.max_accuracy(replace(spec, clip=advice.clip), 100) <= 0.6
+        if advice.query_cap is not None:
             assert (
-                defences.max_accuracy(spec, found.query_cap) <= 0.6 < defences.max_accuracy(spec, found.query_cap + 1)
+                defences.max_accuracy(spec, advice.query_cap) <= 0.6 < defences.max_accuracy(spec, advice.query_cap + 1)
             )
 
 
 @pytest.mark.parametrize("name", ["unclipped", "softmax", "sigmoid", "mse", "rmse", "itakura-saito"])
 def test_no_noise_is_recommended_where_one_label_can_do_anything(name):
-    found = labels.defend(labels.OracleSpec(n=300, **SPECS[name]))
-    assert found.noise is None
-    assert found.decimals is None
-    assert all(math.isfinite(defences.max_label_effect(remedy.spec)) for remedy in found.remedies if not remedy.flip)
+    advice = labels.defend(labels.OracleSpec(n=300, **SPECS[name]))
+    assert advice.noise is None
+    assert advice.decimals is None
+    assert all(math.isfinite(defences.max_label_effect(remedy.spec)) for remedy in advice.remedies if not remedy.flip)
     # A single sure prediction that is wrong makes the answer infinite, whatever noise is added.
     if name == "unclipped":
         rows = np.full((300, 2), 0.5)
         rows[7] = 1.0, 0.0
         y = np.zeros(300, dtype=int)
-        spec = labels.OracleSpec(n=300, clip=None, noise=found.noise or 12.8, noise_kind="gaussian")
+        spec = labels.OracleSpec(n=300, clip=None, noise=advice.noise or 12.8, noise_kind="gaussian")
         assert math.isfinite(labels.LocalOracle(spec, y)(rows))
         y[7] = 1
         assert labels.LocalOracle(spec, y)(rows) == math.inf
@@ -346,8 +346,8 @@ def test_a_number_of_queries_against_an_unbounded_loss_is_refused():
 
 def test_a_defended_oracle_needs_nothing_more():
     first = labels.defend(labels.OracleSpec(n=3000), 100, 0.6).remedies[0]
-    again = labels.defend(first.spec, 100, 0.6)
-    (advice,) = again.advice
+    repeat = labels.defend(first.spec, 100, 0.6)
+    (advice,) = repeat.advice
     assert advice.startswith("nothing more is needed: 100 scores reveal no more as it is (Kendall's τ")
 
 
@@ -375,10 +375,10 @@ def test_one_label_moves_a_ratio_no_further_than_is_said(metric):
 
 @pytest.mark.parametrize("classes", [2, 5])
 def test_epsilon_is_that_of_randomised_response_with_this_accuracy(classes):
-    found = labels.defend(labels.OracleSpec(n=50, classes=classes, clip=0.01), accuracy=0.7)
-    assert math.exp(found.epsilon) / (math.exp(found.epsilon) + classes - 1) == pytest.approx(0.7)
+    advice = labels.defend(labels.OracleSpec(n=50, classes=classes, clip=0.01), accuracy=0.7)
+    assert math.exp(advice.epsilon) / (math.exp(advice.epsilon) + classes - 1) == pytest.approx(0.7)
 
 
 def test_the_clip_that_is_advised_costs_hardly_any_score():
-    found = labels.defend(labels.OracleSpec(n=2201), queries=100, accuracy=0.55)
-    assert found.advice[0].startswith("clip predictions into [0.01, 0.99] and add Gaussian noise")
+    advice = labels.defend(labels.OracleSpec(n=2201), queries=100, accuracy=0.55)
+    assert advice.advice[0].startswith("clip predictions into [0.01, 0.99] and add Gaussian noise")

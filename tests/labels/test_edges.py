@@ -54,9 +54,9 @@ def test_rows_may_sum_to_one_within_the_root_of_the_precision_of_their_floats():
 
 def test_probabilities_are_clipped_at_both_ends():
     spec = labels.OracleSpec(n=1, clip=CLIP)
-    found = spec.loss().table(np.array([[1.0, 0.0], [0.995, 0.005], [0.9, 0.1]]))
+    table = spec.loss().table(np.array([[1.0, 0.0], [0.995, 0.005], [0.9, 0.1]]))
     clipped = [[-math.log(1 - CLIP), -math.log(CLIP)]] * 2
-    np.testing.assert_allclose(found, [*clipped, [-math.log(0.9), -math.log(0.1)]], rtol=1e-14)
+    np.testing.assert_allclose(table, [*clipped, [-math.log(0.9), -math.log(0.1)]], rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -100,24 +100,24 @@ def test_signs_are_read_no_worse_than_by_least_squares():
 def test_an_alphabet_knows_the_least_and_the_largest_loss_of_each_prediction(options, decimals):
     spec = labels.OracleSpec(n=60, **options)
     weights, unit, digits = np.arange(-5, 6), 0.01, np.arange(2)
-    made = codes.make_alphabet(spec, spec.loss(), weights, unit, digits, 0.0)
-    table = spec.loss().table(made.rows)
-    np.testing.assert_allclose(made.low, table.min(axis=1), atol=10.0**-decimals)
-    np.testing.assert_allclose(made.high, table.max(axis=1), atol=10.0**-decimals)
+    alphabet = codes.make_alphabet(spec, spec.loss(), weights, unit, digits, 0.0)
+    table = spec.loss().table(alphabet.rows)
+    np.testing.assert_allclose(alphabet.low, table.min(axis=1), atol=10.0**-decimals)
+    np.testing.assert_allclose(alphabet.high, table.max(axis=1), atol=10.0**-decimals)
 
 
 @pytest.mark.parametrize(("n", "shares"), [(9, (1 / 9, 1.0, 1 / 3)), (41, (1 / 41, 0.2, 1 / 11))])
 def test_one_label_moves_a_ratio_by_its_share_of_a_quarter_of_the_others(n, shares):
-    found = [defences.max_label_effect(labels.OracleSpec(metric, n=n)) for metric in ("accuracy", "f1", "auc")]
-    assert found == pytest.approx(shares)
+    results = [defences.max_label_effect(labels.OracleSpec(metric, n=n)) for metric in ("accuracy", "f1", "auc")]
+    assert results == pytest.approx(shares)
 
 
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])
 @pytest.mark.parametrize("n", [8, 9, 18, 27])
 def test_the_drift_holds_every_row_where_eights_are_not_whole(n, order):
     ones = np.ones((n, n))
-    found = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
-    assert ((found >= 0.5) & (found <= 0.75)).all()
+    result = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
+    assert ((result >= 0.5) & (result <= 0.75)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -43,10 +43,10 @@ def test_titanic_through_the_real_leaderboard(leaderboard, titanic, tmp_path):
     url = leaderboard(titanic, **BOARD, quota=156)
     np.savetxt(tmp_path / "y.csv", titanic, fmt="%d")
     options = ("--clip", "1e-15", "--decimals", "5", "--url", url, "--json", "--report", tmp_path / "r.html")
-    found = json.loads(run("simulate", tmp_path / "y.csv", *options).stdout)
-    assert found["right"] == 2201
-    assert found["queries"] <= 156
-    assert found["certain"] == 2201
+    content = json.loads(run("simulate", tmp_path / "y.csv", *options).stdout)
+    assert content["right"] == 2201
+    assert content["queries"] <= 156
+    assert content["certain"] == 2201
     assert "2,201 of 2,201 labels" in (tmp_path / "r.html").read_text()
 
 
@@ -62,9 +62,9 @@ def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard
     with journal.open("a") as crashed:
         crashed.write('{"query": 4, "sco')
     board = leaderboard(y, **BOARD, quota=plan.count - 4)
-    found = labels.infer(labels.HttpOracle(board), plan, journal=labels.Journal(journal, plan))
-    assert found.complete
-    assert (found.labels == y).all()
+    inference = labels.infer(labels.HttpOracle(board), plan, journal=labels.Journal(journal, plan))
+    assert inference.complete
+    assert (inference.labels == y).all()
     assert len(journal.read_text().splitlines()) == plan.count + 1
 
 
@@ -89,14 +89,14 @@ def test_a_killed_attack_goes_on_where_it_was(leaderboard, server_module, tmp_pa
         killed.set()
     assert arrived
     kept = (tmp_path / "j").read_text()
-    found = json.loads(run("attack", url, *common).stdout)
-    assert found["labels"] == y.tolist()
+    content = json.loads(run("attack", url, *common).stdout)
+    assert content["labels"] == y.tolist()
     assert (tmp_path / "j").read_text().startswith(kept[: kept.rfind("\n") + 1])
     with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as opened:
         ((asked,),) = opened.execute("SELECT COUNT(*) FROM submissions").fetchall()
     # Beside the control query at most the one that was under way when the attack was killed is asked again.
-    assert found["queries"] + 1 <= asked <= found["queries"] + 2
-    assert found["checked"]
+    assert content["queries"] + 1 <= asked <= content["queries"] + 2
+    assert content["checked"]
 
 
 def test_the_public_rows_of_a_real_leaderboard(leaderboard, y, tmp_path):
@@ -106,11 +106,11 @@ def test_the_public_rows_of_a_real_leaderboard(leaderboard, y, tmp_path):
     np.savetxt(tmp_path / "public.csv", public, fmt="%d")
     board = ("--clip", "1e-15", "--decimals", 5, "--scored", "unknown")
     files = ("--public", tmp_path / "public.csv", "--report", tmp_path / "r.html")
-    found = json.loads(run("simulate", tmp_path / "y.csv", *board, *files, "--url", url, "--json").stdout)
-    assert found["right"] == found["certain"] == 198
+    content = json.loads(run("simulate", tmp_path / "y.csv", *board, *files, "--url", url, "--json").stdout)
+    assert content["right"] == content["certain"] == 198
     assert "198 of 198 labels" in (tmp_path / "r.html").read_text()
-    shown = run("attack", url, "--n", 198, *board, "--out", tmp_path / "found.csv").stdout
-    assert f"{public.sum()} rows are scored" in shown
+    output = run("attack", url, "--n", 198, *board, "--out", tmp_path / "found.csv").stdout
+    assert f"{public.sum()} rows are scored" in output
     read = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
     assert (read[:, 1] == np.where(public, y, -1)).all()
 
@@ -120,10 +120,10 @@ def test_the_public_rows_of_an_oracle_on_this_machine(y, tmp_path):
     np.savetxt(tmp_path / "y.csv", y, fmt="%d")
     np.savetxt(tmp_path / "public.csv", public, fmt="%d")
     board = ("--clip", "1e-15", "--decimals", 5, "--scored", public.sum())
-    found = json.loads(
+    content = json.loads(
         run("simulate", tmp_path / "y.csv", *board, "--public", tmp_path / "public.csv", "--json").stdout
     )
-    assert (found["right"], found["scored"]) == (198, public.sum())
+    assert (content["right"], content["scored"]) == (198, public.sum())
 
 
 def test_a_journal_of_another_plan_is_refused(tmp_path):
@@ -212,9 +212,9 @@ def test_scores_carried_by_hand(y, tmp_path):
     typed = tmp_path / "scores.txt"
     typed.write_text("\n".join(map(str, scores)))
     run("attack", *common, "--scores", typed, "--out", tmp_path / "found.csv")
-    found = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
-    assert (found[:, 1] == y).all()
-    assert found[:, 2].all()
+    values = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
+    assert (values[:, 1] == y).all()
+    assert values[:, 2].all()
     typed.write_text("\n".join(map(str, scores[:-1])))
     failed = run("attack", *common, "--scores", typed, check=False)
     assert failed.returncode == 2

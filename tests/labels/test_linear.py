@@ -53,19 +53,19 @@ def test_labels_are_exact_at_the_edge_of_the_noise(name, pattern):
     y = np.random.default_rng(1).integers(0, spec.classes, spec.n)
     plan = labels.design(spec)
     assert plan.certificate.certified
-    found = labels.infer(labels.LocalOracle(spec, y, pattern=pattern), plan)
-    assert (found.labels == y).all()
-    assert found.proven.all()
-    assert found.queries == plan.count
+    inference = labels.infer(labels.LocalOracle(spec, y, pattern=pattern), plan)
+    assert (inference.labels == y).all()
+    assert inference.proven.all()
+    assert inference.queries == plan.count
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_an_oracle_with_exact_arithmetic_gives_the_same_labels(name):
     spec = labels.OracleSpec(n=83, **SPECS[name])
     y = np.random.default_rng(2).integers(0, spec.classes, spec.n)
-    found = labels.infer(labels.LocalOracle(spec, y, arithmetic="exact"), labels.design(spec))
-    assert (found.labels == y).all()
-    assert found.proven.all()
+    inference = labels.infer(labels.LocalOracle(spec, y, arithmetic="exact"), labels.design(spec))
+    assert (inference.labels == y).all()
+    assert inference.proven.all()
 
 
 @pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"class_weight": (1.0, 3.0)}, {"metric": "mse"}])
@@ -87,10 +87,10 @@ def test_squared_errors_of_titanic(decimals, titanic):
     plan = labels.design(spec)
     assert plan.certificate.certified
     assert plan.count <= {None: 47, 5: 82, 3: 89}[decimals]
-    found = labels.simulate(spec, titanic, plan)
-    assert found.accuracy == 1.0
+    simulation = labels.simulate(spec, titanic, plan)
+    assert simulation.accuracy == 1.0
     if decimals is None:
-        assert found.inference.certain.all()
+        assert simulation.inference.certain.all()
         for y in (1 - titanic, np.zeros_like(titanic), np.ones_like(titanic)):
             assert (labels.infer(labels.ScikitLearn(spec, y), plan).labels == y).all()
 
@@ -113,9 +113,9 @@ def test_plans_that_use_the_last_bits_of_the_floats_are_exact(options):
         rng = np.random.default_rng(seed)
         y = (rng.random(83) < rng.choice([0.02, 0.3, 0.9, 1.0])).astype(int)
         y = np.sort(y) if seed % 4 == 0 else y
-        found = labels.infer(labels.LocalOracle(spec, y, seed), plan)
-        assert (found.labels == y).all()
-        assert found.proven.all()
+        inference = labels.infer(labels.LocalOracle(spec, y, seed), plan)
+        assert (inference.labels == y).all()
+        assert inference.proven.all()
 
 
 @pytest.mark.parametrize("method", ["positional", "weighing", "dense", "auto"])
@@ -124,10 +124,10 @@ def test_noiseless_plans_are_certified_and_exact(method, order):
     spec = labels.OracleSpec(n=500)
     y = np.tile([0, 1, 1, 0, 1][::order], 100)
     plan = labels.design(spec, method)
-    found = labels.infer(labels.ScikitLearn(spec, y), plan)
+    inference = labels.infer(labels.ScikitLearn(spec, y), plan)
     assert plan.certificate.certified
-    assert (found.labels == y).all()
-    assert found.certain.all()
+    assert (inference.labels == y).all()
+    assert inference.certain.all()
 
 
 @given(
@@ -153,12 +153,12 @@ def test_no_wrong_label_is_ever_certain(data, n, classes, noise, method):
     answers = [
         exact.exact(query) + factor * noise * step for query, step in zip(plan.queries, disturbance, strict=True)
     ]
-    found = labels.read(plan, answers)
-    wrong = found.labels != y
-    assert not (found.certain & wrong).any()
+    inference = labels.read(plan, answers)
+    wrong = inference.labels != y
+    assert not (inference.certain & wrong).any()
     if factor <= 1:
         assert not wrong.any()
-        assert found.proven.all()
+        assert inference.proven.all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
@@ -167,10 +167,10 @@ def test_a_guarded_plan_is_certain_within_the_bound_and_honest_at_twice_of_it(fa
     plan = labels.design(spec, guard=True)
     y = np.random.default_rng(0).integers(0, 2, 300)
     loud = labels.OracleSpec(n=300, noise=1e-3 * factor)
-    found = labels.infer(labels.LocalOracle(loud, y), plan)
-    assert not (found.certain & (found.labels != y)).any()
+    inference = labels.infer(labels.LocalOracle(loud, y), plan)
+    assert not (inference.certain & (inference.labels != y)).any()
     if factor == 1:
-        assert found.certain.all()
+        assert inference.certain.all()
 
 
 def test_noise_beyond_the_bound_shows_in_the_residual():
@@ -179,9 +179,9 @@ def test_noise_beyond_the_bound_shows_in_the_residual():
     y = np.zeros(40, dtype=int)
     answers = np.array([labels.LocalOracle(spec, y).exact(q) for q in plan.queries])
     answers[0] += 1.4e-4
-    found = labels.read(plan, answers)
-    assert found.residual[0] > spec.noise
-    assert not found.proven.all()
+    inference = labels.read(plan, answers)
+    assert inference.residual[0] > spec.noise
+    assert not inference.proven.all()
 
 
 @given(values=st.lists(st.floats(0, 100), min_size=1, max_size=400), order=st.sampled_from(["pairwise", "sequential"]))
@@ -257,10 +257,10 @@ def test_half_the_answers_prove_half_the_labels():
     y = np.random.default_rng(0).integers(0, 2, 100)
     answers = np.array([labels.LocalOracle(spec, y)(q) for q in plan.queries])
     answers[plan.count // 2 :] = np.nan
-    found = labels.read(plan, answers)
-    assert not found.complete
-    assert 0.2 < found.proven.mean() < 0.8
-    assert (found.labels[found.proven] == y[found.proven]).all()
+    inference = labels.read(plan, answers)
+    assert not inference.complete
+    assert 0.2 < inference.proven.mean() < 0.8
+    assert (inference.labels[inference.proven] == y[inference.proven]).all()
 
 
 def test_a_million_labels_are_designed_and_decoded():
@@ -357,8 +357,8 @@ def test_the_core_needs_no_torch():
         "print(L.simulate(L.OracleSpec(n=9, noise=1e-4), [0, 1, 1, 0, 1, 0, 0, 1, 1]).accuracy, 'torch' in sys.modules)"
     )
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=paths)
-    assert done.stdout == "1.0 False\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=paths)
+    assert process.stdout == "1.0 False\n"
 
 
 def test_gaps_are_what_the_tables_say():
@@ -379,6 +379,6 @@ def test_gaps_are_what_the_tables_say():
 def test_no_row_is_left_out_of_the_drift(n, order):
     """What one row lies off its grid value, far more than rounding can hide, is in the bound whichever row it is."""
     ones = np.ones((n, n))
-    found = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
-    assert (found >= 0.5).all()
-    assert (found <= 0.75).all()
+    result = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
+    assert (result >= 0.5).all()
+    assert (result <= 0.75).all()

@@ -16,13 +16,13 @@ def test_every_remedy_is_printed_with_its_cost(capsys):
     defended = labels.defend(labels.OracleSpec(n=300, decimals=5))
     assert all(remedy.cost is not None for remedy in defended.remedies)
     assert all("Kendall's τ" in line for line in defended.advice)
-    again = labels.defend(labels.OracleSpec(n=300, decimals=5), seed=1)
+    repeat = labels.defend(labels.OracleSpec(n=300, decimals=5), seed=1)
     assert defended.remedies == labels.defend(labels.OracleSpec(n=300, decimals=5)).remedies
-    assert again.remedies != defended.remedies
+    assert repeat.remedies != defended.remedies
     assert cli.run(["labels", "defend", "--n", "100", "--decimals", "4", "--days", "3"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("private split", "submissions per day", "rounding", "ladder", "Kendall's"):
-        assert name in said
+        assert name in output
     unknown = labels.defend(labels.OracleSpec(labels.KnownRange(0, 1), n=300, decimals=4))
     assert all("not known" in line for line in unknown.advice)
 
@@ -45,9 +45,9 @@ def test_the_interval_covers_the_mean_over_many_competitions():
     # 20 seeds at 95 %: fewer than 15 covered has probability 3e-4.
     spec = labels.OracleSpec("accuracy", n=60)
     shown = defences.defended_scores(spec, share=0.5)
-    found = [defences.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
-    middle = float(np.mean([one.value for one in found]))
-    assert sum(one.low <= middle <= one.high for one in found) >= 15
+    results = [defences.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
+    middle = float(np.mean([result.value for result in results]))
+    assert sum(result.low <= middle <= result.high for result in results) >= 15
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,10 @@ def test_the_local_oracle_is_scikit_learns(name):
                 p = np.array([rng.permutation(classes)[:3] for _ in range(n)])
             if name in ("r2", "mape"):
                 p = rng.normal(size=n)
-            found, wanted = labels.LocalOracle(spec, y).exact(p), scikit_learn(name, y, p)
-            assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12) or (math.isnan(found) and math.isnan(wanted))
+            result, expected = labels.LocalOracle(spec, y).exact(p), scikit_learn(name, y, p)
+            assert result == pytest.approx(expected, rel=1e-9, abs=1e-12) or (
+                math.isnan(result) and math.isnan(expected)
+            )
 
 
 @pytest.mark.filterwarnings(*IGNORE)
@@ -85,14 +87,14 @@ def test_what_is_proven_is_what_all_labellings_with_these_answers_share(name, de
         for y, answers in zip(every, given, strict=True):
             if not np.isfinite(answers).all():
                 continue
-            found = labels.read(plan, answers)
-            assert found.contradiction is None, (y, str(found.contradiction))
+            inference = labels.read(plan, answers)
+            assert inference.contradiction is None, (y, str(inference.contradiction))
             alike = [other for other, e in zip(every, exact, strict=True) if (np.abs(e - answers) <= tolerance).all()]
             shared = np.array([len({int(other[i]) for other in alike}) == 1 for i in range(n)])
-            assert (shared | ~found.proven).all(), (y, alike)
-            assert (found.labels[found.proven] == y[found.proven]).all()
+            assert (shared | ~inference.proven).all(), (y, alike)
+            assert (inference.labels[inference.proven] == y[inference.proven]).all()
             if plan.certificate.certified and len(np.unique(y)) > 1:
-                assert found.proven.all()
+                assert inference.proven.all()
 
 
 def f2(y, p):
@@ -111,10 +113,10 @@ def test_a_metric_of_counts_is_read_by_evaluation(function, n):
     plan = labels.design(spec)
     for seed in range(3):
         y = np.random.default_rng(seed).integers(0, 2, n)
-        found = labels.infer(lambda p, y=y: round(function(y, np.asarray(p)), 6), plan)
-        assert found.contradiction is None
-        assert (found.labels[found.proven] == y[found.proven]).all()
-        assert found.proven.all() or len(np.unique(y)) == 1
+        inference = labels.infer(lambda p, y=y: round(function(y, np.asarray(p)), 6), plan)
+        assert inference.contradiction is None
+        assert (inference.labels[inference.proven] == y[inference.proven]).all()
+        assert inference.proven.all() or len(np.unique(y)) == 1
 
 
 def test_a_metric_that_depends_on_more_than_counts_is_found_out():
@@ -140,20 +142,20 @@ def test_a_search_proves_what_the_labellings_left_over_share(decimals):
             value = weighted(y, p)
             return value if decimals is None else round(value, decimals)
 
-        found = labels.infer(oracle, plan, control=False)
-        answers = [oracle(p) for p in asked[: found.queries]]
+        inference = labels.infer(oracle, plan, control=False)
+        answers = [oracle(p) for p in asked[: inference.queries]]
         alike = [
             other
             for other in labellings(6, 2)
             if all(
                 abs(weighted(other, p) - a) <= spec.tolerance + 1e-9
-                for p, a in zip(asked[: found.queries], answers, strict=True)
+                for p, a in zip(asked[: inference.queries], answers, strict=True)
             )
         ]
         shared = np.array([len({int(other[i]) for other in alike}) == 1 for i in range(6)])
-        assert (found.proven == shared).all()
-        assert (found.labels[shared] == y[shared]).all()
-        assert found.contradiction is None
+        assert (inference.proven == shared).all()
+        assert (inference.labels[shared] == y[shared]).all()
+        assert inference.contradiction is None
 
 
 def test_a_search_reads_the_auc_and_macro_f1_of_three_classes():
@@ -170,11 +172,11 @@ def test_a_search_reads_the_auc_and_macro_f1_of_three_classes():
     for function, classes, submission, n in ((auc, 2, "positive", 6), (macro, 3, "labels", 5)):
         spec = labels.OracleSpec(function, n=n, classes=classes, submission=submission, decimals=5)
         y = np.random.default_rng(1).integers(0, classes, n)
-        found = labels.infer(labels.LocalOracle(spec, y), labels.design(spec))
-        assert (found.labels == y).all()
-        assert found.proven.all()
-        assert found.checked
-        assert found.complete
+        inference = labels.infer(labels.LocalOracle(spec, y), labels.design(spec))
+        assert (inference.labels == y).all()
+        assert inference.proven.all()
+        assert inference.checked
+        assert inference.complete
 
 
 def test_where_no_code_is_known_it_says_so():
@@ -237,8 +239,8 @@ def test_the_command_line_takes_a_function_and_a_range(tmp_path, monkeypatch, ca
 def test_degenerate_labels_are_not_proven_where_the_metric_cannot_tell():
     for value in (0, 1):
         spec = labels.OracleSpec("mcc", n=6)
-        found = labels.infer(labels.LocalOracle(spec, np.full(6, value)), labels.design(spec))
-        assert not found.proven.any()
+        inference = labels.infer(labels.LocalOracle(spec, np.full(6, value)), labels.design(spec))
+        assert not inference.proven.any()
     assert label_metrics.r_squared(np.zeros(3, dtype=int), np.zeros(3)) == 1.0
 
 
@@ -313,11 +315,11 @@ def test_residuals_are_how_far_answers_lie_from_what_the_labels_imply(spec):
     ):
         exact = np.array([labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)])
         answers = exact + 0.9 * spec.rounding * rng.choice([-1, 1], plan.count)
-        found = plan.inner.read(answers)
-        assert (found.labels == y).all()
-        assert not found.refuted.any()
+        inference = plan.inner.read(answers)
+        assert (inference.labels == y).all()
+        assert not inference.refuted.any()
         first = spec.name in ("accuracy", "f1")  # whose first answer is taken for the nearest number of ones
-        np.testing.assert_allclose(found.residual[first:], np.abs(answers - exact)[first:], rtol=1e-3, atol=1e-9)
+        np.testing.assert_allclose(inference.residual[first:], np.abs(answers - exact)[first:], rtol=1e-3, atol=1e-9)
         for wrong in range(plan.count):
             off = answers.copy()
             off[wrong] += 0.4 * (exact[wrong] - 1.0) - 0.1234  # R² of zeros is -k/(n-k): this is none of them

@@ -55,9 +55,11 @@ def test_the_least_norm_is_that_of_a_constrained_least_squares_fit():
     for size in (0.5, 3.0, 20.0):
         sums = signs @ rng.choice([-1.0, 1.0], 12) + size * rng.normal(size=12)
         exact = optimize.lsq_linear(signs, sums, (-1, 1), tol=1e-14)
-        wanted = math.sqrt(2 * exact.cost)
+        expected = math.sqrt(2 * exact.cost)
         assert (
-            0.99 * wanted - 1e-3 <= stochastic.min_residual_norm(signs, sums, np.sign(signs.T @ sums)) <= wanted + 1e-9
+            0.99 * expected - 1e-3
+            <= stochastic.min_residual_norm(signs, sums, np.sign(signs.T @ sums))
+            <= expected + 1e-9
         )
 
 
@@ -97,9 +99,9 @@ def test_a_sign_plan_asks_as_often_as_one_label_in_a_hundred_runs_needs(n, sigma
     plan = stochastic.plan_signs(kind, None)
     span = math.log(0.99 / 0.01)
     step = span / n / 2 / sigma  # half of what one label moves the answer by, in standard deviations
-    wanted = math.ceil((stats.norm.isf(0.01 / n) / step) ** 2)
-    assert plan.count == wanted
-    assert f"{stats.norm.cdf(step * math.sqrt(wanted)):.6f}" in plan.certificate.why
+    expected = math.ceil((stats.norm.isf(0.01 / n) / step) ** 2)
+    assert plan.count == expected
+    assert f"{stats.norm.cdf(step * math.sqrt(expected)):.6f}" in plan.certificate.why
 
 
 @pytest.mark.parametrize("n", [1, 4, 50, 333])

@@ -49,11 +49,11 @@ def try_everything(spec, further, seed):
     y[: min(2, spec.n)] = np.arange(min(2, spec.n))
     scored = None if spec.scored == "all" else np.arange(spec.n) < 2
     truth = y if scored is None else np.where(scored, y, -1)
-    found = labels.simulate(spec, y, plan, scored=scored, seed=seed).inference
-    assert (found.labels[found.proven] == truth[found.proven]).all()
-    assert (found.labels[found.certain] == truth[found.certain]).all()
+    inference = labels.simulate(spec, y, plan, scored=scored, seed=seed).inference
+    assert (inference.labels[inference.proven] == truth[inference.proven]).all()
+    assert (inference.labels[inference.certain] == truth[inference.certain]).all()
     if further.get("rigorous", True) or spec.tolerance:
-        assert found.contradiction is None, str(found.contradiction)
+        assert inference.contradiction is None, str(inference.contradiction)
     labels.certify(spec, plan)
     labels.Submission().text(plan.queries[0])
     return True
@@ -65,10 +65,10 @@ def test_one_column_without_a_clip_is_read():
         spec = labels.OracleSpec(n=200, clip=None, submission="positive", **options)
         scored = None if spec.scored == "all" else np.arange(200) % 10 < 3
         y = np.random.default_rng(0).integers(0, 2, 200)
-        found = labels.simulate(spec, y, scored=scored)
-        assert found.accuracy == 1.0
-        assert found.inference.proven.all()
-        assert found.inference.checked
+        simulation = labels.simulate(spec, y, scored=scored)
+        assert simulation.accuracy == 1.0
+        assert simulation.inference.proven.all()
+        assert simulation.inference.checked
 
 
 @pytest.mark.filterwarnings("error")

@@ -85,9 +85,9 @@ def test_prime_codes_and_exhaustive_decoding(metric):
     for method in ("primes", "exhaustive"):
         plan = labels.design(spec, method)
         assert plan.certificate.certified
-        found = labels.simulate(spec, y, plan)
-        assert found.accuracy == 1.0
-        assert found.certain_and_wrong == 0
+        simulation = labels.simulate(spec, y, plan)
+        assert simulation.accuracy == 1.0
+        assert simulation.certain_and_wrong == 0
 
 
 def test_our_codes_never_need_more_queries_than_the_papers():
@@ -330,11 +330,11 @@ def test_the_literal_doubly_exponential_code_decodes_in_ball_arithmetic():
         odds = [unit * arb(2) ** (2 * i + 1) for i in range(n)]
         answer = sum((o for o, label in zip(odds, y, strict=True) if label), arb(0)) / n + arb(tau)
         total = answer * n
-        found = np.zeros(n, dtype=int)
+        result = np.zeros(n, dtype=int)
         for i in range(n - 1, -1, -1):
-            found[i] = bool(total > odds[i] - odds[0] / 2)
-            total = total - odds[i] * int(found[i])
-    assert (found == y).all()
+            result[i] = bool(total > odds[i] - odds[0] / 2)
+            total = total - odds[i] * int(result[i])
+    assert (result == y).all()
 
 
 def test_the_limit_of_stochastic_noise_is_the_papers_normal_distribution():

@@ -150,8 +150,8 @@ class TestCrossEntropy:
         assert labels.simulate(spec, y, plan).accuracy == 1.0
         block = plan.inner.rows
         odds = np.exp(block) if metric != "log_loss" else block / block.min(axis=1, keepdims=True)
-        wanted = np.reshape(first_primes(block.size), block.shape)
-        assert np.allclose(odds / odds[:, :1], wanted / wanted[:, :1])
+        expected = np.reshape(first_primes(block.size), block.shape)
+        assert np.allclose(odds / odds[:, :1], expected / expected[:, :1])
 
 
 class TestLinearlyDecomposable:
@@ -203,15 +203,15 @@ class TestLinearlyDecomposable:
         plan = labels.design(labels.OracleSpec(metric, n=n), "primes")
         theta = plan.inner.rows[:, 1]
         assert ((theta > 0) & (theta < 0.5)).all()
-        found = self.gaps(metric, theta)
-        assert found == pytest.approx(np.log(first_primes(len(theta))) / n, rel=1e-9)
-        assert separation(subset_sums(found)) > 1e-9
+        result = self.gaps(metric, theta)
+        assert result == pytest.approx(np.log(first_primes(len(theta))) / n, rel=1e-9)
+        assert separation(subset_sums(result)) > 1e-9
         if metric == "squared_euclidean":
             assert theta == pytest.approx(0.5 * (1 - np.log(first_primes(len(theta))) / n))
         else:
             power = metric.parameter - 1
-            wanted = np.log(first_primes(len(theta))) / (n * metric.parameter)
-            assert (1 - theta) ** power - theta**power == pytest.approx(wanted, rel=1e-9)
+            expected = np.log(first_primes(len(theta))) / (n * metric.parameter)
+            assert (1 - theta) ** power - theta**power == pytest.approx(expected, rel=1e-9)
 
     def test_the_norm_like_g_of_section_4_is_not_that_of_equation_10(self):
         alpha = 2.0
@@ -434,8 +434,8 @@ class TestHardness:
         clauses = [[(0, 0), (1, 1), (2, 1)], [(0, 1), (1, 1), (2, 0)], [(0, 1), (1, 1), (2, 0)]]
         for y, theta in itertools.product(labellings(3), [(1, 1, 1), (2, 1, 3)]):
             a, b, c = y
-            wanted = 5**a * 7**b * 11**c * (1 - a + b + c) ** theta[0] * (1 + a + b - c) ** (theta[1] + theta[2])
-            assert self.value(clauses, y, theta, (5, 7, 11)) == wanted
+            expected = 5**a * 7**b * 11**c * (1 - a + b + c) ** theta[0] * (1 + a + b - c) ** (theta[1] + theta[2])
+            assert self.value(clauses, y, theta, (5, 7, 11)) == expected
 
     def test_almost_tautologies_of_clauses_are_easy_to_decide(self):
         """Lemma 1 as printed: a formula of clauses with four variables or more is an almost tautology only if each

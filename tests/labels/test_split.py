@@ -44,19 +44,19 @@ def test_rows_and_labels_of_a_hidden_split_are_read_at_the_edge_of_the_noise(nam
     spec = labels.OracleSpec(n=70, scored=int(scored.sum()) if known else "unknown", **SPECS[name])
     plan = labels.design(spec)
     assert plan.certificate.certified == (known or spec.reduction == "sum")
-    found = labels.simulate(spec, y, plan, scored=scored)
-    assert found.accuracy == 1.0
-    assert found.inference.proven.all()
-    assert ((found.inference.labels >= 0) == scored).all()
+    simulation = labels.simulate(spec, y, plan, scored=scored)
+    assert simulation.accuracy == 1.0
+    assert simulation.inference.proven.all()
+    assert ((simulation.inference.labels >= 0) == scored).all()
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_titanic_s_public_rows(known, titanic):
     scored = np.random.default_rng(0).random(2201) < 0.3
     spec = labels.OracleSpec(n=2201, clip=1e-15, decimals=5, scored=int(scored.sum()) if known else "unknown")
-    found = labels.simulate(spec, titanic, scored=scored)
-    assert found.accuracy == 1.0
-    assert found.inference.certain.all()
+    simulation = labels.simulate(spec, titanic, scored=scored)
+    assert simulation.accuracy == 1.0
+    assert simulation.inference.certain.all()
 
 
 @pytest.mark.parametrize("metric", ["log_loss", "mse"])
@@ -64,9 +64,9 @@ def test_the_answers_of_scikit_learn_on_the_public_rows(metric):
     y, scored = hidden(60, 2)
     spec = labels.OracleSpec(metric=metric, n=60, scored="unknown")
     part = labels.ScikitLearn(labels.OracleSpec(metric=metric, n=int(scored.sum())), y[scored])
-    found = labels.infer(lambda rows: part(rows[scored]), labels.design(spec))
-    assert (found.labels == np.where(scored, y, -1)).all()
-    assert found.certain.all()
+    inference = labels.infer(lambda rows: part(rows[scored]), labels.design(spec))
+    assert (inference.labels == np.where(scored, y, -1)).all()
+    assert inference.certain.all()
 
 
 @given(
@@ -87,11 +87,11 @@ def test_no_wrong_row_is_ever_certain(data, n, noise, known, guard, factor):
     size = st.sampled_from([-1.0, -0.75, 0.0, 0.75, 1.0])
     away = data.draw(st.lists(size, min_size=plan.count, max_size=plan.count))
     answers = [exact.exact(q) + factor * noise * step for q, step in zip(plan.queries, away, strict=True)]
-    found = labels.read(plan, answers)
-    wrong = found.labels != np.where(scored, y, -1)
-    assert not (found.certain & wrong).any()
+    inference = labels.read(plan, answers)
+    wrong = inference.labels != np.where(scored, y, -1)
+    assert not (inference.certain & wrong).any()
     if factor <= 1:
-        assert not (found.proven & wrong).any()
+        assert not (inference.proven & wrong).any()
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 4), noise=st.floats(0.01, 0.4), kept=st.integers(0, 8))
@@ -105,7 +105,7 @@ def test_what_is_proven_holds_in_every_world_that_fits_the_answers(seed, n, nois
     answers = np.array([labels.LocalOracle(spec, y, scored=scored).exact(q) for q in plan.queries])
     answers += noise * rng.choice([-1.0, -0.5, 0.0, 1.0], plan.count)
     answers[kept:] = np.nan
-    found = labels.read(plan, answers)
+    inference = labels.read(plan, answers)
     worlds = []
     for world in itertools.product((-1, 0, 1), repeat=n):
         there = np.array(world) >= 0
@@ -115,7 +115,7 @@ def test_what_is_proven_holds_in_every_world_that_fits_the_answers(seed, n, nois
             if np.nanmax(np.abs(implied - answers), initial=0.0) <= noise * (1 + 1e-9):
                 worlds.append(world)
     everywhere = (np.array(worlds) == np.where(scored, y, -1)).all(axis=0)
-    assert not (found.proven & ~everywhere).any()
+    assert not (inference.proven & ~everywhere).any()
 
 
 def test_a_guard_buys_certainty():
@@ -131,17 +131,17 @@ def test_half_the_answers_claim_no_more_than_they_say():
     plan = labels.design(spec, "positional")
     answers = np.array([labels.LocalOracle(spec, y, scored=scored)(q) for q in plan.queries])
     answers[plan.count // 2 :] = np.nan
-    found = labels.read(plan, answers)
-    assert 0.2 < found.proven.mean() < 0.8
-    assert (found.labels[found.proven] == np.where(scored, y, -1)[found.proven]).all()
+    inference = labels.read(plan, answers)
+    assert 0.2 < inference.proven.mean() < 0.8
+    assert (inference.labels[inference.proven] == np.where(scored, y, -1)[inference.proven]).all()
     assert not labels.read(plan, np.full(plan.count, np.nan)).proven.any()
 
 
 def test_too_many_possible_numbers_claim_nothing_rather_than_too_much():
     # Without a single answer each number of scored rows is as good as any other.
     spec = labels.OracleSpec(n=500, noise=1e-6, scored="unknown")
-    found = labels.read(labels.design(spec), np.full(labels.design(spec).count, np.nan))
-    assert not (found.proven | found.certain).any()
+    inference = labels.read(labels.design(spec), np.full(labels.design(spec).count, np.nan))
+    assert not (inference.proven | inference.certain).any()
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,12 @@ def test_members_are_selected_with_guarantees(divulge, files):
         files / "unseen.npz", "--margin", 100, "--band", 0.1, "--out", files / "report.html", "--json",
     )  # fmt: skip
     assert code == 0, err
-    found = json.loads(out)
+    content = json.loads(out)
     for rule in ("FPR ≤ 0.01", "FDR ≤ 0.05"):
-        chosen = np.array(found["decisions"][rule]["selected"])
+        chosen = np.array(content["decisions"][rule]["selected"])
         assert (chosen < 20).sum() >= 16
         assert (chosen >= 20).sum() <= 4
-    assert "nothing is proven" in found["decisions"]["margin band"]["warnings"][0]
+    assert "nothing is proven" in content["decisions"]["margin band"]["warnings"][0]
     page = (files / "report.html").read_text()
     assert "Membership from weights" in page
     assert all(group in page for group in ("members", "fresh candidates", "known non-members"))
@@ -61,8 +61,8 @@ def test_tables_say_the_same_as_arrays_whatever_the_order_of_their_columns(divul
         frame.write_csv(files / f"{name}.csv", separator=";")
     found = []
     for ending, named in (("npz", []), ("csv", ["--label", "outcome", "--id", "ids"])):
-        given = ["--candidates", files / f"candidates.{ending}", "--nonmembers", files / f"unseen.{ending}", *named]
-        options = [*given, "--margin", 100, "--band", 0.1, "--json"]
+        arguments = ["--candidates", files / f"candidates.{ending}", "--nonmembers", files / f"unseen.{ending}", *named]
+        options = [*arguments, "--margin", 100, "--band", 0.1, "--json"]
         if ending == "csv":
             code, _, err = divulge("weights", files / "net.safetensors", *options)
             assert code == 2
@@ -86,14 +86,14 @@ def test_a_leaked_record_tells_the_margin(divulge, files):
 
 
 def test_reconstruction(divulge, files):
-    told = ["--truth", files / "truth.npz", "--out", files / "line.html", "--json"]
-    code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, *told)
+    arguments = ["--truth", files / "truth.npz", "--out", files / "line.html", "--json"]
+    code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, *arguments)
     assert code == 0, err
-    found = json.loads(out)
-    assert np.abs(np.subtract.outer(found["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
+    content = json.loads(out)
+    assert np.abs(np.subtract.outer(content["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
     # The two in the middle are the ends of a stretch on the margin: found, but points between would do as well.
-    assert found["proven"] == [True, False, False, True]
-    assert found["guaranteed"] == 2
+    assert content["proven"] == [True, False, False, True]
+    assert content["guaranteed"] == 2
     page = (files / "line.html").read_text()
     assert "Reconstruction from weights" in page
     assert "Training points read off the weights" in page
@@ -101,9 +101,15 @@ def test_reconstruction(divulge, files):
 
 
 def test_members_are_named(divulge, files, tmp_path):
-    told = ["--candidates", files / "candidates.npz", "--nonmembers", files / "unseen.npz"]
+    arguments = ["--candidates", files / "candidates.npz", "--nonmembers", files / "unseen.npz"]
     code, out, err = divulge(
-        "weights", files / "net.safetensors", *told, "--out", tmp_path / "r.html", "--selection", tmp_path / "s.parquet"
+        "weights",
+        files / "net.safetensors",
+        *arguments,
+        "--out",
+        tmp_path / "r.html",
+        "--selection",
+        tmp_path / "s.parquet",
     )
     assert code == 0, err
     chosen = pl.read_parquet(tmp_path / "s.parquet")
@@ -183,8 +189,8 @@ class TestSignals:
             signals.margin.MarginBand(float(net.margin[-1])),
             signals.margin.KKTMultipliers(),
         ):
-            found = signal.measure(net.net, records)
-            assert np.median(found[:20]) > np.quantile(found[20:], 0.95), signal.name
+            values = signal.measure(net.net, records)
+            assert np.median(values[:20]) > np.quantile(values[20:], 0.95), signal.name
 
     def test_labels_may_be_signs_or_classes(self):
         net = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])

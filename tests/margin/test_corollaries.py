@@ -12,15 +12,15 @@ LINE = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])  # Φ(x) = x
 
 
 def test_the_band_is_two_sided():
-    found = margin.known_margin(LINE, [[1.98], [2.0], [-2.02], [2.03], [1.9]], m=2.0, band=0.01)
-    assert found.members.tolist() == [True, True, True, False, False]
-    assert found.count == 3
+    result = margin.known_margin(LINE, [[1.98], [2.0], [-2.02], [2.03], [1.9]], m=2.0, band=0.01)
+    assert result.members.tolist() == [True, True, True, False, False]
+    assert result.count == 3
 
 
 def test_a_leaked_point_is_the_largest_of_its_set():
-    found = margin.leaked_point(LINE, [[0.5], [-3.0], [1.0]])
-    assert found.margin == 3.0
-    assert found.members.tolist() == [False, True, False]
+    result = margin.leaked_point(LINE, [[0.5], [-3.0], [1.0]])
+    assert result.margin == 3.0
+    assert result.members.tolist() == [False, True, False]
 
 
 def test_a_lower_bound_misses_no_member():
@@ -47,10 +47,10 @@ def test_with_enough_orthogonality_no_fresh_record_passes():
     net = margin.solve(x, y).net
     shape = margin.orthogonality(x, fresh)
     assert shape.says_something
-    found = margin.known_margin(net, np.vstack([x, fresh]), 1.0, geometry=shape)
-    assert found.guarantee.level == 0.0
-    assert found.members[:7].all()
-    assert not found.members[7:].any()
+    result = margin.known_margin(net, np.vstack([x, fresh]), 1.0, geometry=shape)
+    assert result.guarantee.level == 0.0
+    assert result.members[:7].all()
+    assert not result.members[7:].any()
 
 
 @settings(max_examples=12, deadline=None)
@@ -67,9 +67,9 @@ def test_the_bound_bounds_fresh_outputs(seed, n, mixing):
 
 def test_orthogonality_is_measured_as_defined():
     x = np.array([[3.0, 0.0], [1.0, 2.0], [0.0, -4.0]])
-    found = margin.orthogonality(x)
-    assert (found.delta, found.Delta, found.ratio) == (8.0, 5.0, 3 * 8.0 / 5.0)
-    assert not found.says_something
+    orthogonality = margin.orthogonality(x)
+    assert (orthogonality.delta, orthogonality.Delta, orthogonality.ratio) == (8.0, 5.0, 3 * 8.0 / 5.0)
+    assert not orthogonality.says_something
     with pytest.raises(dv.InputError, match="at least 2 records"):
         margin.orthogonality(x[:1])
 

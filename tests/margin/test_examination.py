@@ -32,14 +32,14 @@ def examined(decisions, *, leaks=True, calibration=None):
 
 
 def test_everyone_that_any_rule_calls_a_member_is_listed_once_the_highest_score_first():
-    found = examined({"FDR": rule(1, 3), "margin": rule(0, 3)})
-    assert [(one.id, one.output, one.score, one.rules) for one in found.called()] == [
+    result = examined({"FDR": rule(1, 3), "margin": rule(0, 3)})
+    assert [(one.id, one.output, one.score, one.rules) for one in result.called_records()] == [
         ("b", 2.0, 3.0, ("FDR",)),
         ("d", 4.0, 1.0, ("FDR", "margin")),
         ("a", 1.0, 0.5, ("margin",)),
     ]
-    assert list(examined({}).called()) == []
-    assert list(examined({"FDR": rule()}).called()) == []
+    assert list(examined({}).called_records()) == []
+    assert list(examined({"FDR": rule()}).called_records()) == []
 
 
 KNOWN = np.zeros((2, 5))
@@ -59,9 +59,9 @@ KNOWN = np.zeros((2, 5))
     ],
 )  # fmt: skip
 def test_the_verdict_claims_what_is_proven(decisions, leaks, calibration, said):
-    found = examined(decisions, leaks=leaks, calibration=calibration)
-    assert found.verdict.startswith(said)
-    assert found.tone == ("leak" if leaks else "unproven")
+    result = examined(decisions, leaks=leaks, calibration=calibration)
+    assert result.verdict.startswith(said)
+    assert result.tone == ("leak" if leaks else "unproven")
 
 
 def test_a_record_is_right_where_its_label_and_its_output_have_one_sign_however_small():

@@ -30,9 +30,9 @@ def test_the_weights_of_a_step_solve_their_equations(seed, size, spread):
     gram, margins = 10**size * root @ root.T, 10**spread * rng.normal(size=7)
     p = training._solve_step_weights(gram, margins, np.full(7, 1 / 7))
     assert p.sum() == pytest.approx(1.0)
-    wanted = -(margins + gram @ p)
-    wanted = np.exp(wanted - wanted.max())
-    np.testing.assert_allclose(p, wanted / wanted.sum(), atol=1e-3)
+    expected = -(margins + gram @ p)
+    expected = np.exp(expected - expected.max())
+    np.testing.assert_allclose(p, expected / expected.sum(), atol=1e-3)
 
 
 def test_a_weight_shrinks_the_more_the_further_a_step_goes_and_never_to_nothing():

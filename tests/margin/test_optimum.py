@@ -13,22 +13,24 @@ from divulge.margin import training
 @pytest.mark.parametrize("d", [20, 100, 1000])
 def test_an_exact_kkt_point(mixture, d):
     x, y = mixture(20, d)
-    found = margin.solve(x, y)
-    state = margin.kkt(found.net, x, y, band=1e-3)
-    assert abs(found.gap) <= 1e-6
-    assert found.price <= 1e-7
+    solution = margin.solve(x, y)
+    state = margin.kkt(solution.net, x, y, band=1e-3)
+    assert abs(solution.gap) <= 1e-6
+    assert solution.price <= 1e-7
     assert state.residual <= 1e-6
     assert state.margin == pytest.approx(1.0, abs=1e-5)
-    assert found.multipliers.sum() == pytest.approx(found.net.squared_norm / 2, abs=1e-6)
+    assert solution.multipliers.sum() == pytest.approx(solution.net.squared_norm / 2, abs=1e-6)
     if d >= 100:
-        assert found.net.width == 2
+        assert solution.net.width == 2
 
 
 def test_two_records_in_one_dimension_in_closed_form():
     # Records ±1: by symmetry one neuron for each, w̃ along [±1, 1], that answers |v|·‖w̃‖·√2 = 1.
-    found = margin.solve([[-1.0], [1.0]], [-1, 1])
-    np.testing.assert_allclose(found.multipliers, [2**-0.5, 2**-0.5], atol=1e-8)
-    np.testing.assert_allclose(np.abs(found.net.v) * np.linalg.norm(found.net.augmented, axis=1), 2**-0.5, atol=1e-8)
+    solution = margin.solve([[-1.0], [1.0]], [-1, 1])
+    np.testing.assert_allclose(solution.multipliers, [2**-0.5, 2**-0.5], atol=1e-8)
+    np.testing.assert_allclose(
+        np.abs(solution.net.v) * np.linalg.norm(solution.net.augmented, axis=1), 2**-0.5, atol=1e-8
+    )
 
 
 def test_it_is_the_limit_of_training(mixture):
@@ -49,11 +51,11 @@ def test_kkt_conditions_hold_for_any_data_on_a_line(seed, n):
     x = (np.arange(n) + rng.uniform(0.2, 0.8, n))[:, None]
     y = rng.choice([-1.0, 1.0], n)
     y[:2] = -1, 1
-    found = margin.solve(x, y)
-    state = margin.kkt(found.net, x, y, band=1e-4)
+    solution = margin.solve(x, y)
+    state = margin.kkt(solution.net, x, y, band=1e-4)
     assert state.residual < 1e-5
     assert state.margin > 1 - 1e-5
-    assert abs(found.gap) < 1e-5 * found.multipliers.sum()
+    assert abs(solution.gap) < 1e-5 * solution.multipliers.sum()
 
 
 def test_on_a_line_it_is_the_least_norm_over_a_grid_of_directions():
@@ -66,9 +68,9 @@ def test_on_a_line_it_is_the_least_norm_over_a_grid_of_directions():
     features = np.maximum(np.cos(turn) * x[:, None] + np.sin(turn), 0)
     table = y[:, None] * np.hstack([features, -features])
     naive = linprog(np.ones(table.shape[1]), A_ub=-table, b_ub=-np.ones(6)).fun
-    found = margin.solve(x[:, None], y)
-    assert found.multipliers.sum() == pytest.approx(naive, rel=1e-4)
-    assert found.multipliers.sum() <= naive * (1 + 1e-9)
+    solution = margin.solve(x[:, None], y)
+    assert solution.multipliers.sum() == pytest.approx(naive, rel=1e-4)
+    assert solution.multipliers.sum() <= naive * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -94,5 +96,5 @@ def test_every_pattern_of_records_on_a_line_is_tried():
 def test_records_without_weight_do_not_matter():
     """Between -1 and 1 the line is steepest; records further out lie above the margin and carry nothing."""
     x = np.array([[-6.0], [-3.0], [-1.0], [1.0], [3.0], [6.0]])
-    found = margin.solve(x, [-1, -1, -1, 1, 1, 1])
-    np.testing.assert_allclose(found.multipliers, [0, 0, 2**-0.5, 2**-0.5, 0, 0], atol=1e-7)
+    solution = margin.solve(x, [-1, -1, -1, 1, 1, 1])
+    np.testing.assert_allclose(solution.multipliers, [0, 0, 2**-0.5, 2**-0.5, 0, 0], atol=1e-7)

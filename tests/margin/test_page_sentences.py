@@ -20,7 +20,7 @@ def rule(selected, proven=True, warnings=()):
 
 
 def weights(tone="leak", decisions=None, called=2, margin=1.0, **changes):
-    made = WeightsSummary(
+    summary = WeightsSummary(
         verdict="The verdict.",
         tone=tone,
         candidates=6,
@@ -33,7 +33,7 @@ def weights(tone="leak", decisions=None, called=2, margin=1.0, **changes):
         decisions={"FDR ≤ 0.1": rule((4, 5))} if decisions is None else decisions,
         called=tuple(CalledRecord(f"c{i}", 1.0, 2.0, ("FDR", "band")) for i in range(called)),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(summary, **changes)
 
 
 def members(**changes):
@@ -68,10 +68,10 @@ def test_only_records_that_are_named_with_a_proven_bound_are_pictured(tone, deci
 
 def test_without_any_rule_it_is_said_why_and_nobody_is_named():
     drawn = members(decisions={}, called=0, tone="undecided")
-    said = render(drawn)
-    assert "None: a rule needs the margin, a leaked record, or known non-members." in said
+    text = render(drawn)
+    assert "None: a rule needs the margin, a leaked record, or known non-members." in text
     assert drawn.more == ()
-    assert "Called members" not in said
+    assert "Called members" not in text
     assert "None: a rule needs" not in render(members())
     assert members().more
 
@@ -108,9 +108,9 @@ def test_the_chart_tells_members_from_others_where_they_are_known():
 
 
 def test_warnings_of_a_rule_name_it():
-    said = render(members(decisions={"FDR ≤ 0.1": rule((1,), warnings=("few records",)), "band": rule((2,))}))
-    assert "FDR ≤ 0.1: few records." in said
-    assert "band:" not in said
+    text = render(members(decisions={"FDR ≤ 0.1": rule((1,), warnings=("few records",)), "band": rule((2,))}))
+    assert "FDR ≤ 0.1: few records." in text
+    assert "band:" not in text
 
 
 @pytest.mark.parametrize("called", [0, 1, 12, 13, 200, 201])
@@ -128,7 +128,7 @@ def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(called)
 
 def reconstructed(candidates=(0.5, -0.25, 2.0), tone="leak", guaranteed=2, **changes):
     count = len(candidates)
-    made = ReconstructionSummary(
+    summary = ReconstructionSummary(
         verdict="The verdict.",
         tone=tone,
         candidates=candidates,
@@ -145,7 +145,7 @@ def reconstructed(candidates=(0.5, -0.25, 2.0), tone="leak", guaranteed=2, **cha
         break_points=(-1.0, 0.0, 1.0, 500.0),
         margin=1.0,
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(summary, **changes)
 
 
 def points(truth=None, **changes):
@@ -173,8 +173,8 @@ def test_points_that_are_proven_are_pictured():
 
 
 def test_known_training_points_are_compared_with_what_was_read_off():
-    said = render(points(truth=np.array([0.4, 2.5])))
-    assert "2 training points are known, and marked. Each lies within 0.5 of a point that was read off." in said
+    text = render(points(truth=np.array([0.4, 2.5])))
+    assert "2 training points are known, and marked. Each lies within 0.5 of a point that was read off." in text
     for page in (points(), points(truth=np.zeros(0)), points(truth=np.array([1.0]), candidates=(), guaranteed=0)):
         assert "training points are known" not in render(page)
 
@@ -197,8 +197,8 @@ def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
     [((0.5, -0.25, 2.0), None, -0.25, 2.0), ((0.5, -0.25, 2.0), [4.0], -0.25, 4.0), ((0.5,), None, -1.0, 500.0)],
 )
 def test_the_line_is_drawn_a_little_beyond_the_points_without_neurons_that_bend_far_away(candidates, truth, low, high):
-    told = reconstructed(candidates=candidates, guaranteed=0)
-    spec = weights_page._network(told, lambda x: 2 * x[:, 0], None if truth is None else np.array(truth))
+    run_summary = reconstructed(candidates=candidates, guaranteed=0)
+    spec = weights_page._network(run_summary, lambda x: 2 * x[:, 0], None if truth is None else np.array(truth))
     values = [value for layer in spec["layer"] for value in layer.get("data", {}).get("values", ())]
     line = [(value["x"], value["y"]) for value in values if value.get("what") == "Φ"]
     bends = {value["x"] for value in values if value.get("what") == "break-point"}

@@ -32,12 +32,12 @@ def test_members_are_found(trained, kind):
     net, records = trained
     named = [recipe.name for recipe in weight_recipes()]
     assert named == ["margin-abs", "margin-band", "kkt-nnls", "kkt-nnls-deep"]
-    found = dv.audit(
+    result = dv.audit(
         net if kind == "arrays" else module(net),
         members=records[:20],
         nonmembers=records[20:140],
         population=records[140:],
         recipes=named[:3] if kind == "arrays" else named,
     )
-    for name, rates in found.summary().recipes.items():
+    for name, rates in result.summary().recipes.items():
         assert rates.auc.value > 0.9, name

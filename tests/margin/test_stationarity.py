@@ -34,9 +34,9 @@ def test_multipliers_without_kinks_are_plain_non_negative_least_squares(mixture)
     ]
     theta = np.column_stack([weights, net.v]).ravel()
     expected, residual = nnls(np.array(columns).T, theta)
-    found = margin.explain(net, x, y)
-    np.testing.assert_allclose(found.multipliers, expected, atol=1e-7)
-    assert found.residual == pytest.approx(residual / np.linalg.norm(theta), abs=1e-7)
+    explanation = margin.explain(net, x, y)
+    np.testing.assert_allclose(explanation.multipliers, expected, atol=1e-7)
+    assert explanation.residual == pytest.approx(residual / np.linalg.norm(theta), abs=1e-7)
 
 
 def test_multipliers_are_those_of_the_dual(mixture):
@@ -100,8 +100,8 @@ def test_bad_input(mixture):
 def test_a_derivative_at_a_kink_stays_within_its_bounds():
     """(λ - .1)² + (κ - 3)² under κ ≤ λ is least at 1.55 for both, also where the columns are large or small."""
     for scale in (1e-3, 1.0, 1e3):
-        found = solve_multipliers(scale**2 * np.eye(2), scale**2 * np.array([0.1, 3.0]), np.array([0]))
-        np.testing.assert_allclose(found, [1.55, 1.55], atol=1e-4)
+        multipliers = solve_multipliers(scale**2 * np.eye(2), scale**2 * np.array([0.1, 3.0]), np.array([0]))
+        np.testing.assert_allclose(multipliers, [1.55, 1.55], atol=1e-4)
 
 
 def test_multipliers_with_kinks_are_those_of_a_quadratic_program():
@@ -110,15 +110,15 @@ def test_multipliers_with_kinks_are_those_of_a_quadratic_program():
         n, p = 4, 5
         columns, owner = rng.normal(size=(8, n + p)), rng.integers(0, n, p)
         target = rng.normal(size=8)
-        found = solve_multipliers(columns.T @ columns, columns.T @ target, owner)
+        multipliers = solve_multipliers(columns.T @ columns, columns.T @ target, owner)
         bounds = LinearConstraint(np.eye(n)[owner] @ np.eye(n, n + p) - np.eye(p, n + p, n), 0, np.inf)
         best = minimize(
             lambda z, a=columns, t=target: (np.sum((a @ z - t) ** 2), 2 * a.T @ (a @ z - t)),
             np.ones(n + p), jac=True, method="SLSQP", bounds=[(0, None)] * (n + p), constraints=bounds,
             options={"ftol": 1e-14, "maxiter": 1000},
         )  # fmt: skip
-        assert np.sum((columns @ found - target) ** 2) <= best.fun * (1 + 1e-4) + 1e-6
-        assert (found[n:] <= found[:n][owner] + 1e-3).all()
+        assert np.sum((columns @ multipliers - target) ** 2) <= best.fun * (1 + 1e-4) + 1e-6
+        assert (multipliers[n:] <= multipliers[:n][owner] + 1e-3).all()
 
 
 def test_records_within_a_tenth_of_the_margin_are_on_it_and_slackness_is_their_weighted_distance():
@@ -127,12 +127,12 @@ def test_records_within_a_tenth_of_the_margin_are_on_it_and_slackness_is_their_w
     x = rng.normal(size=(2000, 3))
     x = x[(np.abs(net(x)) > 1) & (np.abs(net(x)) < 3)]
     y = np.sign(net(x)).astype(int)
-    found = margin.kkt(net, x, y)
+    conditions = margin.kkt(net, x, y)
     distance = np.abs(net(x)) / np.abs(net(x)).min() - 1
-    assert found.on_margin.tolist() == (distance <= 0.1).tolist()
-    assert 1 < found.on_margin.sum() < len(x)
-    assert found.slackness == pytest.approx(found.multipliers @ distance / found.multipliers.sum())
-    assert 0 < found.slackness < 0.1
+    assert conditions.on_margin.tolist() == (distance <= 0.1).tolist()
+    assert 1 < conditions.on_margin.sum() < len(x)
+    assert conditions.slackness == pytest.approx(conditions.multipliers @ distance / conditions.multipliers.sum())
+    assert 0 < conditions.slackness < 0.1
 
 
 def test_a_column_of_zeros_has_no_weight():

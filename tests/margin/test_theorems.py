@@ -124,15 +124,15 @@ class TestCorollaries:
 
     def test_leaked_point(self, case):
         x, fresh, net = case
-        found = margin.leaked_point(net, np.vstack([fresh[:9], x[:1]]))
-        assert found.margin == pytest.approx(1.0, abs=1e-6)
-        assert found.members.tolist() == [False] * 9 + [True]
-        assert np.abs(found.outputs[:9]).max() < found.margin / 2
+        result = margin.leaked_point(net, np.vstack([fresh[:9], x[:1]]))
+        assert result.margin == pytest.approx(1.0, abs=1e-6)
+        assert result.members.tolist() == [False] * 9 + [True]
+        assert np.abs(result.outputs[:9]).max() < result.margin / 2
 
     def test_bounded_margin(self, case):
         x, fresh, net = case
-        found = margin.bounded_margin(net, np.vstack([x, fresh]), c=0.5)
-        assert found.members.tolist() == [True] * 20 + [False] * 2000
+        bound = margin.bounded_margin(net, np.vstack([x, fresh]), c=0.5)
+        assert bound.members.tolist() == [True] * 20 + [False] * 2000
 
     def test_outputs_are_all_that_is_read(self, case):
         # Remark 3.1: other weights of the same function, the same decision.
@@ -209,9 +209,9 @@ class TestSources:
             (four, lambda d: int(2 * d**0.2), (10**3, 10**4, 10**5)),
         ]
         for source, count, dimensions in cases:
-            found = self.ratios(source, count, dimensions)
-            assert found == sorted(found, reverse=True)
-            assert found[-1] < found[0] / 1.5
+            result = self.ratios(source, count, dimensions)
+            assert result == sorted(result, reverse=True)
+            assert result[-1] < result[0] / 1.5
 
     def test_what_makes_four_gaussians_learnable_makes_them_near_orthogonal(self):
         # Appendix C with constants of 1: d = n²·‖μ‖² and ‖μ‖² = n^.51·√d, so d = n^5.02; n·δ/Δ falls with n.
@@ -260,10 +260,10 @@ class TestSources:
         for d in (100, 10_000):
             x = np.zeros((5, d))
             x[:, 0], x[:, 1] = np.cos(turn), np.sin(turn)
-            found = margin.orthogonality(x)
-            assert found.delta <= 1
-            assert found.Delta == pytest.approx(1.0)
-            assert found.ratio > 4
+            orthogonality = margin.orthogonality(x)
+            assert orthogonality.delta <= 1
+            assert orthogonality.Delta == pytest.approx(1.0)
+            assert orthogonality.ratio > 4
 
     def test_lemma_d6_norms_of_a_mixture_have_a_centre_per_component(self):
         # The proof has ‖x‖² within d^ε of its mean over the mixture, but for a vanishing chance (and prints the
@@ -277,9 +277,9 @@ class TestSources:
 
     def test_a_fresh_record_beside_the_training_set_is_bounded_too(self):
         """Of n training records and a fresh one (n + 1)·n/2 pairs are held below δ, at τ over that each."""
-        found = margin.assumption(margin.Sphere(1000), n=20, tau=0.1)
+        result = margin.assumption(margin.Sphere(1000), n=20, tau=0.1)
         pair = beta.isf(0.1 / (21 * 20 / 2), 0.5, 999 / 2)
-        assert found.delta == pytest.approx(1000 * math.sqrt(pair))
+        assert result.delta == pytest.approx(1000 * math.sqrt(pair))
 
     @pytest.mark.parametrize(
         "source",
@@ -287,11 +287,14 @@ class TestSources:
         ids=["sphere", "large sphere", "gaussian", "mixture"],
     )
     def test_what_is_stated_of_a_source_holds_of_a_draw_and_is_not_far_from_it(self, source):
-        stated, drawn = margin.assumption(source, n=7, tau=0.001), margin.orthogonality(source.sample(8, seed=1))
+        stated, orthogonality = (
+            margin.assumption(source, n=7, tau=0.001),
+            margin.orthogonality(source.sample(8, seed=1)),
+        )
         assert stated.ratio == pytest.approx(7 * stated.delta / stated.Delta)
-        assert drawn.delta <= stated.delta <= 8 * drawn.delta
-        assert drawn.Delta * (1 + 1e-12) >= stated.Delta >= 0.8 * drawn.Delta
-        assert drawn.ratio * 7 / 8 <= stated.ratio <= 10 * drawn.ratio
+        assert orthogonality.delta <= stated.delta <= 8 * orthogonality.delta
+        assert orthogonality.Delta * (1 + 1e-12) >= stated.Delta >= 0.8 * orthogonality.Delta
+        assert orthogonality.ratio * 7 / 8 <= stated.ratio <= 10 * orthogonality.ratio
         assert stated.says_something == (stated.bound < 1)
         assert stated.bound > stated.ratio
         # Fewer records, or a weaker promise, are nearer to orthogonal.

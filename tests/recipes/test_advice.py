@@ -125,24 +125,24 @@ def test_the_figures_that_come_with_divulge_are_of_recipes_there_are():
 def test_a_terminal_shows_it_without_breaking_a_figure(divulge, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     for words in ("labels only, 2 references", "64 references, unseen classes", "weights, tables"):
-        code, shown, _ = divulge("list", "--for", words)
+        code, output, _ = divulge("list", "--for", words)
         assert code == 0
-        assert max(map(len, shown.splitlines())) <= width
-        assert "TPR at 1 %" in shown
+        assert max(map(len, output.splitlines())) <= width
+        assert "TPR at 1 %" in output
 
 
 def test_json_holds_every_figure(divulge):
-    code, shown, _ = divulge("list", "--for", "2 references", "--json")
-    told = json.loads(shown)
+    code, output, _ = divulge("list", "--for", "2 references", "--json")
+    content = json.loads(output)
     assert code == 0
-    assert told["for"] == "logits, 2 references, known classes"
-    assert [one["name"] for one in told["recipes"]] == names("2 references", None)
-    assert all(figure["references"] in (0, 2) for one in told["recipes"] for figure in one["measured"])
+    assert content["for"] == "logits, 2 references, known classes"
+    assert [one["name"] for one in content["recipes"]] == names("2 references", None)
+    assert all(figure["references"] in (0, 2) for one in content["recipes"] for figure in one["measured"])
 
 
 def test_a_slip_ends_with_one_line(divulge):
-    code, shown, said = divulge("list", "--for", "labels only, two references")
+    code, output, errors = divulge("list", "--for", "labels only, two references")
     assert code == 2
-    assert not shown
-    assert said.startswith("divulge: for: 'two references' is not understood; understood are 'labels only'")
-    assert said.count("\n") == 1
+    assert not output
+    assert errors.startswith("divulge: for: 'two references' is not understood; understood are 'labels only'")
+    assert errors.count("\n") == 1

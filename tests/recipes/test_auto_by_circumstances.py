@@ -61,40 +61,40 @@ def audit(target, n=150, **more):
 
 
 def test_without_reference_models_the_default_finds_the_leak_and_says_that_references_see_more():
-    found = audit(GivesLogits)
-    assert list(found) == ["auto", "loss"]
-    assert found.about.recipes["auto"].chosen == "quantile-trees + transductive"
+    result = audit(GivesLogits)
+    assert list(result) == ["auto", "loss"]
+    assert result.about.recipes["auto"].chosen == "quantile-trees + transductive"
     assert any(
-        "auto: used quantile-trees + transductive, as there are no reference models" in w for w in found.about.warnings
+        "auto: used quantile-trees + transductive, as there are no reference models" in w for w in result.about.warnings
     )
-    assert found.verdict.answer == "leak found"
+    assert result.verdict.answer == "leak found"
 
 
 def test_of_a_target_that_gives_labels_alone_the_default_reads_no_more():
-    found = audit(GivesLabels)
-    assert list(found) == ["auto"]
-    assert found.about.recipes["auto"].chosen == "correct-residual"
-    assert found["auto"].auc.low > 0.5
+    result = audit(GivesLabels)
+    assert list(result) == ["auto"]
+    assert result.about.recipes["auto"].chosen == "correct-residual"
+    assert result["auto"].auc.low > 0.5
 
 
 def test_of_partly_known_records_the_default_reads_the_best_completion():
-    found = audit(GivesLogits, known="share:0.5")
-    assert list(found) == ["auto", "loss"]
-    assert found.about.recipes["auto"].completed_by is not None
+    result = audit(GivesLogits, known="share:0.5")
+    assert list(result) == ["auto", "loss"]
+    assert result.about.recipes["auto"].completed_by is not None
 
 
 def test_with_few_records_what_cannot_learn_is_left_out_and_said():
     members, others = records(1, 6), records(2, 6)
-    found = dv.audit(
+    result = dv.audit(
         GivesLogits(members), members=members, nonmembers=others, population=records(3, 8), fpr=(0.2,), calibration=0.2
     )
-    assert found.about.recipes["auto"].chosen == "quantile-trees"
-    assert any("left out transductive: at least 20 candidates are needed" in note for note in found.about.warnings)
+    assert result.about.recipes["auto"].chosen == "quantile-trees"
+    assert any("left out transductive: at least 20 candidates are needed" in note for note in result.about.warnings)
 
 
 def test_a_recipe_of_ones_own_that_is_called_auto_is_left_alone():
-    found = audit(GivesLogits, recipes=[Recipe("auto", "negative-loss", Threshold())])
-    assert found.about.recipes["auto"].attack == "Threshold()"
+    result = audit(GivesLogits, recipes=[Recipe("auto", "negative-loss", Threshold())])
+    assert result.about.recipes["auto"].attack == "Threshold()"
 
 
 @pytest.mark.parametrize("answer", ["continuous", "rounded, right in 90 %"])

@@ -30,8 +30,8 @@ def test_a_name_is_its_settings_field_by_field(record_type, name):
 
 @pytest.mark.parametrize("record_type", RECORD_TYPES)
 def test_every_combination_is_a_recipe_of_its_own_or_is_refused(record_type):
-    made = [settings for *_, settings in combinations(record_type) if settings is not None]
-    assert len(forms(record_type)) == len(made)
+    valid_settings = [settings for *_, settings in combinations(record_type) if settings is not None]
+    assert len(forms(record_type)) == len(valid_settings)
     assert set(aliases(documents=record_type == "documents")) <= set(forms(record_type))
 
 
@@ -112,8 +112,8 @@ FILES = '\n[target]\nmodel = "a.onnx"\n[data]\nmembers = "m.npz"\nnonmembers = "
 def test_a_plan_names_the_attacks_that_it_configures(tmp_path, head, tables, names):
     path = tmp_path / "plan.toml"
     path.write_text(head + FILES + tables)
-    found = plan.read(path)
-    assert list(found.recipes) == names
-    assert [resolve(each).name for each in configure(found.recipes, found.recipe or {})][-1] == {
+    result = plan.read(path)
+    assert list(result.recipes) == names
+    assert [resolve(each).name for each in configure(result.recipes, result.recipe or {})][-1] == {
         "auto": "loss", "lira": "quantile", "loss": "lira-online",
     }[names[0]]  # fmt: skip

@@ -42,9 +42,9 @@ class TestOneRecordOneNeuron:
         net, m = self.point(x, label)
         state = margin.explain(net, [[x]], [label])
         assert state.residual < 1e-12
-        found = reconstruction.univariate(net, m, "crossings")
-        np.testing.assert_allclose(found.candidates, [x], rtol=1e-9)
-        assert found.labels == [label]
+        reconstructed = reconstruction.univariate(net, m, "crossings")
+        np.testing.assert_allclose(reconstructed.candidates, [x], rtol=1e-9)
+        assert reconstructed.labels == [label]
 
     @pytest.mark.parametrize("x", [-7.0, 0.0, 2.5])
     def test_the_weights_give_it_without_the_margin(self, x):
@@ -99,8 +99,8 @@ def test_break_points_and_answers_suffice(exact):
             for level in (-1.0, 1.0)
             if min(left, right) < level - HERE and level + HERE < max(left, right)
         ]
-        found = reconstruction.univariate(net, 1.0, "crossings").candidates
-        assert np.abs(np.subtract.outer(read, found)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
+        points = reconstruction.univariate(net, 1.0, "crossings").candidates
+        assert np.abs(np.subtract.outer(read, points)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
         assert np.abs(np.subtract.outer(read, x)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
 
 

@@ -75,10 +75,10 @@ def test_windows_hold_training_points(exact):
 
 def test_a_window_has_no_piece_on_the_margin():
     bent = BreakPoints(np.arange(4.0), np.zeros(4), margin.ShallowReLU([[1.0]], [0.0], [1.0]))
-    found = {flat: len(find_windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
-    assert found[False, False, False] == 2
-    assert found[True, False, False] == found[False, False, True] == 1
-    assert sum(found.values()) == 4
+    results = {flat: len(find_windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
+    assert results[False, False, False] == 2
+    assert results[True, False, False] == results[False, False, True] == 1
+    assert sum(results.values()) == 4
     np.testing.assert_array_equal(find_windows(bent, np.array([True, False, False])), [[1.0, 3.0]])
 
 
@@ -90,7 +90,7 @@ def test_what_is_guaranteed_is_kept(exact):
 
 def test_the_kkt_equations_find_what_crossings_miss():
     # Three records of one label on a stretch of the margin: no crossing is isolated there.
-    found = 0
+    n_found = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         x = np.sort(rng.uniform(-1, 1, 10))
@@ -101,11 +101,11 @@ def test_the_kkt_equations_find_what_crossings_miss():
         plain = reconstruction.univariate(net, 1.0, "crossings")
         more = reconstruction.univariate(net, 1.0)
         assert near(more.candidates, x, 1e-3).all()
-        found += near(x, more.candidates, 1e-3).sum() - near(x, plain.candidates, 1e-3).sum()
+        n_found += near(x, more.candidates, 1e-3).sum() - near(x, plain.candidates, 1e-3).sum()
         assert more.ambiguous
         for part in more.ambiguous:
             assert ((x >= part.low - 1e-6) & (x <= part.high + 1e-6)).any()
-    assert found >= 2
+    assert n_found >= 2
 
 
 @pytest.mark.parametrize("spaced", [True, False])
@@ -119,9 +119,9 @@ def test_trained_networks(spaced):
             y = np.where(np.sin(2 * np.pi * x / 3 + rng.uniform(0, 2 * np.pi)) > 0, 1.0, -1.0)
         run = margin.train(x[:, None], y, width=300, target_margin=100.0, seed=seed, max_steps=3000)
         assert run.reached
-        found = reconstruction.univariate(run.net, 100.0, "crossings").candidates
-        right, total = right + near(found, x, 0.06).sum(), total + len(found)
-        hit, points = hit + near(x, found, 0.06).sum(), points + len(x)
+        candidates_found = reconstruction.univariate(run.net, 100.0, "crossings").candidates
+        right, total = right + near(candidates_found, x, 0.06).sum(), total + len(candidates_found)
+        hit, points = hit + near(x, candidates_found, 0.06).sum(), points + len(x)
     assert right / total >= 0.9
     assert hit / points >= 0.5
 
@@ -133,21 +133,21 @@ def test_crossings_equal_a_dense_search(seed, level):
     net = margin.ShallowReLU(rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=5))
     at = exact_break_points(net)
     assume(np.abs(np.abs(net(at[:, None])) - level).min() > 0.02 * level)
-    found = find_crossings(net, level, 1e-9)
+    crossings = find_crossings(net, level, 1e-9)
     grid = np.linspace(-50, 50, 40_001)
     height = net(grid[:, None]) - level
     changes = grid[:-1][np.diff(np.sign(height)) != 0]
-    np.testing.assert_allclose(found[np.abs(found) < 50], changes, atol=3e-3)
-    if len(found):
-        np.testing.assert_allclose(net(found[:, None]), level, rtol=1e-6)
+    np.testing.assert_allclose(crossings[np.abs(crossings) < 50], changes, atol=3e-3)
+    if len(crossings):
+        np.testing.assert_allclose(net(crossings[:, None]), level, rtol=1e-6)
 
 
 @pytest.mark.parametrize("level", [0.5, 1.0, 1.00005, 2.0])
 @pytest.mark.parametrize("turn", [-1.0, 1.0])
 def test_crossings_on_a_ray_are_found_wherever_they_lie(turn, level):
     """At 1 they lie on the node that is added beyond the last break-point."""
-    found = find_crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
-    np.testing.assert_allclose(found, [turn * level], atol=1e-4)
+    crossings = find_crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
+    np.testing.assert_allclose(crossings, [turn * level], atol=1e-4)
 
 
 def test_collapsed_neurons_are_merged():
@@ -217,13 +217,13 @@ class TestErrorsOfThePaper:
     def test_flat_pieces_are_taken_on_the_margin_off_it_and_on_it_again(self):
         # On, off, on (Theorem 4.3): both ends of the middle piece.
         on = margin.ShallowReLU([[1.0]] * 5, [1.0, 0.0, -1.0, -2.0, -3.0], [1.0, -1.0, -2.0, 2.0, 1.0])
-        found = reconstruction.univariate(on, 1.0, 1)
-        flat = [at for at, rules in zip(found.candidates, found.rules, strict=True) if "flat" in rules]
+        reconstructed = reconstruction.univariate(on, 1.0, 1)
+        flat = [at for at, rules in zip(reconstructed.candidates, reconstructed.rules, strict=True) if "flat" in rules]
         np.testing.assert_allclose(flat, [1.0, 2.0])
         # Off, on, off is no case of it.
         off = margin.ShallowReLU([[1.0]] * 4, [0.0, -1.0, -2.0, -4.0], [1.0, -1.0, -1.0, -1.0])
-        found = reconstruction.univariate(off, 1.0, 1)
-        assert not any("flat" in rules for rules in found.rules)
+        reconstructed = reconstruction.univariate(off, 1.0, 1)
+        assert not any("flat" in rules for rules in reconstructed.rules)
 
     def test_flat_pieces_propose_but_prove_nothing(self, exact):
         for _, _, net, _ in exact:
@@ -262,12 +262,16 @@ def test_an_unknown_algorithm():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_nothing_is_claimed_where_the_line_stays_on_the_margin_for_ever(turn, sign):
     """Training points on the ray are among no places, so neither a proof nor a contradiction would be true."""
-    found = reconstruction.univariate(margin.ShallowReLU([[turn], [turn]], [1.0, 0.0], [sign, -sign]), margin=1.0)
-    assert found.guaranteed == 0
-    assert not found.proven.any()
-    assert found.guarantee.standing == "holds"
+    reconstructed = reconstruction.univariate(
+        margin.ShallowReLU([[turn], [turn]], [1.0, 0.0], [sign, -sign]), margin=1.0
+    )
+    assert reconstructed.guaranteed == 0
+    assert not reconstructed.proven.any()
+    assert reconstructed.guarantee.standing == "holds"
     side = "above" if turn > 0 else "below"
-    assert found.warnings == (f"the line stays on the margin {side} x = 0, where training points may lie anywhere",)
+    assert reconstructed.warnings == (
+        f"the line stays on the margin {side} x = 0, where training points may lie anywhere",
+    )
 
 
 def test_a_ray_that_leaves_the_margin_takes_no_proof_away(exact):
@@ -284,9 +288,9 @@ def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
         np.append(np.append(net.v, net.v), 0.0) / 2**0.5,
     )
     np.testing.assert_allclose(doubled(x[:, None]), net(x[:, None]))
-    again = reconstruction.univariate(doubled, 1.0)
-    np.testing.assert_allclose(again.candidates, found.candidates, atol=1e-9)
-    np.testing.assert_allclose(again.break_points, found.break_points, atol=1e-9)
+    repeat = reconstruction.univariate(doubled, 1.0)
+    np.testing.assert_allclose(repeat.candidates, found.candidates, atol=1e-9)
+    np.testing.assert_allclose(repeat.break_points, found.break_points, atol=1e-9)
 
 
 def test_a_piece_on_the_margin_is_longer_than_the_resolution():

@@ -82,14 +82,14 @@ def _dataclass(value, depth):
     for name, member in inspect.getmembers_static(type(value)):
         if isinstance(member, property | functools.cached_property) and not name.startswith("_"):
             held[name] = _outcome(functools.partial(getattr, value, name))
-    found = {
+    results = {
         name: describe(part, depth + 1)
         for name, part in held.items()
         if not name.startswith("_") and name not in NOT_SHOWN and not callable(part)
     }
     if type(value).__module__.startswith("divulge") and "__str__" in vars(type(value)):
-        found["as text"] = str(value)
-    return found
+        results["as text"] = str(value)
+    return results
 
 
 def _outcome(ask):
@@ -238,15 +238,15 @@ def pages(kind, folder):
     run_directories.WRITERS[kind](run)
     found = {}
     for name, options in REPORTS.items():
-        code, said = steps.done(("report", "run", "--to", name, *options), folder)
-        found[name] = f"exit code {code}\n{said}"
+        code, output = steps.done(("report", "run", "--to", name, *options), folder)
+        found[name] = f"exit code {code}\n{output}"
         if (folder / name).is_file():
             text = (folder / name).read_text(encoding="utf-8")
             found[name] += words(text) if name.endswith("html") else text
     limit = LIMITS.get(kind, "auc:0.55")
     for name, options in {"gate": (), "gate.json": ("--json",)}.items():
-        code, said = steps.done(("gate", "run", "--max", limit, *options), folder)
-        found[name] = f"exit code {code}\n{said}"
+        code, output = steps.done(("gate", "run", "--max", limit, *options), folder)
+        found[name] = f"exit code {code}\n{output}"
     return {name: steady(text, folder) for name, text in found.items()}
 
 

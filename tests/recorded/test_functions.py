@@ -21,5 +21,5 @@ def test_every_valid_call_is_recorded():
 def test_a_function_answers_as_recorded(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tolerance = recording.TRAINED if name in models.CALLS or name in LEARNERS else recording.TOLERANCE
-    found = json.loads(json.dumps(recording.answers(name)))
-    assert not recording.difference(RECORDED[name], found, tolerance)
+    content = json.loads(json.dumps(recording.answers(name)))
+    assert not recording.difference(RECORDED[name], content, tolerance)

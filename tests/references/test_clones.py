@@ -73,11 +73,11 @@ def test_references_without_make_model_are_clones_of_the_target(name):
     assert result.about.settings.references.startswith("CloneTraining(estimator=")
     by_hand = CloneTraining(target, 2, target=SklearnTarget(target))
     model = train_clone(by_hand, SETS["population"], 7, 2)
-    again = clone_estimator(target, 7)
-    again.fit(SETS["population"].x, SETS["population"].y)
+    repeat = clone_estimator(target, 7)
+    repeat.fit(SETS["population"].x, SETS["population"].y)
     np.testing.assert_allclose(
         np.exp(model.logits(SETS["members"])[:, 1] - model.logits(SETS["members"])[:, 0]),
-        np.exp(np.diff(SklearnTarget(again).logits(SETS["members"]), axis=1)[:, 0]),
+        np.exp(np.diff(SklearnTarget(repeat).logits(SETS["members"]), axis=1)[:, 0]),
     )
 
 
@@ -338,13 +338,13 @@ def test_neighbours_within_a_radius_are_asked_though_they_have_no_number():
 
 
 def test_make_model_may_return_an_estimator_for_any_target():
-    made = Train(lambda: GaussianNB(), count=2)
+    train = Train(lambda: GaussianNB(), count=2)
     target = fitted(GaussianNB())
     for model in (target, lambda x: target.predict_log_proba(x)):
-        result = dv.audit(model, **SETS, recipes=["lira"], references=made, fpr=[0.05])
+        result = dv.audit(model, **SETS, recipes=["lira"], references=train, fpr=[0.05])
         assert "GaussianNB" in result.about.settings.references
     splits = dv.references.splits.offline(len(SETS["population"]), 2, 0)
-    assert made.fit(SETS["population"], splits, seed=0, observe=[SETS["members"]]).outputs[0].shape == (2, 100, 2)
+    assert train.fit(SETS["population"], splits, seed=0, observe=[SETS["members"]]).outputs[0].shape == (2, 100, 2)
 
 
 @pytest.mark.parametrize(
@@ -408,8 +408,8 @@ def test_columns_are_found_by_what_the_model_was_fitted_on(tmp_path, columns, mo
     frame.write_csv(tmp_path / "members.csv")
     fitting = pl.DataFrame({name: [0.0, 1.0] for name in model_columns}).to_pandas()
     skops_io.dump(GaussianNB().fit(fitting, [0, 1]), tmp_path / "model.skops")
-    found = plans.find_columns(str(tmp_path / "model.skops"), str(tmp_path / "members.csv"))
-    assert (found.label, found.id, found.drop) == expected
+    fitted_columns = plans.find_columns(str(tmp_path / "model.skops"), str(tmp_path / "members.csv"))
+    assert (fitted_columns.label, fitted_columns.id, fitted_columns.drop) == expected
 
 
 def test_a_plan_names_the_users_own_training(tmp_path, divulge):

@@ -34,21 +34,21 @@ def cluster(tmp_path_factory):
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         Path(folder, "ray").mkdir()
         small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-        found = Cluster(initialize_head=True, head_node_args=small)
-        found.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-        ray.init(address=found.address, log_to_driver=False)
+        result = Cluster(initialize_head=True, head_node_args=small)
+        result.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+        ray.init(address=result.address, log_to_driver=False)
         try:
-            yield found
+            yield result
         finally:
             ray.shutdown()
-            found.shutdown()
+            result.shutdown()
 
 
 def test_ray_equals_stacked(fit, networks, cluster, tmp_path):
     train = Train(networks.mlp, 4, epochs=2, engine="ray")
-    found = fit(train, pool=tmp_path)
-    assert found.engine.startswith("ray, stacked in each task")
-    assert (found.outputs[0] == fit(replace(train, engine="stacked")).outputs[0]).all()
+    references = fit(train, pool=tmp_path)
+    assert references.engine.startswith("ray, stacked in each task")
+    assert (references.outputs[0] == fit(replace(train, engine="stacked")).outputs[0]).all()
     assert fit(train, pool=tmp_path).reused == 4
 
 
@@ -86,9 +86,9 @@ def test_a_killed_worker_is_replaced(fit, cluster, tmp_path):
         return lambda x: x.reshape(len(x), -1) @ weights
 
     folder = str(tmp_path)
-    found = fit(Custom(deadly, 3, engine="ray"))
+    references = fit(Custom(deadly, 3, engine="ray"))
     assert (tmp_path / "mark").exists()
-    assert (found.outputs[0] == fit(Custom(deadly, 3)).outputs[0]).all()
+    assert (references.outputs[0] == fit(Custom(deadly, 3)).outputs[0]).all()
 
 
 def test_a_node_that_goes_away_takes_nothing_with_it(fit, cluster, tmp_path):
@@ -118,13 +118,13 @@ def test_a_node_that_goes_away_takes_nothing_with_it(fit, cluster, tmp_path):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found = fit(Custom(patient, 6, engine="ray"))
+    references = fit(Custom(patient, 6, engine="ray"))
     killer.join()
     lost = {mark.name.split("-")[1] for mark in tmp_path.glob(f"{victim}-*")}
     repeated = {mark.name.split("-")[1] for mark in tmp_path.glob("*-*") if not mark.name.startswith(victim)}
     assert lost <= repeated
-    assert len(found) == 6
-    assert (found.outputs[0] == fit(Custom(patient, 6)).outputs[0]).all()
+    assert len(references) == 6
+    assert (references.outputs[0] == fit(Custom(patient, 6)).outputs[0]).all()
 
 
 def test_a_cluster_that_was_there_stays(cluster):

@@ -71,9 +71,9 @@ def test_splits_of_unequal_sizes_are_stacked_too(records, networks):
 @pytest.mark.parametrize("kind", ["mlp", "dropout"])
 def test_processes_equal_serial(fit, networks, kind):
     train = Train(getattr(networks, kind), 3, epochs=2, precision="double")
-    found = fit(replace(train, engine="processes", workers=2))
-    assert found.engine.startswith("2 processes")
-    assert np.abs(found.outputs[0] - fit(replace(train, engine="serial")).outputs[0]).max() <= 1e-8
+    references = fit(replace(train, engine="processes", workers=2))
+    assert references.engine.startswith("2 processes")
+    assert np.abs(references.outputs[0] - fit(replace(train, engine="serial")).outputs[0]).max() <= 1e-8
 
 
 def test_auto_says_what_it_measured(fit, networks, monkeypatch):
@@ -104,10 +104,10 @@ def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):
 
 
 def test_models_are_different_and_learn(fit, networks, records):
-    found = fit(Train(networks.mlp, 4, epochs=30, lr=0.05))
-    right = found.outputs[0].argmax(axis=2) == records.y
-    assert right[found.trained_on].mean() > 0.9
-    assert len(np.unique(found.outputs[0][:, 0, 0])) == 4
+    references = fit(Train(networks.mlp, 4, epochs=30, lr=0.05))
+    right = references.outputs[0].argmax(axis=2) == records.y
+    assert right[references.trained_on].mean() > 0.9
+    assert len(np.unique(references.outputs[0][:, 0, 0])) == 4
 
 
 def test_mixed_precision_stays_near_single(fit, networks):
@@ -130,9 +130,9 @@ def test_make_model_may_take_the_seed(fit):
 def test_an_unseen_class_has_an_output(records, networks):
     some = records[records.y != 3]
     splits = dv.references.splits.online(len(some), 2, 0)
-    found = Train(networks.mlp, 2, epochs=2).fit(some, splits, seed=0, observe=[records], classes=4)
-    assert np.isfinite(found.outputs[0]).all()
-    assert found.outputs[0].shape == (2, 203, 4)
+    references = Train(networks.mlp, 2, epochs=2).fit(some, splits, seed=0, observe=[records], classes=4)
+    assert np.isfinite(references.outputs[0]).all()
+    assert references.outputs[0].shape == (2, 203, 4)
 
 
 @pytest.mark.parametrize("engine", ["auto", "serial", "processes"])
@@ -143,12 +143,12 @@ def test_the_users_own_training_goes_through_every_engine(fit, records, engine, 
         return RandomForestClassifier(5, random_state=seed).fit(some.x.reshape(len(some), -1), some.y)
 
     train = Custom(forest, 3, engine=engine, workers=2)
-    found = fit(train, pool=tmp_path)
-    assert found.outputs[0].shape == (3, 203, 4)
-    assert (found.outputs[0] == fit(Custom(forest, 3, engine="serial")).outputs[0]).all()
-    again = fit(train, pool=tmp_path)
-    assert again.reused == 3
-    assert (again.outputs[0] == found.outputs[0]).all()
+    references = fit(train, pool=tmp_path)
+    assert references.outputs[0].shape == (3, 203, 4)
+    assert (references.outputs[0] == fit(Custom(forest, 3, engine="serial")).outputs[0]).all()
+    repeat = fit(train, pool=tmp_path)
+    assert repeat.reused == 3
+    assert (repeat.outputs[0] == references.outputs[0]).all()
 
 
 def slow(some, seed):
@@ -188,17 +188,17 @@ def test_a_custom_classifier_that_never_saw_a_class_still_answers(records):
         return LogisticRegression().fit(some.x.reshape(len(some), -1)[keep], some.y[keep])
 
     splits = dv.references.splits.online(len(records), 2, 0)
-    found = Custom(narrow, 2).fit(records, splits, seed=0, observe=[records], classes=4)
-    assert np.isfinite(found.outputs[0]).all()
-    assert (found.outputs[0].argmax(axis=2) != 3).all()
+    references = Custom(narrow, 2).fit(records, splits, seed=0, observe=[records], classes=4)
+    assert np.isfinite(references.outputs[0]).all()
+    assert (references.outputs[0].argmax(axis=2) != 3).all()
 
 
 @pytest.mark.parametrize(("n", "size"), [(9, 4), (8, 4), (1, 4), (3, 1), (5, 2)])
 def test_batches_cover_an_epoch_once_and_are_never_of_one_when_avoidable(n, size):
-    found = networks.epoch_batches(np.arange(n) + 10, 3, 0, size)
-    assert sorted(np.concatenate(found)) == list(range(10, n + 10))
-    assert len(found) == networks.steps_per_epoch(n, size)
-    assert n == 1 or size == 1 or min(map(len, found)) > 1
+    batches = networks.epoch_batches(np.arange(n) + 10, 3, 0, size)
+    assert sorted(np.concatenate(batches)) == list(range(10, n + 10))
+    assert len(batches) == networks.steps_per_epoch(n, size)
+    assert n == 1 or size == 1 or min(map(len, batches)) > 1
 
 
 @pytest.mark.parametrize("was_there", [True, False])

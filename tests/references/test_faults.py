@@ -101,10 +101,10 @@ def test_killed_workers_are_replaced_and_nothing_is_lost(fit, networks, tmp_path
         weights = np.random.default_rng(seed).normal(size=(36, 4))
         return lambda x: x.reshape(len(x), -1) @ weights
 
-    found = fit(Custom(deadly, 4, engine="processes", workers=2))
+    references = fit(Custom(deadly, 4, engine="processes", workers=2))
     assert len(list(marks.iterdir())) == 2
-    assert len(found) == 4
-    assert (found.outputs[0] == fit(Custom(deadly, 4)).outputs[0]).all()
+    assert len(references) == 4
+    assert (references.outputs[0] == fit(Custom(deadly, 4)).outputs[0]).all()
 
 
 def test_workers_that_always_die_are_reported(fit):
@@ -133,22 +133,22 @@ def explosive(chance_of_seed):
 @pytest.mark.parametrize("engine", ["serial", "stacked"])
 def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
     bad = dv.seeds.derive_seed(0, "references", "model", 1)
-    found = fit(Train(explosive(lambda seed: seed == bad), 3, epochs=2, engine=engine))
-    assert len(found) == 3
-    assert np.isfinite(found.outputs[0]).all()
-    assert found.warnings == (f"model 1: its loss or its outputs became NaN or infinite (seed {bad})",)
+    references = fit(Train(explosive(lambda seed: seed == bad), 3, epochs=2, engine=engine))
+    assert len(references) == 3
+    assert np.isfinite(references.outputs[0]).all()
+    assert references.warnings == (f"model 1: its loss or its outputs became NaN or infinite (seed {bad})",)
 
 
 @pytest.mark.parametrize("out", [False, True])
 def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
     bad = {dv.seeds.derive_seed(0, "references", stream, 1) for stream in ("model", "retry")}
     train = Train(explosive(lambda seed: seed in bad), 4, epochs=2, engine="serial")
-    found = fit(train, out=tmp_path if out else None)
+    references = fit(train, out=tmp_path if out else None)
     whole = fit(replace(train, make_model=explosive(lambda seed: False)))
-    assert len(found) == 3
-    assert "left out" in found.warnings[-1]
-    assert (np.asarray(found.outputs[0]) == whole.outputs[0][[0, 2, 3]]).all()
-    assert (found.trained_on == whole.trained_on[[0, 2, 3]]).all()
+    assert len(references) == 3
+    assert "left out" in references.warnings[-1]
+    assert (np.asarray(references.outputs[0]) == whole.outputs[0][[0, 2, 3]]).all()
+    assert (references.trained_on == whole.trained_on[[0, 2, 3]]).all()
 
 
 def test_when_every_model_diverges_the_error_says_so(fit, networks):
@@ -176,9 +176,11 @@ def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
 
     tight = Tight()
     even = records[np.arange(200)]
-    found = fit(Train(networks.mlp, 4, epochs=2, engine="stacked", augment=tight), data=even)
+    references = fit(Train(networks.mlp, 4, epochs=2, engine="stacked", augment=tight), data=even)
     assert tight.refused == 1
-    assert (found.outputs[0] == fit(Train(networks.mlp, 4, epochs=2, engine="stacked"), data=even).outputs[0]).all()
+    assert (
+        references.outputs[0] == fit(Train(networks.mlp, 4, epochs=2, engine="stacked"), data=even).outputs[0]
+    ).all()
 
 
 BAD = {

@@ -86,22 +86,22 @@ def test_a_trial_model_is_the_reference_and_is_not_trained_again(tmp_path):
     assert chosen.match is None
     assert (chosen.lr, chosen.epochs) == (0.01, 12)
     assert [setting.models for setting in log.matched.tried] == [2, 2]  # each with its nearest epoch
-    found = matched.modality.compute_signals(matched, AuditLog())
-    (models,) = found[0].models.values()
+    result = matched.modality.compute_signals(matched, AuditLog())
+    (models,) = result[0].models.values()
     fresh = dataclasses.replace(matched, pool=tmp_path / "other").modality.compute_signals(
         dataclasses.replace(matched, pool=tmp_path / "other"), AuditLog()
     )
     (fresh_models,) = fresh[0].models.values()
     for name, values in models.signals.items():
         np.testing.assert_allclose(values, fresh_models.signals[name], atol=1e-5)  # stacks of 1, 2 and 3
-    again = chosen.fit(
+    repeat = chosen.fit(
         prepared.inputs.population,
         _rows(prepared),
         seed=prepared.seed,
         classes=3,
         pool=tmp_path / "pool",
     )
-    assert again.reused == 3
+    assert repeat.reused == 3
     assert not models.trained_on[:, prepared.layout.population_rows][:, prepared.held_out].any()
 
 
@@ -169,6 +169,40 @@ def test_clones_of_the_target_need_no_search():
     target = GradientBoostingClassifier(n_estimators=3).fit(members.x, members.y)
     assert prepare(Train(count=2, match="auto"), target=target).held_out is None
     assert prepare(Train(count=2, match={"n_estimators": [3, 6]}), target=target).held_out is not None
+
+
+def audit_estimator(target, **settings):
+    sets = {"members": draw(60, 0), "nonmembers": draw(60, 1), "population": draw(400, 2)}
+    settings |= {"count": 4}
+    result = dv.audit(
+        target, **sets, recipes=["calibrated"], references=Train(**settings), fpr=(0.1,), progress=None, seed=0
+    )
+    (agreement,) = result.about.agreement
+    return agreement
+
+
+def test_what_is_said_of_references_that_differ_fits_how_they_were_made():
+    """Clones already have the target's settings; others can be matched. Both texts have the numbers of records."""
+    members = draw(60, 0)
+    target = RandomForestClassifier(10, random_state=0).fit(members.x, members.y)
+    clones = audit_estimator(target)
+    assert "RMSE of their negative-losses" in clones.text
+    other = audit_estimator(target, make_model=lambda: RandomForestClassifier(40, max_depth=1, random_state=0))
+    assert other.differs
+    assert "each, beside the 60 members given)" in other.text
+    assert 'give its settings, or match="auto"' in other.text
+    network = Train(make, epochs=40, optimizer="adam", lr=0.01, batch_size=16).one(members, seed=3)
+    assert 'match="auto"' in audit_estimator(network, make_model=make, epochs=1).text
+    assert clones_of(target).has_target_settings
+    assert not clones_of(target).with_settings(max_depth=3).has_target_settings
+    noise = RandomForestClassifier(3, random_state=0).fit(members.x, np.arange(60) % 3)  # overfit on few records
+    text = audit_estimator(noise).text
+    assert "they have its own settings" in text
+    assert 'match="auto"' not in text
+
+
+def clones_of(target):
+    return Train(count=2).for_target(dv.targets.adapt(target))
 
 
 @pytest.mark.parametrize(
@@ -269,10 +303,10 @@ def test_hooks_stop_a_training():
     ],
 )
 def test_values_tried_of_a_parameter_lie_on_both_sides_of_the_given_one(name, value, ladders):
-    found = matching._ladders(name, value)
-    assert len(found) == len(ladders)
-    for ladder, wanted in zip(found, ladders, strict=True):
-        assert ladder == pytest.approx(wanted, rel=1e-2)
+    values_tried = matching._ladders(name, value)
+    assert len(values_tried) == len(ladders)
+    for ladder, expected in zip(values_tried, ladders, strict=True):
+        assert ladder == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10, 200])

@@ -21,19 +21,19 @@ def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_pat
     train = Train(networks.mlp, 3, epochs=2)
     held, filed = fit(train, observe=observe), fit(train, observe=observe, out=tmp_path)
     assert [a.shape for a in filed.outputs] == [(3, 203, 4), (3, 7, 4)]
-    for one, other in zip(held.outputs, filed.outputs, strict=True):
+    for output, other in zip(held.outputs, filed.outputs, strict=True):
         assert isinstance(other, np.memmap)
-        assert (one == other).all()
+        assert (output == other).all()
 
 
 def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, monkeypatch):
     train = Train(networks.mlp, 3, epochs=2)
     logits = fit(train).outputs[0]
-    wanted = np.stack([signals.classification.scaled_logit(row, records.y) for row in logits])
+    expected = np.stack([signals.classification.scaled_logit(row, records.y) for row in logits])
     monkeypatch.setattr(jobs, "QUERY_CHUNK", 50)  # 203 records in five chunks
-    found = fit(train, signal=signals.classification.scaled_logit).outputs[0]
-    assert found.shape == (3, 203)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    outputs = fit(train, signal=signals.classification.scaled_logit).outputs[0]
+    assert outputs.shape == (3, 203)
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
 
 
 def test_arrays_without_labels_may_be_observed(fit, networks, records):
@@ -78,8 +78,8 @@ def test_signals_of_many_models_on_many_records_need_little_memory(tmp_path):
     """)
     environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
     command = [sys.executable, "-c", script, str(tmp_path)]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert float(found.stdout) < 25, found.stdout
+    process = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert float(process.stdout) < 25, process.stdout
 
 
 def test_progress_counts_models_and_tells_the_pace(fit, networks):
@@ -106,10 +106,10 @@ def test_a_log_file_gets_lines_not_a_bar():
 
 def test_one_target(records, networks):
     target = references.train_one(networks.mlp, records, seed=0, epochs=40, lr=0.05)
-    again = references.train_one(networks.mlp, records, seed=0, epochs=40, lr=0.05)
+    repeat = references.train_one(networks.mlp, records, seed=0, epochs=40, lr=0.05)
     logits = dv.targets.adapt(target).logits(records)
     assert (logits.argmax(axis=1) == records.y).mean() > 0.9
-    assert (logits == dv.targets.adapt(again).logits(records)).all()
+    assert (logits == dv.targets.adapt(repeat).logits(records)).all()
     with pytest.raises(dv.InputError, match="lr: the loss became NaN"):
         references.train_one(networks.mlp, records, seed=0, lr=1e38)
 

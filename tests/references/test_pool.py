@@ -36,9 +36,9 @@ def flip(path: Path, at: int) -> None:
 
 
 def test_what_was_put_comes_back(pool):
-    found = pool.get("aa")
-    assert found["w"].tolist() == list(range(6))
-    assert int(found["steps"]) == 3
+    result = pool.get("aa")
+    assert result["w"].tolist() == list(range(6))
+    assert int(result["steps"]) == 3
     assert pool.get("dd") is None
     assert [(e.key, e.state) for e in pool.entries(verify=True)] == [(name, "good") for name in ("aa", "bb", "cc")]
 
@@ -158,9 +158,9 @@ def test_prune_asks_first(pool):
     assert isinstance(prune("--json").exception, dv.InputError)
     assert prune(answer="n\n").exit_code == 0
     assert len(pool.entries()) == 3
-    done = prune(answer="y\n")
-    assert done.exit_code == 0
-    assert "removed from" in done.stdout
+    result = prune(answer="y\n")
+    assert result.exit_code == 0
+    assert "removed from" in result.stdout
     assert [entry.key for entry in pool.entries()] == ["aa", "cc"]
     assert len(json.loads(prune("--older-than", "0", "--dry-run", "--json").stdout)) < 3
     assert prune("--older-than", "99999999999").exit_code == 2
@@ -189,10 +189,10 @@ def test_a_damaged_model_is_reported_and_trained_again(fit, networks, tmp_path, 
         victim.write_bytes(victim.read_bytes()[:100])
     else:
         victim.with_suffix(".json").write_text('{"key": "')
-    again = fit(train, pool=tmp_path)
-    assert again.reused == 2
-    assert "damaged and is trained again" in again.warnings[0]
-    assert (again.outputs[0] == first.outputs[0]).all()
+    repeat = fit(train, pool=tmp_path)
+    assert repeat.reused == 2
+    assert "damaged and is trained again" in repeat.warnings[0]
+    assert (repeat.outputs[0] == first.outputs[0]).all()
     assert fit(train, pool=tmp_path).reused == 3
 
 
@@ -269,9 +269,9 @@ def test_a_full_disk_is_a_clear_error_and_the_pool_stays_valid(tmp_path):
     if probe.returncode:
         pytest.skip("mounting a small file system is not allowed here")
     command = ["unshare", "-Urm", "sh", "-c", mount, "sh", sys.executable, "-c", script, str(tmp_path)]
-    found = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
-    assert "no space is left on the device" in found.stdout
-    assert "['good'] 6" in found.stdout
+    process = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
+    assert "no space is left on the device" in process.stdout
+    assert "['good'] 6" in process.stdout
 
 
 def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
@@ -292,8 +292,8 @@ def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
     if probe.returncode:
         pytest.skip("mounting a small file system is not allowed here")
     command = ["unshare", "-Urm", "sh", "-c", mount, "sh", sys.executable, "-c", script, str(tmp_path)]
-    found = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
-    assert "out: cannot write to" in found.stdout
+    process = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
+    assert "out: cannot write to" in process.stdout
 
 
 def env():

@@ -51,19 +51,19 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
         norm = torch.sqrt(sum(p.grad.square().sum() for p in module.parameters()))
         for part, p in zip(total, module.parameters(), strict=True):
             part += p.grad * min(1.0, 0.2 / (norm.item() + 1e-6))
-    wanted = [p.detach() - part / 10 for p, part in zip(module.parameters(), total, strict=True)]
+    expected = [p.detach() - part / 10 for p, part in zip(module.parameters(), total, strict=True)]
     private.GhostClipping(config, module, stacked.mlp_layers(module), 0)(x, y, 1.0)
-    for got, want in zip(module.parameters(), wanted, strict=True):
+    for got, want in zip(module.parameters(), expected, strict=True):
         assert (got - want).abs().max().item() < 1e-12
 
 
 def test_private_references_through_the_engines(fit, networks):
     train = Train(networks.mlp, 2, epochs=2, batch_size=20, privacy=Private(1.0))
-    found = fit(train)
-    assert "DP" not in found.engine
-    assert (found.outputs[0] == fit(replace(train, engine="serial")).outputs[0]).all()
+    references = fit(train)
+    assert "DP" not in references.engine
+    assert (references.outputs[0] == fit(replace(train, engine="serial")).outputs[0]).all()
     noisier = fit(replace(train, privacy=Private(50.0)))
-    assert np.abs(noisier.outputs[0]).max() > np.abs(found.outputs[0]).max()
+    assert np.abs(noisier.outputs[0]).max() > np.abs(references.outputs[0]).max()
     with pytest.raises(dv.InputError, match="one network at a time"):
         fit(replace(train, engine="stacked"))
 

@@ -44,9 +44,9 @@ def test_the_rate_of_each_optimizer_is_its_own():
     ],
 )
 def test_whole_numbers_stay_whole_for_networks_that_look_them_up(dtype, module, wanted):
-    found = networks.to_tensor(np.ones((3, 2), dtype), module, torch.device("cpu"), torch.float32)
-    assert found.dtype == wanted
-    assert found.tolist() == [[1, 1]] * 3
+    tensor = networks.to_tensor(np.ones((3, 2), dtype), module, torch.device("cpu"), torch.float32)
+    assert tensor.dtype == wanted
+    assert tensor.tolist() == [[1, 1]] * 3
 
 
 @pytest.mark.parametrize(

@@ -208,8 +208,8 @@ def page():
 def chromium():
     """A browser for one file of tests: while it lives, its event loop occupies the thread."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    result = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if result is None:
         pytest.skip("no Chromium: none of chromium, chromium-browser, google-chrome is on the path")
     flags = [
         "--no-sandbox",
@@ -220,6 +220,6 @@ def chromium():
         "--disable-sync",
     ]
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=flags)
+        browser = started.chromium.launch(executable_path=result, args=flags)
         yield browser
         browser.close()

@@ -54,8 +54,8 @@ def labelled(tmp_path_factory):
     """A folder with the summary of an attack on labels, and that summary."""
     folder, y = tmp_path_factory.mktemp("labelled"), np.arange(40) % 2
     plan = labels.design(labels.OracleSpec(n=40, noise=1e-4))
-    found = labels.simulate(plan.spec, y, plan)
-    summary = summarise(plan, found.inference, found.truth)
+    simulation = labels.simulate(plan.spec, y, plan)
+    summary = summarise(plan, simulation.inference, simulation.truth)
     store.write_json(folder / "summary.json", results.to_json_values(summary))
     return folder, summary
 
@@ -75,11 +75,11 @@ def weighed(tmp_path_factory):
     scores, calibration = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
     decisions = {"FPR": fpr.decide(calibration, scores, 0.05), "FDR": fdr.select(scores, calibration, fdr=0.2)}
     names = np.array([f"r{i}" for i in range(20)])
-    found = WeightsExamination(
+    examination = WeightsExamination(
         names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False, accuracy={}
     )
-    store.write_json(folder / "summary.json", results.to_json_values(found.summary()))
-    return folder, found.summary()
+    store.write_json(folder / "summary.json", results.to_json_values(examination.summary()))
+    return folder, examination.summary()
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +199,8 @@ def test_an_audit_from_before_records_had_features_is_read(request, tmp_path):
 
 def test_arrays_found_before_columns_were_looked_for_are_read():
     old = {"array": "_fit_X", "form": "as they are", "members": 5, "nonmembers": 0, "p_value": 0.01}
-    found = store.parse_json(old, results.ArrayMatch, Path("old"))
-    assert (found.columns, found.width, found.is_partial, found.description) == (None, None, False, "as they are")
+    parsed = store.parse_json(old, results.ArrayMatch, Path("old"))
+    assert (parsed.columns, parsed.width, parsed.is_partial, parsed.description) == (None, None, False, "as they are")
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 3}', "null"])

@@ -288,9 +288,9 @@ def test_documents_of_an_extraction_are_what_their_columns_say(runs, tmp_path, d
     """A list in a column is refused, or told as a text; no table of records fails on it."""
     run = tmp_path / "run"
     shutil.copytree(runs / "extraction", run)
-    told = pl.read_parquet(run / "documents.parquet")
-    assert dv.load(run).to_frame().equals(told)
-    lists = pl.Series(column, [[1.0, 2.0]] * len(told))
+    table = pl.read_parquet(run / "documents.parquet")
+    assert dv.load(run).to_frame().equals(table)
+    lists = pl.Series(column, [[1.0, 2.0]] * len(table))
     forge_table(run, "documents.parquet", lambda rows: rows.with_columns(lists))
     for command in COMMANDS["extraction"]:
         code, err = ask(divulge, command, run)

@@ -139,9 +139,9 @@ def test_a_run_is_not_published_over_what_stands_in_its_way(run, tmp_path):
 @pytest.mark.parametrize("name", ["summary.json", "scores.parquet", "more/arrays.npz"])
 def test_every_flipped_bit_of_data_is_found(run, name):
     whole = (run / name).read_bytes()
-    for at in range(0, len(whole), 7):
+    for i in range(0, len(whole), 7):
         damaged = bytearray(whole)
-        damaged[at] ^= 1 << at % 8
+        damaged[i] ^= 1 << i % 8
         (run / name).write_bytes(damaged)
         with pytest.raises(dv.InputError, match=f"{name}: damaged"):
             RunDirectory(run).open("audit")
@@ -197,7 +197,7 @@ def test_nobody_else_can_read_a_run_whatever_the_umask(tmp_path, mask):
             fill(draft, 1)
             with draft.part("inner", "audit", "k") as part:
                 fill(part, 1)
-            with draft.workshop() as folder:
+            with draft.scratch_folder() as folder:
                 assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
     finally:
         os.umask(before)
@@ -222,10 +222,10 @@ def test_the_lock_outlives_its_holder_so_two_never_hold_it(run, tmp_path):
 def test_work_worth_keeping_outlives_an_error(tmp_path):
     def begin(key="k", **options):
         with RunDirectory(tmp_path / "run").writing("scores", key, keep=("shards",), **options) as draft:
-            found = sorted(path.name for path in draft.path.rglob("*.json"))
+            result = sorted(path.name for path in draft.path.rglob("*.json"))
             draft.write_json("shards/one", 1)
             draft.write_json("rest", 1)
-            raise ZeroDivisionError(found)
+            raise ZeroDivisionError(result)
 
     with pytest.raises(ZeroDivisionError, match=r"\[\]"):
         begin()

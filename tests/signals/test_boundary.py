@@ -45,12 +45,12 @@ class LabelsOnly:
 
 def test_distances_to_a_plane_are_found():
     records = unit(200)
-    found = BoundaryDistance(queries=1000).measure(LabelsOnly(linear), records)
+    values = BoundaryDistance(queries=1000).measure(LabelsOnly(linear), records)
     exact = np.abs(records.x @ NORMAL)
     inner = np.abs(records.x).max(axis=1) < 1.5  # whose nearest point on the plane lies within the records' range
-    assert (found[inner] >= exact[inner] * (1 - 1e-9)).all()
-    np.testing.assert_allclose(found[inner], exact[inner], rtol=0.25, atol=0.02)
-    assert np.median(found[inner] / exact[inner]) < 1.03
+    assert (values[inner] >= exact[inner] * (1 - 1e-9)).all()
+    np.testing.assert_allclose(values[inner], exact[inner], rtol=0.25, atol=0.02)
+    assert np.median(values[inner] / exact[inner]) < 1.03
 
 
 def test_more_queries_bring_points_nearer():
@@ -67,7 +67,7 @@ def test_halving_is_bisection_record_by_record():
     plane = _ScaledRecords.from_records(LabelsOnly(linear), records)
     near, rows = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
     search = _BoundarySearch(plane, plane.points[rows], records.y[rows])
-    found = search.halved(plane.points[near])
+    points = search.halved(plane.points[near])
     for k, (row, start) in enumerate(zip(rows, near, strict=True)):
         low, high = 0.0, 1.0
         for _ in range(8):
@@ -75,7 +75,7 @@ def test_halving_is_bisection_record_by_record():
             point = plane.points[row] + middle * (plane.points[start] - plane.points[row])
             wrong = linear(point[None] * plane.scale).argmax() != records.y[row]
             low, high = (low, middle) if wrong else (middle, high)
-        np.testing.assert_allclose(found[k], plane.points[row] + high * (plane.points[start] - plane.points[row]))
+        np.testing.assert_allclose(points[k], plane.points[row] + high * (plane.points[start] - plane.points[row]))
 
 
 def test_starts_are_the_nearest_records_of_another_class():
@@ -189,6 +189,6 @@ class TestBoth:
 def test_an_audit_counts_the_queries(recipe):
     records = unit(300, seed=8)
     parts = {"members": records[:100], "nonmembers": records[100:200], "population": records[200:]}
-    found = dv.audit(linear, **parts, recipes=[recipe], fpr=(0.1,))
-    assert abs(found[recipe].auc.value - 0.5) < 0.2
-    assert 0 < found.about.recipes[recipe].queries <= 500 * 300
+    result = dv.audit(linear, **parts, recipes=[recipe], fpr=(0.1,))
+    assert abs(result[recipe].auc.value - 0.5) < 0.2
+    assert 0 < result.about.recipes[recipe].queries <= 500 * 300

@@ -59,8 +59,8 @@ def naive_gaussian(auxiliary, partial):
 
 
 def test_conditional_mean_is_that_of_the_formula_for_every_mask(auxiliary, partial):
-    found = completion.ConditionalGaussian().fit(auxiliary).complete(partial)[0]
-    np.testing.assert_allclose(found, naive_gaussian(auxiliary, partial), atol=1e-9)
+    completed = completion.ConditionalGaussian().fit(auxiliary).complete(partial)[0]
+    np.testing.assert_allclose(completed, naive_gaussian(auxiliary, partial), atol=1e-9)
 
 
 def test_one_mask_for_all_equals_the_same_mask_for_each(auxiliary, partial):
@@ -125,9 +125,9 @@ def test_better_models_of_the_records_complete_them_better(auxiliary):
 
 def test_neighbours_are_the_nearest_by_known_values(auxiliary, partial):
     scale = auxiliary.x.std(axis=0)
-    found = completion.KNN(3).fit(auxiliary).complete(partial)[0]
+    completed = completion.KNN(3).fit(auxiliary).complete(partial)[0]
     donors = completion.HotDeck(3).fit(auxiliary).complete(partial)[0]
-    for x, c, k, near, donor in zip(partial.x, partial.y, partial.known, found, donors, strict=True):
+    for x, c, k, near, donor in zip(partial.x, partial.y, partial.known, completed, donors, strict=True):
         pool = auxiliary.x[auxiliary.y == c]
         order = np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))
         np.testing.assert_allclose(near[~k], pool[order[:3]].mean(axis=0)[~k])
@@ -137,13 +137,13 @@ def test_neighbours_are_the_nearest_by_known_values(auxiliary, partial):
 @pytest.mark.parametrize(("imputer", "count"), [(completion.Mean(), 400), (completion.KNN(3), 3)])
 def test_values_are_drawn_one_by_one_from_the_donors(auxiliary, partial, imputer, count):
     scale = auxiliary.x.std(axis=0)
-    drawn = imputer.fit(auxiliary).complete(partial, 30, seed=0)
-    for at, (x, c, k) in enumerate(zip(partial.x, partial.y, partial.known, strict=True)):
+    completed = imputer.fit(auxiliary).complete(partial, 30, seed=0)
+    for i, (x, c, k) in enumerate(zip(partial.x, partial.y, partial.known, strict=True)):
         pool = auxiliary.x[auxiliary.y == c]
         near = pool[np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))[:count]]
         for column in np.flatnonzero(~k):
-            assert np.isin(drawn[:, at, column], near[:, column]).all()
-            assert len(np.unique(drawn[:, at, column])) > 1
+            assert np.isin(completed[:, i, column], near[:, column]).all()
+            assert len(np.unique(completed[:, i, column])) > 1
 
 
 def test_hot_deck_draws_whole_records_of_the_class(auxiliary, partial):
@@ -191,9 +191,9 @@ def test_one_hot_groups_are_completed_together(imputer, draws):
 def test_a_category_is_told_from_the_numbers_it_depends_on():
     rng = np.random.default_rng(0)
     fitted, x = completion.ConditionalGaussian().fit(dv.Records(table(rng, 2000))), table(rng, 200)
-    found = fitted.complete(dv.PartialRecords(x, None, np.array([1, 1, 0, 0, 0, 1, 1], dtype=bool)))[0]
+    completed = fitted.complete(dv.PartialRecords(x, None, np.array([1, 1, 0, 0, 0, 1, 1], dtype=bool)))[0]
     clear = (np.abs(x[:, 0]) > 1.2) | (np.abs(x[:, 0]) < 0.1)
-    assert (found[clear, 2:5] == x[clear, 2:5]).all(axis=1).mean() > 0.7
+    assert (completed[clear, 2:5] == x[clear, 2:5]).all(axis=1).mean() > 0.7
 
 
 @settings(max_examples=40, deadline=None)
@@ -241,8 +241,8 @@ def test_fewer_auxiliary_records_than_columns_is_said():
 def test_overlap_is_by_known_values_alone(auxiliary):
     known = np.array([True, True, False, False, False, False])
     both = np.vstack([auxiliary.x[:3] * [1, 1, 9, 9, 9, 9], auxiliary.x[:2] + 1])
-    found = completion.overlap(dv.PartialRecords(both, None, known), auxiliary.x)
-    assert found.tolist() == [True, True, True, False, False]
+    overlap = completion.overlap(dv.PartialRecords(both, None, known), auxiliary.x)
+    assert overlap.tolist() == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -284,10 +284,10 @@ def test_bad_input_is_named(auxiliary, partial, work, message):
 )
 def test_masks_in_words(words, shape, count):
     columns = ["age", "sex=f", "sex=m", "income", "hours"]
-    found = completion.mask(words, shape, columns=columns, seed=0)
-    assert found.shape == shape
-    assert found.sum() == count
-    np.testing.assert_array_equal(found, completion.mask(words, shape, columns=columns, seed=0))
+    mask = completion.mask(words, shape, columns=columns, seed=0)
+    assert mask.shape == shape
+    assert mask.sum() == count
+    np.testing.assert_array_equal(mask, completion.mask(words, shape, columns=columns, seed=0))
 
 
 def test_masks_cover_whole_pixels_in_their_place():

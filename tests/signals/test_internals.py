@@ -178,8 +178,8 @@ def test_a_record_the_network_is_sure_of_keeps_its_order_where_single_precision_
     norms = TorchTarget(layer, device="cpu").gradient_norms(data)
     expected = [math.log(2) / 2 - x + math.log(x**2 + 1) / 2 for x in (40.0, 80.0, 400.0)]
     np.testing.assert_allclose(norms, np.column_stack([expected, expected]), rtol=1e-6)
-    told = internals.measure(TorchTarget(layer, device="cpu"), dv.Records([[1e5]], [0]), ("weight-gradient",))
-    assert told.tolist() == [[torch_modules.MAX_LOG_NORM]]
+    values = internals.measure(TorchTarget(layer, device="cpu"), dv.Records([[1e5]], [0]), ("weight-gradient",))
+    assert values.tolist() == [[torch_modules.MAX_LOG_NORM]]
 
 
 def test_directions_and_lengths_of_a_loss_in_the_logits():
@@ -218,9 +218,9 @@ def test_larger_means_more_like_a_member():
         return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 3))
 
     net = dv.references.train_one(make, data[:40], seed=0, epochs=60, lr=0.01, optimizer="adam", device="cpu")
-    told = internals.measure(TorchTarget(net, device="cpu"), data, tuple(internals.SIGNALS))
+    values = internals.measure(TorchTarget(net, device="cpu"), data, tuple(internals.SIGNALS))
     member = np.arange(80) < 40
-    for column in told.T:
+    for column in values.T:
         assert dv.evaluation.auc(column, member).value > 0.8
 
 
@@ -231,8 +231,8 @@ def test_where_nothing_was_seen_nothing_is_told():
     for seed in range(80):
         torch.manual_seed(seed)
         data = dv.Records(rng.normal(size=(120, 5)), rng.integers(0, 3, 120))
-        told = internals.measure(TorchTarget(perceptron(), device="cpu"), data, tuple(internals.SIGNALS))
-        areas.append([dv.evaluation.auc(column, np.arange(120) < 60).value for column in told.T])
+        values = internals.measure(TorchTarget(perceptron(), device="cpu"), data, tuple(internals.SIGNALS))
+        areas.append([dv.evaluation.auc(column, np.arange(120) < 60).value for column in values.T])
     np.testing.assert_allclose(np.mean(areas, axis=0), 0.5, atol=0.025)
 
 

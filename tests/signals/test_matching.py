@@ -43,8 +43,8 @@ def naive(target, x, labels):
 
 def test_the_mismatch_is_the_gradient_in_all_weights(target, auxiliary, partial):
     start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
-    found = signals.GradientMatching(steps=0).fit(auxiliary).measure(target, partial)
-    np.testing.assert_allclose(found, -np.log(naive(target, start, partial.y)), rtol=1e-4)
+    values = signals.GradientMatching(steps=0).fit(auxiliary).measure(target, partial)
+    np.testing.assert_allclose(values, -np.log(naive(target, start, partial.y)), rtol=1e-4)
 
 
 def test_steps_match_better_and_leave_the_target_as_it_was(target, auxiliary, partial):

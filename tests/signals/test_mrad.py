@@ -72,29 +72,29 @@ def test_one_step_descends_the_loss_on_unknown_values_alone(target, auxiliary, p
     zeros = start == "zeros"
     start = np.where(partial.known, partial.x, 0.0) if zeros else start.fit(auxiliary).complete(partial)[0]
     gradient = target.gradients(dv.Records(start, partial.y))
-    found = settings.fit(auxiliary).complete(target, partial)
-    np.testing.assert_allclose(found, np.where(partial.known, partial.x, start - 0.5 * gradient))
-    before, after = (target.loss(dv.Records(x, partial.y)).mean() for x in (start, found))
+    completed = settings.fit(auxiliary).complete(target, partial)
+    np.testing.assert_allclose(completed, np.where(partial.known, partial.x, start - 0.5 * gradient))
+    before, after = (target.loss(dv.Records(x, partial.y)).mean() for x in (start, completed))
     assert after < before
 
 
 @pytest.mark.parametrize("clip", ["range", (-0.1, 0.2)])
 def test_clipping_keeps_unknown_values_in_range(target, auxiliary, partial, clip):
-    found = MRAD(clip=clip, iterations=2, detector="gradient-norm").fit(auxiliary).complete(target, partial)
+    completed = MRAD(clip=clip, iterations=2, detector="gradient-norm").fit(auxiliary).complete(target, partial)
     low, high = (auxiliary.x.min(axis=0), auxiliary.x.max(axis=0)) if clip == "range" else clip
     unknown = ~partial.known
-    assert (np.broadcast_to(low, found.shape)[unknown] <= found[unknown]).all()
-    assert (found[unknown] <= np.broadcast_to(high, found.shape)[unknown]).all()
-    np.testing.assert_array_equal(found[partial.known], partial.x[partial.known])
+    assert (np.broadcast_to(low, completed.shape)[unknown] <= completed[unknown]).all()
+    assert (completed[unknown] <= np.broadcast_to(high, completed.shape)[unknown]).all()
+    np.testing.assert_array_equal(completed[partial.known], partial.x[partial.known])
 
 
 def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial):
     start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
     exact = np.where(partial.known, 0, target.gradients(dv.Records(start, partial.y)))
-    found = mrad.Gradients("black", directions=400).compute(target, start, partial.y, partial.known, 0)
+    result = mrad.Gradients("black", directions=400).compute(target, start, partial.y, partial.known, 0)
     # The estimate's relative error is about sqrt(unknown / directions) = 0.11.
-    assert np.linalg.norm(found - exact) < 0.3 * np.linalg.norm(exact)
-    assert (found[partial.known] == 0).all()
+    assert np.linalg.norm(result - exact) < 0.3 * np.linalg.norm(exact)
+    assert (result[partial.known] == 0).all()
 
 
 def test_batches_of_directions_change_nothing(target, auxiliary, partial, monkeypatch):
@@ -132,10 +132,10 @@ def test_queries_are_capped_before_the_first(target, auxiliary, partial):
 def test_unknown_values_are_never_read(target, auxiliary, partial, detector, access):
     poisoned = dv.PartialRecords(np.where(partial.known, partial.x, np.nan), partial.y, partial.known)
     fitted = MRAD(step=1.0, access=access, detector=detector).fit(auxiliary, seed=3)
-    found = fitted.measure(target, partial)
-    assert found.shape == (120,)
-    assert np.isfinite(found).all()
-    np.testing.assert_array_equal(fitted.measure(target, poisoned), found)
+    values = fitted.measure(target, partial)
+    assert values.shape == (120,)
+    assert np.isfinite(values).all()
+    np.testing.assert_array_equal(fitted.measure(target, poisoned), values)
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +157,8 @@ def test_members_of_an_overfitted_model_have_small_gradients(overfitted):
     target, pool, others = overfitted
     some = dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
     for access in ("white", "black"):
-        found = MRAD(detector="gradient-norm", access=access, directions=5).fit(others).measure(target, some)
-        assert dv.evaluation.auc(found, np.arange(120) < 60).low > 0.5
+        values = MRAD(detector="gradient-norm", access=access, directions=5).fit(others).measure(target, some)
+        assert dv.evaluation.auc(values, np.arange(120) < 60).low > 0.5
 
 
 def test_nci_has_the_sign_of_its_definition_and_loses_it_when_records_are_thrown_far(overfitted):
@@ -176,28 +176,28 @@ def test_nci_has_the_sign_of_its_definition_and_loses_it_when_records_are_thrown
 
 
 def test_cade_is_the_published_deviation(auxiliary, records):
-    found = mrad.CADE.fit(auxiliary, 0)
-    latent, new = found.encoder.outputs(auxiliary.x), found.encoder.outputs(records.x)
+    fitted = mrad.CADE.fit(auxiliary, 0)
+    latent, new = fitted.encoder.outputs(auxiliary.x), fitted.encoder.outputs(records.x)
     for c in range(3):
         own = latent[auxiliary.y == c]
         distances = np.linalg.norm(own - own.mean(axis=0), axis=1)
         mad = 1.4826 * np.median(np.abs(distances - np.median(distances)))
         rows = records.y == c
         expected = np.abs(np.linalg.norm(new[rows] - own.mean(axis=0), axis=1) - np.median(distances)) / mad
-        np.testing.assert_allclose(found.deviation(None, records.x, records.y)[rows], expected)
+        np.testing.assert_allclose(fitted.deviation(None, records.x, records.y)[rows], expected)
 
 
 def test_msad_sums_the_two_nearest_squared_distances(auxiliary, records):
-    found = mrad.MSAD.fit(auxiliary, 0)
+    fitted = mrad.MSAD.fit(auxiliary, 0)
 
     def direction(latent):
-        shifted = latent / np.linalg.norm(latent, axis=1, keepdims=True) - found.centre
+        shifted = latent / np.linalg.norm(latent, axis=1, keepdims=True) - fitted.centre
         return shifted / np.linalg.norm(shifted, axis=1, keepdims=True)
 
-    own, new = direction(found.encoder.outputs(auxiliary.x)), direction(found.encoder.outputs(records.x))
+    own, new = direction(fitted.encoder.outputs(auxiliary.x)), direction(fitted.encoder.outputs(records.x))
     squared = ((new[:, None] - own[None]) ** 2).sum(axis=2)
     np.testing.assert_allclose(
-        found.deviation(None, records.x, records.y), np.sort(squared, axis=1)[:, :2].sum(axis=1), atol=1e-9
+        fitted.deviation(None, records.x, records.y), np.sort(squared, axis=1)[:, :2].sum(axis=1), atol=1e-9
     )
 
 
@@ -208,8 +208,8 @@ def test_nci_reads_the_last_hidden_layer(target, auxiliary, records):
         mu = hidden(torch.from_numpy(auxiliary.x)).numpy().mean(axis=0)
     w = last.weight.detach().numpy()[target.labels(records)]
     expected = ((h - mu) * w).sum(axis=1) / np.linalg.norm(h - mu, axis=1) + 0.001 * np.abs(h).sum(axis=1)
-    found = mrad.NCI.fit(auxiliary, 0).deviation(target, records.x, records.y)
-    np.testing.assert_allclose(-found, expected, atol=1e-6)
+    deviation = mrad.NCI.fit(auxiliary, 0).deviation(target, records.x, records.y)
+    np.testing.assert_allclose(-deviation, expected, atol=1e-6)
 
 
 def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
@@ -234,8 +234,8 @@ def test_the_shadow_ratio_is_the_shadows_mean_deviation_over_the_targets(target,
     first, second, own = (
         np.linalg.norm(asked.gradients(zeros)[:, ~partial.known[0]], axis=1) for asked in (*networks, target)
     )
-    found = MRAD(detector="gradient-norm").fit(auxiliary).measure(target, partial, shadows=networks)
-    np.testing.assert_allclose(found, (first + second) / 2 / own)
+    values = MRAD(detector="gradient-norm").fit(auxiliary).measure(target, partial, shadows=networks)
+    np.testing.assert_allclose(values, (first + second) / 2 / own)
 
 
 @pytest.mark.parametrize(

@@ -207,12 +207,12 @@ def test_what_is_read_as_it_lies_is_read_as_python_reads_it(parts, block):
         fits = False
     assert fits or not regular
     try:
-        found = tables.scan_table(content).collect(texts=["a", "b"])
+        result = tables.scan_table(content).collect(texts=["a", "b"])
     except dv.InputError:
         assert not fits
         return
     assert fits
-    assert found.rows() == [tuple(cell or None for cell in row) for row in rows[1:]]
+    assert result.rows() == [tuple(cell or None for cell in row) for row in rows[1:]]
 
 
 def test_lines_of_one_column_may_end_in_a_carriage_return():
@@ -279,7 +279,9 @@ def test_tables_that_are_written_polars_reads(data, n):
     columns = {"of which none is missing": np.arange(n)}  # polars takes `""` in a file of one column for a text
     for name in data.draw(st.lists(words, min_size=1, max_size=4, unique=True)):
         values = data.draw(st.lists(data.draw(cells), min_size=n, max_size=n))
-        columns[name] = np.array(values, object if any(one is None or isinstance(one, str) for one in values) else None)
+        columns[name] = np.array(
+            values, object if any(value is None or isinstance(value, str) for value in values) else None
+        )
     assume(not any(name.startswith("\ufeff") for name in columns))
     file = io.BytesIO()
     tables.write_csv(tables.from_arrays(columns), file)

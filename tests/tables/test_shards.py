@@ -62,7 +62,7 @@ def test_shards_are_the_rows_of_one_file(tmp_path, ending, sizes):
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
 def test_files_of_other_columns_in_between_keep_their_place(tmp_path, ending):
-    parts = [frame()[at : at + 100] for at in range(0, ROWS, 100)]
+    parts = [frame()[i : i + 100] for i in range(0, ROWS, 100)]
     parts[3] = parts[3].drop("text")
     parts[4] = parts[4].select("text", "score", "id")
     parts[7] = parts[7].cast({"score": pl.Float32})
@@ -71,9 +71,9 @@ def test_files_of_other_columns_in_between_keep_their_place(tmp_path, ending):
     folder.mkdir()
     for number, part in enumerate(parts):
         WRITE[ending](part, folder / f"{number}{ending}")
-    found = joined(tables.scan_table(folder), 64)
+    result = joined(tables.scan_table(folder), 64)
     expected = pl.concat([part.cast({"id": pl.String, "score": pl.Float64}) for part in parts], how="diagonal")
-    assert found.equals(expected.select(found.columns))
+    assert result.equals(expected.select(result.columns))
 
 
 READ = {
@@ -112,8 +112,15 @@ def test_a_selection_does_not_depend_on_the_sharding(tmp_path):
     WRITE[ending](known, tmp_path / f"known{ending}")
     for name, sizes in (("one", [ROWS]), ("many", [27] * 37 + [1])):
         folder = write_shards(tmp_path / name, ending, sizes, candidates)
-        told = ["identify", str(folder), "--calibration", str(tmp_path / f"known{ending}"), "--score", "score:high"]
-        assert cli.run([*told, "--out", str(tmp_path / f"run {name}")]) == 0
+        arguments = [
+            "identify",
+            str(folder),
+            "--calibration",
+            str(tmp_path / f"known{ending}"),
+            "--score",
+            "score:high",
+        ]
+        assert cli.run([*arguments, "--out", str(tmp_path / f"run {name}")]) == 0
     one, many = (pl.read_parquet(tmp_path / f"run {name}" / "selection.parquet") for name in ("one", "many"))
     assert one.equals(many)
     assert one["selected"].sum() > 0

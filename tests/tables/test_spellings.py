@@ -107,8 +107,8 @@ def spelled(request, tmp_path):
 def test_whole_and_in_batches(spelled):
     whole = tables.read_table(spelled, texts=["Exhibit"])
     assert whole.select(TABLE.columns).equals(TABLE)
-    wanted = {"Exhibit": tables.TEXT, "Loss": tables.NUMBER, "Text": tables.TEXT, "seen": tables.TEXT}
-    batched = pl.concat(tables.scan_table(spelled).batches(wanted, 37))
+    expected = {"Exhibit": tables.TEXT, "Loss": tables.NUMBER, "Text": tables.TEXT, "seen": tables.TEXT}
+    batched = pl.concat(tables.scan_table(spelled).batches(expected, 37))
     assert batched["Exhibit"].to_list() == IDS
     assert batched["Loss"].to_list() == LOSS.tolist()
     assert batched["Text"].to_list() == TABLE["Text"].to_list()
@@ -126,10 +126,10 @@ def test_open_files_and_bytes(spelled):
 
 def test_records_of_an_audit(spelled):
     names = ColumnNames(id="Exhibit", label="Class", drop=["Text", "seen"])
-    found = read_records(spelled, FileLayout.from_column_names(names))
-    assert found.records.ids.tolist() == IDS
-    assert found.records.y.tolist() == TABLE["Class"].to_list()
-    assert found.records.x[:, 0].tolist() == LOSS.tolist()
+    records = read_records(spelled, FileLayout.from_column_names(names))
+    assert records.records.ids.tolist() == IDS
+    assert records.records.y.tolist() == TABLE["Class"].to_list()
+    assert records.records.x[:, 0].tolist() == LOSS.tolist()
     documents = read_records(
         spelled, FileLayout.from_column_names(ColumnNames(id="Exhibit", text="Text", label="Class", group="seen"))
     )
@@ -152,23 +152,23 @@ def test_identification(spelled, tmp_path):
     known.write_csv(tmp_path / "known.csv")
     options = ["--id", "Exhibit", "--text", "Text", "--score", "Loss:low", "--truth", "seen", "--fdr", "0.1"]
     out = tmp_path / "out"
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["identify", str(spelled), "--calibration", str(tmp_path / "known.csv"), *options, "--out", str(out)]
     )
-    assert done.exit_code == 0, done.output
-    found = pl.read_parquet(out / "selection.parquet")
+    assert result.exit_code == 0, result.output
+    table = pl.read_parquet(out / "selection.parquet")
     want = dv.identify(-LOSS, -known["Loss"].to_numpy(), fdr=0.1, method="bh")
-    assert found["id"].to_list() == IDS
-    assert found["row"].to_list() == list(range(COUNT))
-    assert found["score"].to_list() == (-LOSS).tolist()
-    assert found["truth"].to_list() == TABLE["seen"].to_list()
-    assert found["p"].to_list() == want.p_values.tolist()
-    joined = TABLE.with_row_index("row").join(found, left_on=["row", "Exhibit"], right_on=["row", "id"])
+    assert table["id"].to_list() == IDS
+    assert table["row"].to_list() == list(range(COUNT))
+    assert table["score"].to_list() == (-LOSS).tolist()
+    assert table["truth"].to_list() == TABLE["seen"].to_list()
+    assert table["p"].to_list() == want.p_values.tolist()
+    joined = TABLE.with_row_index("row").join(table, left_on=["row", "Exhibit"], right_on=["row", "id"])
     assert len(joined) == COUNT
-    shown = json.loads((out / "exhibits.json").read_text())
+    content = json.loads((out / "exhibits.json").read_text())
     texts = dict(zip(IDS, TABLE["Text"], strict=True))
-    assert shown
-    assert all(texts[one["id"]] == one["text"] for one in shown)
+    assert content
+    assert all(texts[one["id"]] == one["text"] for one in content)
 
 
 def test_shards_lie_in_the_order_of_their_names_and_hidden_files_are_none(tmp_path):
@@ -190,8 +190,8 @@ def test_kinds_of_columns_of_several_files_must_agree(tmp_path):
 def test_shards_of_csv_are_read_as_the_one_file_that_they_were_cut_from(tmp_path):
     rows = ["007;1,234;true;", "A1;2,5;no;", "3;;true;x"]
     whole = tables.read_table(("code;dose;flag;note\n" + "\n".join(rows)).encode())
-    for at, row in enumerate(rows):
-        (tmp_path / f"{at}.csv").write_text(f"code;dose;flag;note\n{row}\n")
+    for i, row in enumerate(rows):
+        (tmp_path / f"{i}.csv").write_text(f"code;dose;flag;note\n{row}\n")
     assert tables.read_table(tmp_path).equals(whole, null_equal=True)
     assert whole.rows() == [("007", 1.234, "true", None), ("A1", 2.5, "no", None), ("3", None, "true", "x")]
 
@@ -236,10 +236,10 @@ def test_two_thousand_shards_are_one_table(tmp_path):
 def test_persons_are_records(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("Text,who,sex\none,ann,f\ntwo,bob,m\nthree,ann,f\n")
-    found = read_records(path, FileLayout.from_column_names(ColumnNames(text="Text", person="who", group="sex")))
-    assert found.records.ids.tolist() == ["ann", "bob"]
-    assert found.records.x.tolist() == ["one\x1ethree", "two"]
-    assert found.group.tolist() == ["f", "m"]
+    records = read_records(path, FileLayout.from_column_names(ColumnNames(text="Text", person="who", group="sex")))
+    assert records.records.ids.tolist() == ["ann", "bob"]
+    assert records.records.x.tolist() == ["one\x1ethree", "two"]
+    assert records.group.tolist() == ["f", "m"]
     path.write_text("Text,who\none,\n")
     with pytest.raises(dv.InputError, match=r"data\.person: 1 records have no person"):
         read_records(path, FileLayout.from_column_names(ColumnNames(text="Text", person="who")))
@@ -273,9 +273,9 @@ def test_a_score_without_a_direction_says_what_it_assumes(tmp_path, sign, said):
         "--out",
         str(tmp_path / "out"),
     ]
-    done = CliRunner().invoke(app, ["identify", *files, "--score", "Loss"])
-    assert done.exit_code == 0, done.output
-    warnings = " ".join(json.loads(done.stdout)["warnings"])
+    result = CliRunner().invoke(app, ["identify", *files, "--score", "Loss"])
+    assert result.exit_code == 0, result.output
+    warnings = " ".join(json.loads(result.stdout)["warnings"])
     assert "no direction was named for the score 'Loss': high was taken as member-like" in warnings
     assert ("did you mean" in warnings) == bool(said)
     named = CliRunner().invoke(app, ["identify", *files, "--score", "Loss:high", "--overwrite"])

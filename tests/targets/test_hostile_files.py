@@ -110,10 +110,10 @@ def test_torchscript_can_write_files_and_is_refused(tmp_path, mark, ending):
     torch.jit.load(str(path))(torch.zeros(1))
     assert mark.exists()
     mark.unlink()
-    said = refused(
+    message = refused(
         mark, "without running code from it: a TorchScript file is a program", lambda: targets.load(str(path))
     )
-    assert "package.module:callable" in said
+    assert "package.module:callable" in message
 
 
 @pytest.mark.filterwarnings("ignore:.*:FutureWarning", "ignore:.*:DeprecationWarning", "ignore:.*:UserWarning")
@@ -136,8 +136,10 @@ def test_exported_programs_are_unpickled_by_torch_and_refused(tmp_path, mark, do
     path.write_bytes(zipped(members))
     for name in ("model.pt2", "model.pt"):
         shutil.copy(path, tmp_path / name) if name != "model.pt2" else None
-        said = refused(mark, "a torch.export file is unpickled", lambda name=name: targets.load(str(tmp_path / name)))
-        assert "package.module:callable" in said
+        message = refused(
+            mark, "a torch.export file is unpickled", lambda name=name: targets.load(str(tmp_path / name))
+        )
+        assert "package.module:callable" in message
 
 
 def test_onnx_reads_no_file_outside_its_folder_and_runs_no_operator_of_its_own(tmp_path, mark):
@@ -211,8 +213,8 @@ class TestSkops:
         with pytest.raises(dv.InputError, match=r"not trusted: .*Canberra.*; if you made the file.*--trust") as caught:
             targets.load("model.skops", folder=tmp_path)
         asked = str(caught.value).partition("not trusted: ")[2].partition(". ")[0].split(", ")
-        found = targets.load("model.skops", folder=tmp_path, trust=asked).logits(RECORDS)
-        np.testing.assert_array_equal(found, targets.adapt(model).logits(RECORDS))
+        logits = targets.load("model.skops", folder=tmp_path, trust=asked).logits(RECORDS)
+        np.testing.assert_array_equal(logits, targets.adapt(model).logits(RECORDS))
         for bad in ("all", [1], None):
             with pytest.raises(dv.InputError, match="trust: "):
                 targets.load("model.skops", folder=tmp_path, trust=bad)
@@ -230,8 +232,8 @@ class TestSkops:
         few = {"max_iter" if name in ("MLP", "HistGradientBoosting") else "n_estimators": 4, "random_state": 0}
         model = getattr(room, f"{name}Classifier")(**few)
         skops.io.dump(model.fit(X, RECORDS.y), tmp_path / "model.skops")
-        found = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
-        np.testing.assert_array_equal(found, targets.adapt(model).logits(RECORDS))
+        logits = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
+        np.testing.assert_array_equal(logits, targets.adapt(model).logits(RECORDS))
 
     def test_pipelines_searches_and_calibrated_models_are_read(self, tmp_path):
         import skops.io
@@ -253,8 +255,8 @@ class TestSkops:
         x = np.abs(X).round()
         for model in models:
             skops.io.dump(model.fit(x, RECORDS.y), tmp_path / "model.skops")
-            found = targets.load("model.skops", folder=tmp_path).logits(dv.Records(x))
-            np.testing.assert_array_equal(found, targets.adapt(model).logits(dv.Records(x)))
+            logits = targets.load("model.skops", folder=tmp_path).logits(dv.Records(x))
+            np.testing.assert_array_equal(logits, targets.adapt(model).logits(dv.Records(x)))
 
     @pytest.mark.parametrize(
         ("field", "value"),

@@ -29,9 +29,9 @@ def test_torch_runs_in_evaluation_mode_in_batches_and_leaves_the_module_as_it_wa
     module.train()
     module[3].eval()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    found = targets.TorchTarget(module, batch_size=7, device="cpu").logits(RECORDS)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    assert found.dtype == np.float64
+    logits = targets.TorchTarget(module, batch_size=7, device="cpu").logits(RECORDS)
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+    assert logits.dtype == np.float64
     assert module.training
     assert not module[3].training
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
@@ -75,8 +75,8 @@ def test_probabilities_declared_as_logits_are_refused_and_the_other_way_round():
 )
 def test_logits_that_happen_to_sum_to_one_are_logits(answers):
     answers = np.array(answers, float)
-    found = targets.CallableTarget(lambda x: answers).logits(dv.Records(np.zeros((len(answers), 1))))
-    np.testing.assert_array_equal(found, answers)
+    logits = targets.CallableTarget(lambda x: answers).logits(dv.Records(np.zeros((len(answers), 1))))
+    np.testing.assert_array_equal(logits, answers)
 
 
 def test_rounded_probabilities_declared_as_logits_are_refused():
@@ -120,11 +120,11 @@ def test_sklearn_trees_give_floored_log_probabilities_over_the_full_label_set():
     model = RandomForestClassifier(5, bootstrap=False, max_depth=3, random_state=0).fit(
         X, np.where(RECORDS.y == 1, 3, RECORDS.y)
     )
-    found = targets.SklearnTarget(model, classes=5).logits(RECORDS)
-    assert found.shape == (20, 5)
-    assert np.isfinite(found).all()
-    np.testing.assert_allclose(np.exp(found[:, [0, 2, 3]]), model.predict_proba(X), atol=1e-6)
-    assert (found[:, 4] < np.log(1e-6)).all()
+    logits = targets.SklearnTarget(model, classes=5).logits(RECORDS)
+    assert logits.shape == (20, 5)
+    assert np.isfinite(logits).all()
+    np.testing.assert_allclose(np.exp(logits[:, [0, 2, 3]]), model.predict_proba(X), atol=1e-6)
+    assert (logits[:, 4] < np.log(1e-6)).all()
     with pytest.raises(dv.InputError, match="labels must be below 3"):
         targets.SklearnTarget(model, classes=3)
     with pytest.raises(dv.InputError, match="not a fitted classifier"):
@@ -167,13 +167,13 @@ class Writes:
     classes_ = np.arange(3)
 
     def __call__(self, x):
-        found = np.stack([x[:, 0], x[:, 1], x[:, 2]], axis=1)
+        result = np.stack([x[:, 0], x[:, 1], x[:, 2]], axis=1)
         x[:] = np.nan
-        return found
+        return result
 
     def predict_proba(self, x):
-        found = np.exp(self(x))
-        return found / found.sum(axis=1, keepdims=True)
+        odds = np.exp(self(x))
+        return odds / odds.sum(axis=1, keepdims=True)
 
 
 class WritesRecords:
@@ -244,8 +244,8 @@ class TestFiles:
             "    return nn.Sequential(*first, nn.Dropout(0.5), nn.Linear(8, 3))\n"
             "def wrong():\n    return nn.Linear(4, 3)\n"
         )
-        found = targets.load("model.safetensors", factory="mine_factory:make", folder=tmp_path, device="cpu")
-        np.testing.assert_allclose(found.logits(RECORDS), by_hand(module), rtol=1e-5, atol=1e-6)
+        loaded = targets.load("model.safetensors", factory="mine_factory:make", folder=tmp_path, device="cpu")
+        np.testing.assert_allclose(loaded.logits(RECORDS), by_hand(module), rtol=1e-5, atol=1e-6)
         with pytest.raises(dv.InputError, match="does not fit the factory's module"):
             targets.load("model.safetensors", factory="mine_factory:wrong", folder=tmp_path)
         with pytest.raises(dv.InputError, match=r"target\.factory: .* holds only weights"):
@@ -260,8 +260,8 @@ class TestFiles:
         batch = torch.export.Dim("batch", min=2)
         exported = torch.export.export(module, (torch.from_numpy(X),), dynamic_shapes=({0: batch},))
         for loaded in (torch.jit.load(str(tmp_path / "script.pt")), exported.module()):
-            found = targets.adapt(loaded, device="cpu").logits(RECORDS)
-            np.testing.assert_allclose(found, by_hand(module), rtol=1e-4, atol=1e-5)
+            logits = targets.adapt(loaded, device="cpu").logits(RECORDS)
+            np.testing.assert_allclose(logits, by_hand(module), rtol=1e-4, atol=1e-5)
 
     def test_skops(self, tmp_path):
         import skops.io
@@ -269,8 +269,8 @@ class TestFiles:
 
         model = LogisticRegression().fit(X, RECORDS.y)
         skops.io.dump(model, tmp_path / "model.skops")
-        found = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
-        np.testing.assert_allclose(found, model.decision_function(X))
+        logits = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
+        np.testing.assert_allclose(logits, model.decision_function(X))
         (tmp_path / "bad.skops").write_bytes(b"no zip")
         with pytest.raises(dv.InputError, match="not a readable skops file"):
             targets.load("bad.skops", folder=tmp_path)
@@ -290,8 +290,8 @@ class TestFiles:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         model.ir_version = 8
         onnx.save(model, tmp_path / "linear.onnx")
-        found = targets.load("linear.onnx", folder=tmp_path).logits(RECORDS)
-        np.testing.assert_allclose(found, X @ weight, rtol=1e-5, atol=1e-5)
+        logits = targets.load("linear.onnx", folder=tmp_path).logits(RECORDS)
+        np.testing.assert_allclose(logits, X @ weight, rtol=1e-5, atol=1e-5)
         with pytest.raises(dv.InputError, match="output: 'q' is unknown"):
             targets.OnnxTarget(tmp_path / "linear.onnx", output="q")
         (tmp_path / "bad.onnx").write_bytes(b"nothing")
@@ -321,6 +321,6 @@ class TestFiles:
             "cut = Cut()\n"
         )
         for name in ("predict", "make", "seeded", "Cut", "cut", "cut.forward"):
-            found = targets.load(f"mine_target:{name}", folder=tmp_path, device="cpu")
+            loaded = targets.load(f"mine_target:{name}", folder=tmp_path, device="cpu")
             if name != "cut.forward":
-                np.testing.assert_allclose(found.logits(RECORDS), X[:, :3])
+                np.testing.assert_allclose(loaded.logits(RECORDS), X[:, :3])

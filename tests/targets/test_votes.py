@@ -28,19 +28,19 @@ VOTING = {
 def test_half_a_vote_is_added_to_each_class(name):
     model, votes = VOTING[name]
     model.fit(X, Y)
-    found = np.exp(SklearnTarget(model).logits(dv.Records(X, Y)))
+    odds = np.exp(SklearnTarget(model).logits(dv.Records(X, Y)))
     expected = (model.predict_proba(X) * votes + 0.5) / (votes + 1.5)
-    np.testing.assert_allclose(found, expected)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_allclose(odds, expected)
+    np.testing.assert_allclose(odds.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("name", VOTING)
 def test_a_class_it_never_saw_has_no_vote(name):
     model, votes = VOTING[name]
     model.fit(X[Y > 0], Y[Y > 0])
-    found = np.exp(SklearnTarget(model, classes=5).logits(dv.Records(X)))
-    np.testing.assert_allclose(found[:, [0, 3, 4]], 0.5 / (votes + 2.5))
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    odds = np.exp(SklearnTarget(model, classes=5).logits(dv.Records(X)))
+    np.testing.assert_allclose(odds[:, [0, 3, 4]], 0.5 / (votes + 2.5))
+    np.testing.assert_allclose(odds.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_class_it_never_saw_has_no_vote(name):
 )
 def test_probabilities_that_are_no_counts_stay_as_they_are(model):
     model.fit(X, Y)
-    found = SklearnTarget(model).logits(dv.Records(X))
-    np.testing.assert_allclose(found, np.log(np.maximum(model.predict_proba(X), 1e-7)))
+    logits = SklearnTarget(model).logits(dv.Records(X))
+    np.testing.assert_allclose(logits, np.log(np.maximum(model.predict_proba(X), 1e-7)))
 
 
 def test_no_certain_vote_stands_alone_and_the_order_is_kept():

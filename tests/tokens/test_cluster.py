@@ -50,9 +50,9 @@ def test_a_cluster_of_two_nodes_gives_what_one_machine_gives(model, tokenizer, t
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     pl.DataFrame({"text": TEXTS}).write_parquet(tmp_path / "t.parquet")
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    nodes, first, last, second = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, timeout=500)
+    assert process.returncode == 0, process.stderr[-3000:]
+    nodes, first, last, second = json.loads(process.stdout.splitlines()[-1])
     assert nodes == 2
     assert first["documents"] == 60
     assert first["resumed"] == 0

@@ -63,16 +63,16 @@ def test_suffixes_equal_the_naive_ones(make, tokenizer, kind):
     cuts = [(ids, at) for ids in encoded for at in (0, 3, len(ids) - 1)][::2]
     prefixes, suffixes = [(0, *ids[:at]) for ids, at in cuts], [ids[at:] for ids, at in cuts]
     for decoding in DECODINGS if kind == "gpt2" else DECODINGS[:1]:
-        found = target.continuations(prefixes, suffixes, decoding=decoding)
-        assert found.lengths.tolist() == [len(part) for part in suffixes]
-        wanted = [one_by_one(target.model, *pair, decoding) for pair in zip(prefixes, suffixes, strict=True)]
-        logs, greedy = (np.concatenate(column) for column in zip(*wanted, strict=True))
-        assert np.array_equal(np.isinf(found.logp), np.isinf(logs))
+        continuations = target.continuations(prefixes, suffixes, decoding=decoding)
+        assert continuations.lengths.tolist() == [len(part) for part in suffixes]
+        expected = [one_by_one(target.model, *pair, decoding) for pair in zip(prefixes, suffixes, strict=True)]
+        logs, greedy = (np.concatenate(column) for column in zip(*expected, strict=True))
+        assert np.array_equal(np.isinf(continuations.logp), np.isinf(logs))
         drawn = np.isfinite(logs)
-        assert np.abs(found.logp[drawn] - logs[drawn]).max() < 1e-4
-        assert np.array_equal(found.greedy, greedy)
-        assert np.allclose(found.log_p, [part[0].sum() for part in wanted], atol=1e-3)
-        assert found.verbatim.tolist() == [bool(part[1].all()) for part in wanted]
+        assert np.abs(continuations.logp[drawn] - logs[drawn]).max() < 1e-4
+        assert np.array_equal(continuations.greedy, greedy)
+        assert np.allclose(continuations.log_p, [part[0].sum() for part in expected], atol=1e-3)
+        assert continuations.verbatim.tolist() == [bool(part[1].all()) for part in expected]
 
 
 def test_tokens_alone_are_the_statistics_of_the_document(make, tokenizer):
@@ -80,9 +80,9 @@ def test_tokens_alone_are_the_statistics_of_the_document(make, tokenizer):
     target = CausalLM(make("gpt2"), tokenizer, bos="add")
     stats = target.tokens(TEXTS, vocabulary=False).rows()["logp"]
     for ids, whole in zip(target.encode(TEXTS), stats, strict=True):
-        for at in range(len(ids)):
-            found = target.continuations([(0, *ids[:at])], [ids[at:]])
-            assert np.allclose(found.logp, whole[at:], atol=1e-4)
+        for i in range(len(ids)):
+            continuations = target.continuations([(0, *ids[:i])], [ids[i:]])
+            assert np.allclose(continuations.logp, whole[i:], atol=1e-4)
 
 
 @pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=0.3, top_k=4), Decoding(0.5, top_p=0.5)])
@@ -111,8 +111,8 @@ def test_probabilities_are_the_frequencies_of_what_is_drawn(tokenizer, decoding)
 def test_greedy_is_the_likeliest_token_again_and_again(make, tokenizer, kind):
     target = CausalLM(make(kind), tokenizer, bos="none", budget=64)
     prefixes = [ids[:at] for ids in target.encode(TEXTS) for at in (1, 4, 4, 6)]
-    found = target.greedy(prefixes, 9)
-    for prefix, made in zip(prefixes, found, strict=True):
+    continuation = target.greedy(prefixes, 9)
+    for prefix, made in zip(prefixes, continuation, strict=True):
         assert len(made) == 9
         assert one_by_one(target.model, prefix, made, Decoding())[1].all()
         assert target.continuations([prefix], [made]).verbatim.all()
@@ -123,9 +123,9 @@ def test_a_model_that_finds_all_tokens_alike_repeats_nothing(make, tokenizer):
     model = make("gpt2")
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
-    found = CausalLM(model, tokenizer).continuations([(5, 6)], [(7, 8, 9)])
-    assert not found.verbatim.any()
-    assert np.allclose(found.logp, -np.log(len(tokenizer)))
+    continuations = CausalLM(model, tokenizer).continuations([(5, 6)], [(7, 8, 9)])
+    assert not continuations.verbatim.any()
+    assert np.allclose(continuations.logp, -np.log(len(tokenizer)))
 
 
 def test_what_stands_before_a_prompt_is_what_the_policy_puts_there(make, tokenizer):

@@ -32,19 +32,19 @@ TEXTS = ["hello world", "", "the quick brown fox", "a model remembers", "lazy do
 
 
 def test_log_probabilities_are_those_of_the_model(server, model, tokenizer):
-    found = client(server).tokens(TEXTS)
+    tokens = client(server).tokens(TEXTS)
     want = CausalLM(model, tokenizer).tokens(TEXTS)
-    assert found.lengths.tolist() == want.lengths.tolist()
-    assert np.abs(found.logp - want.logp).max() < 1e-5
+    assert tokens.lengths.tolist() == want.lengths.tolist()
+    assert np.abs(tokens.logp - want.logp).max() < 1e-5
     with pytest.raises(InputError, match="shows only"):
-        signals.min_k_plus(found)
+        signals.min_k_plus(tokens)
 
 
 def test_misbehaviour_is_survived_and_nothing_wrong_is_believed(server, model, tokenizer):
     faults = [[429, 429], [500, 503], ["truncated"], ["missing", "count"], ["hole", "count", 502]]
     server.faults = dict(zip([text for text in TEXTS if text], faults, strict=True))
-    found = client(server).tokens(TEXTS)
-    assert np.abs(found.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
+    tokens = client(server).tokens(TEXTS)
+    assert np.abs(tokens.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
     assert sorted(server.asked.values()) == [2, 3, 3, 3, 4]
 
 
@@ -96,9 +96,9 @@ def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(mo
     assert before >= 500
     server.cut_at = None
     with server.running():
-        found = document_scoring.score([tmp_path / "t.jsonl"], client(server), out, options)
-    assert found.documents == 1000
-    assert found.resumed == 300
+        scores = document_scoring.score([tmp_path / "t.jsonl"], client(server), out, options)
+    assert scores.documents == 1000
+    assert scores.resumed == 300
     documents = pl.read_parquet(out / "documents")
     assert documents["text"].to_list() == texts
     want = CausalLM(model, tokenizer).tokens(texts)
@@ -115,9 +115,9 @@ def test_from_texts_behind_an_endpoint_to_a_selection(server, tmp_path):
         pl.DataFrame({"text": texts}).write_ndjson(tmp_path / f"{name}.jsonl")
     arguments = ["identify", tmp_path / "candidates.jsonl", "--calibration", tmp_path / "calibration.jsonl"]
     arguments += ["--endpoint", server.url, "--model", "tiny", "--out", tmp_path / "run", "--json"]
-    done = CliRunner().invoke(app, [*map(str, arguments)])
-    assert done.exit_code == 0, done.exception
-    summary = json.loads(done.stdout)
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, result.exception
+    summary = json.loads(result.stdout)
     assert (summary["candidates"], summary["calibration"]) == (40, 40)
     assert summary["settings"]["scores"] == ["log_likelihood:high"]
     assert len(server.answered) == 80
@@ -127,10 +127,10 @@ def test_a_document_too_long_for_the_server_is_named_and_skipped(server, model, 
     server.longest = 40
     long = "a model remembers what it has read " * 3
     texts = ["hello world", long, "lazy dog"]
-    found = client(server).tokens(texts)
-    assert list(found.skipped) == [1]
-    assert "maximum context length" in found.skipped[1]
-    assert found.lengths.tolist()[1] == 0
+    tokens = client(server).tokens(texts)
+    assert list(tokens.skipped) == [1]
+    assert "maximum context length" in tokens.skipped[1]
+    assert tokens.lengths.tolist()[1] == 0
     assert server.asked[long] == 1
     cut = client(server, length=40).tokens(texts)
     assert not cut.skipped
@@ -139,16 +139,16 @@ def test_a_document_too_long_for_the_server_is_named_and_skipped(server, model, 
 
     pl.DataFrame({"id": ["a", "b", "c"], "text": texts}).write_ndjson(tmp_path / "t.jsonl")
     arguments = ["score", tmp_path / "t.jsonl", "--endpoint", server.url, "--model", "tiny", "--out", tmp_path / "out"]
-    done = CliRunner().invoke(app, [*map(str, arguments)])
-    assert done.exit_code == 0, done.exception
-    assert "could not take 1 documents (b)" in done.stdout
-    assert "--length" in done.stdout
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, result.exception
+    assert "could not take 1 documents (b)" in result.stdout
+    assert "--length" in result.stdout
 
 
 def test_a_server_without_a_count_is_understood_by_its_tokens_or_refused_at_once(server, model, tokenizer):
     server.usage, server.tokens = False, True
-    found = client(server).tokens(TEXTS)
-    assert np.abs(found.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
+    tokens = client(server).tokens(TEXTS)
+    assert np.abs(tokens.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
     server.tokens = False
     with pytest.raises(InputError, match=r"neither a token count \(usage\) nor the tokens"):
         client(server).tokens(["hello again"])

@@ -59,10 +59,10 @@ def load(folder, **options):
 
 
 def test_a_causal_models_folder(base, make, tokenizer):
-    found = load(base)
-    assert isinstance(found, targets.CausalLM)
-    np.testing.assert_allclose(logp(found), logp(targets.CausalLM(make("llama"), tokenizer)), atol=1e-5)
-    np.testing.assert_array_equal(logp(targets.load("base", folder=base.parent, device="cpu")), logp(found))
+    loaded = load(base)
+    assert isinstance(loaded, targets.CausalLM)
+    np.testing.assert_allclose(logp(loaded), logp(targets.CausalLM(make("llama"), tokenizer)), atol=1e-5)
+    np.testing.assert_array_equal(logp(targets.load("base", folder=base.parent, device="cpu")), logp(loaded))
     assert load(base, dtype="bfloat16").model.dtype == torch.bfloat16
 
 
@@ -139,10 +139,10 @@ class TestBases:
         folder = save(adapt(make("llama")), tmp_path / "deep" / "adapter", base="base")
         with pytest.raises(dv.InputError, match="holds an adapter without its base: 'base' is no model's folder"):
             load(folder)
-        found = targets.load("deep/adapter", folder=tmp_path, device="cpu")
-        np.testing.assert_array_equal(logp(found), logp(load(folder, base=str(base))))
+        loaded = targets.load("deep/adapter", folder=tmp_path, device="cpu")
+        np.testing.assert_array_equal(logp(loaded), logp(load(folder, base=str(base))))
         save(adapt(make("llama")), folder, base=str(base))
-        np.testing.assert_array_equal(logp(load(folder)), logp(found))
+        np.testing.assert_array_equal(logp(load(folder)), logp(loaded))
 
     def test_a_name_on_the_hub_is_not_fetched_unasked(self, make, tmp_path, monkeypatch):
         import huggingface_hub
@@ -178,11 +178,11 @@ def test_a_sequence_classifiers_adapter_brings_its_head(make, tokenizer, tmp_pat
     tokenizer.save_pretrained(tmp_path / "base")
     network = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base", num_labels=5)
     wearing = adapt(network, task_type="SEQ_CLS")
-    found = load(save(wearing, tmp_path / "adapter"))
-    assert isinstance(found, targets.TextClassifier)
+    loaded = load(save(wearing, tmp_path / "adapter"))
+    assert isinstance(loaded, targets.TextClassifier)
     with torch.no_grad():
         want = [wearing(torch.tensor([tokenizer(text)["input_ids"]])).logits[0].numpy() for text in TEXTS]
-    np.testing.assert_allclose(found.logits(dv.Records(TEXTS)), want, atol=1e-5)
+    np.testing.assert_allclose(loaded.logits(dv.Records(TEXTS)), want, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def mean_logp(model, ids, first):
     """Mean log-probability of the tokens from ``first`` on."""
     with torch.no_grad():
         logp = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
-    return np.mean([logp[at - 1, ids[at]].item() for at in range(first, len(ids))])
+    return np.mean([logp[i - 1, ids[i]].item() for i in range(first, len(ids))])
 
 
 @pytest.mark.parametrize("bos", ["add", "none"])
@@ -25,9 +25,9 @@ def test_it_is_the_ratio_of_two_means_over_the_same_tokens(make, tokenizer, bos)
     prepared = ReCaLL(shots=2).prepare(["hello world", "the lazy dog", "it has read"], seed=3)
     before = [token for ids in target.encode(prepared.before) for token in ids]
     assert 0 < len(before) <= 32
-    found = prepared.measure(target, dv.Records(TEXTS))
+    values = prepared.measure(target, dv.Records(TEXTS))
     start = [0] if bos == "add" else []
-    for text, ids, value in zip(TEXTS, target.encode(TEXTS), found, strict=True):
+    for text, ids, value in zip(TEXTS, target.encode(TEXTS), values, strict=True):
         ids = ids[: 64 - len(start) - len(before)]
         if len(ids) + len(start) < 2:
             assert text == "x"

@@ -34,11 +34,11 @@ def folder(model, tokenizer, tmp_path):
 
 def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, tokenizer):
     target, out = CausalLM(model, tokenizer), folder / "out"
-    found = document_scoring.score(
+    scores = document_scoring.score(
         [folder / "t.parquet"], target, out, document_scoring.ScoringOptions(shard=32, lowercase=True)
     )
-    assert found.documents == 122
-    assert found.unscored == 2
+    assert scores.documents == 122
+    assert scores.unscored == 2
     documents, tokens = pl.read_parquet(out / "documents"), pl.read_parquet(out / "tokens")
     assert documents["id"].to_list() == tokens["id"].to_list() == [f"d{i}" for i in range(122)]
     want = target.tokens([text or "" for text in pl.read_parquet(folder / "t.parquet")["text"]])
@@ -53,11 +53,11 @@ def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, to
 def test_the_difference_to_a_reference_model(folder, model, make, tokenizer):
     options = document_scoring.ScoringOptions(reference=CausalLM(make("llama"), tokenizer))
     document_scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer), folder / "out", options)
-    found = pl.read_parquet(folder / "out" / "documents")["reference"].drop_nans()
+    result = pl.read_parquet(folder / "out" / "documents")["reference"].drop_nans()
     want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS)) - signals.log_likelihood(
         CausalLM(make("llama"), tokenizer).tokens(TEXTS)
     )
-    assert np.allclose(found.to_numpy(), want, atol=1e-5)
+    assert np.allclose(result.to_numpy(), want, atol=1e-5)
 
 
 class Counting:
@@ -141,8 +141,8 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
         score_tables.scan_scores([out], "candidates")
     assert len(written) == 5
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
-    found = document_scoring.score([path], target, out, document_scoring.ScoringOptions(shard=10))
-    assert found.resumed == 10 * len(written)
+    scores = document_scoring.score([path], target, out, document_scoring.ScoringOptions(shard=10))
+    assert scores.resumed == 10 * len(written)
     assert len(target.asked) == len(texts) - 10 * len(written)
     assert all((out / "documents" / shard).stat().st_mtime_ns == at for shard, at in written.items())
     assert pl.read_parquet(out / "documents")["text"].to_list() == texts
@@ -156,9 +156,9 @@ def test_from_texts_to_a_selection_in_one_command(folder):
     refused = CliRunner().invoke(app, arguments)
     assert isinstance(refused.exception, InputError)
     assert "in 2 rows (50, 51)" in str(refused.exception)
-    done = CliRunner().invoke(app, [*arguments, "--drop-nan"])
-    assert done.exit_code == 0, done.exception
-    summary = json.loads(done.stdout)
+    result = CliRunner().invoke(app, [*arguments, "--drop-nan"])
+    assert result.exit_code == 0, result.exception
+    summary = json.loads(result.stdout)
     assert summary["candidates"] == 120
     # Other words on either side: the control sees it before anything is believed.
     assert summary["warnings"][0].startswith("the guarantee is in doubt: blind text (p = ")

@@ -61,16 +61,16 @@ def test_a_head_that_is_not_understood_falls_back_to_the_models_own_logits(make,
     forward = model.forward
 
     def shifted(*args, **options):
-        found = forward(*args, **options)
-        found.logits = found.logits * 2
-        return found
+        result = forward(*args, **options)
+        result.logits = result.logits * 2
+        return result
 
     model.forward = shifted
     target = CausalLM(model, tokenizer)
     assert not target._split
-    found = columns(target.tokens(TEXTS))
-    assert np.abs(found[3] - naive(model, tokenizer(TEXTS[3])["input_ids"])).max() < 1e-5
-    assert np.abs(found[3] - columns(plain)[3]).max() > 1e-3
+    statistics = columns(target.tokens(TEXTS))
+    assert np.abs(statistics[3] - naive(model, tokenizer(TEXTS[3])["input_ids"])).max() < 1e-5
+    assert np.abs(statistics[3] - columns(plain)[3]).max() > 1e-3
 
 
 def test_log_probabilities_alone_are_those_of_the_whole(make, tokenizer):
@@ -108,27 +108,27 @@ def test_long_documents_are_scored_in_windows_each_token_once(make, tokenizer, l
     model = make("gpt2")
     text = TEXTS[3] * 2
     ids = tokenizer(text)["input_ids"]
-    found = columns(CausalLM(model, tokenizer, length=length, stride=stride).tokens(["a", text]))[1]
-    assert found.shape[1] == len(ids) - 1
+    columns_read = columns(CausalLM(model, tokenizer, length=length, stride=stride).tokens(["a", text]))[1]
+    assert columns_read.shape[1] == len(ids) - 1
     for place in range(1, len(ids)):
         # The window that first reaches a token gives it all the context it has.
         start = 0 if place < length else -(-(place - length + 1) // stride) * stride
         want = naive(model, ids[start : place + 1])[0, -1]
-        assert abs(found[0, place - 1] - want) < 1e-5
+        assert abs(columns_read[0, place - 1] - want) < 1e-5
 
 
 def test_head_truncation_scores_the_beginning_only(make, tokenizer):
     model = make("gpt2")
-    found = columns(CausalLM(model, tokenizer, length=16, truncation="head").tokens([TEXTS[3]]))[0]
-    assert np.abs(found - naive(model, tokenizer(TEXTS[3])["input_ids"][:16])).max() < 1e-5
+    columns_read = columns(CausalLM(model, tokenizer, length=16, truncation="head").tokens([TEXTS[3]]))[0]
+    assert np.abs(columns_read - naive(model, tokenizer(TEXTS[3])["input_ids"][:16])).max() < 1e-5
 
 
 def test_batches_stay_within_the_budget_and_lose_nothing():
     rng = np.random.default_rng(0)
     cut = [w for i in range(50) for w in split_windows(i, tuple(range(rng.integers(0, 90))), 32, 16)]
-    found = list(batch_windows(cut, 100))
-    assert sorted(map(id, cut)) == sorted(id(w) for batch in found for w in batch)
-    assert all(len(batch) * max(len(w.tokens) for w in batch) <= 100 for batch in found)
+    result = list(batch_windows(cut, 100))
+    assert sorted(map(id, cut)) == sorted(id(w) for batch in result for w in batch)
+    assert all(len(batch) * max(len(w.tokens) for w in batch) <= 100 for batch in result)
 
 
 def test_neither_batch_nor_order_changes_a_score(make, tokenizer):
@@ -166,8 +166,8 @@ def test_loading_from_a_folder(make, tokenizer, tmp_path):
     model = make("gpt2")
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    found = CausalLM.load(f"hf:{tmp_path}", device="cpu").tokens(TEXTS)
-    assert np.array_equal(found.logp, CausalLM(model, tokenizer).tokens(TEXTS).logp)
+    tokens = CausalLM.load(f"hf:{tmp_path}", device="cpu").tokens(TEXTS)
+    assert np.array_equal(tokens.logp, CausalLM(model, tokenizer).tokens(TEXTS).logp)
     with pytest.raises(InputError, match="cannot be loaded"):
         CausalLM.load(f"hf:{tmp_path / 'nothing'}")
     with pytest.raises(InputError, match="did you mean 'float16'"):

@@ -53,11 +53,11 @@ def test_logits_are_those_of_one_document_at_a_time(classifier, tokenizer, kind,
     target = classifier(kind, budget=budget)
     assert isinstance(target, targets.GivesLogits)
     assert target._can_batch == (kind not in ("xlnet", "gpt2 without padding"))
-    found = target.logits(dv.Records(TEXTS))
+    logits = target.logits(dv.Records(TEXTS))
     with torch.no_grad():
         want = [target.model(torch.tensor([tokenizer(text)["input_ids"]])).logits[0].numpy() for text in TEXTS]
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, want, atol=1e-5)
+    assert logits.dtype == np.float64
+    np.testing.assert_allclose(logits, want, atol=1e-5)
     assert target.labels(dv.Records(TEXTS)).tolist() == np.argmax(want, axis=1).tolist()
 
 
@@ -110,10 +110,10 @@ def test_a_folder_and_its_key(classifier, tokenizer, tmp_path):
     target = classifier("bert")
     target.model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    found = targets.load(str(tmp_path), device="cpu")
-    assert isinstance(found, TextClassifier)
-    np.testing.assert_array_equal(found.logits(dv.Records(TEXTS)), target.logits(dv.Records(TEXTS)))
-    assert found.key()["weights"] == target.key()["weights"]
+    loaded = targets.load(str(tmp_path), device="cpu")
+    assert isinstance(loaded, TextClassifier)
+    np.testing.assert_array_equal(loaded.logits(dv.Records(TEXTS)), target.logits(dv.Records(TEXTS)))
+    assert loaded.key()["weights"] == target.key()["weights"]
     half = targets.load(str(tmp_path), device="cpu", dtype="bfloat16")
     assert np.abs(half.logits(dv.Records(TEXTS)) - target.logits(dv.Records(TEXTS))).max() < 0.05
     assert all(value.dtype == np.float32 for value in half.weights().values())
@@ -144,7 +144,7 @@ def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer, 
 
     tokenizer.pad_token = "<s>"
     members, nonmembers, population = (documents(n, seed) for n, seed in ((60, 1), (60, 2), (80, 3)))
-    found = dv.audit(
+    result = dv.audit(
         train(members, 0),
         members=members,
         nonmembers=nonmembers,
@@ -153,8 +153,8 @@ def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer, 
         references=references.Custom(train, count=2),
         fpr=[0.1],
     )
-    assert found["loss"].auc.low > 0.5
-    assert "TextClassifier, weights " in found.about.settings.target
+    assert result["loss"].auc.low > 0.5
+    assert "TextClassifier, weights " in result.about.settings.target
 
 
 def test_an_audit_says_how_many_documents_were_cut(tokenizer):

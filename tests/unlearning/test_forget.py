@@ -286,9 +286,9 @@ def test_copies_within_a_set_are_no_further_observations():
     controls = retrained(4)
     sets = {"never": NEVER, "retrained": controls}
     once = dv.forget(BEFORE, Memory(KEPT, 9), forget=FORGET, **sets)
-    again = dv.forget(BEFORE, Memory(KEPT, 9), forget=dv.Records.concatenate([FORGET[:50], FORGET]), **sets)
-    assert again.findings == once.findings
-    assert any("forget: 50 copies" in note for note in again.warnings)
+    repeat = dv.forget(BEFORE, Memory(KEPT, 9), forget=dv.Records.concatenate([FORGET[:50], FORGET]), **sets)
+    assert repeat.findings == once.findings
+    assert any("forget: 50 copies" in note for note in repeat.warnings)
 
 
 def test_tables_of_scores_alone_in_any_order_of_rows():
@@ -372,9 +372,9 @@ def test_copies_are_known_by_their_scores_where_there_is_nothing_else():
         for table in tables
     ]
     copies = [f"r{row}-{i}" for i in range(9) for row in range(30)]
-    found = dv.forget(again[0], again[1], forget=[*IDS[:30], *copies], never=IDS[200:], retrained=again[2:])
-    assert found.findings == once.findings
-    assert any("forget: 270 records that score like another one" in note for note in found.warnings)
+    result = dv.forget(again[0], again[1], forget=[*IDS[:30], *copies], never=IDS[200:], retrained=again[2:])
+    assert result.findings == once.findings
+    assert any("forget: 270 records that score like another one" in note for note in result.warnings)
     with pytest.raises(dv.InputError, match="forget, never: 30 records are in both: they score alike"):
         dv.forget(again[0], again[1], forget=IDS[:30], never=[*IDS[200:], *copies], retrained=again[2:])
     rounded = [table.with_columns(pl.col("score").round(1)) for table in tables]

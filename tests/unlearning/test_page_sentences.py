@@ -110,7 +110,7 @@ def test_numbers_of_the_page_are_those_of_the_findings(pages):
             if len(one.controls) > 1:
                 assert f"{min(one.controls):.3f} to {max(one.controls):.3f}" in text
         listed = sum(len(ids) for ids in result.remembered.values())
-        assert listed == sum(one.remembered for one in result.findings)
+        assert listed == sum(finding.remembered for finding in result.findings)
         if listed:
             assert re.search(rf"\b{listed} records? on the list", text)
 
@@ -129,8 +129,8 @@ def test_a_listed_record_stands_beside_what_models_gave_it(pages):
         for record, request, *figures in listed:
             row = IDS.index(record)
             assert record in result.remembered[request]
-            wanted = ["–" if before is None else before["score"][row], after["score"][row], never[row]]
-            assert figures == [each if isinstance(each, str) else f"{each:.3g}" for each in wanted]
+            expected = ["–" if before is None else before["score"][row], after["score"][row], never[row]]
+            assert figures == [each if isinstance(each, str) else f"{each:.3g}" for each in expected]
 
 
 def test_tones_follow_the_answers(pages):

@@ -199,9 +199,9 @@ retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:th
 """
     )
     assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml")]) == 1
-    shown = capsys.readouterr().out
-    assert "Still remembered" in shown
-    assert "retained" in shown
+    output = capsys.readouterr().out
+    assert "Still remembered" in output
+    assert "retained" in output
     assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--after", "x.csv"]) == 2
 
 
@@ -282,9 +282,9 @@ def test_a_plan_gives_each_of_the_answers(tmp_path, capsys, monkeypatch, after, 
     )
     for records in ('"forget.npz"', '{ one = "one.npz", two = "two.npz" }'):
         (tmp_path / "plan.toml").write_text(f'{plan}after = "answer_models:{after}"\nrecords = {records}\n')
-        found = cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--json"])
+        result = cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--json"])
         summary = json.loads(capsys.readouterr().out)
-        assert (found, summary["answer"]) == (code, answer)
+        assert (result, summary["answer"]) == (code, answer)
         assert len(summary["findings"]) == (2 if "one" in records else 1)
 
 

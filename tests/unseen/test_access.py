@@ -43,8 +43,8 @@ def test_a_share_of_classes_is_nested_drawn_by_the_seed_and_never_all(seed, shar
 def test_scarcity_keeps_at_most_k_of_each_class_and_is_nested(y, count, seed):
     held = records(y)
     mask = KeepPerClass(count).mask(held, seed=seed)
-    wanted = {label: min(count, y.count(label)) for label in set(y)}
-    assert {label: int(mask[held.y == label].sum()) for label in set(y)} == wanted
+    expected = {label: min(count, y.count(label)) for label in set(y)}
+    assert {label: int(mask[held.y == label].sum()) for label in set(y)} == expected
     assert (KeepPerClass(count + 1).mask(held, seed=seed) | ~mask).all()
 
 

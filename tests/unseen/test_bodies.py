@@ -23,12 +23,12 @@ from divulge.regressors import bodies
 )
 def test_channels_of_one_or_three_are_moved_to_the_front_where_they_are_last(shape, wanted):
     images = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
-    found = bodies._images(images, "SmallCNN")
-    assert found.shape == wanted
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(np.sort(found.ravel()), np.sort(images.ravel()))
+    result = bodies._images(images, "SmallCNN")
+    assert result.shape == wanted
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(np.sort(result.ravel()), np.sort(images.ravel()))
     if len(shape) == 4 and shape != wanted:
-        np.testing.assert_array_equal(found[:, 0], images[..., 0])
+        np.testing.assert_array_equal(result[:, 0], images[..., 0])
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 2), (5, 1, 2, 3, 4)])

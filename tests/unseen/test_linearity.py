@@ -8,28 +8,28 @@ from divulge.evaluation import transfer
 
 
 def gaussians(seed, n, shift=0.0, width=4):
-    found = np.random.default_rng(seed).normal(size=(n, width)) * np.array([3.0, 2.0, *np.full(width - 2, 0.5)])
-    found[:, 0] += shift
-    return found
+    sample = np.random.default_rng(seed).normal(size=(n, width)) * np.array([3.0, 2.0, *np.full(width - 2, 0.5)])
+    sample[:, 0] += shift
+    return sample
 
 
 def test_the_ratio_of_two_gaussians_is_found():
     seen, query = gaussians(0, 20_000), gaussians(1, 20_000, shift=1.5)
-    found = transfer.measure_linearity(seen, query)
+    linearity = transfer.measure_linearity(seen, query)
     truth = np.exp((1.5 * query[:, 0] - 1.5**2 / 2) / 9)
-    assert np.median(np.abs(found.ratio / truth - 1)) < 0.05
-    assert 0 < found.explained < 1
+    assert np.median(np.abs(linearity.ratio / truth - 1)) < 0.05
+    assert 0 < linearity.explained < 1
 
 
 def test_the_fit_is_least_squares_on_every_column_and_a_constant():
     seen, query = gaussians(0, 500), gaussians(1, 300, shift=1.0)
-    found = transfer.measure_linearity(seen, query)
+    linearity = transfer.measure_linearity(seen, query)
     full = np.column_stack([np.ones(300), query])
-    naive = full @ np.linalg.lstsq(full, found.ratio)[0]
-    assert np.allclose(found.linear, naive)
-    assert found.error == pytest.approx(np.mean((found.ratio - naive) ** 2))
-    assert found.error <= found.variance
-    assert found.error <= found.fresh_error
+    naive = full @ np.linalg.lstsq(full, linearity.ratio)[0]
+    assert np.allclose(linearity.linear, naive)
+    assert linearity.error == pytest.approx(np.mean((linearity.ratio - naive) ** 2))
+    assert linearity.error <= linearity.variance
+    assert linearity.error <= linearity.fresh_error
 
 
 def test_a_small_error_needs_no_linear_ratio():
@@ -41,10 +41,10 @@ def test_a_small_error_needs_no_linear_ratio():
 
 def test_more_columns_than_records_fit_anything_and_fresh_records_tell():
     rng = np.random.default_rng(0)
-    found = transfer.measure_linearity(rng.normal(size=(400, 100)), rng.normal(0.3, 1, size=(90, 100)))
-    assert found.error < 1e-12
-    assert found.fresh_error > found.error
-    assert found.explained < 0.5
+    linearity = transfer.measure_linearity(rng.normal(size=(400, 100)), rng.normal(0.3, 1, size=(90, 100)))
+    assert linearity.error < 1e-12
+    assert linearity.fresh_error > linearity.error
+    assert linearity.explained < 0.5
 
 
 def test_the_seed_decides_and_far_sets_stay_finite():

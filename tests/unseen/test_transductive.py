@@ -67,8 +67,8 @@ def test_combined_ranks_do_not_care_for_units():
 
 def test_nothing_leaks_nothing_is_found():
     evidence, member = unseen(1, n=2000, leak=0.0)
-    found = auc(Transductive().score(evidence), member)
-    assert found.low < 0.5 < found.high
+    estimate = auc(Transductive().score(evidence), member)
+    assert estimate.low < 0.5 < estimate.high
 
 
 @given(st.integers(0, 1000), st.floats(0.1, 10), st.floats(-5, 5))
@@ -138,7 +138,7 @@ def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of
     table = (x - x.mean(axis=0)) / x.std(axis=0)
     fold = seeds.generator(0, "transductive", "folds").permutation(150) % 5
     for labels, columns in ((None, table), (y, np.hstack([table, 3.0 * (y[:, None] == np.arange(4))]))):
-        wanted = np.empty(150)
+        expected = np.empty(150)
         for k in range(5):
             held = fold == k
             rest = signal - RidgeCV(_PENALTIES).fit(columns[~held], signal[~held]).predict(columns)
@@ -146,5 +146,5 @@ def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of
                 kind = y == label
                 if (kind & ~held).sum() >= 20:
                     rest[kind] -= RidgeCV(_PENALTIES).fit(table[kind & ~held], rest[kind & ~held]).predict(table[kind])
-            wanted[held] = rest[held]
-        assert np.allclose(Transductive().score(Evidence(signal, features=x, labels=labels)), wanted)
+            expected[held] = rest[held]
+        assert np.allclose(Transductive().score(Evidence(signal, features=x, labels=labels)), expected)

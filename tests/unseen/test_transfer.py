@@ -10,9 +10,9 @@ LEVEL = 0.05
 
 
 def embeddings(seed, n, shift=0.0):
-    found = np.random.default_rng(seed).normal(size=(n, 3))
-    found[:, 0] += shift
-    return found
+    values = np.random.default_rng(seed).normal(size=(n, 3))
+    values[:, 0] += shift
+    return values
 
 
 def errors(x, seed=9, slope=0.0):
@@ -22,29 +22,29 @@ def errors(x, seed=9, slope=0.0):
 
 def test_a_class_like_the_others_keeps_the_rate():
     seen = embeddings(0, 4000)
-    found = transfer.assess(seen, embeddings(1, 600), errors(seen, seed=7), LEVEL)
-    assert found.holds, str(found)
-    assert "is expected to hold" in str(found)
-    assert found.expected_fpr.low < LEVEL < found.expected_fpr.high
-    assert abs(found.expected_fpr.value - LEVEL) <= found.bound
+    assessment = transfer.assess(seen, embeddings(1, 600), errors(seen, seed=7), LEVEL)
+    assert assessment.holds, str(assessment)
+    assert "is expected to hold" in str(assessment)
+    assert assessment.expected_fpr.low < LEVEL < assessment.expected_fpr.high
+    assert abs(assessment.expected_fpr.value - LEVEL) <= assessment.bound
 
 
 def test_a_class_elsewhere_does_not_and_the_reason_is_given():
     seen = embeddings(0, 4000)
-    found = transfer.assess(seen, embeddings(1, 600, shift=6), errors(seen), LEVEL)
-    assert not found.holds
-    assert found.outside > 0.9
-    assert "almost no seen record" in str(found)
+    assessment = transfer.assess(seen, embeddings(1, 600, shift=6), errors(seen), LEVEL)
+    assert not assessment.holds
+    assert assessment.outside > 0.9
+    assert "almost no seen record" in str(assessment)
 
 
 def test_errors_that_grow_towards_the_class_are_foreseen():
     seen = embeddings(0, 20_000)
-    found = transfer.assess(seen, embeddings(1, 2000, shift=1.0), errors(seen, slope=0.7), LEVEL)
+    assessment = transfer.assess(seen, embeddings(1, 2000, shift=1.0), errors(seen, slope=0.7), LEVEL)
     # E[LEVEL·exp(0.7 x)] for x ~ N(1, 1); the plane is the first two of three components.
     truth = LEVEL * np.exp(0.7 + 0.245)
-    assert found.expected_fpr.low < truth < found.expected_fpr.high + 0.03
-    assert found.p_value < 1e-6
-    assert not found.holds
+    assert assessment.expected_fpr.low < truth < assessment.expected_fpr.high + 0.03
+    assert assessment.p_value < 1e-6
+    assert not assessment.holds
 
 
 def test_the_violation_of_a_perfect_regressor_is_chance_and_its_p_value_uniform():
@@ -58,13 +58,13 @@ def test_the_violation_of_a_perfect_regressor_is_chance_and_its_p_value_uniform(
 
 def test_the_linear_fit_and_its_bound_are_what_they_say():
     seen = embeddings(3, 3000)
-    found = transfer.assess(seen, embeddings(4, 900, shift=0.5), errors(seen), LEVEL)
-    basis = np.column_stack([np.ones(len(found.seen)), found.seen])
-    naive = basis @ np.linalg.lstsq(basis, found.ratio, rcond=None)[0]
-    assert np.allclose(naive, found.linear, atol=1e-8)
-    assert np.isclose(found.error, np.mean((found.ratio - naive) ** 2))
-    assert np.isclose(found.ratio.mean(), 1)
-    assert 0 <= found.explained <= 1
+    assessment = transfer.assess(seen, embeddings(4, 900, shift=0.5), errors(seen), LEVEL)
+    basis = np.column_stack([np.ones(len(assessment.seen)), assessment.seen])
+    naive = basis @ np.linalg.lstsq(basis, assessment.ratio, rcond=None)[0]
+    assert np.allclose(naive, assessment.linear, atol=1e-8)
+    assert np.isclose(assessment.error, np.mean((assessment.ratio - naive) ** 2))
+    assert np.isclose(assessment.ratio.mean(), 1)
+    assert 0 <= assessment.explained <= 1
 
 
 def test_the_seed_decides_and_one_column_will_do():
@@ -91,10 +91,12 @@ def test_bad_input_is_named(seen, query, selected, level, message):
 
 def test_the_records_that_count_are_kishs_effective_number():
     rng = np.random.default_rng(5)
-    found = transfer.assess(rng.normal(size=(600, 3)), rng.normal(0.4, 1, size=(200, 3)), rng.random(600) < 0.05, 0.05)
-    assert found.ratio.mean() == pytest.approx(1.0)
-    assert found.effective == pytest.approx(300**2 / (found.ratio**2).sum())
-    assert found.effective < 300
+    assessment = transfer.assess(
+        rng.normal(size=(600, 3)), rng.normal(0.4, 1, size=(200, 3)), rng.random(600) < 0.05, 0.05
+    )
+    assert assessment.ratio.mean() == pytest.approx(1.0)
+    assert assessment.effective == pytest.approx(300**2 / (assessment.ratio**2).sum())
+    assert assessment.effective < 300
 
 
 def test_one_cloud_needs_one_gaussian_and_two_need_two():

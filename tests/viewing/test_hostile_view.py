@@ -147,11 +147,11 @@ def test_runs_that_are_replaced_meanwhile_are_whole_or_said_to_be_replaced(runs,
     addresses = links(client)
     pages = ["/", *addresses, *(f"{address}/decision?level=0.1" for address in addresses)]
     pages += [f"/compare?before={addresses[0].split('/')[-1]}&after={addresses[1].split('/')[-1]}"]
-    done = threading.Event()
+    result = threading.Event()
 
     def replace():
         count = 0
-        while not done.is_set():
+        while not result.is_set():
             count += 1
             fresh = tmp_path / f"fresh{count}"
             shutil.copytree(versions[count % 2], fresh)
@@ -166,7 +166,7 @@ def test_runs_that_are_replaced_meanwhile_are_whole_or_said_to_be_replaced(runs,
     try:
         answers = [(page, client.get(page)) for _ in range(12) for page in pages]
     finally:
-        done.set()
+        result.set()
         replacing.join()
     assert not {(page, answer.text[:200]) for page, answer in answers if answer.status_code == 500}
     assert {answer.status_code for _, answer in answers} <= {200, 400, 404, 503}

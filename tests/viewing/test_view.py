@@ -35,9 +35,9 @@ def runs(tmp_path_factory):
     """Two audits of the same candidates and an identification, one folder below another."""
     folder = tmp_path_factory.mktemp("runs")
     rng = np.random.default_rng(0)
-    given = {"members": records(rng, 150), "nonmembers": records(rng, 150), "population": records(rng, 200)}
+    arguments = {"members": records(rng, 150), "nonmembers": records(rng, 150), "population": records(rng, 200)}
     for name in ("before", "team/after"):
-        dv.audit(model, recipes=["loss"], fpr=(0.1,), out=folder / name, **given)
+        dv.audit(model, recipes=["loss"], fpr=(0.1,), out=folder / name, **arguments)
     pl.DataFrame({"score": rng.normal(size=200) + 2}).write_csv(folder / "candidates.csv")
     pl.DataFrame({"score": rng.normal(size=400)}).write_csv(folder / "calibration.csv")
     tables = [folder / "candidates.csv", "--calibration", folder / "calibration.csv", "--score", "score"]
@@ -122,8 +122,12 @@ def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
         seen = finished_run.preview(tmp_path / "texts", level)
         code, out, err = divulge("decide", tmp_path / "texts", "--fdr", level, "--method", "storey", "--json")
         assert code == 0, err
-        told = json.loads(out)
-        assert (seen.selected, seen.candidates, seen.claim) == (told["selected"], told["candidates"], told["claim"])
+        content = json.loads(out)
+        assert (seen.selected, seen.candidates, seen.claim) == (
+            content["selected"],
+            content["candidates"],
+            content["claim"],
+        )
 
 
 def test_two_audits_are_compared(client, runs):
@@ -156,9 +160,9 @@ def test_a_run_is_offered_the_other_audits_to_be_compared_with_and_no_other_kind
 
 def test_a_run_is_decided_again_only_after_one_of_its_files_has_changed(runs):
     shelf = Shelf((runs,))
-    first, again = shelf.entries(), shelf.entries()
+    first, repeat = shelf.entries(), shelf.entries()
     assert len(first) == 3
-    assert all(one is other for one, other in zip(first, again, strict=True))
+    assert all(one is other for one, other in zip(first, repeat, strict=True))
     os.utime(runs / "before" / "run.json")
     later = shelf.entries()
     changed = [one.name for one, other in zip(first, later, strict=True) if one is not other]
@@ -169,11 +173,11 @@ def test_a_run_is_decided_again_only_after_one_of_its_files_has_changed(runs):
 def test_dates_are_those_of_the_runs(client, runs):
     dates = {entry.name: entry.date for entry in Shelf((runs,)).entries()}
     for name in ("before", "team/after"):
-        made = provenance.read_provenance(runs / name).date
-        assert dates[f"{runs.name}/{name}"] == made
+        origin = provenance.read_provenance(runs / name).date
+        assert dates[f"{runs.name}/{name}"] == origin
         os.utime(runs / name / "run.json", (0, 0))  # as a copy would
-        assert {entry.name: entry.date for entry in Shelf((runs,)).entries()}[f"{runs.name}/{name}"] == made
-        assert f'<time datetime="{made}">{made[:10]} {made[11:16]} UTC</time>' in client.get("/").text
+        assert {entry.name: entry.date for entry in Shelf((runs,)).entries()}[f"{runs.name}/{name}"] == origin
+        assert f'<time datetime="{origin}">{origin[:10]} {origin[11:16]} UTC</time>' in client.get("/").text
 
 
 def test_the_list_says_of_a_finding_that_it_is_in_doubt(client, runs):

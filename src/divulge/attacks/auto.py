@@ -461,7 +461,7 @@ class Combined(_SeveralAttacks):
         object.__setattr__(self, "attacks", attacks)
 
     def score(self, evidence: Evidence) -> Floats:
-        """Mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
+        """Return the mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
 
         Raises:
             divulge.InputError: as the attacks do.

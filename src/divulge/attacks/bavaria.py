@@ -81,7 +81,7 @@ class BaVarIA:
         out = moments(references, evidence.trained_on, complement=True)
         if self.mode == "offline":
             return _Predictive.from_moments(out, _prior(_population_moments(evidence) or out)).deviate(evidence.target)
-        trained_on = protocol.in_models(evidence.trained_on, "BaVarIA")
+        trained_on = protocol.require_members_in_models(evidence.trained_on, "BaVarIA")
         into = moments(references, trained_on)
         mean_in, mean_out = means(into, out)
         inside = _Predictive.from_moments(_with_means(into, mean_in), _prior(into))

@@ -59,8 +59,8 @@ class Learned:
         >>> rng = np.random.default_rng(0)
         >>> inside = rng.random((8, 200)) < 0.5
         >>> signals = rng.normal(size=200) + rng.normal(size=(8, 200)) + 2 * inside
-        >>> found = Learned("online").score(Evidence(signals[0], signals[1:], inside[1:]))
-        >>> bool(found[inside[0]].mean() > found[~inside[0]].mean() + 1)
+        >>> scores = Learned("online").score(Evidence(signals[0], signals[1:], inside[1:]))
+        >>> bool(scores[inside[0]].mean() > scores[~inside[0]].mean() + 1)
         True
     """
 
@@ -255,5 +255,5 @@ def _features(target_views: Sequence[Floats], out: Sequence[ColumnMoments], with
 
 
 def _mean(side: ColumnMoments) -> Floats:
-    """Each record's mean; that of all records where it has no value."""
+    """Return each record's mean; that of all records where it has no value."""
     return np.where(side.count > 0, side.mean, side.grand_mean)

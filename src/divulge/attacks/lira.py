@@ -106,7 +106,7 @@ class LiRA:
     def _trained_on(self, trained_on: Bools | None) -> Bools | None:
         protocol.out_models(trained_on, "LiRA")
         if self.mode == "online":
-            protocol.in_models(trained_on, "LiRA")
+            protocol.require_members_in_models(trained_on, "LiRA")
         return trained_on
 
 
@@ -277,7 +277,9 @@ class _Snap:
 
     def __call__(self, side: ColumnMoments) -> ColumnMoments:
         """Return the moments on the grid."""
-        return ColumnMoments(side.count, _rounded(side.mean, self.mean), _rounded(side.squares, self.squares))
+        return ColumnMoments(
+            side.count, _round_to_step(side.mean, self.mean), _round_to_step(side.squares, self.squares)
+        )
 
 
 def _power_of_two(values: Floats) -> Floats:
@@ -285,7 +287,7 @@ def _power_of_two(values: Floats) -> Floats:
     return np.where(values > 0, np.ldexp(1.0, np.frexp(values)[1]), 0.0)
 
 
-def _rounded(values: Floats, step: Floats) -> Floats:
+def _round_to_step(values: Floats, step: Floats) -> Floats:
     return np.where(step > 0, np.rint(values / np.where(step > 0, step, 1.0)) * step, values)
 
 

@@ -232,7 +232,7 @@ def out_models(trained_on: Bools | None, attack: str) -> None:
         )
 
 
-def in_models(trained_on: Bools | None, attack: str) -> Bools:
+def require_members_in_models(trained_on: Bools | None, attack: str) -> Bools:
     """Return ``trained_on``; at least one reference model must have been trained on at least one candidate.
 
     Raises:

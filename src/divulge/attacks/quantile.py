@@ -158,7 +158,7 @@ def _z_score(fitted: regressors.Fitted, part: _Part) -> Floats:
 
 
 def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
-    """Candidates and population, checked to go together."""
+    """Check that candidates and population go together, and return both."""
     name = "QuantileRegression"
     population = protocol.part(evidence.population, name, "population", "the target's signal on known non-members")
     features, population_features = evidence.features, evidence.population_features

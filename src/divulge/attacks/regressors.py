@@ -51,7 +51,7 @@ class Regressor(Protocol):
 
 
 def fit(regressor: Regressor, features: Array, signal: Floats, labels: Ints | None, seed: int) -> Fitted:
-    """``regressor`` fitted; the object handed in stays as it was.
+    """Fit a copy of ``regressor``; the object handed in stays as it was.
 
     Examples:
         >>> import numpy as np
@@ -65,7 +65,7 @@ def fit(regressor: Regressor, features: Array, signal: Floats, labels: Ints | No
 
 
 def predict(fitted: Fitted, features: Array, labels: Ints | None) -> tuple[Floats, Floats]:
-    """Location and scale, float64 ``[n]`` each.
+    """Predict location and scale, float64 ``[n]`` each.
 
     Raises:
         divulge.InputError: the regressor returned something of another shape.

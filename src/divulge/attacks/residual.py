@@ -180,7 +180,7 @@ class Residual:
 
 
 def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int, seed: int) -> Floats:
-    """``values`` minus what a regression on the other folds' records predicts of them, ``[n]``.
+    """Subtract from ``values`` what a regression on the other folds' records predicts of them, ``[n]``.
 
     One regression serves all classes; a class with four records per feature or more then has a second one, of what
     is left, to itself. Rows are treated alike, whoever they belong to.

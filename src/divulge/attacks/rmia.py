@@ -84,8 +84,8 @@ class RMIA:
                 [0, 1]; offline without an OUT model for any record.
         """
         ratio, population = self.ratios(evidence)
-        share = dominated(ratio, population, self.gamma)
-        return share if self.ranking == "published" else untied(share, ratio)
+        share = dominated_share(ratio, population, self.gamma)
+        return share if self.ranking == "published" else break_ties(share, ratio)
 
     def ratios(self, evidence: Evidence) -> tuple[Floats, Floats]:
         """Likelihood ratios of the candidates, ``[n]``, and of the population, ``[z]``.
@@ -130,8 +130,8 @@ class RMIA:
         return target / np.maximum(typical, _SMALLEST_PROBABILITY)
 
 
-def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
-    """Share of ``population`` ratios z with ``ratio ≥ γ·z``, for each ratio, by sorting.
+def dominated_share(ratio: Floats, population: Floats, gamma: float) -> Floats:
+    """Return the share of ``population`` ratios z with ``ratio ≥ γ·z``, for each ratio, by sorting.
 
     The definition reads ``ratio / z ≥ γ``; the product is the same inequality without a division by zero.
     A tie counts, as in the definition, and it is one up to a rounding error of 1e-12.
@@ -143,7 +143,7 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
 
     Examples:
         >>> import numpy as np
-        >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
+        >>> dominated_share(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
         array([0.333, 0.667])
     """
     thresholds, order = np.sort(gamma * (1.0 - NEARLY) * population), np.argsort(ratio)
@@ -153,15 +153,15 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
     return share
 
 
-def untied(share: Floats, ratio: Floats) -> Floats:
-    """``share`` moved by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``.
+def break_ties(share: Floats, ratio: Floats) -> Floats:
+    """Move ``share`` by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``.
 
     Args:
         share: dominated shares, ``[n]``.
         ratio: likelihood ratios, ``[n]``, at least 0.
 
     Examples:
-        >>> first, second = untied(np.array([1.0, 1.0]), np.array([2.0, 3.0]))
+        >>> first, second = break_ties(np.array([1.0, 1.0]), np.array([2.0, 3.0]))
         >>> bool(1 - 1e-9 < first < second <= 1)
         True
     """
@@ -288,8 +288,8 @@ class MajorityRMIA:
         """
         pairs = [self.inner.ratios(version) for version in protocol.record_versions(evidence, "MajorityRMIA")]
         ratios, population = (np.stack(part) for part in zip(*pairs, strict=True))
-        share = outvoted(ratios, population, self.inner.gamma)
-        return share if self.inner.ranking == "published" else untied(share, np.median(ratios, axis=0))
+        share = majority_share(ratios, population, self.inner.gamma)
+        return share if self.inner.ranking == "published" else break_ties(share, np.median(ratios, axis=0))
 
     def run(self, evidence: Evidence) -> Scored:
         """Return `score` as a `Scored`."""
@@ -300,8 +300,8 @@ class MajorityRMIA:
         return self
 
 
-def outvoted(ratios: Floats, population: Floats, gamma: float) -> Floats:
-    """Share of population records z with ``ratio ≥ γ·z`` in more than half of the versions, for each candidate.
+def majority_share(ratios: Floats, population: Floats, gamma: float) -> Floats:
+    """Return each candidate's share of population records z with ``ratio ≥ γ·z`` in more than half of the versions.
 
     Args:
         ratios: likelihood ratios of the candidates' versions, ``[v, n]``.
@@ -309,7 +309,7 @@ def outvoted(ratios: Floats, population: Floats, gamma: float) -> Floats:
         gamma: the factor γ > 0.
 
     Examples:
-        >>> outvoted(np.array([[2.0], [2.0], [0.0]]), np.array([[1.0, 3.0], [1.0, 1.0], [1.0, 1.0]]), 1.0)
+        >>> majority_share(np.array([[2.0], [2.0], [0.0]]), np.array([[1.0, 3.0], [1.0, 1.0], [1.0, 1.0]]), 1.0)
         array([0.5])
     """
     versions, n = ratios.shape

@@ -26,18 +26,20 @@ from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.references import Custom, Train, splits
+from divulge.references.progress import check_progress, show_progress
 from divulge.results import AttributeSettings as RunSettings
 from divulge.results import ErasureControl, StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
 from divulge.types import AuditData, Records
-from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing, require_callable
+from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing
 
 if TYPE_CHECKING:
     from sklearn import ensemble
 
     from divulge.references import Progress
+    from divulge.references.progress import ProgressSetting
     from divulge.settings import Duplicates, Outputs, TaskName
     from divulge.types import Array, Bools, Floats, Ints
 else:
@@ -76,7 +78,7 @@ def infer(
     pool: str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressSetting = "auto",
 ) -> AttributeInference:
     """Find out whether a model gives away one column of its training records.
 
@@ -108,7 +110,8 @@ def infer(
         pool: folder of finished reference models.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
-        progress: called with (done, total, note) while references are trained.
+        progress: called with (done, total, note) while references are trained; "auto" or True: a bar on a terminal and
+            in a notebook; None or False: nothing.
 
     Returns:
         An `AttributeInference`: ``result.finding.answer``, ``result.finding.attacks``.
@@ -127,8 +130,7 @@ def infer(
     check_bool(show_records, "show_records")
     out_folder = None if out is None else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
-    if progress is not None:
-        require_callable(progress, "progress")
+    shown_progress = check_progress(progress)
     if references is not None and not isinstance(references, Train | Custom):
         given_type = format_value(references)
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {given_type}")
@@ -141,7 +143,8 @@ def infer(
     likelihood = _likelihoods(study, attribute)
     relative = None
     if study.references is not None:
-        relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, progress)
+        with show_progress(shown_progress, "reference models") as report:
+            relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, report)
     right = _guess(study, attribute, likelihood, relative, options.seed)
     checks = _check_split(study, options.seed)
     stored, stored_notes = _find_stored_values(study, attribute, options.seed, not any(map(is_failed, checks)))
@@ -312,15 +315,15 @@ def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int
         else [records.table[str(name)][row] for row in rows]
         for name in names
     ]
-    found = [", ".join(map(columns.format_cell, row)) for row in zip(*cells, strict=True)]
-    if len(set(found)) < len(found):
-        found = [
+    texts = [", ".join(map(columns.format_cell, row)) for row in zip(*cells, strict=True)]
+    if len(set(texts)) < len(texts):
+        texts = [
             ", ".join(repr(value) if isinstance(value, str) else columns.format_cell(value) for value in row)
             for row in zip(*cells, strict=True)
         ]
-    if len(set(found)) < len(found):  # numbers that differ in their last digits
-        found = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
-    return tuple(found)
+    if len(set(texts)) < len(texts):  # numbers that differ in their last digits
+        texts = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
+    return tuple(texts)
 
 
 def _read_cells(records: Records, name: ColumnName) -> Array:
@@ -403,26 +406,26 @@ def _find_stored_values(
 
     An array holds the attribute if fewer records match it, or fewer columns do, once all have another value.
     """
-    found = inspection.find_stored_records(
+    stored = inspection.find_stored_records(
         study.target, study.candidates, study.truth, seed=seed, comparable=is_comparable,
         repeats_kept=study.repeats_kept,
     )  # fmt: skip
-    if not found.arrays:
+    if not stored.arrays:
         return None, ()
-    without = found.matches
-    for row in (attribute.donors[0], attribute.donors[-1]) if found.matches else ():
+    without = stored.matches
+    for row in (attribute.donors[0], attribute.donors[-1]) if stored.matches else ():
         changed = study.candidates.with_columns_of(attribute.columns, study.population, int(row))
-        again = inspection.find_stored_records(study.target, changed, study.truth, seed=seed, bound=0.5)
-        unchanged = {(match.array, match.form, match.members, match.columns) for match in again.matches}
+        stored_with_change = inspection.find_stored_records(study.target, changed, study.truth, seed=seed, bound=0.5)
+        unchanged = {(match.array, match.form, match.members, match.columns) for match in stored_with_change.matches}
         without = tuple(
             match for match in without if (match.array, match.form, match.members, match.columns) in unchanged
         )
-    matches = tuple(match for match in found.matches if match not in without)
-    if len(matches) == len(found.matches):
-        return found, ()
+    matches = tuple(match for match in stored.matches if match not in without)
+    if len(matches) == len(stored.matches):
+        return stored, ()
     if not matches:
-        return None, (f"{found.sentence[:-1]}, without the column of interest",)
-    return replace(found, matches=matches, found=matches[0].members, nonmembers_found=matches[0].nonmembers), ()
+        return None, (f"{stored.sentence[:-1]}, without the column of interest",)
+    return replace(stored, matches=matches, found=matches[0].members, nonmembers_found=matches[0].nonmembers), ()
 
 
 def _versions(study: _Study, attribute: _Attribute) -> list[Records]:

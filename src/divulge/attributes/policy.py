@@ -59,7 +59,7 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
             doubt = "no value is shared by enough members and non-members for a test of its own"
             rulings.append(Ruling("all", "all", metric, limit, None, void or doubt, stored=stored))
         for name, scope, part in parts:
-            measured = _smaller(part)
+            measured = _smaller_difference(part)
             is_within = measured.high <= limit
             doubt = (result.doubt or suspected or (rare if metric == "value" else "")) if is_within else ""
             counts = (part.members, part.nonmembers) if isinstance(part, AttributeValue) else result.counts
@@ -69,7 +69,7 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
     return rulings
 
 
-def _smaller(part: AttributeAttack | AttributeValue) -> Estimate:
+def _smaller_difference(part: AttributeAttack | AttributeValue) -> Estimate:
     """Return the smaller of an attack's two differences; its interval holds where both of theirs do."""
     difference, gain = part.difference, part.gain
     assert gain is not None

@@ -123,7 +123,7 @@ class Outcome:
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
-        """`selection` at several false-positive rates; None where there are too few calibration records."""
+        """Return `selection` at several false-positive rates; None where there are too few calibration records."""
         flaw, selections = self._exchangeability_flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
@@ -280,7 +280,7 @@ class Findings:
         )
 
     def adjusted(self, recipe: str) -> Outcome:
-        """Outcome of scores adjusted for the covariates, on which verdict and gate are based.
+        """Return the outcome of scores adjusted for the covariates, on which verdict and gate are based.
 
         The same as ``self[recipe]`` where there is nothing to adjust for.
         """

@@ -322,7 +322,7 @@ def _check_same_tokens(audit: PreparedAudit, base_lengths: Sequence[int] | Ints,
 
 def _check_same_boundaries(audit: PreparedAudit) -> None:
     """Check that equally many tokens also have the same boundaries."""
-    if (difference := audit.references.elsewhere(audit.target, list(audit.views[0].x))) is not None:
+    if (difference := audit.references.find_token_mismatch(audit.target, list(audit.views[0].x))) is not None:
         row, token = difference
         raise InputError(
             f"references: the base cuts documents into as many tokens as the target, but elsewhere (first: "

@@ -267,13 +267,11 @@ def origin(run: AuditRun[Any]) -> Origin:
 def facts(run: AuditRun[Any]) -> dict[str, str]:
     """Return how many records were compared, and what the auditor held."""
     summary, counts = run.summary, run.summary.about.counts
+    unseen = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
     return {
         "candidates": format_counts(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
-        "unseen classes": ", ".join(
-            formatting.class_name(label, summary.class_names) for label in summary.unseen_classes
-        )
-        or "none",
+        **({} if summary.about.regression_fit is not None else {"unseen classes": unseen or "none"}),
         "divulge": summary.divulge,
     }
 
@@ -424,7 +422,7 @@ def describe_recipe(summary: AuditSummary, name: str) -> str:
 
 
 def all_recipes_fold(summary: AuditSummary) -> Collapsible:
-    """Tables of all recipes, on all candidates and on the unseen classes."""
+    """Return tables of all recipes, on all candidates and on the unseen classes."""
     blocks: list[Block] = []
     if summary.unseen_classes:
         listed = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
@@ -563,11 +561,13 @@ def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str
     cut_note = cut_note if count > _MAX_LISTED else ""
     columns = [grouping, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
-        [group, str(row.members), str(row.nonmembers), *map(format_estimate, (row.auc, row.tpr, row.fpr))]
+        [group, str(row.members), str(row.nonmembers), format_estimate(row.auc), *map(format_percent_estimate, rates)]
         for group, row in groups.items()
         if group in listed
+        for rates in [(row.tpr, row.fpr)]
     ]
-    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{cut_note}"
+    nominal = formatting.format_percent(level)
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {nominal}.{cut_note}"
     return Table(columns, rows, title=f"{name}: by {grouping}", note=note)
 
 
@@ -767,7 +767,7 @@ def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
 
 
 def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
-    """Known share and imputer of partly known records, with curves over several shares.
+    """Show known share and imputer of partly known records, with curves over several shares.
 
     Args:
         audit: the audit reported.
@@ -779,9 +779,14 @@ def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section
     blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
     audits = sorted((a for a in (audit, *related) if a.about.settings.partial is not None), key=_known_share)
     if len(audits) > 1:
-        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr_label(min(audit.fpr))}
-        blocks += [_known_share_chart(audits, statistic, *label) for statistic, label in statistics.items()]
-        blocks.append(_known_share_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
+        level = min(audit.fpr)
+        names = {"auc": "AUC", f"tpr@fpr={level:g}": f"TPR at FPR {formatting.format_percent(level)}"}
+        chance = {"auc": 0.5}
+        blocks += [
+            _known_share_chart(audits, statistic, name, chance.get(statistic, level))
+            for statistic, name in names.items()
+        ]
+        blocks.append(_known_share_table(audits, names))
     return Section("Known share", blocks, annex=True)
 
 
@@ -800,10 +805,6 @@ def _completion_table(audit: Findings) -> Table:
     recipes = audit.about.recipes
     rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
     return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
-
-
-def _tpr_label(level: float) -> tuple[str, float]:
-    return f"TPR at FPR {formatting.format_percent(level)}", level
 
 
 def _known_share(audit: Findings) -> float:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.provenance import collect_environment
 from divulge.references import Train
-from divulge.references.progress import ignore_progress, show_progress
+from divulge.references.progress import ProgressSetting, check_progress, ignore_progress, show_progress
 from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
@@ -91,7 +91,7 @@ def audit(
     seed: int = _DEFAULTS.seed,
     out: str | Path | RunDraft | None = None,
     overwrite: bool = False,
-    progress: Progress | Literal["auto"] | None = "auto",
+    progress: ProgressSetting = "auto",
     pool: str | Path | None = None,
     plan: Mapping[str, Any] | None = None,
     expect: Callable[[Forecast], object] | None = None,
@@ -123,9 +123,10 @@ def audit(
         features: what else is known of each record, such as a pretrained network's embedding of it, from which
             attacks may learn beside its own components (``quantile``, ``transductive``, ``residual``, …): a mapping of
             ``members``, ``nonmembers`` and ``population`` to arrays ``[n, d]`` or data frames of numbers; a function of
-            `Records` that returns such, called once on all of them, or "module:function"; or the beginning of the
-            names of columns, which then are no part of a record. The target is not given them. They must not come from
-            the target itself: what it says of a record depends on membership.
+            `Records` that returns such, called once on all of them, or "module:function"; a ``torch.nn.Module``, such
+            as a pretrained body; or the beginning of the names of columns, which then are no part of a record. The
+            target is not given them. They must not come from the target itself: what it says of a record depends on
+            membership.
         imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
@@ -139,8 +140,8 @@ def audit(
         seed: of every random draw.
         out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
-        progress: called with (done, total, note) while reference models are trained; "auto": a bar on a terminal and
-            in a notebook; None for nothing.
+        progress: called with (done, total, note) while reference models are trained; "auto" or True: a bar on a
+            terminal and in a notebook; None or False: nothing.
         pool: where finished reference models are kept and found; ``out/pool`` when None.
         plan: the plan the arguments came from, to be kept in the run directory.
         expect: called with what the audit will take (`divulge.auditing.Forecast`) before it starts, such as ``print``.
@@ -161,16 +162,15 @@ def audit(
         >>> def records(n):
         ...     return Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n))
         >>> honest = lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1)
-        >>> found = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
+        >>> result = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
         ...               recipes=["loss"])
-        >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
+        >>> result["loss"].auc.low < 0.5 < result["loss"].auc.high
         True
     """
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
-    if progress is not None and not (isinstance(progress, str) and progress == "auto"):
-        require_callable(progress, "progress")
+    shown_progress = check_progress(progress)
     options = AuditOptions.check(
         recipes=recipes,
         references=references,
@@ -197,7 +197,7 @@ def audit(
     )
     if expect is not None:
         require_callable(expect, "expect")
-    with show_progress(progress, "reference models") as report:
+    with show_progress(shown_progress, "reference models") as report:
         prepared, settings = _prepare_audit(target, subject, options, report, pool_folder)
         check_memory_fits(prepared, on_disk=out is not None)
         if expect is not None:
@@ -265,6 +265,8 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
+    if subject.features is not None and subject.features is target:
+        raise InputError("features: the model under audit itself: what it says of a record depends on membership")
     subject = attach_features(subject, options.seed)
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)

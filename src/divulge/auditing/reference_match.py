@@ -17,6 +17,7 @@ from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evaluation import agreement
 from divulge.references import fitting, matching, splits
+from divulge.references.clones import CloneTraining
 from divulge.references.matching import MatchGoal
 from divulge.report.formatting import format_estimate
 from divulge.results import MatchedReferences, ReferenceAgreement, TriedSetting
@@ -161,7 +162,8 @@ def _compare_answers(
         # In 32 bits the sum of large answers overflows.
         target = np.asarray(measured.target[name][rows], dtype=np.float64)
         references = np.asarray(models.signals[name][:, rows], dtype=np.float64)
-        measure, distance, compared_answers = name, f"{name}s", (target, references)
+        plural = f"{name}es" if name.endswith("s") else f"{name}s"
+        measure, distance, compared_answers = name, plural, (target, references)
         if name in _PREFERRED_SIGNALS:
             losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]
             measure, compared_answers = "loss", (losses[0], losses[1])
@@ -186,11 +188,24 @@ def _compare_answers(
         differs=compared.differs,
         text="",
     )
-    return replace(report, text=_describe_agreement(report, matched=audit.held_out is not None))
+    advice = 'give its settings, or match="auto"'
+    if audit.held_out is not None:
+        advice = "of the settings that were tried none comes nearer"
+    elif isinstance(audit.references, CloneTraining) and audit.references.has_target_settings:
+        advice = "they have its own settings: let each learn from as many records as it did"
+    n_learned, n_members = int(np.median(models.trained_on.sum(axis=1))), int(audit.inputs.truth.sum())
+    numbers = f"about {n_learned:,} each, beside the {n_members:,} members given"
+    return replace(report, text=_describe_agreement(report, numbers, advice))
 
 
-def _describe_agreement(report: ReferenceAgreement, *, matched: bool) -> str:
-    """Describe how well references match, what that means for the results, and what can be done."""
+def _describe_agreement(report: ReferenceAgreement, numbers: str, advice: str) -> str:
+    """Describe how well references match, what that means for the results, and what can be done.
+
+    Args:
+        report: all but the text.
+        numbers: of records that they learned from, in words.
+        advice: what can be done where they differ.
+    """
     text = (
         f"Reference models ({report.references}) beside the target, on {report.records:,} calibration records that "
         f"neither was trained on: held-out {report.measure} {format_estimate(report.mean)} against the target's "
@@ -201,8 +216,7 @@ def _describe_agreement(report: ReferenceAgreement, *, matched: bool) -> str:
     text += f", where one training differs from the mean of its kind by {format_estimate(report.spread)}"
     if not report.differs:
         return f"{text}: no more than trainings alike differ, as far as {report.models} reference models show."
-    advice = "of the settings that were tried none comes nearer" if matched else 'give its settings, or match="auto"'
     return (
-        f"{text}: they were trained otherwise than the target, or on other numbers of records, and attacks that compare"
-        f" with them tend to understate a leak; {advice}."
+        f"{text}: they were trained otherwise than the target, or on other numbers of records ({numbers}), and attacks "
+        f"that compare with them tend to understate a leak; {advice}."
     )

@@ -118,7 +118,7 @@ class WeightsExamination:
             f"assuming {' and '.join(fdr_decision.guarantee.assumes)}."
         )
 
-    def called(self) -> Iterator[CalledRecord]:
+    def called_records(self) -> Iterator[CalledRecord]:
         """Yield every candidate that a rule calls a member, highest score first."""
         selections = {name: chosen.selected for name, chosen in self.decisions.items()}
         chosen = np.any(list(selections.values()), axis=0) if selections else np.zeros(len(self.ids), bool)
@@ -154,7 +154,7 @@ class WeightsExamination:
                 )
                 for name, chosen in self.decisions.items()
             },
-            called=tuple(self.called()),
+            called=tuple(self.called_records()),
         )
 
 

@@ -63,8 +63,8 @@ class TableDraft:
                 parts.append(series[self.donors[:, position].tolist()])
         frame = columns.from_series(parts)
         first_rows = np.zeros(len(self.donors), np.int64)
-        taken = data[first_rows if self.label_rows is None else self.label_rows]
-        return taken.without_ids().with_features(None).with_table(frame)
+        label_source = data[first_rows if self.label_rows is None else self.label_rows]
+        return label_source.without_ids().with_features(None).with_table(frame)
 
 
 def build_records(
@@ -90,22 +90,22 @@ def build_records(
         raise InputError(f"kind: {kind!r} canaries are made of {material}, and the records are not")
     used = set(fingerprints(data))
     parts: list[tuple[Records, TableDraft | None]] = []
-    found = 0
+    n_distinct = 0
     for _ in range(_MAX_ROUNDS):
         candidates, draft = _draw(kind, data, count, rng, codes)
         rows = []
         for i, fingerprint in enumerate(fingerprints(candidates)):
-            if fingerprint not in used and found < count:
+            if fingerprint not in used and n_distinct < count:
                 used.add(fingerprint)
                 rows.append(i)
-                found += 1
+                n_distinct += 1
         if rows:
             index = np.array(rows)
             parts.append((candidates[index], None if draft is None else draft[index]))
-        if found == count:
+        if n_distinct == count:
             return _join(data, parts)
     raise InputError(
-        f"count: only {found} of {count} different {kind!r} canaries that are no records of the data can be made"
+        f"count: only {n_distinct} of {count} different {kind!r} canaries that are no records of the data can be made"
     )
 
 
@@ -348,14 +348,14 @@ def _draw_codes(data: Records, draft: TableDraft, codes: Sequence[str], rng: Rng
 def _blank_in_table(data: Records, count: int, rng: Rng) -> TableDraft:
     """Return rows of one number throughout, each with its own."""
     read = _read_columns(data)
-    if others := [column.name for column in read if column.measure != "number" or column.missing.all()]:
+    if unsuitable := [column.name for column in read if column.measure != "number" or column.missing.all()]:
         raise InputError(
-            f"kind: 'blank' canaries hold one number throughout, and the columns {columns.format_names(others)} hold "
-            "no numbers; 'shuffled' and 'random' canaries can be made of them"
+            f"kind: 'blank' canaries hold one number throughout, and the columns {columns.format_names(unsuitable)} "
+            "hold no numbers; 'shuffled' and 'random' canaries can be made of them"
         )
     level = _draw_numbers(data, read, count, rng)
-    whole = np.rint(level).astype(np.int64)
-    numbers = {column.name: whole if _is_whole(data, column) else level for column in read}
+    rounded_level = np.rint(level).astype(np.int64)
+    numbers = {column.name: rounded_level if _is_whole(data, column) else level for column in read}
     return TableDraft(np.zeros((count, len(read)), np.int64), numbers, _draw_labels(data, count, rng))
 
 

@@ -236,15 +236,19 @@ def make_from_file(
     if data.table is not None and source is not None:
         own_rows = None if own is None else datafiles.read_rows(own, layout)
         file = _spell_rows(source, data, layout, draft) if own_rows is None else own_rows.with_columns_of(source)
+        if layout.id in source.frame.columns and file.frame[layout.id].null_count() == len(file.frame):
+            # Rows without an identifier could not be audited as members in a plan that names the column.
+            ids = source.spell_new_ids(layout.id, len(file.frame))
+            file = replace(file, frame=file.frame.with_columns(ids))
         texts = [name for name in data.table.columns if data.table[name].dtype == nw.String]
-        known = replace(
+        file_layout = replace(
             _layout_of_values(data, layout.label),
             scale=layout.scale,
             separator=file.separator,
             classes=layout.classes,
             codes=tuple(texts) if file.ending == ".csv" else (),
         )
-        canaries = replace(canaries, rows=CanaryRows(file, TableDescription(file.ending, "polars", known)))
+        canaries = replace(canaries, rows=CanaryRows(file, TableDescription(file.ending, "polars", file_layout)))
     if out is not None:
         canaries.save(out, overwrite=overwrite)
     return canaries
@@ -303,7 +307,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
         training = training.with_y_of(records[np.zeros(len(training), np.int64)])
     elif training.y is None:
         raise InputError("training: its labels are needed, as the canaries have labels; name their column")
-    in_training = set(fingerprints(_in_order_of(records, training, "training")))
+    in_training = set(fingerprints(_align_columns(records, training, "training")))
     excluded = [
         i
         for i, fingerprint in enumerate(fingerprints(records))
@@ -316,7 +320,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
         )
 
 
-def _in_order_of(template: Records, records: Records, name: str) -> Records:
+def _align_columns(template: Records, records: Records, name: str) -> Records:
     """Return ``records`` with its columns in the order of ``template``, where both have names.
 
     Raises:
@@ -329,7 +333,7 @@ def _in_order_of(template: Records, records: Records, name: str) -> Records:
 
 
 def _check_own(canaries: Records, data: Records) -> Records:
-    canaries = _in_order_of(data, canaries, "own")
+    canaries = _align_columns(data, canaries, "own")
     if (canaries.y is None) != (data.y is None) or canaries.x.shape[1:] != data.x.shape[1:]:
         raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {canaries!r}")
     distinct = set(fingerprints(canaries))

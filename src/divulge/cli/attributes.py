@@ -23,6 +23,7 @@ _N_SHOWN = 12  # values
 @options.from_settings
 def attribute(
     *,
+    context: typer.Context,
     plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
     column: Annotated[
         list[str] | None, options.setting(AttributePlan, "column", "In place of the plan's; may be repeated.")
@@ -40,7 +41,7 @@ def attribute(
     """
     read = replace_columns(modules.plan.read(plan), columns)
     rules = {} if read.attribute is None else dict(read.attribute)
-    rules |= {name: getattr(settings, name) for name in settings.model_fields_set}
+    rules |= options.named_settings(context, settings)
     if column:
         rules["column"] = [int(name) if name.isdecimal() else name for name in column]
     if "column" not in rules:

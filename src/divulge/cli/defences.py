@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @options.from_settings
 def defend(
     *,
+    context: typer.Context,
     plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
     settings: DefendRules,
     columns: ColumnNames,
@@ -38,7 +39,7 @@ def defend(
     if subject.known is not None or subject.unseen_classes or subject.population is None:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
     rules: dict[str, Any] = {} if read.defend is None else dict(read.defend)
-    rules |= {name: getattr(settings, name) for name in settings.model_fields_set}
+    rules |= options.named_settings(context, settings)
     provenance.declare_input_files(plan=plan, **list_input_files(read, plan))
     with references.Bar("models") as bar:
         result = defences.measure_settings(

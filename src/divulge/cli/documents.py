@@ -384,7 +384,7 @@ def extract(
         return
     printing.verdict(result.finding.tone, result.verdict)
     printing.table("Given back, %", *extraction_page.rate_rows(result.summary()))
-    printing.table("Members that are given back most easily", *extraction_page.foremost_rows(result.members))
+    printing.table("Members that are given back most easily", *extraction_page.most_extractable_rows(result.members))
     for note in result.warnings:
         printing.line(f"warning: {note}")
     if out is not None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import options, printing
+from divulge.cli import modules, options, printing
 from divulge.cli.modules import datafiles, inspection, results, targets
+from divulge.cli.plans import replace_columns
+from divulge.errors import InputError
 from divulge.settings import ColumnNames, InspectionSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.inspection import Inspection
 
 _N_SHOWN = 10  # arrays
@@ -21,8 +25,13 @@ _N_SHOWN = 10  # arrays
 @options.from_settings
 def inspect(
     *,
+    context: typer.Context,
     model: Annotated[
-        Path, typer.Argument(help=".skops, .onnx, .safetensors, .npz, .txt of LightGBM, .json of XGBoost or CatBoost.")
+        Path,
+        typer.Argument(
+            help=".skops, .onnx, .safetensors, .npz, .txt of LightGBM, .json of XGBoost or CatBoost; or a plan (TOML) "
+            "that names target and members."
+        ),
     ],
     settings: InspectionSettings,
     members: Annotated[
@@ -33,21 +42,41 @@ def inspect(
     json: options.Json = False,
 ) -> None:
     """Does this model's file hold training records? Look at its arrays, leaves and settings, without data."""
-    inspected = inspection.inspect_file(model, settings)
-    if members is not None:
+    if model.suffix.lower() == ".toml":
+        inspected = _inspect_plan(model, options.named_settings(context, settings), columns, members, trust or ())
+    elif members is None:
+        inspected = inspection.inspect_file(model, settings)
+    else:
         target = targets.load(str(model), trust=trust or (), labels_only=True)
         layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
         records = datafiles.read_records(members, layout).records
-        inspected = replace(inspected, hints=(*inspected.hints, *inspection.inspect_outputs(target, records, settings)))
+        found = inspection.inspect_file(model, settings, training_records=len(records))
+        inspected = replace(found, hints=(*found.hints, *inspection.inspect_outputs(target, records, settings)))
     if json:
         printing.as_json(results.to_json_values(inspected))
         return
-    _show(model, inspected)
+    _show(model, inspected, is_known=members is not None or model.suffix.lower() == ".toml")
 
 
-def _show(path: Path, inspected: Inspection) -> None:
+def _inspect_plan(
+    path: Path, named: dict[str, Any], columns: ColumnNames, members: Path | None, trust: Sequence[str]
+) -> Inspection:
+    """Inspect the target of a plan, with its members; an option goes before the plan's table `inspect`."""
+    if members is not None:
+        raise InputError("members: the plan names them; leave out --members")
+    plan = replace_columns(modules.plan.read(path), columns)
+    resolved = modules.plan.resolve(plan, path.parent, trust)
+    chosen = InspectionSettings(**({} if plan.inspect is None else dict(plan.inspect)) | named)
+    records = resolved.subject.members
+    found = inspection.inspect_model(resolved.target, chosen, training_records=len(records))
+    hints = inspection.inspect_outputs(resolved.target, records, chosen, outputs=resolved.options.outputs)
+    return replace(found, hints=(*found.hints, *hints))
+
+
+def _show(path: Path, inspected: Inspection, *, is_known: bool) -> None:
     printing.line(f"{path}: {inspected.model}")
     size = "it does not say" if inspected.training_records is None else f"{inspected.training_records:,}"
+    size += "" if is_known or inspected.training_records is None else " or more"
     printing.line(f"Arrays: {inspected.arrays:,}. Training records: {size}.")
     for name, shape in inspected.long_arrays[:_N_SHOWN]:
         printing.line(f"  as long as the training set: {name} {shape}")

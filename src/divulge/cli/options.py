@@ -135,6 +135,12 @@ def setting(model: type[BaseModel], name: str, note: str = "") -> Any:
     return typer.Option(help=_format_help(model.model_fields[name]) + (f" {note}" if note else ""), show_default=False)
 
 
+def named_settings(context: typer.Context, settings: Settings) -> dict[str, Any]:
+    """Return those of a command's settings that its user named; of the others, a plan's table or defaults decide."""
+    sources = {name: context.get_parameter_source(name) for name in type(settings).model_fields}
+    return {name: getattr(settings, name) for name, source in sources.items() if source and source.name != "DEFAULT"}
+
+
 def _find_group(annotation: Any) -> tuple[Any, tuple[str, ...]] | None:
     """Return the model of settings that an annotation is, and the names of its options."""
     model, *metadata = typing.get_args(annotation) if typing.get_origin(annotation) is Annotated else (annotation,)

@@ -236,8 +236,8 @@ class RecordColumns:
         """Describe the columns of ``x[n, d]``.
 
         Examples:
-            >>> found = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
-            >>> [group.tolist() for group in found.groups], found.binary.tolist()
+            >>> columns = RecordColumns.from_array(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> [group.tolist() for group in columns.groups], columns.binary.tolist()
             ([[1, 2, 3]], [False, False, False, False, True])
         """
         zero_or_one = np.array([bool(((column == 0) | (column == 1)).all()) for column in x.T])
@@ -693,7 +693,7 @@ def mask(
         check_choice(extent, f"known: after {mask_type}:{share}", ("each",))
         if records is None:
             raise InputError(f"known: {words!r} draws a mask for each record; say how many there are (records=n)")
-    return _mask_share(share, shape, seed, by_value=mask_type == "values", records=n_records if separator else None)
+    return _mask_share(share, shape, seed, is_per_value=mask_type == "values", records=n_records if separator else None)
 
 
 def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
@@ -714,8 +714,8 @@ def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) ->
     return known_mask
 
 
-def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool, records: int | None) -> Bools:
-    share, cells = _parse_share(text), None if by_value else _image_size(shape)
+def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, is_per_value: bool, records: int | None) -> Bools:
+    share, cells = _parse_share(text), None if is_per_value else _image_size(shape)
     spatial = shape if cells is None else cells
     count = int(np.prod(spatial))
     n_known, rng = max(1, round(share * count)), seeds.generator(seed, "known")
@@ -724,7 +724,7 @@ def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, by_value: bool,
         row[rng.permutation(count)[:n_known]] = True
     masks = is_known.reshape(-1, *spatial)
     if cells is not None:
-        masks = np.stack([_over_channels(row, shape) for row in masks])
+        masks = np.stack([_repeat_over_channels(row, shape) for row in masks])
     return masks[0] if records is None else masks
 
 
@@ -741,7 +741,7 @@ def _mask_block(text: str, shape: tuple[int, ...]) -> Bools:
     ]
     block = np.zeros(cells, dtype=bool)
     block[starts[0] : starts[0] + sides[0], starts[1] : starts[1] + sides[1]] = True
-    return _over_channels(block, shape)
+    return _repeat_over_channels(block, shape)
 
 
 def _image_size(shape: tuple[int, ...]) -> tuple[int, int] | None:
@@ -757,7 +757,7 @@ def _channels_first(shape: tuple[int, ...]) -> bool:
     return shape[-1] not in (1, 3, 4) and shape[0] in (1, 3, 4)
 
 
-def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
+def _repeat_over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
     if len(shape) == 3 and not _channels_first(shape):
         cells = cells[..., None]
     return np.broadcast_to(cells, shape).copy()

@@ -113,8 +113,8 @@ class Counts:
         """Number of candidates with ``#{S ≥ T} ≤ r``, for ``r = 0 … n``."""
         return np.append(self.above[::-1], self.total)
 
-    def below(self, place: int) -> int:
-        """Number of candidates whose score is strictly lower than ``calibration[place]``."""
+    def count_below(self, place: int) -> int:
+        """Return the number of candidates whose score is strictly lower than ``calibration[place]``."""
         return int(self.total - self.above[place] - self.tied[place])
 
     def save(self, path: Path) -> None:

@@ -168,7 +168,7 @@ class PTDI:
         n = len(counts.calibration)
         edge = min(math.floor(self.eta * n + 1e-9), n - 1)
         inside = int(np.searchsorted(counts.calibration, counts.calibration[edge], side="left"))
-        return counts.below(edge), inside
+        return counts.count_below(edge), inside
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
         """Return the estimated share of non-members as numerator and denominator, both whole numbers."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
 from divulge import errors, results, statistics, store
@@ -22,6 +23,7 @@ from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
+from divulge.references.progress import check_progress, show_progress
 from divulge.report import charts, formatting
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
@@ -34,13 +36,13 @@ from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
-from divulge.validation import check_bool, check_instance, check_path, format_value, require_callable
+from divulge.validation import check_bool, check_instance, check_path, format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from divulge.auditing import Audit
-    from divulge.references import Progress
+    from divulge.references.progress import ProgressSetting
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
 
@@ -146,18 +148,14 @@ class TradeOff:
             text += f"{unchanged.stored:,} training records stand in the model; " + (
                 "no setting takes them out of it. " if after else "with some of the settings none does. "
             )
-        loss = self._format_loss(self.max_loss)
+        loss = _format_limit(self.utility, self.max_loss)
         if best is None:
             return f"{text}No setting that was tried lowers it and surely loses at most {loss}."
         assert best.loss is not None
         return (
             f"{text}With {best.name} it is {_format(best.auc)}, for a loss of {self.utility} of "
-            f"{self._format_loss(best.loss.value)} [{self._format_loss(best.loss.low)}, "
-            f"{self._format_loss(best.loss.high)}]."
+            f"{_utility_format(self.utility)(best.loss)}."
         )
-
-    def _format_loss(self, value: float) -> str:
-        return formatting.format_percent(round(value, 3)) if self.utility == "accuracy" else f"{value:.3g}"
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
@@ -215,7 +213,7 @@ def measure_settings(
     seed: int = _DEFAULTS.seed,
     out: str | Path | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressSetting = "auto",
 ) -> TradeOff:
     """Train an estimator again on its members with other settings, and measure what each gives away and what it costs.
 
@@ -236,7 +234,8 @@ def measure_settings(
         seed: of every random draw.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
-        progress: called with (done, total, note) after each model.
+        progress: called with (done, total, note) after each model; "auto" or True: a bar on a terminal and in a
+            notebook; None or False: nothing.
 
     Returns:
         A `TradeOff`: ``result.rows``, ``result.recommended``.
@@ -248,7 +247,7 @@ def measure_settings(
     AuditOptions.check(fpr=(fpr,), duplicates=duplicates, task=task)
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")
-    report = (lambda done, total, note: None) if progress is None else require_callable(progress, "progress")
+    shown_progress = check_progress(progress)
     if hasattr(recipe, "__len__") and not isinstance(recipe, str):
         raise InputError(f"recipe: one attack is needed, got {format_value(recipe)}")
     if references is not None:
@@ -279,19 +278,20 @@ def measure_settings(
     baseline: Floats | None = None
     warnings: tuple[str, ...] = ()
     attack = ""
-    for place, estimator in enumerate([None, *estimators]):
-        name = AS_IT_IS if estimator is None else _describe(grid[place - 1])
-        report(place, len(estimators) + 1, name)
-        start = time.perf_counter()
-        model = adapted
-        if estimator is not None:
-            model = _train(replace(trainer, estimator=estimator), adapted, subject.members, options.seed)
-        audited = audit(model, **audit_options)
-        losses = _losses(model, subject.nonmembers)
-        baseline = losses if baseline is None else baseline
-        rows.append(_measure(name, audited, losses, baseline, fpr, confidence, time.perf_counter() - start))
-        warnings, attack = warnings or audited.warnings, next(iter(audited))
-    report(len(estimators) + 1, len(estimators) + 1, "")
+    with show_progress(shown_progress, "settings") as report:
+        for place, estimator in enumerate([None, *estimators]):
+            name = AS_IT_IS if estimator is None else _describe(grid[place - 1])
+            report(place, len(estimators) + 1, name)
+            start = time.perf_counter()
+            model = adapted
+            if estimator is not None:
+                model = _train(replace(trainer, estimator=estimator), adapted, subject.members, options.seed)
+            audited = audit(model, **audit_options)
+            losses = _losses(model, subject.nonmembers)
+            baseline = losses if baseline is None else baseline
+            rows.append(_measure(name, audited, losses, baseline, fpr, confidence, time.perf_counter() - start))
+            warnings, attack = warnings or audited.warnings, next(iter(audited))
+        report(len(estimators) + 1, len(estimators) + 1, "")
     result = TradeOff(
         tuple(rows), attack, float(fpr),
         "accuracy" if isinstance(modality, Classifier) else "mean absolute error", float(options.max_loss),
@@ -386,7 +386,7 @@ def _mean(values: Floats, confidence: float) -> Estimate:
 
 def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of settings."""
-    format_utility = formatting.format_percent_estimate if summary.utility == "accuracy" else formatting.format_estimate
+    format_utility = _utility_format(summary.utility)
     columns = ["setting", f"AUC of {summary.recipe}", f"TPR at FPR {formatting.format_percent(summary.fpr)}"]
     columns += [summary.utility, "loss", "records in the file", "verdict"]
     rows = [
@@ -398,6 +398,33 @@ def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
         for row in summary.rows
     ]  # fmt: skip
     return columns, rows
+
+
+def _utility_format(utility: str) -> Callable[[Estimate], str]:
+    """Return the form of utilities and losses: shares in per cent, errors in the unit of the values."""
+    return formatting.format_percent_estimate if utility == "accuracy" else formatting.format_error
+
+
+def _format_limit(utility: str, limit: float) -> str:
+    return formatting.format_percent(limit) if utility == "accuracy" else formatting.format_amount(limit)
+
+
+def _load_settings(folder: Path) -> pl.DataFrame:
+    """Return one row per model: each estimate with both ends of its interval."""
+    names = ("auc", "tpr", "utility", "loss")
+    rows = [
+        {
+            "setting": row.name, "verdict": row.answer, "stored": row.stored,
+            **{
+                name if end == "value" else f"{name}_{end}": getattr(getattr(row, name), end, None)
+                for name in names
+                for end in ("value", "low", "high")
+            },
+        }
+        for row in TRADE_OFF.load(folder).summary.rows
+    ]  # fmt: skip
+    estimates = {name: pl.Float64 for name in rows[0] if name not in ("setting", "verdict", "stored")}
+    return pl.DataFrame(rows, schema_overrides=estimates)
 
 
 _NOTE = (
@@ -446,7 +473,7 @@ def facts(run: SummaryRun) -> dict[str, str]:
         "settings": str(len(summary.rows) - 1),
         "attack": summary.recipe,
         "reference models": str(summary.references),
-        "largest loss": f"{summary.max_loss:g}",
+        "largest loss": _format_limit(summary.utility, summary.max_loss),
         "seed": str(summary.seed),
     }
 
@@ -479,4 +506,5 @@ TRADE_OFF = RunKind(
     facts=facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
+    records=_load_settings,
 )

@@ -162,11 +162,11 @@ def adjust(
         >>> rng = np.random.default_rng(0)
         >>> members = np.arange(600) < 300
         >>> length = rng.normal(size=600) + 0.5 * members
-        >>> found = adjust({"loss": length}, members, Covariates(("length",), length[:, None]))
+        >>> adjustment = adjust({"loss": length}, members, Covariates(("length",), length[:, None]))
         >>> stats.mannwhitneyu(length[members], length[~members]).pvalue < 1e-6
         np.True_
-        >>> kept = members[found.kept]
-        >>> stats.mannwhitneyu(found.scores["loss"][kept], found.scores["loss"][~kept]).pvalue > 0.05
+        >>> kept = members[adjustment.kept]
+        >>> stats.mannwhitneyu(adjustment.scores["loss"][kept], adjustment.scores["loss"][~kept]).pvalue > 0.05
         np.True_
     """
     if groups is not None:

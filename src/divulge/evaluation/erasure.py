@@ -143,8 +143,8 @@ def erasure_test(
         >>> never_saw = rng.normal(size=(9, 3000))
         >>> erasure_test(never_saw[0], never_saw[1:], forgotten, at_random=True).answer
         'no difference from a model that never saw them'
-        >>> found = erasure_test(never_saw[0] + forgotten, never_saw[1:], forgotten)
-        >>> found.answer, found.difference.low > 0.1
+        >>> result = erasure_test(never_saw[0] + forgotten, never_saw[1:], forgotten)
+        >>> result.answer, result.difference.low > 0.1
         ('still remembered', True)
     """
     scores = check_vector(after, "after")
@@ -270,10 +270,10 @@ def _relative_scores(scores: Floats, controls: Floats, regress_on: Bools | None 
 
 def _slope(row: Floats, base: Floats, used: Bools) -> float:
     """Return the slope of a model's scores on the mean of others; 1 where that does not vary."""
-    known = used & ~np.isnan(row)
-    centred = base[known] - base[known].mean() if known.any() else np.zeros(1)
+    is_known = used & ~np.isnan(row)
+    centred = base[is_known] - base[is_known].mean() if is_known.any() else np.zeros(1)
     variance = float(centred @ centred)
-    return float(centred @ row[known]) / variance if variance > 0 else 1.0
+    return float(centred @ row[is_known]) / variance if variance > 0 else 1.0
 
 
 def _excludes_half(estimate: Estimate) -> bool:
@@ -337,8 +337,8 @@ def _stand_out_below(rows: Floats, forgotten: Bools) -> bool:
     excess = []
     for signed in (rows, -rows):
         edges = np.nanquantile(signed[:, ~forgotten], _TAIL, axis=1)
-        known = ~np.isnan(signed[:, forgotten])
-        beyond = (signed[:, forgotten] > edges[:, None]).sum(axis=1) / known.sum(axis=1)
+        is_known = ~np.isnan(signed[:, forgotten])
+        beyond = (signed[:, forgotten] > edges[:, None]).sum(axis=1) / is_known.sum(axis=1)
         excess.append(float(beyond[0] - beyond[1:].mean()))
     above, below = excess
     return 2 * above < below
@@ -359,7 +359,7 @@ def _p_values(relative: Floats, forgotten: Bools, exchangeable: bool) -> Floats:
     return p_values
 
 
-def _rejected(p_values: Floats, fdr: float) -> Bools:
+def _benjamini_hochberg(p_values: Floats, fdr: float) -> Bools:
     """Return the records that Benjamini-Hochberg selects."""
     ordered = np.sort(p_values)
     reached = np.flatnonzero(ordered <= fdr * np.arange(1, len(ordered) + 1) / len(ordered))
@@ -397,7 +397,7 @@ def _answer(
     if likely_spread.low <= -margin or likely_spread.high >= margin:
         return unsure, "their scores may vary more, or less, than under models that never saw the records"
     # Few records among many hardly move an AUC: what they show is not enough to accuse, but enough not to acquit.
-    if suspects := int(_rejected(p_high, error).sum() + _rejected(p_low, error).sum()):
+    if suspects := int(_benjamini_hochberg(p_high, error).sum() + _benjamini_hochberg(p_low, error).sum()):
         return unsure, f"the AUC shows no difference, but {suspects} single records may stand out"
     return (
         "no difference from a model that never saw them",
@@ -425,7 +425,7 @@ def _accuse(
     )
     remembered: ErasureAnswer = "still remembered"
     overdone: ErasureAnswer = "overdone: they stand out the other way"
-    n_high, n_low = (int(_rejected(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
+    n_high, n_low = (int(_benjamini_hochberg(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
     varied = "their scores vary {} than under models that never saw the records{}"
     findings: list[tuple[bool, ErasureAnswer, str]] = [
         (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.extraction.completions import Completions, MeasuredDocuments
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
-    from divulge.types import Estimate, Ints
+    from divulge.types import Ints
 
 _HEADINGS = {
     "extracted": "Training documents are given back",
@@ -63,10 +63,10 @@ def sections(run: ExtractionRun) -> list[Section]:
             [Paragraph(_describe_extent(summary, members)), _rate_table(summary), Paragraph(_meaning(summary))],
         ),
         Section("How often a model must be asked", [_curve(summary, members, nonmembers)], annex=True),
-        Section("Members that are given back most easily", _foremost_blocks(members), annex=True),
+        Section("Members that are given back most easily", _most_extractable_blocks(members), annex=True),
         Section(
             "Non-members that are given back most easily",
-            [Collapsible(_NONMEMBERS_FOLD, _foremost_blocks(nonmembers))],
+            [Collapsible(_NONMEMBERS_FOLD, _most_extractable_blocks(nonmembers))],
             annex=True,
         ),
         regulator_section(_answers(summary)),
@@ -157,7 +157,8 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
     columns = ["way", "members", "non-members", "difference", *reference_columns]
     table = []
     for rate in summary.rates:
-        cells = [rate.way, _format_share(rate.members), _format_share(rate.nonmembers), _format_share(rate.difference)]
+        shares = (rate.members, rate.nonmembers, rate.difference)
+        cells = [rate.way, *map(formatting.format_percent_estimate, shares)]
         reference_cell = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
         table.append([*cells, reference_cell] if summary.with_reference else cells)
     return columns, table
@@ -167,12 +168,8 @@ def _rate_table(summary: ExtractionSummary) -> Table:
     columns, table = rate_rows(summary)
     rate = summary.rates[0]
     each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.confidence))
-    note = f"Shares in per cent. Each difference holds with {each_level} confidence, all together with {joint_level}"
+    note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
-
-
-def _format_share(share: Estimate) -> str:
-    return f"{100 * share.value:z.1f} [{100 * share.low:z.1f}, {100 * share.high:z.1f}]"
 
 
 def _meaning(summary: ExtractionSummary) -> str:
@@ -219,14 +216,16 @@ def _reached_curve(side: Completions) -> Curve:
     return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
-def foremost(measured: MeasuredDocuments) -> Ints:
+def most_extractable(measured: MeasuredDocuments) -> Ints:
     """Return the documents that are given back most easily: verbatim ones first, then by their probability."""
     target = measured.target
     return np.lexsort((np.arange(len(measured)), -target.overlap, -target.log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
 
 
-def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
-    table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.", single_records=True)
+def _most_extractable_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
+    table = Table(
+        *most_extractable_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.", single_records=True
+    )
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
     exhibits = [
@@ -234,7 +233,7 @@ def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
             f"{measured.ids[i]}{': given back verbatim' if measured.target.verbatim[i] else ''}",
             text=_format_texts(measured.prompts[i], measured.suffixes[i], measured.target.texts[i]),
         )
-        for i in foremost(measured)
+        for i in most_extractable(measured)
     ]
     note = "Each document: the prompt, what follows it, what the model says greedily."
     folded = (
@@ -245,13 +244,13 @@ def _foremost_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
     return [table, Gallery(exhibits[:_MAX_OPEN], note=note), *folded]
 
 
-def foremost_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
+def most_extractable_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of the documents that are given back most easily."""
     columns = ["id", "log10 p", "draws for an even chance", "verbatim", "longest match", "overlap"]
     reference = measured.reference
     columns += [] if reference is None else ["log10 p, reference", "verbatim, reference"]
     table = []
-    for i in foremost(measured):
+    for i in most_extractable(measured):
         cells = [str(measured.ids[i]), *_cells(measured.target, i)]
         table.append(cells if reference is None else [*cells, *(_cells(reference, i)[column] for column in (0, 2))])
     return columns, table

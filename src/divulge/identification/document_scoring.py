@@ -133,7 +133,7 @@ def score_into(
     """Run `score` into the draft of a run."""
     journal = draft.path / _JOURNAL
     draft.write_json("key", {**target.key(), **options.key()})
-    with draft.workshop() as folder:
+    with draft.scratch_folder() as folder:
         table = folder / "texts"
         n_documents = write_texts(paths, options, table)
         n_done = n_resumed = 0
@@ -185,7 +185,7 @@ def score_on_ray(
     n_actors = actors or n_gpus or len(ray.nodes())
     gpus_per_actor = 1 if n_gpus else 0
     key = ray.get(ray.remote(num_gpus=gpus_per_actor)(_target_key).remote(factory))
-    with _scoring_run(out, key, options, overwrite=overwrite) as draft, draft.workshop() as folder:
+    with _scoring_run(out, key, options, overwrite=overwrite) as draft, draft.scratch_folder() as folder:
         draft.write_json("key", {**key, **options.key()})
         table = folder / "texts"
         n_documents = write_texts(paths, options, table)

@@ -120,8 +120,8 @@ def identify(
     Examples:
         >>> rng = np.random.default_rng(0)
         >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
-        >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
-        >>> found.count, round(found.threshold, 2), print(found.usage)
+        >>> selection = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
+        >>> selection.count, round(selection.threshold, 2), print(selection.usage)
         0.4801 [0.3465, 0.7444]
         (104, 1.39, None)
     """
@@ -138,15 +138,15 @@ def identify(
     if copies is not None:
         return copies.spread(
             identify(
-                copies.candidates.middle(candidate_scores, "candidates"),
-                copies.calibration.middle(calibration_scores, "calibration"),
+                copies.candidates.middle_values(candidate_scores, "candidates"),
+                copies.calibration.middle_values(calibration_scores, "calibration"),
                 fdr=fdr, method=requested, holdout=holdout, members=members, adjust=adjust, seed=seed,
                 candidate_texts=copies.candidates.texts,
                 calibration_texts=copies.calibration.texts,
-                truth=None if truth is None else copies.candidates.middle(truth, "truth"),
-                baseline=None if baseline is None else copies.candidates.middle(baseline, "baseline"),
+                truth=None if truth is None else copies.candidates.middle_values(truth, "truth"),
+                baseline=None if baseline is None else copies.candidates.middle_values(baseline, "baseline"),
                 calibration_baseline=None if calibration_baseline is None
-                else copies.calibration.middle(calibration_baseline, "calibration_baseline"),
+                else copies.calibration.middle_values(calibration_baseline, "calibration_baseline"),
                 holdout_baseline=holdout_baseline, members_baseline=members_baseline,
             )
         )  # fmt: skip
@@ -273,7 +273,7 @@ class _DistinctTexts:
     numbers: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> _DistinctTexts:
+    def from_texts(cls, texts: Sequence[str]) -> _DistinctTexts:
         """Number the texts by first appearance; rows without a text are documents of their own."""
         numbers: dict[object, int] = {}
         keys = [text or (row,) for row, text in enumerate(texts)]
@@ -285,13 +285,13 @@ class _DistinctTexts:
         """Number of rows beyond the first of their text."""
         return len(self.numbers) - len(self.texts)
 
-    def middle(self, values: object, name: str) -> Array:
+    def middle_values(self, values: object, name: str) -> Array:
         """Return the middle one of each text's values ``[rows]`` or ``[rows, d]``, the lower one of two."""
         array = np.asarray(values)
         if array.ndim not in (1, 2) or len(array) != len(self.numbers):
             raise InputError(f"{name}: {len(self.numbers)} rows are needed, got shape {array.shape}")
         if array.ndim == 2:
-            return np.column_stack([self.middle(column, name) for column in array.T])
+            return np.column_stack([self.middle_values(column, name) for column in array.T])
         order = np.lexsort((array, self.numbers))
         starts = np.flatnonzero(np.diff(self.numbers[order], prepend=-1))
         sizes = np.diff(starts, append=len(order))
@@ -326,7 +326,7 @@ def _find_copies(candidates: Sequence[str] | None, calibration: Sequence[str] | 
     """Return the distinct texts of both sides; None where all are distinct, or texts are missing or do not fit."""
     if candidates is None or calibration is None or (len(candidates), len(calibration)) != (m, n):
         return None
-    copies = _Copies(_DistinctTexts.of(candidates), _DistinctTexts.of(calibration))
+    copies = _Copies(_DistinctTexts.from_texts(candidates), _DistinctTexts.from_texts(calibration))
     return copies if copies.candidates.n_copies or copies.calibration.n_copies else None
 
 

@@ -151,7 +151,7 @@ def _run(
     report_progress = progress or (lambda done, total: None)
     candidates = scan_scores(sources["candidates"], "candidates") if scanned is None else scanned
     calibration = scan_scores(sources["calibration"], "calibration")
-    with draft.workshop() as folder:
+    with draft.scratch_folder() as folder:
         check_columns(candidates, plan.columns)  # before all of the calibration is read
         cleaning = CleaningOptions(plan.drop_nan, plan.drop_overlap, seed=plan.seed, sample_size=_TEXTS)
         clean_calibration = clean_table(

@@ -286,10 +286,10 @@ def _keep_each_text_once(clean: CleanTable, repeated: Array, name: str) -> Clean
         return clean
     is_repeated = pl.col("text_digest").is_in(pl.Series(repeated).implode())
     middle = pl.col("row").sort_by("score0", "id").get((pl.len() - 1) // 2)
-    kept = clean.scan().filter(is_repeated).group_by("text_digest").agg(middle).collect()["row"]
+    kept_rows = clean.scan().filter(is_repeated).group_by("text_digest").agg(middle).collect()["row"]
     folder = clean.path.with_name(f"{clean.path.name} distinct")
     writer, n_rows = tables.PieceWriter(folder), 0
-    for batch in tables.row_batches(clean.scan().filter(~is_repeated | pl.col("row").is_in(kept.implode()))):
+    for batch in tables.row_batches(clean.scan().filter(~is_repeated | pl.col("row").is_in(kept_rows.implode()))):
         writer.add(batch)
         n_rows += len(batch)
     writer.close()

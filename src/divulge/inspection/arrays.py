@@ -204,6 +204,8 @@ def _children(part: Any) -> list[tuple[str, Any]]:
         return list(_parse_lightgbm(part.model_to_string()).items())
     if module == "xgboost.core" and hasattr(part, "save_raw"):
         return [("booster", json.loads(part.save_raw("json")))]
+    if module.startswith("catboost") and callable(getattr(part, "get_tree_leaf_counts", None)):
+        return _catboost_arrays(part)
     if type(part).__name__ in ("KDTree", "BallTree") and module.startswith("sklearn."):
         return [("data", np.asarray(part.data))]
     if type(part).__name__ == "Tree" and module.startswith("sklearn."):
@@ -212,6 +214,23 @@ def _children(part: Any) -> list[tuple[str, Any]]:
     if isinstance(part, np.random.RandomState | np.random.Generator):
         return []
     return list(vars(part).items()) if hasattr(part, "__dict__") else []
+
+
+def _catboost_arrays(model: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of a CatBoost model, and the weights and values of its leaves, if it gives them."""
+    children = list(vars(model).items())
+    if not model.is_fitted():
+        return children
+    try:
+        weights, values = np.asarray(model.get_leaf_weights()), np.asarray(model.get_leaf_values())
+    except AssertionError:  # of several classes, its own check of their number fails
+        return children
+    ends = np.cumsum(model.get_tree_leaf_counts())[:-1]
+    for name, numbers in (("leaf_weights", weights), ("leaf_values", values)):
+        per_leaf = max(1, len(numbers) // max(len(weights), 1))
+        trees = np.split(numbers, ends * per_leaf)
+        children += [(f"trees.{tree}.{name}", leaves) for tree, leaves in enumerate(trees)]
+    return children
 
 
 def _parse_lightgbm(text: str) -> dict[str, Array]:
@@ -416,8 +435,8 @@ def _judge(
     control_p_value = None
     if not comparable:
         control_p_value = p_value
-        by_repetition = 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member, repeats_kept)
-        p_value = max(p_value, by_repetition)
+        repetition_p_value = 1.0 if table is None else _repetition_p_value(counts, rows, table, is_member, repeats_kept)
+        p_value = max(p_value, repetition_p_value)
     n_matched = int((is_matched & is_member).sum()), int((is_matched & ~is_member).sum())
     return ArrayMatch(name, form, *n_matched, p_value, control_p_value=control_p_value), is_matched
 

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from divulge import errors
+from divulge import errors, lazy
 from divulge.errors import InputError
-from divulge.inspection.arrays import collect_arrays, read_model
+from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
 from divulge.report.sections import MEASURED_HINTS
 from divulge.settings import InspectionSettings
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, sub_estimators
-from divulge.targets.rights import adapt
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, direct_parts
+from divulge.targets.rights import FramedTarget, adapt
 from divulge.types import Records
-from divulge.validation import check_instance
+from divulge.validation import check_instance, check_integer
 
 if TYPE_CHECKING:
+    from sklearn.utils import validation as sklearn_validation
+
     from divulge.types import Array, Ints
+else:
+    sklearn_validation = lazy.module("sklearn.utils.validation")
 
 _DEFAULTS = InspectionSettings()
 _DIGITS = 12  # to which outputs are compared
@@ -56,7 +60,8 @@ class Inspection:
     Args:
         model: class and parameters, as far as they are known.
         arrays: number of arrays of numbers.
-        training_records: number of records that it was trained on, as the model says; None where it does not.
+        training_records: number of records that it was trained on, as was said or else as the model shows; None where
+            neither is known.
         long_arrays: name and shape of each array with a row for so many records.
         leaves: number of leaves whose records are counted.
         small_leaves: number of those with fewer records than the threshold.
@@ -74,58 +79,73 @@ class Inspection:
     hints: tuple[Hint, ...]
 
 
-def inspect_file(path: str | Path, settings: InspectionSettings = _DEFAULTS) -> Inspection:
+def inspect_file(
+    path: str | Path, settings: InspectionSettings = _DEFAULTS, *, training_records: int | None = None
+) -> Inspection:
     """Inspect the model in a file, without data; see `inspect_model`.
 
     Raises:
-        divulge.InputError: as `divulge.inspection.read_model`.
+        divulge.InputError: as `divulge.inspection.read_model` and `inspect_model`.
     """
-    return inspect_model(read_model(Path(path)), settings)
+    return inspect_model(read_model(Path(path)), settings, training_records=training_records)
 
 
-def inspect_model(model: Any, settings: InspectionSettings = _DEFAULTS) -> Inspection:
+def inspect_model(
+    model: Any, settings: InspectionSettings = _DEFAULTS, *, training_records: int | None = None
+) -> Inspection:
     """Say which arrays are as long as the training set, which leaves hold few records, which settings leak.
 
     Args:
-        model: an estimator, a target, or what `divulge.inspection.read_model` returned.
+        model: an estimator, a target, or what `divulge.inspection.read_model` returned. Of pipelines, searches, votes,
+            stacks and calibrations every fitted part is looked at.
         settings: the thresholds.
+        training_records: number of records that it was trained on, for a model that does not show it.
+
+    Raises:
+        divulge.InputError: a number of records below 1.
 
     Examples:
         >>> from sklearn.neighbors import KNeighborsClassifier
-        >>> found = inspect_model(KNeighborsClassifier(1).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], [0, 1, 0]))
-        >>> found.training_records, [name for name, _ in found.long_arrays]
+        >>> findings = inspect_model(KNeighborsClassifier(1).fit([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], [0, 1, 0]))
+        >>> findings.training_records, [name for name, _ in findings.long_arrays]
         (3, ['_fit_X', '_y'])
     """
-    model = model.estimator if isinstance(model, SklearnTarget | SklearnRegressor) else model
-    is_estimator = callable(getattr(model, "get_params", None))
-    parts = list(sub_estimators(model)) if is_estimator else []
+    if training_records is not None:
+        check_integer(training_records, "training_records", least=1)
+    while isinstance(model, SklearnTarget | SklearnRegressor | FramedTarget):
+        model = model.target if isinstance(model, FramedTarget) else model.estimator
+    parts = _fitted_parts(model) if callable(getattr(model, "get_params", None)) else []
+    estimators = [part for part, _ in parts]
     arrays = collect_arrays(model)
-    counts = [values for part in parts if (values := _leaf_counts(part)) is not None]
-    counts += [a.values for a in arrays if a.name.endswith(".leaf_count") and a.name.count("tree ")]
-    leaves = np.concatenate(counts).astype(np.int64) if counts else np.zeros(0, dtype=np.int64)
-    n_records = _training_size(parts, arrays)
+    counts = [values for part in estimators if (values := _leaf_counts(part)) is not None]
+    counts += [array.values for array in arrays if array.name.endswith((".leaf_count", ".leaf_weights"))]
+    leaves = np.concatenate([np.ravel(c) for c in counts]) if counts else np.zeros(0)
+    leaves = leaves[leaves > 0]  # CatBoost's trees have empty ones
+    shown = _training_size(estimators, arrays)
+    n_records = shown if training_records is None else training_records
     long_arrays = tuple(
         (array.name, tuple(array.values.shape))
         for array in sorted(arrays, key=lambda a: a.name)
         if n_records is not None and n_records > 1 and array.values.ndim and n_records in array.values.shape
     )
     hints = [
-        *_storing_hints(parts),
+        *_size_hints(shown, training_records),
+        *_storing_hints(estimators),
         *_long_hints(long_arrays, n_records),
         *_leaf_hints(leaves, settings),
         *_purity_hints(parts, settings),
-        *_freedom_hints(parts, n_records, settings),
-        *_setting_hints(parts, settings),
-        *_listed_hints(parts),
+        *_freedom_hints(model, estimators, arrays, n_records, settings),
+        *_setting_hints(parts, n_records, settings),
+        *_listed_hints(parts, n_records),
     ]
     return Inspection(
-        model=describe_estimator(model) if is_estimator else type(model).__name__,
+        model=describe_estimator(model) if parts else type(model).__name__,
         arrays=len(arrays),
         training_records=n_records,
         long_arrays=long_arrays,
         leaves=len(leaves),
         small_leaves=int((leaves < settings.leaf_records).sum()),
-        single_leaves=int((leaves == 1).sum()),
+        single_leaves=int((leaves <= 1).sum()),
         hints=tuple(dict.fromkeys(hints)),
     )
 
@@ -167,7 +187,10 @@ def inspect_outputs(
         answers = np.asarray(target.labels(members), np.float64)[:, None]
     else:
         raise InputError("model: predicted values, classes or probabilities are needed to compare outputs")
-    values, groups, counts = np.unique(answers.round(_DIGITS), axis=0, return_inverse=True, return_counts=True)
+    # Sums over trees differ in their last bits with the order in which threads add them.
+    largest = float(np.max(np.abs(answers), initial=0.0))
+    decimals = _DIGITS - int(np.ceil(np.log10(largest))) if 0.0 < largest < np.inf else _DIGITS
+    values, groups, counts = np.unique(answers.round(decimals), axis=0, return_inverse=True, return_counts=True)
     sizes, threshold = counts[groups.ravel()], f"at least {settings.output_records}"
     hints = []
     if n_rare := int((sizes < settings.output_records).sum()):
@@ -175,21 +198,88 @@ def inspect_outputs(
             f"{n_rare:,} of {len(members):,} records have an output that fewer share; the rarest has {counts.min():,}"
         )
         meaning = "Who is known to be a training record and has such an output is singled out: it is not k-anonymous."
-        hints.append(Hint("records of an output", finding, threshold, meaning))
+        hints.append(Hint("records of an output", finding, threshold, meaning, MEASURED_HINTS["records of an output"]))
     if answers.shape[1] < 2:
         return tuple(hints)
     is_ruled_out = np.min(values, axis=1)[groups.ravel()] < _RULED_OUT
     if ruled := int(is_ruled_out.sum()):
         finding = f"{ruled:,} of {len(members):,} records have an output that rules a class out"
-        meaning = "Whoever has this output is known not to be of that class: an attribute is disclosed."
-        hints.append(Hint("class disclosure by outputs", finding, "none", meaning))
+        meaning = (
+            "Whoever has this output is not of that class, as far as the model is right: an attribute is disclosed."
+        )
+        measured = MEASURED_HINTS["class disclosure by outputs"]
+        hints.append(Hint("class disclosure by outputs", finding, "none", meaning, measured))
     per_class = values * counts[:, None]
     small = int(((per_class >= _RULED_OUT * counts[:, None]) & (per_class < settings.output_records)).any(axis=1).sum())
     if small:
         finding = f"{small:,} of {len(values):,} outputs stand for fewer records of a class"
         meaning = "An output reports how many records of a group have a class, as a table with small cells does."
-        hints.append(Hint("small groups", finding, threshold, meaning))
+        hints.append(Hint("small groups", finding, threshold, meaning, MEASURED_HINTS["small groups"]))
     return tuple(hints)
+
+
+def find_weighted_trees(model: Any) -> str:
+    """Return the class of a part whose trees were fitted with sample weights; empty where none shows it.
+
+    Forests and bags of scikit-learn keep the weights. A tree counts its records and sums their weights: without weights
+    the sum is the number of records or, where records were drawn with replacement, of draws. Class weights, and
+    boosting that weighs records itself, look the same, and are left out.
+
+    Examples:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> x, y = [[0.0], [1.0], [2.0]], [0, 1, 0]
+        >>> find_weighted_trees(DecisionTreeClassifier().fit(x, y, sample_weight=[1.0, 2.0, 0.5]))
+        'DecisionTreeClassifier'
+        >>> find_weighted_trees(DecisionTreeClassifier().fit(x, y))
+        ''
+    """
+    for part, owner in _fitted_parts(model):
+        has_class_weights = any(getattr(each, "class_weight", None) is not None for each in (part, owner))
+        if has_class_weights or type(owner).__name__.startswith("AdaBoost"):
+            continue
+        if getattr(part, "_sample_weight", None) is not None:
+            return type(part).__name__
+        if not hasattr(tree := getattr(part, "tree_", None), "weighted_n_node_samples"):
+            continue
+        weight, count = float(tree.weighted_n_node_samples[0]), int(tree.n_node_samples[0])
+        is_whole = abs(weight - round(weight)) <= 1e-6 * weight
+        if not is_whole or (not getattr(owner, "bootstrap", False) and round(weight) != count):
+            return type(part if owner is None else owner).__name__
+    return ""
+
+
+def _fitted_parts(model: Any) -> list[tuple[Any, Any]]:
+    """Return the fitted estimators that an estimator is made of, each once, with the one that it is a part of.
+
+    A template that was only cloned, such as that of a search, has settings that the model may not have.
+    """
+    parts: list[tuple[Any, Any]] = []
+    visited: set[int] = set()
+    pending: list[tuple[Any, Any]] = [(model, None)]
+    while pending:
+        part, owner = pending.pop()
+        if id(part) in visited:
+            continue
+        visited.add(id(part))
+        if part is not model and not _is_fitted(part):
+            continue
+        if type(part).__name__ == "FrozenEstimator":  # which passes on the attributes of the one within
+            pending.append((part.estimator, owner))
+            continue
+        parts.append((part, owner))
+        pending += [(inner, part) for inner in reversed(list(direct_parts(part)))]
+    return parts
+
+
+def _is_fitted(part: Any) -> bool:
+    """Check whether an estimator was fitted, or is no estimator."""
+    if not callable(getattr(part, "fit", None)):
+        return True
+    try:
+        sklearn_validation.check_is_fitted(part)
+    except (TypeError, ValueError):  # its NotFittedError is a ValueError
+        return False
+    return True
 
 
 def _leaf_counts(part: Any) -> Ints | None:
@@ -202,25 +292,36 @@ def _leaf_counts(part: Any) -> Ints | None:
     return None
 
 
-def _training_size(parts: list[Any], arrays: list[Any]) -> int | None:
-    """Return the number of training records that a model shows: of its neighbours, support vectors or trees."""
-    row_counts = [rows[0] for part in parts if (rows := _stored_rows(part)) is not None and rows[1] == "records"]
-    for part in parts:
-        if isinstance(size := getattr(part, "n_samples_fit_", None), int | np.integer):
-            row_counts.append(int(size))
+def _training_size(estimators: list[Any], arrays: list[ModelArray]) -> int | None:
+    """Return the number of training records that a model shows: of its neighbours, support vectors or trees.
+
+    Records of weight 0, and those that a model set aside to stop early, may be missing. Weights of trees are no counts
+    where records have weights.
+    """
+    sizes = [rows[0] for part in estimators if (rows := _stored_rows(part)) is not None and rows[1] == "records"]
+    for part in estimators:
+        known = [getattr(part, name, None) for name in ("n_samples_fit_", "_n_samples")]  # of neighbours; of forests
+        sizes += [int(size) for size in known if isinstance(size, int | np.integer)]
         shape = getattr(part, "shape_fit_", None)
         if isinstance(shape, tuple) and shape:
-            row_counts.append(int(shape[0]))
+            sizes.append(int(shape[0]))
+        if hasattr(tree := getattr(part, "tree_", None), "n_node_samples"):
+            sizes.append(int(np.asarray(tree.n_node_samples)[0]))
         for step in getattr(part, "_predictors", None) or ():  # of boosting by histograms
-            row_counts += [int(predictor.nodes["count"][0]) for predictor in step if len(predictor.nodes)]
-    forest_sizes = [int(part._n_samples) for part in parts if isinstance(getattr(part, "_n_samples", None), int)]
-    roots = [
-        int(np.asarray(part.tree_.weighted_n_node_samples)[0])
-        for part in parts
-        if hasattr(part, "tree_") and hasattr(part.tree_, "weighted_n_node_samples")
-    ]
-    sums = [int(a.values.sum()) for a in arrays if a.name.endswith(".leaf_count")]
-    return max([*row_counts, *forest_sizes, *roots, *sums], default=None)
+            sizes += [int(predictor.nodes["count"][0]) for predictor in step if len(predictor.nodes)]
+        if hasattr(part, "coefs_") and getattr(part, "n_iter_", 0) > 0 and getattr(part, "t_", 0) > 0:
+            sizes.append(int(part.t_ // part.n_iter_))  # of networks: records of all epochs
+    sizes += [int(array.values.sum()) for array in arrays if array.name.endswith(".leaf_count")]
+    return max(sizes, default=None)
+
+
+def _size_hints(shown: int | None, training_records: int | None) -> list[Hint]:
+    """Hint at training records that were not given; a model may show fewer than it saw, and never more."""
+    if shown is None or training_records is None or shown <= training_records:
+        return []
+    finding = f"the model shows {shown:,}, and {training_records:,} are given"
+    meaning = "It was trained on records that are not among those given: no audit of these tells of the others."
+    return [Hint("number of training records", finding, "no more than are given", meaning)]
 
 
 _SOME_RECORDS = "some of the records"
@@ -245,14 +346,14 @@ def _stored_rows(part: Any) -> tuple[int, str] | None:
     return (len(tree.data), "records") if type(tree).__name__ in ("KDTree", "BallTree") else None
 
 
-def _storing_hints(parts: list[Any]) -> list[Hint]:
+def _storing_hints(estimators: list[Any]) -> list[Hint]:
     meaning = "Each of these is a training record: do not release the file."
     hints = []
-    for part in parts:
+    for part in estimators:
         if (rows := _stored_rows(part)) is not None:
             n, content = rows
             finding = f"{type(part).__name__} holds {n:,} {'records' if content == _SOME_RECORDS else content}"
-            hints.append(Hint("stored records", finding, "none", meaning))
+            hints.append(Hint("stored records", finding, "none", meaning, MEASURED_HINTS["stored"]))
     return hints
 
 
@@ -264,109 +365,217 @@ def _long_hints(long_arrays: tuple[tuple[str, tuple[int, ...]], ...], n_records:
     return [Hint("arrays", finding, "none", "A row for each training record may hold its values, class or position.")]
 
 
-def _leaf_hints(leaves: Ints, settings: InspectionSettings) -> list[Hint]:
+def _leaf_hints(leaves: Array, settings: InspectionSettings) -> list[Hint]:
     small = int((leaves < settings.leaf_records).sum())
     if not small:
         return []
-    finding = f"{small:,} of {len(leaves):,} leaves hold fewer, {int((leaves == 1).sum()):,} hold one"
+    finding = f"{small:,} of {len(leaves):,} leaves hold fewer, {int((leaves <= 1).sum()):,} hold one"
     meaning = "An output that few records share is not k-anonymous: it may tell that a record was trained on."
-    return [Hint("records of a leaf", finding, f"at least {settings.leaf_records}", meaning)]
+    threshold = f"at least {settings.leaf_records}"
+    return [Hint("records of a leaf", finding, threshold, meaning, MEASURED_HINTS["records of a leaf"])]
 
 
-def _purity_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
-    """Hint at leaves whose few records are all of one class."""
-    pure = total = 0
-    for part in parts:
+_NO_OUTCOMES = ("GradientBoosting", "IsolationForest", "RandomTreesEmbedding")
+"""Ensembles whose trees predict residuals or random numbers: a leaf of one of these shows nobody's outcome."""
+
+
+def _purity_hints(parts: list[tuple[Any, Any]], settings: InspectionSettings) -> list[Hint]:
+    """Hint at leaves whose few records are all of one class, or have one value."""
+    pure = {"class": 0, "value": 0}
+    total = {"class": 0, "value": 0}
+    for part, owner in parts:
         tree = getattr(part, "tree_", None)
-        if tree is None or not hasattr(part, "classes_") or not hasattr(tree, "n_node_samples"):
+        if not hasattr(tree, "n_node_samples") or type(owner).__name__.startswith(_NO_OUTCOMES):
             continue
         is_leaf = np.asarray(tree.children_left) < 0
-        share = np.asarray(tree.value)[is_leaf, 0, :]
-        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         is_small = np.asarray(tree.n_node_samples)[is_leaf] < settings.leaf_records
-        pure += int((is_small & (share.max(axis=1) >= 1 - 1e-12)).sum())
-        total += int(is_leaf.sum())
-    if not pure:
-        return []
-    finding = f"{pure:,} of {total:,} leaves hold few records, all of one class"
-    meaning = "Whoever is known to fall into such a leaf has this class: an attribute is disclosed."
-    return [Hint("class disclosure", finding, f"none of fewer than {settings.leaf_records} records", meaning)]
-
-
-def _freedom_hints(parts: list[Any], n_records: int | None, settings: InspectionSettings) -> list[Hint]:
-    """Hint at linear models and networks with hardly fewer parameters than records, where their number is known."""
+        outcome = "class" if hasattr(part, "classes_") else "value"
+        is_pure = np.zeros(int(is_leaf.sum()), dtype=bool)
+        if outcome == "value":
+            is_pure = np.asarray(tree.impurity)[is_leaf] <= 0.0
+        else:
+            for output, n_classes in enumerate(np.ravel(tree.n_classes)):
+                share = np.asarray(tree.value)[is_leaf, output, :n_classes]
+                share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+                is_pure |= (share.max(axis=1) >= 1 - 1e-12) & (n_classes > 1)
+        pure[outcome] += int((is_small & is_pure).sum())
+        total[outcome] += int(is_leaf.sum())
     hints = []
-    for part in parts:
-        coefficients: Array | None = getattr(part, "coef_", None)
-        layers = [*(getattr(part, "coefs_", None) or ()), *(getattr(part, "intercepts_", None) or ())]
-        is_linear = isinstance(coefficients, np.ndarray) and not hasattr(part, "support_vectors_")
-        if n_records is None or not (is_linear or layers):
-            continue
-        n_parameters = sum(np.size(layer) for layer in layers)
-        if is_linear:
-            n_parameters = np.size(coefficients) + np.size(getattr(part, "intercept_", 0.0))
-        free = n_records - n_parameters
-        if free < settings.degrees_of_freedom:
-            meaning = "A model with as many parameters as records can be solved for the records."
-            bound = f"at least {settings.degrees_of_freedom}"
-            hints.append(Hint("residual degrees of freedom", f"{type(part).__name__}: {free:,}", bound, meaning))
+    for outcome in pure:
+        if pure[outcome]:
+            finding = f"{pure[outcome]:,} of {total[outcome]:,} leaves hold few records, all of one {outcome}"
+            meaning = f"Whoever is known to be one of these records has this {outcome}: an attribute is disclosed."
+            threshold = f"none of fewer than {settings.leaf_records} records"
+            name = f"{outcome} disclosure"
+            hints.append(Hint(name, finding, threshold, meaning, MEASURED_HINTS[name]))
     return hints
 
 
-def _setting_hints(parts: list[Any], settings: InspectionSettings) -> list[Hint]:
+def _freedom_hints(
+    model: Any, estimators: list[Any], arrays: list[ModelArray], n_records: int | None, settings: InspectionSettings
+) -> list[Hint]:
+    """Hint at models with hardly fewer parameters than records, where the number of records is known."""
+    if n_records is None:
+        return []
+    counts = [(type(part).__name__, n, "smooth") for part in estimators if (n := _count_weights(part))]
+    if (n_tree := _count_tree_parameters(estimators, arrays)) > 0:
+        counts.append(("trees", n_tree, "trees"))
+    if not estimators and callable(getattr(model, "named_parameters", None)):
+        counts.append((type(model).__name__, sum(p.numel() for _, p in model.named_parameters()), "smooth"))
+    hints = []
+    for name, n_parameters, family in counts:
+        if (free := n_records - n_parameters) < settings.degrees_of_freedom:
+            finding = f"{name}: {free:,} ({n_records:,} records, {n_parameters:,} parameters)"
+            meaning = {
+                "smooth": "A model with as many parameters as records can be solved for the records.",
+                "trees": "Trees with more splits and leaves than records can hold each of them.",
+            }[family]
+            measured = MEASURED_HINTS["residual degrees of freedom"] if family == "trees" else ""
+            bound = f"at least {settings.degrees_of_freedom}"
+            hints.append(Hint("residual degrees of freedom", finding, bound, meaning, measured))
+    return hints
+
+
+def _count_weights(part: Any) -> int:
+    """Return the number of weights of a linear model or network; 0 of another estimator."""
+    if hasattr(part, "support_vectors_"):
+        return 0
+    coefficients: Array | None = getattr(part, "coef_", None)
+    if isinstance(coefficients, np.ndarray):
+        return int(np.size(coefficients) + np.size(getattr(part, "intercept_", 0.0)))
+    layers = [*(getattr(part, "coefs_", None) or ()), *(getattr(part, "intercepts_", None) or ())]
+    return int(sum(np.size(layer) for layer in layers))
+
+
+def _count_tree_parameters(estimators: list[Any], arrays: list[ModelArray]) -> int:
+    """Return the number of parameters of all trees: column and threshold of a split, and what a leaf holds.
+
+    A leaf of a classifier's tree holds a share of all classes but one, any other leaf a number for each output.
+    """
+    n_parameters = 0
+    for part in estimators:
+        if hasattr(tree := getattr(part, "tree_", None), "children_left"):
+            n_leaves = int((np.asarray(tree.children_left) < 0).sum())
+            per_leaf = (
+                np.maximum(np.ravel(tree.n_classes) - 1, 1).sum() if hasattr(part, "classes_") else tree.n_outputs
+            )
+            n_parameters += 2 * (tree.node_count - n_leaves) + n_leaves * int(per_leaf)
+        for step in getattr(part, "_predictors", None) or ():
+            for predictor in step:
+                n_leaves = int((predictor.nodes["is_leaf"] != 0).sum())
+                n_parameters += 2 * (len(predictor.nodes) - n_leaves) + n_leaves
+    for array in arrays:
+        if array.name.endswith(".leaf_count"):  # LightGBM
+            n_parameters += 3 * array.values.size - 2
+        elif array.name.endswith(".left_children"):  # XGBoost
+            n_leaves = int((array.values < 0).sum())
+            n_parameters += 2 * (array.values.size - n_leaves) + n_leaves
+        elif array.name.endswith(".leaf_weights"):  # CatBoost: one split for each level
+            n_parameters += array.values.size + 2 * int(np.log2(max(array.values.size, 1)))
+    return n_parameters
+
+
+_FORESTS = ("RandomForest", "ExtraTreesC", "ExtraTreesR")
+
+
+def _configured_parts(parts: list[tuple[Any, Any]]) -> list[Any]:
+    """Return the parts whose settings were chosen: all but the trees that a forest or boosting made."""
+    made = (*_FORESTS, *_NO_OUTCOMES, "HistGradientBoosting")
+    return [part for part, owner in parts if not type(owner).__name__.startswith(made)]
+
+
+def _parameters(part: Any) -> dict[str, Any]:
+    return part.get_params(deep=False) if callable(getattr(part, "get_params", None)) else {}
+
+
+def _leaf_minimum(parameters: dict[str, Any], n_records: int | None) -> float | None:
+    """Return the least records of a leaf that a model's settings allow; None where they do not say."""
+    for name in ("min_samples_leaf", "min_child_samples", "min_data_in_leaf"):
+        value = parameters.get(name)
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, float | np.floating):  # a share of the records
+            return None if n_records is None else float(np.ceil(value * n_records))
+    return None
+
+
+def _setting_hints(parts: list[tuple[Any, Any]], n_records: int | None, settings: InspectionSettings) -> list[Hint]:
     """Hint at parameters that are known to leak."""
     hints = []
-    for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts:
-        parameters = part.get_params(deep=False) if callable(getattr(part, "get_params", None)) else {}
-        name = type(part).__name__
-        leaf_minimum = parameters.get("min_samples_leaf", parameters.get("min_child_samples"))
-        if isinstance(leaf_minimum, int) and leaf_minimum < settings.leaf_records:
+    for part in _configured_parts(parts):
+        parameters, name = _parameters(part), type(part).__name__
+        leaf_minimum = _leaf_minimum(parameters, n_records)
+        is_unbounded = leaf_minimum is not None and leaf_minimum < settings.leaf_records
+        if is_unbounded:
             meaning = "Leaves may hold single records, whose output then shows that they were trained on."
+            finding, threshold = f"{name}: {leaf_minimum:g}", f"at least {settings.leaf_records}"
             hints.append(
-                Hint("least records of a leaf", f"{name}: {leaf_minimum}", f"at least {settings.leaf_records}", meaning)
+                Hint("least records of a leaf", finding, threshold, meaning, MEASURED_HINTS["least records of a leaf"])
             )
-        if parameters.get("bootstrap") is False and hasattr(part, "estimators_"):
+        draws_all = parameters.get("bootstrap") is False and parameters.get("max_samples") in (None, 1.0)
+        if draws_all and hasattr(part, "estimators_"):
             meaning = "Every tree saw every record: the output on a training record is that of a fit to it."
             hints.append(Hint("bootstrap", f"{name}: off", "on", meaning))
-        if "max_depth" in parameters and parameters["max_depth"] is None and "min_samples_leaf" in parameters:
+        grows = {"max_depth", "max_leaf_nodes", "min_samples_leaf"} <= set(parameters)
+        if grows and is_unbounded and parameters["max_depth"] is None and parameters["max_leaf_nodes"] is None:
             meaning = "Trees grow until leaves are pure, unless the records of a leaf are bounded."
-            hints.append(Hint("depth", f"{name}: unlimited", "a limit", meaning))
+            hints.append(Hint("depth", f"{name}: unlimited", "a limit", meaning, MEASURED_HINTS["depth"]))
     return hints
 
 
-def _listed_hints(parts: list[Any]) -> list[Hint]:
+def _listed_hints(parts: list[tuple[Any, Any]], n_records: int | None) -> list[Hint]:
     """Hint at settings that are on SACRO-ML's list of those that leak most, each with what we measured."""
+    meaning = (
+        "On SACRO-ML's list (release 2): among the fifth of settings in which its attacks found most, or a kind of "
+        "model that it refuses."
+    )
     hints = []
-    for part in parts[:1] if not hasattr(parts[0] if parts else None, "steps") else parts[1:]:
-        if (listed := _listed_setting(part)) is None:
-            continue
-        finding, threshold, family = listed
-        meaning = (
-            "On SACRO-ML's list (release 2): among the fifth of settings in which its attacks found most, or a kind of "
-            "model that it refuses."
-        )
-        hints.append(
-            Hint("listed setting", f"{type(part).__name__}: {finding}", threshold, meaning, MEASURED_HINTS[family])
-        )
-    return list({hint.found: hint for hint in hints}.values())
+    for part in _configured_parts(parts):
+        if (listed := _listed_setting(part, n_records)) is not None:
+            finding, threshold, family = listed
+            finding = f"{type(part).__name__}: {finding}"
+            hints.append(Hint("listed setting", finding, threshold, meaning, MEASURED_HINTS[family]))
+    return hints
 
 
-def _listed_setting(part: Any) -> tuple[str, str, str] | None:
-    """Return what is listed of an estimator's settings, what is not, and the kind of model; None without any."""
-    name = type(part).__name__
-    parameters = part.get_params(deep=False) if callable(getattr(part, "get_params", None)) else {}
-    depth = parameters.get("max_depth") or np.inf
-    leaf = parameters.get("min_samples_leaf", 1)
-    if name.startswith(("KNeighbors", "RadiusNeighbors", "SVC", "NuSVC", "SVR", "NuSVR")):
+def _listed_setting(part: Any, n_records: int | None) -> tuple[str, str, str] | None:
+    """Return what is listed of an estimator's settings, what is not, and the kind of model; None without any.
+
+    The rules are for classifiers; regressors of the same kind are held to them too.
+    """
+    name, parameters = type(part).__name__, _parameters(part)
+    if name.startswith(("KNeighbors", "RadiusNeighbors", "SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")):
         return "keeps training records by its nature", "another kind of model", "stored"
-    if name.startswith(("RandomForest", "ExtraTreesC", "ExtraTreesR")):
-        if parameters.get("n_estimators", 100) > 35 and depth > 3.5:
-            return "more than 35 trees deeper than 3", "max_depth = 3, or fewer trees", "forest"
-    elif name.startswith("DecisionTree") and depth > 7.5 and isinstance(leaf, int) and leaf <= 7:
-        return "deeper than 7 with leaves of 7 records or fewer", "max_depth = 7, min_samples_leaf = 8", "tree"
-    elif name.startswith("XGB"):
-        xgb_depth = parameters.get("max_depth") or 6
+    depth = float(parameters.get("max_depth") or 500)
+    if name.startswith("XGB"):
         rounds, weight = parameters.get("n_estimators") or 100, parameters.get("min_child_weight") or 1.0
-        if xgb_depth > 3.5 and rounds > 12 and weight <= 3:
-            return "more than 12 rounds deeper than 3", "max_depth = 3, or min_child_weight above 6", "boosting"
+        depth = float(parameters.get("max_depth") or 6)
+        highest = 1.5 if 3.5 < rounds <= 12.5 else 3.0 if 12.5 < rounds <= 62.5 else 6.0 if rounds > 62.5 else -1.0
+        if depth > 3.5 and weight <= highest:
+            finding = f"{rounds:,} rounds of depth {depth:g}, min_child_weight {weight:g}"
+            return finding, "max_depth = 3, or min_child_weight above 6", "boosting"
+        return None
+    if not name.startswith(("RandomForest", "ExtraTreesC", "ExtraTreesR", "DecisionTree")):
+        return None
+    leaf, split = (
+        value * n_records if isinstance(value := parameters.get(key, least), float) and n_records else value
+        for key, least in (("min_samples_leaf", 1), ("min_samples_split", 2))
+    )
+    all_columns = parameters.get("max_features") is None
+    if name.startswith("DecisionTree"):
+        best = parameters.get("splitter") == "best"
+        if (
+            (depth > 7.5 and leaf <= 7.5 and (split <= 15 or best or all_columns))
+            or (best and all_columns and depth > 7.5 and leaf <= 15)
+            or (best and all_columns and depth > 3.5 and leaf <= 7.5)
+        ):
+            finding = f"depth {'unlimited' if depth == 500 else f'{depth:g}'}, leaves of {leaf:g}"
+            return finding, "max_depth = 3, or min_samples_leaf = 16", "tree"
+        return None
+    trees, bootstrap = parameters.get("n_estimators", 100), bool(parameters.get("bootstrap"))
+    if (depth > 3.5 and trees > 35 and (not all_columns or (split <= 15 and bootstrap))) or (
+        depth > 7.5 and 15 < trees <= 35 and leaf <= 15 and not bootstrap
+    ):
+        deep = "of unlimited depth" if depth == 500 else f"of depth {depth:g}"
+        return f"{trees:,} trees {deep}", "max_depth = 3, or at most 15 trees", "forest"
     return None

@@ -149,10 +149,10 @@ def defend(
 
     Examples:
         >>> from divulge.labels import OracleSpec
-        >>> found = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
-        >>> round(found.noise, 3)
+        >>> advice = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
+        >>> round(advice.noise, 3)
         0.652
-        >>> print(found.remedies[0].says)
+        >>> print(advice.remedies[0].says)
         clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
     check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
@@ -199,16 +199,16 @@ def _required_clip(spec: OracleSpec, queries: int, accuracy: float) -> float | N
     if spec.name != "log_loss":
         return None
 
-    def holds(logit: float) -> bool:
+    def limits_accuracy(logit: float) -> bool:
         return max_accuracy(replace(spec, clip=1 / (1 + math.exp(logit))), queries) <= accuracy
 
     # What one label can do grows with the logit of the clip.
     low, high = 1e-3, 700.0
-    if not holds(low):
+    if not limits_accuracy(low):
         return None
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if limits_accuracy(middle) else (low, middle)
     return 1 / (1 + math.exp(low))
 
 

@@ -117,8 +117,8 @@ def leaked_point(
     Examples:
         >>> from divulge.margin.shallow_relu import ShallowReLU
         >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-        >>> found = leaked_point(net, [[2.0], [0.5]], x=[[-2.0], [0.1]])
-        >>> found.margin, found.members
+        >>> margin_bound = leaked_point(net, [[2.0], [0.5]], x=[[-2.0], [0.1]])
+        >>> margin_bound.margin, margin_bound.members
         (2.0, array([ True, False]))
     """
     check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
@@ -244,8 +244,8 @@ def orthogonality(x: object, fresh: object = None) -> Orthogonality:
 
     Examples:
         >>> import numpy as np
-        >>> found = orthogonality(1e3 * np.eye(3))
-        >>> found.delta, found.Delta, bool(found.bound < 1e-5), found.says_something
+        >>> report = orthogonality(1e3 * np.eye(3))
+        >>> report.delta, report.Delta, bool(report.bound < 1e-5), report.says_something
         (0.0, 1000000.0, True, True)
     """
     data = as_records(x, "x")

@@ -460,8 +460,8 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
             KKT point found in float64 or within ``max_rounds``.
 
     Examples:
-        >>> found = solve([[-1.0], [1.0]], [-1, 1])
-        >>> bool(abs(found.gap) < 1e-6), found.multipliers.round(3)
+        >>> solution = solve([[-1.0], [1.0]], [-1, 1])
+        >>> bool(abs(solution.gap) < 1e-6), solution.multipliers.round(3)
         (True, array([0.707, 0.707]))
     """
     data = as_records(x, "x")

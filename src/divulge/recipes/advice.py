@@ -162,11 +162,11 @@ def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | 
     for figure in (figure for suggestion in suggested for figure in suggestion.figures):
         best[figure.data.title] = max(best.get(figure.data.title, 0.0), figure.tpr.value)
 
-    def merit(suggestion: Suggestion) -> tuple[bool, float]:
+    def sort_key(suggestion: Suggestion) -> tuple[bool, float]:
         shares = [figure.tpr.value / (best[figure.data.title] or 1.0) for figure in suggestion.figures]
         return not shares, -sum(shares) / max(len(shares), 1)
 
-    return tuple(sorted(suggested, key=merit))
+    return tuple(sorted(suggested, key=sort_key))
 
 
 def _parse_phrase(phrase: str) -> tuple[str, object]:

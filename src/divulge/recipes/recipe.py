@@ -35,7 +35,7 @@ class Signal(Protocol):
         ...
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number per record ``[n]``, larger = more like a member."""
+        """Return one number per record ``[n]``, larger = more like a member."""
         ...
 
 
@@ -63,7 +63,7 @@ class PartialMeasure(Protocol):
         ...
 
     def measure(self, target: Any, partial: PartialRecords) -> Floats:
-        """One number per record ``[n]``, larger = more like a member."""
+        """Return one number per record ``[n]``, larger = more like a member."""
         ...
 
 

@@ -72,12 +72,9 @@ class Setting:
     def __str__(self) -> str:
         if not self.choices:
             return f'{self.name} = "FOLDER"'
-        choices = " | ".join(_in_toml(choice) for choice in (self.default, *self._other_choices))
+        other_choices = [choice for choice in self.choices if choice != self.default]
+        choices = " | ".join(_format_toml(choice) for choice in (self.default, *other_choices))
         return f"{self.name} = {choices}"
-
-    @property
-    def _other_choices(self) -> tuple[str | bool, ...]:
-        return tuple(choice for choice in self.choices if choice != self.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +178,9 @@ class AttackSettings:
             if setting.name in choices and not choices[setting.name]:
                 continue
             if value not in choices.get(setting.name, (setting.default,)):
-                allowed = " or ".join(_in_toml(choice) for choice in choices.get(setting.name, (setting.default,)))
+                allowed = " or ".join(_format_toml(choice) for choice in choices.get(setting.name, (setting.default,)))
                 raise InputError(
-                    f"{type(self).__name__}.{setting.name}: of {subject} it can be {allowed}, got {_in_toml(value)}"
+                    f"{type(self).__name__}.{setting.name}: of {subject} it can be {allowed}, got {_format_toml(value)}"
                 )
         if documents:
             assert isinstance(self, _AttacksDocuments)
@@ -895,7 +892,7 @@ def _choices(annotation: Any, record_type: RecordType | None) -> tuple[str | boo
     return (False, True) if annotation is bool else get_args(annotation)
 
 
-def _in_toml(value: str | bool) -> str:
+def _format_toml(value: str | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"'
 
 

@@ -7,7 +7,8 @@ Examples:
 """
 
 from divulge.references import splits
-from divulge.references.estimators import Custom, FineTune, LoRA, Private, Train, train_one
+from divulge.references.estimators import Custom, FineTune, Train, train_one
+from divulge.references.hyperparameters import LoRA, Private
 from divulge.references.jobs import Trained
 from divulge.references.pool import Pool
 from divulge.references.progress import Bar, Progress

@@ -15,6 +15,7 @@ import numpy as np
 
 from divulge import errors, seeds, store, targets
 from divulge.errors import InputError
+from divulge.inspection.structure import find_weighted_trees
 from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement, limit_to_one_thread
 from divulge.references.jobs import (
@@ -107,6 +108,17 @@ class CloneTraining:
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
             return replace(training, estimator=clone_as_trained(self.estimator).set_params(**changes))
 
+    @property
+    def has_target_settings(self) -> bool:
+        """Whether clones have the parameters of the target's own estimator."""
+        if self.target is None:
+            return False
+        try:
+            targets_clone = clone_as_trained(self.target.estimator)
+        except InputError:  # a target that has no clones: `make_model` returned the estimator
+            return False
+        return describe_estimator(targets_clone) == describe_estimator(self.estimator)
+
     def make_learner(self, records: Records) -> CloneLearner:
         """Return the learner of these settings."""
         return CloneLearner(self)
@@ -140,7 +152,15 @@ class CloneTraining:
         """Train the clones that a checked request asks for."""
         matching.require_chosen(self.match)
         placement = Placement(self.engine, self.workers)
-        return fitting.fit_references(CloneLearner(self), request, self.count, seed, placement)
+        trained = fitting.fit_references(CloneLearner(self), request, self.count, seed, placement)
+        weighted = "" if self.target is None else find_weighted_trees(self.target.estimator)
+        if not weighted:
+            return trained
+        warning = (
+            f"references: the target's {weighted} was fitted with sample weights, and its clones know nothing of them; "
+            'name your own training (references.Custom, in a plan train = "module:function")'
+        )
+        return replace(trained, warnings=(*trained.warnings, warning))
 
     def one(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
         """Train a single clone on all ``records`` and return it as a target."""
@@ -389,8 +409,8 @@ def clone_as_trained(estimator: Any) -> Any:
             for name, value in _rounds_as_trained(part, clone.get_params(deep=True), prefix).items()
         }
         clone = clone.set_params(**changed) if changed else clone
-    named = {id(part) for part in parts.values()}
-    hidden = [part for part in sub_estimators(estimator) if id(part) not in named and _was_stopped(part)]
+    named_ids = {id(part) for part in parts.values()}
+    hidden = [part for part in sub_estimators(estimator) if id(part) not in named_ids and _was_stopped(part)]
     waiting = [part for part in _named_parts(clone).values() if _waits_for_validation(part)]
     for part in [*waiting, *hidden]:
         raise InputError(
@@ -458,18 +478,18 @@ def _stopped_rounds(part: Any) -> int | None:
 
 
 def _was_stopped(part: Any) -> bool:
-    """Whether a validation set stopped boosting; CatBoost counts its trees also where it had none."""
+    """Check whether a validation set stopped boosting; CatBoost counts its trees also where it had none."""
     is_catboost = type(part).__module__.split(".")[0] == "catboost"
     return _stopped_rounds(part) is not None and not (is_catboost and part.best_iteration_ is None)
 
 
 def _has_no_own_validation(part: Any) -> bool:
-    """Whether an estimator of CatBoost splits off no validation set of its own, as its clones would too."""
+    """Check whether an estimator of CatBoost splits off no validation set of its own, as its clones would too."""
     return not part.get_params().get("eval_fraction")
 
 
 def _waits_for_validation(part: Any) -> bool:
-    """Whether a booster cannot be trained without a validation set, by which it stops early."""
+    """Check whether a booster cannot be trained without a validation set, by which it stops early."""
     library, parameters = type(part).__module__.split(".")[0], part.get_params(deep=False)
     if library == "xgboost":
         callbacks = parameters.get("callbacks") or ()
@@ -621,7 +641,7 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
 def _has_version(package: str) -> bool:
-    """Whether a package is an installed one; the user's own modules have no version."""
+    """Check whether a package is an installed one; the user's own modules have no version."""
     try:
         metadata.version(_DISTRIBUTIONS.get(package, package))
     except metadata.PackageNotFoundError:

@@ -228,7 +228,7 @@ def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine) -> Iterator[
             ) from None
         for model, rows, arrays in results:
             if rows is not None and task.pool is not None:
-                Pool(task.pool).put(jobs_by_model[model].key, arrays, task.about(jobs_by_model[model]))
+                Pool(task.pool).put(jobs_by_model[model].key, arrays, task.describe_job(jobs_by_model[model]))
             yield JobResult(jobs_by_model[model], rows)
 
 

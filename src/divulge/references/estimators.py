@@ -1,12 +1,10 @@
-"""Settings of reference models: trained networks (`Train`), the user's own (`Custom`), fine-tunes (`FineTune`)."""
+"""Reference models: networks and cloned estimators (`Train`), the user's own (`Custom`), fine-tunes (`FineTune`)."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +15,7 @@ from divulge import errors, lazy, settings, store, targets
 from divulge.errors import InputError
 from divulge.references import clones, fitting, matching, pool
 from divulge.references.engines import EngineName, Placement
+from divulge.references.hyperparameters import FineTuneSettings, Hyperparameters
 from divulge.references.jobs import (
     InternalSignal,
     Job,
@@ -34,17 +33,10 @@ from divulge.references.jobs import (
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
-from divulge.validation import (
-    check_choice,
-    check_instance,
-    check_number,
-    check_string,
-    require_callable,
-)
+from divulge.validation import require_callable
 
 if TYPE_CHECKING:
     import torch
-    from opacus import accountants
 
     from divulge import networks
     from divulge.references import fine_tuning, network_learner, network_training
@@ -53,153 +45,11 @@ else:
     network_training = lazy.module("divulge.references.network_training")
     network_learner = lazy.module("divulge.references.network_learner")
     networks = lazy.module("divulge.networks")
-    accountants = lazy.module("opacus.accountants")
     fine_tuning = lazy.module("divulge.references.fine_tuning")
 
 
-_PRIVACY = settings.DifferentialPrivacySettings(noise=0.0)
 _TRAINING = settings.TrainingSettings()
 _CUSTOM = settings.CustomTrainingSettings()
-_FINE_TUNING = settings.FineTuningSettings()
-_LORA = settings.LoRASettings()
-_LEAST_NOISE = 1e-6  # its ε is beyond 10¹² for any training; less cannot be accounted for
-
-
-@dataclass(frozen=True, slots=True)
-class Private:
-    """DP-SGD (Abadi et al. 2016, algorithm 1) with Poisson sampling.
-
-    Each step takes every record with probability ``batch_size / n``, scales each record's gradient down to norm
-    ``clip``, adds Gaussian noise of standard deviation ``noise * clip`` to their sum, and divides by ``batch_size``.
-
-    Args:
-        noise: noise multiplier; 0 clips only and is not private.
-        clip: largest norm of one record's gradient.
-
-    The noise comes from torch's ordinary generator, so that runs can be repeated: good for auditing a method, not
-    for releasing a model.
-
-    Raises:
-        divulge.InputError: negative noise, a clip that is not positive.
-    """
-
-    noise: float
-    clip: float = _PRIVACY.clip
-
-    def __post_init__(self) -> None:
-        settings.DifferentialPrivacySettings.check_attributes(self)
-        if 0 < self.noise < _LEAST_NOISE:
-            raise InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
-
-    def epsilon(
-        self,
-        *,
-        records: int,
-        batch_size: int,
-        epochs: int,
-        delta: float,
-        accountant: Literal["rdp", "prv"] = "rdp",
-    ) -> float:
-        """The ε (at δ) that training spends, by Opacus' accountant; infinite without noise.
-
-        Args:
-            records: number of training records ``n``.
-            batch_size: expected records per step.
-            epochs: passes, of ``ceil(n / batch_size)`` steps each.
-            delta: δ, below ``1 / n`` to mean anything.
-            accountant: "rdp" (an upper bound) or "prv" (tighter, numerical).
-
-        Raises:
-            divulge.MissingExtraError: Opacus is not installed.
-            divulge.InputError: δ outside (0, 1).
-        """
-        check_number(delta, "delta", above=0.0, below=1.0)
-        check_choice(accountant, "accountant", ("rdp", "prv"))
-        if not self.noise:
-            return float("inf")
-        spent = accountants.create_accountant(accountant)
-        steps = epochs * -(-records // batch_size)
-        spent.history = [(self.noise, min(1.0, batch_size / records), steps)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the range of orders searched; the bound holds all the same
-            return float(spent.get_epsilon(delta))
-
-
-@dataclass(frozen=True, slots=True)
-class Hyperparameters:
-    """Settings of the training of one network; `divulge.references.Train` describes each of them."""
-
-    make_model: Callable[..., Any] | None = None
-    _: KW_ONLY
-    epochs: int = _TRAINING.epochs
-    optimizer: Literal["sgd", "adam", "adamw"] = _TRAINING.optimizer
-    lr: float | None = _TRAINING.lr
-    momentum: float = _TRAINING.momentum
-    weight_decay: float = _TRAINING.weight_decay
-    batch_size: int = _TRAINING.batch_size
-    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = _TRAINING.schedule
-    stop_at_accuracy: float | None = _TRAINING.stop_at_accuracy
-    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
-    privacy: Private | None = None
-    precision: Literal["single", "double", "mixed"] = _TRAINING.precision
-    stop_after: int | None = _TRAINING.stop_after
-
-    def __post_init__(self) -> None:
-        if self.make_model is not None and (not callable(self.make_model) or _is_network(self.make_model)):
-            raise InputError("make_model: a function that returns a new network or estimator each time is needed")
-        settings.TrainingSettings.check_attributes(self, *(["schedule"] if callable(self.schedule) else []))
-        matching.check_stop(self.stop_after, self.epochs)
-        if self.privacy is not None:
-            check_instance(self.privacy, "privacy", Private, "a references.Private")
-        if self.augment is not None:
-            require_callable(self.augment, "augment")
-        if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
-            raise InputError("privacy: DP-SGD works with neither stop_at_accuracy (not private) nor mixed precision")
-
-    def network_function(self) -> Callable[..., Any]:
-        """Return ``make_model``.
-
-        Raises:
-            divulge.InputError: there is none.
-        """
-        if self.make_model is None:
-            raise InputError(
-                "make_model: a function that returns a new network or estimator is needed; only an audit of an "
-                "estimator can do without, as it clones the target"
-            )
-        return self.make_model
-
-    def check_network_settings(self) -> None:
-        """Check that no setting was changed that only networks have.
-
-        Raises:
-            divulge.InputError: one was.
-        """
-        for setting in fields(Hyperparameters):
-            if setting.name != "make_model" and getattr(self, setting.name) != setting.default:
-                raise InputError(
-                    f"references: {setting.name} is a setting of networks, and an estimator is to be trained; its own "
-                    f"parameters say how, got {setting.name}={getattr(self, setting.name)!r}"
-                )
-
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate before any schedule."""
-        return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
-
-    def rate(self, progress: float) -> float:
-        """Return the learning rate after the share ``progress`` (0 to 1) of a model's steps."""
-        if callable(self.schedule):
-            with errors.user_code_errors("schedule"):
-                factor = self.schedule(progress)
-            return self.learning_rate * check_number(factor, "schedule: its factor", above=0.0, closed=True)
-        factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
-        return self.learning_rate * factor[self.schedule]
-
-
-def _is_network(candidate: object) -> bool:
-    """Recognise a network given instead of the function that builds one, without importing torch."""
-    return hasattr(candidate, "state_dict") and not isinstance(candidate, type)
 
 
 class _ReferenceTraining(ABC):
@@ -344,10 +194,6 @@ class Train(Hyperparameters, _ReferenceTraining):
             dtype=network_training.weights_dtype(self.precision)
         )
 
-    @property
-    def _place(self) -> Placement:
-        return Placement(self.engine, self.workers)
-
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         matching.require_chosen(self.match)
         if request.measure is not None:
@@ -359,7 +205,8 @@ class Train(Hyperparameters, _ReferenceTraining):
         with networks.single_thread():
             config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
             learner = network_learner.NetworkLearner(config, self.device)
-            return fitting.fit_references(learner, request, self.count, seed, self._place)
+            placement = Placement(self.engine, self.workers)
+            return fitting.fit_references(learner, request, self.count, seed, placement)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -511,77 +358,6 @@ def checked_predictor(target: targets.GivesLogits, classes: int) -> Predict:
         return logits.astype(np.float32)
 
     return predict
-
-
-@dataclass(frozen=True, slots=True)
-class LoRA:
-    """Low-rank adapters in place of all weights (Hu et al. 2022), through the library `peft`.
-
-    Args:
-        rank: of each adapter.
-        alpha: their scale is ``alpha / rank``.
-        dropout: on what goes into them.
-        modules: names of the layers that get one; the usual ones of the architecture when None.
-
-    Raises:
-        divulge.InputError: a setting out of its range.
-    """
-
-    rank: int = _LORA.rank
-    alpha: float = _LORA.alpha
-    dropout: float = _LORA.dropout
-    modules: tuple[str, ...] | None = _LORA.modules
-
-    def __post_init__(self) -> None:
-        try:
-            settings.LoRASettings.check_attributes(self)
-        except InputError as error:
-            raise InputError(f"LoRA.{error}") from None
-        if self.modules is not None:
-            object.__setattr__(self, "modules", tuple(self.modules))
-
-
-@dataclass(frozen=True, slots=True)
-class FineTuneSettings:
-    """Settings of `FineTune`, which describes each of them.
-
-    Raises:
-        divulge.InputError: a setting out of its range.
-    """
-
-    base: Any
-    count: int = _FINE_TUNING.count
-    epochs: int = _FINE_TUNING.epochs
-    _: KW_ONLY
-    lr: float | None = _FINE_TUNING.lr
-    batch_size: int = _FINE_TUNING.batch_size
-    lora: LoRA | None = None
-    schedule: Literal["linear", "cosine", "constant"] = _FINE_TUNING.schedule
-    warmup: float = _FINE_TUNING.warmup
-    weight_decay: float = _FINE_TUNING.weight_decay
-    stop_after: int | None = _FINE_TUNING.stop_after
-    length: int | None = _FINE_TUNING.length
-    bos: Literal["tokenizer", "add", "none"] = _FINE_TUNING.bos
-    engine: Literal["auto", "serial", "processes", "ray"] = _FINE_TUNING.engine
-    device: str = "auto"
-    workers: int | None = _FINE_TUNING.workers
-    match: Literal["auto"] | Mapping[str, Sequence[Any]] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "match", matching.check_match(self.match))
-        if isinstance(self.base, str | Path):
-            check_string(str(self.base), "base")
-        else:
-            require_callable(self.base, "base", "tokens")
-        if self.lora is not None:
-            check_instance(self.lora, "lora", LoRA)
-        settings.FineTuningSettings.check_attributes(self)
-        matching.check_stop(self.stop_after, self.epochs)
-
-    @property
-    def learning_rate(self) -> float:
-        """The highest learning rate."""
-        return self.lr if self.lr is not None else 5e-5 if self.lora is None else 2e-4
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from divulge.validation import check_instance
 if TYPE_CHECKING:
     import peft
 
-    from divulge.references.estimators import FineTuneSettings
+    from divulge.references.hyperparameters import FineTuneSettings
     from divulge.references.jobs import Trained
     from divulge.references.network_training import AfterEpoch
     from divulge.references.progress import Progress
@@ -59,9 +59,9 @@ class LoadedFineTune:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._hold(_load_base(self.config))
+        self._set_base(_load_base(self.config))
 
-    def _hold(self, base: CausalLM) -> None:
+    def _set_base(self, base: CausalLM) -> None:
         longest = language_models.context_length(base.model)
         if self.config.length is not None and self.config.length > longest:
             raise InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
@@ -74,7 +74,7 @@ class LoadedFineTune:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         object.__setattr__(self, "config", state["config"])
-        self._hold(_load_base(self.config))
+        self._set_base(_load_base(self.config))
         if self.digest != state["digest"]:
             raise InputError(f"base: {self.config.base} was changed while models were trained from it")
 
@@ -156,7 +156,7 @@ class LoadedFineTune:
         scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
         return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
 
-    def elsewhere(self, target: Any, records: Sequence[str]) -> tuple[int, int] | None:
+    def find_token_mismatch(self, target: Any, records: Sequence[str]) -> tuple[int, int] | None:
         """Return the first record, and scored token in it, that the base ends at another place than ``target``.
 
         None where there is none, or where one of the two does not show where its tokens end.

@@ -166,7 +166,7 @@ class Task:
     inside: InternalSignal | None = None
     measure: InternalSignal | None = None
 
-    def about(self, job: Job) -> dict[str, Any]:
+    def describe_job(self, job: Job) -> dict[str, Any]:
         """Return the description that the pool stores beside a model."""
         return {
             "model": job.model,
@@ -192,7 +192,7 @@ def finish_job(task: Task, job: Job, learned: TrainedModel) -> JobResult:
     if not all(np.isfinite(row).all() for row in rows):
         return JobResult(job, None)
     if task.pool is not None:
-        pool.Pool(task.pool).put(job.key, learned.arrays(rows), task.about(job))
+        pool.Pool(task.pool).put(job.key, learned.arrays(rows), task.describe_job(job))
     return JobResult(job, rows)
 
 
@@ -289,7 +289,7 @@ class OutputStore:
             divulge.InputError: the folder cannot be written or the disk is full.
         """
         if not self._sheets:
-            self._sheets = [self._sheet(k, row) for k, row in enumerate(rows)]
+            self._sheets = [self._create_outputs(k, row) for k, row in enumerate(rows)]
         try:
             for sheet, row in zip(self._sheets, rows, strict=True):
                 sheet.write(model, row)
@@ -302,7 +302,7 @@ class OutputStore:
         present = np.flatnonzero(self._filled)
         return tuple(sheet.read(present) for sheet in self._sheets)
 
-    def _sheet(self, k: int, row: Floats) -> _MemoryOutputs | _FileOutputs:
+    def _create_outputs(self, k: int, row: Floats) -> _MemoryOutputs | _FileOutputs:
         shape = (self._models, *row.shape)
         if self._folder is None:
             return _MemoryOutputs(np.empty(shape, row.dtype))
@@ -364,7 +364,7 @@ class _FileOutputs:
 
 
 def count_classes(records: Records, classes: int | None) -> int:
-    """Number of classes: what the user says, or the largest label plus one.
+    """Count the classes: what the user says, or the largest label plus one.
 
     Raises:
         divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes

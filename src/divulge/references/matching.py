@@ -191,7 +191,7 @@ class _Search:
         setting, epoch = TriedSetting(dict(changes), (), math.inf), 0
         if len(trained) == min(_TRIALS, len(self.splits)):
             epoch = trained[-1][0]
-            final = dict(changes) if axis is None else _at_epoch(changes, axis, epoch, total)
+            final = dict(changes) if axis is None else _settings_after_epoch(changes, axis, epoch, total)
             target, epoch_answers = self.goal.target, answers[epoch]
             setting = TriedSetting(final, epoch_answers, root_mean_square(target, epoch_answers))
             # A model that is not the nearest so far will be no reference, and its answers may be costly.
@@ -268,7 +268,7 @@ def _epoch_axis(config: Any) -> str:
     return "epochs" if config.schedule == "constant" else "stop_after"
 
 
-def _at_epoch(changes: Mapping[str, Any], axis: str, epoch: int, total: int) -> dict[str, Any]:
+def _settings_after_epoch(changes: Mapping[str, Any], axis: str, epoch: int, total: int) -> dict[str, Any]:
     """Return the setting of a training that ends after this epoch."""
     other_settings = {name: value for name, value in changes.items() if name != axis}
     return other_settings if axis == "stop_after" and epoch == total else other_settings | {axis: epoch}

@@ -19,7 +19,7 @@ from divulge.targets.torch_modules import TorchTarget, resolve_device
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
-    from divulge.references.estimators import Hyperparameters
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.progress import Progress
 
 

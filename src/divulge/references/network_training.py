@@ -20,7 +20,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
 
-    from divulge.references.estimators import Hyperparameters
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.types import Array, Floats, Ints
 
 

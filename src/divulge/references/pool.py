@@ -115,7 +115,7 @@ class Pool:
             divulge.InputError: other files are in it, or it cannot be written.
         """
         try:
-            if not self._marked():
+            if not self._has_marker():
                 self._refuse_foreign()
                 with self.lock():
                     self._refuse_foreign()
@@ -144,7 +144,7 @@ class Pool:
         try:
             with self.lock():  # both files of a key come from one writer
                 store.write_bytes(self._arrays(key), content)
-                store.write_json(self._about(key), record)
+                store.write_json(self._description_path(key), record)
         except OSError as error:
             raise _write_error(self.path, error) from None
 
@@ -154,7 +154,7 @@ class Pool:
         Raises:
             DamagedError: the files do not hold what was written.
         """
-        if not os.path.lexists(self._about(key)):
+        if not os.path.lexists(self._description_path(key)):
             return None
         record = self._record(key)
         content = self._content(key)
@@ -168,7 +168,7 @@ class Pool:
     def discard(self, key: str) -> None:
         """Remove what is stored under ``key``, the description first."""
         with self.lock():
-            self._about(key).unlink(missing_ok=True)
+            self._description_path(key).unlink(missing_ok=True)
             self._arrays(key).unlink(missing_ok=True)
 
     def entries(self, *, verify: bool = False) -> Sequence[Entry]:
@@ -180,7 +180,7 @@ class Pool:
         if not self.path.is_dir():
             raise InputError(f"{self.path}: no such pool of models")
         keys, unfinished, foreign = self._sorted()
-        if not self._marked() and not keys:
+        if not self._has_marker() and not keys:
             raise InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
         return (
             *(self._entry(key, verify=verify) for key in keys),
@@ -201,7 +201,7 @@ class Pool:
             divulge.InputError: no such folder; one that is not marked and holds other files too.
         """
         entries = self.entries(verify=True)
-        if not self._marked():
+        if not self._has_marker():
             self._refuse_foreign()
         return [e for e in entries if e.state in ("damaged", "unfinished") or (e.state == "good" and e.stored < before)]
 
@@ -218,8 +218,10 @@ class Pool:
         with self.lock():  # nobody is in the middle of writing
             gone = [entry for entry in self.prunable(before=before) if keys is None or entry.key in keys]
             for entry in gone:
-                files = (self._about(entry.key), self._arrays(entry.key), self.path / entry.key)
-                for path in [path for path in files if self._ours(path)]:  # judged while the description is there
+                files = (self._description_path(entry.key), self._arrays(entry.key), self.path / entry.key)
+                for path in [
+                    path for path in files if self._is_pool_file(path)
+                ]:  # judged while the description is there
                     path.unlink()
         return gone
 
@@ -228,7 +230,7 @@ class Pool:
         store.make_private_directory(self.path)
         return filelock.FileLock(self.path / ".lock", mode=0o600)
 
-    def _marked(self) -> bool:
+    def _has_marker(self) -> bool:
         path = self.path / MARKER
         if path.is_symlink() or not path.is_file():
             return False
@@ -252,7 +254,7 @@ class Pool:
         keys, unfinished, foreign = set(), [], []
         for name in self._names():
             path = self.path / name
-            if not self._ours(path, name):
+            if not self._is_pool_file(path, name):
                 foreign.append(name)
             elif match := _MODEL.fullmatch(name):
                 keys.add(match[1])
@@ -268,14 +270,14 @@ class Pool:
             else:
                 yield entry.name
 
-    def _ours(self, path: Path, name: str = "") -> bool:
+    def _is_pool_file(self, path: Path, name: str = "") -> bool:
         """Check by name and content whether a pool wrote a file."""
         name = name or path.name
         if path.is_symlink() or not path.is_file():
             return False
         if match := _MODEL.fullmatch(name):
             return store.starts_with(path, _expected_prefix(match[1], match[2])) or (
-                match[2] == "safetensors" and self._described(match[1])
+                match[2] == "safetensors" and self._has_description(match[1])
             )
         if match := _TEMPORARY.fullmatch(name):
             head = _expected_prefix(match[1], match[2]) if match[1] else json.dumps(_MARKER_CONTENT, indent=2).encode()
@@ -284,9 +286,9 @@ class Pool:
             return name == MARKER or not path.stat().st_size
         return _OTHER_FILES.fullmatch(name) is not None
 
-    def _described(self, key: str) -> bool:
+    def _has_description(self, key: str) -> bool:
         """Check whether a description names the arrays of ``key``; earlier versions did not name them themselves."""
-        path = self._about(key)
+        path = self._description_path(key)
         if path.is_symlink() or not path.is_file():
             return False
         try:
@@ -298,11 +300,11 @@ class Pool:
     def _arrays(self, key: str) -> Path:
         return self.path / f"{key}.safetensors"
 
-    def _about(self, key: str) -> Path:
+    def _description_path(self, key: str) -> Path:
         return self.path / f"{key}.json"
 
     def _record(self, key: str) -> _Record:
-        path = self._about(key)
+        path = self._description_path(key)
         try:
             plain = store.read_json(path, inside=self.path)
             record = store.parse_json(plain, _Record, path)
@@ -323,8 +325,8 @@ class Pool:
             raise DamagedError(str(error)) from None
 
     def _entry(self, key: str, *, verify: bool) -> Entry:
-        size = _disk_size([self._arrays(key), self._about(key)])
-        if not self._about(key).exists():
+        size = _disk_size([self._arrays(key), self._description_path(key)])
+        if not self._description_path(key).exists():
             return Entry(key, "unfinished", size, "", {}, "no description: the write never finished")
         try:
             record = self._record(key)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import opacus
     from opacus import optimizers, validators
 
-    from divulge.references.estimators import Hyperparameters, Private
+    from divulge.references.hyperparameters import Hyperparameters, Private
     from divulge.types import Ints
 else:
     opacus = lazy.module("opacus")

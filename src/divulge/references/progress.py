@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 from rich import console as rich_console
 from rich import progress as rich_progress
 
-from divulge.validation import check_number
+from divulge.validation import check_number, require_callable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -41,6 +41,23 @@ ProgressContext: TypeAlias = Callable[[str], AbstractContextManager[Progress | N
 def no_progress(title: str) -> AbstractContextManager[None]:
     """Return a context without progress."""
     return contextlib.nullcontext()
+
+
+ProgressSetting: TypeAlias = Progress | Literal["auto"] | bool | None
+"""How progress is shown: by the caller's function, by a bar ("auto" or True), or not at all (None or False)."""
+
+
+def check_progress(progress: ProgressSetting) -> Progress | Literal["auto"] | None:
+    """Return the caller's function, "auto" for a bar, or None.
+
+    Raises:
+        divulge.InputError: anything else.
+    """
+    if progress is None or progress is False:
+        return None
+    if progress is True or (isinstance(progress, str) and progress == "auto"):
+        return "auto"
+    return require_callable(progress, "progress")
 
 
 @contextlib.contextmanager

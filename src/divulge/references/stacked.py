@@ -22,7 +22,7 @@ from divulge.references import network_training
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from divulge.references.estimators import Hyperparameters
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.jobs import Job
 
 

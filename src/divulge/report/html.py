@@ -95,7 +95,7 @@ def render(page: Page) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_keep_units
     )
-    mark = markupsafe.escape if page.compact else glossary.marked
+    mark = markupsafe.escape if page.compact else glossary.mark_terms
     environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
     n_uses: Counter[str] = Counter()
 
@@ -183,7 +183,7 @@ def _contains(blocks: Sequence[Block], block_type: type[Block] | tuple[type[Bloc
     )
 
 
-def _dial(dial: Slider) -> dict[str, Any]:
+def _slider_data(dial: Slider) -> dict[str, Any]:
     if not 0 <= dial.start < len(dial.stops):
         raise InputError(f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}")
     stops = [{"label": stop.label, "words": stop.words, "dots": _dot_grids(stop.dots)} for stop in dial.stops]
@@ -369,7 +369,7 @@ _VIEWS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
     BulletList: lambda block: _title_and_note(block) | {"kind": "points", "points": block.points},
     # Always a place below this page, whatever its name looks like.
     Link: lambda block: {"link": block, "place": f"./{quote(block.file)}"},
-    Slider: _dial,
+    Slider: _slider_data,
     Collapsible: lambda block: {"kind": "fold", "title": block.title, "blocks": list(_block_views(block.blocks))},
 }
 
@@ -510,9 +510,9 @@ class Glossary:
 
     Examples:
         >>> glossary = Glossary()
-        >>> str(glossary.marked("<AUC>"))
+        >>> str(glossary.mark_terms("<AUC>"))
         '&lt;<button type="button" class="term" popovertarget="term-0">AUC</button>&gt;'
-        >>> glossary.used()[0][1].name
+        >>> glossary.marked_terms()[0][1].name
         'AUC'
     """
 
@@ -524,7 +524,7 @@ class Glossary:
         self._section.clear()
         return ""
 
-    def marked(self, text: object) -> markupsafe.Markup:
+    def mark_terms(self, text: object) -> markupsafe.Markup:
         """Return ``text``, escaped, each term that this section has not shown yet a button that explains it."""
         parts, end, full_text = [], 0, str(text)
         button = markupsafe.Markup(_BUTTON)  # noqa: S704  our own constant
@@ -538,6 +538,6 @@ class Glossary:
             end = place.end()
         return markupsafe.Markup("").join([*parts, markupsafe.escape(full_text[end:])])
 
-    def used(self) -> list[tuple[int, Term]]:
+    def marked_terms(self) -> list[tuple[int, Term]]:
         """Return every term that was marked, in the order of the glossary."""
         return [(number, TERMS[number]) for number in sorted(self._pages)]

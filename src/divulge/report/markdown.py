@@ -102,13 +102,13 @@ def _body(block: Block) -> str:
         case Table():
             return _table(block.columns, block.rows)
         case Gallery():
-            return _listed(" | ".join(filter(None, (e.caption, e.text))) for e in block.exhibits)
+            return _bullet_list(" | ".join(filter(None, (e.caption, e.text))) for e in block.exhibits)
         case DotGrids():
-            return _listed(grid.caption for grid in block.dots)
+            return _bullet_list(grid.caption for grid in block.dots)
         case BulletList():
-            return _listed(map(_bullet, block.points))
+            return _bullet_list(map(_bullet, block.points))
         case Slider():
-            return _listed(f"{block.label} {stop.label}: {stop.words}" for stop in block.stops)
+            return _bullet_list(f"{block.label} {stop.label}: {stop.words}" for stop in block.stops)
         case _:
             return "(chart: see the HTML report)"
 
@@ -118,7 +118,7 @@ def _bullet(point: Bullet) -> str:
     return f"{mark}{point.title} {point.text}{f' ({point.source})' if point.source else ''}"
 
 
-def _listed(entries: Iterable[str]) -> str:
+def _bullet_list(entries: Iterable[str]) -> str:
     return "\n".join(f"- {_line(entry)}" for entry in entries)
 
 

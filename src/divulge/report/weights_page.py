@@ -269,7 +269,7 @@ def candidate_rows(summary: ReconstructionSummary) -> list[list[str]]:
 
 
 def called_rows(summary: WeightsSummary) -> list[list[str]]:
-    """Name, |Φ|, score and rules of everyone called a member."""
+    """Return name, |Φ|, score and rules of everyone called a member."""
     return [
         [record.id, f"{record.output:.4g}", f"{record.score:.4g}", ", ".join(record.rules)] for record in summary.called
     ]

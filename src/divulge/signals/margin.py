@@ -109,7 +109,7 @@ class MarginAbs:
     reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number per record ``[n]``, larger = more like a member."""
+        """Return one number per record ``[n]``, larger = more like a member."""
         return margin_abs(shallow_network(target), _flatten(records), records.y)
 
 
@@ -148,7 +148,7 @@ class MarginBand:
     reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number per record ``[n]``, larger = more like a member."""
+        """Return one number per record ``[n]``, larger = more like a member."""
         net, x = shallow_network(target), _flatten(records)
         margin = densest_value(margin_abs(net, x)) if self.margin is None else self.margin
         return margin_band(net, x, records.y, margin=margin)
@@ -162,7 +162,7 @@ class KKTMultipliers:
     reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number per record ``[n]``, larger = more like a member."""
+        """Return one number per record ``[n]``, larger = more like a member."""
         return kkt_nnls(shallow_network(target), _flatten(records), records.y)
 
 
@@ -274,7 +274,7 @@ class DeepMultipliers:
     guarantee: Guarantee = field(default=NO_GUARANTEE, init=False, repr=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number per record ``[n]``, larger = more like a member; all records form one pool."""
+        """Return one number per record ``[n]``, larger = more like a member; all records form one pool."""
         module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
         if module is None:
             raise InputError(f"target: a torch module is needed, got {type(target).__name__}")

@@ -83,7 +83,7 @@ class PreparedReCaLL:
         return 2
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """The ratio, ``[n]``; NaN for a document without a token that could be scored.
+        """Return the ratio, ``[n]``; NaN for a document without a token that could be scored.
 
         Of a document that is longer than what the model reads beside P, the beginning is measured, in both terms.
 
@@ -97,7 +97,7 @@ class PreparedReCaLL:
             )
         start = target.start
         room = int(target.length or 0) - len(start)
-        before = self._before(target, room // 2)
+        before = self._prefix_tokens(target, room // 2)
         if room - len(before) < (1 if start else 2):
             raise InputError(f"recall: the model takes {room} tokens, too few for a document beside the population's")
         plain_prefixes, prefixes_with_population, suffixes, scored_rows = [], [], [], []
@@ -118,7 +118,7 @@ class PreparedReCaLL:
             values[scored_rows] = (conditional.log_p / lengths) / np.minimum(unconditional.log_p / lengths, -_FLAT)
         return values
 
-    def _before(self, target: GivesContinuations, max_tokens: int) -> tuple[int, ...]:
+    def _prefix_tokens(self, target: GivesContinuations, max_tokens: int) -> tuple[int, ...]:
         """Return the tokens of P: as many whole documents as fit, or the end of the last one.
 
         Raises:

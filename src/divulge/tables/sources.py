@@ -204,7 +204,7 @@ def check_stream(file: TableFile) -> None:
 
 
 def _body_size(description: bytes) -> int:
-    """The bytes of columns that follow a message's description; -1 where it is damaged."""
+    """Return the number of bytes of columns that follow a message's description; -1 where it is damaged."""
     try:
         (table,) = struct.unpack_from("<I", description)
         (back,) = struct.unpack_from("<i", description, table)
@@ -219,7 +219,7 @@ def _body_size(description: bytes) -> int:
 
 @contextlib.contextmanager
 def unpacked(file: TableFile, compression: str) -> Generator[IO[bytes]]:
-    """The content of a text file without its compression."""
+    """Return the content of a text file without its compression."""
     if compression == "zstd":
         yield cast("IO[bytes]", io.BufferedReader(_Lines(file), _BLOCK))
         return
@@ -311,7 +311,7 @@ def is_saved_dataset(path: Path) -> bool:
 
 
 def _saved_files(path: Path) -> list[Path]:
-    """The files of a data set that `datasets` saved; beside them may lie others, of its cache."""
+    """Return the files of a data set that `datasets` saved; beside them may lie others, of its cache."""
     try:
         listed = json.loads(read_untrusted(path / _STATE).decode())
         names = [str(entry["filename"]) for entry in listed["_data_files"]]

@@ -332,11 +332,11 @@ def _can_join(part: Part, following: Part) -> bool:
 
 def _merge_parts(group: Sequence[Part]) -> Part:
     """Return parts that one scan reads as one part."""
-    first = group[0].scannable
-    if len(group) == 1 or first is None:
+    first_part = group[0].scannable
+    if len(group) == 1 or first_part is None:
         return group[0]
     paths = tuple(path for part in group if part.scannable is not None for path in part.scannable[1])
-    return replace(group[0], frames=(_scan_files(first[0], paths),), scannable=(first[0], paths))
+    return replace(group[0], frames=(_scan_files(first_part[0], paths),), scannable=(first_part[0], paths))
 
 
 def _scan_files(file_format: FileType, paths: Sequence[Path]) -> Callable[[], pl.LazyFrame]:

@@ -148,7 +148,7 @@ class Endpoint:
             if stop.is_set():
                 return
             try:
-                journal.put(text, self._once(clients.mine(), text))
+                journal.put(text, self._query_once(clients.thread_client(), text))
                 return
             except _TooLongError as error:
                 journal.refuse(text, str(error))
@@ -158,7 +158,7 @@ class Endpoint:
                     stop.set()
                     raise EndpointError(
                         f"endpoint: {web.redact_url(self.url)} gave no usable answer in {attempt + 1} attempts "
-                        f"({clients.mine().hide(str(error))}); run the same command again to resume"
+                        f"({clients.thread_client().hide(str(error))}); run the same command again to resume"
                     ) from None
                 wait = self.backoff * 2**attempt if error.wait is None else error.wait
                 stop.wait(min(wait, _LONGEST_WAIT))
@@ -166,7 +166,7 @@ class Endpoint:
                 stop.set()
                 raise
 
-    def _once(self, client: web.Client, text: str) -> Floats:
+    def _query_once(self, client: web.Client, text: str) -> Floats:
         body = {"model": self.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0}
         try:
             answer = client.post(f"{self.url}/completions", content=json.dumps(body), media_type="application/json")
@@ -198,7 +198,7 @@ class _ClientPool:
     def _client(self) -> web.Client:
         return web.Client(timeout=self._timeout, headers=self._headers, verify=self._secure)
 
-    def mine(self) -> web.Client:
+    def thread_client(self) -> web.Client:
         """Return this thread's client."""
         if not hasattr(self._own, "client"):
             with self._lock:

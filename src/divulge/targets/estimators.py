@@ -185,6 +185,11 @@ class SklearnTarget:
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
             raise InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
+        if any(np.ndim(value) for value in classes):
+            raise InputError(
+                f"target: {type(self.estimator).__name__} predicts {len(classes)} outcomes at once; audit each by a "
+                "function that returns the probabilities of its classes"
+            )
         return classes
 
     def _columns(self) -> Ints:
@@ -364,8 +369,10 @@ def settle_frames(target: Estimator, records: Records) -> Estimator:
     sample = records[:_PROBED]
     if _can_read(target, sample):
         return target
-    own = records.table.implementation.value
-    libraries: list[Literal["pandas", "polars"]] = ["polars", "pandas"] if own == "pandas" else ["pandas", "polars"]
+    frame_library = records.table.implementation.value
+    libraries: list[Literal["pandas", "polars"]] = (
+        ["polars", "pandas"] if frame_library == "pandas" else ["pandas", "polars"]
+    )
     for library in libraries:
         candidate = replace(target, frames=library)
         if (library != "pandas" or has_pandas()) and _can_read(candidate, sample):
@@ -505,8 +512,8 @@ def _imputes_texts(part: Any) -> bool:
 
 def _reads_categories(estimator: Any) -> bool:
     """Check whether an estimator of XGBoost or CatBoost knows categories, which they read safely of pandas alone."""
-    by_xgboost = hasattr(estimator, "get_booster") and bool(getattr(estimator, "enable_categorical", False))
-    return by_xgboost or (hasattr(estimator, "get_cat_feature_indices") and bool(estimator.get_cat_feature_indices()))
+    is_xgboost = hasattr(estimator, "get_booster") and bool(getattr(estimator, "enable_categorical", False))
+    return is_xgboost or (hasattr(estimator, "get_cat_feature_indices") and bool(estimator.get_cat_feature_indices()))
 
 
 def _pandas_categories(estimator: Any) -> list[Any] | None:
@@ -523,7 +530,7 @@ def sub_estimators(estimator: Any) -> Iterator[Any]:
 
 _INNER_NAMES = (
     "estimator_", "best_estimator_", "final_estimator_", "regressor_", "transformer_", "nbrs_", "estimator",
-    "_preprocessor",
+    "_preprocessor", "base_estimator_",
 )  # fmt: skip
 
 

@@ -134,7 +134,8 @@ class CausalLM:
             divulge.InputError: something that is not a string.
         """
         encoded = self.encoded(texts)
-        windows_of_texts = [window for i, ids in enumerate(encoded) for window in split_windows(i, ids, *self._step())]
+        length, stride = int(self.length or 0), int(self.stride or 0)
+        windows_of_texts = [window for i, ids in enumerate(encoded) for window in split_windows(i, ids, length, stride)]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
         window_batches = list(batch_windows(windows_of_texts, self.budget or _TOKEN_BUDGET))
@@ -188,9 +189,6 @@ class CausalLM:
                 yield from pool.map(partial(self._run, reduce=reduce), window_batches)
         finally:
             torch.set_num_threads(threads)  # of what torch calls, some count threads for the whole process
-
-    def _step(self) -> tuple[int, int]:
-        return int(self.length or 0), int(self.stride or 0)
 
     def encoded(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, a BOS included where there is one.

@@ -77,7 +77,7 @@ def sections(run: ErasureRun) -> list[Section]:
             "Before, after, and never", [_request_table(summary), *([] if several else pictures), *_reasons(summary)]
         ),
         Section("Which records", _listed_records(run)),
-        Section("What the erasure cost", _quality(summary)),
+        Section("What the erasure cost", _quality_blocks(summary)),
         Section("Checks that found something", failed_checks),
         Section(
             "All numbers of each request",
@@ -283,7 +283,7 @@ def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
     return [Paragraph(text), Table(columns, rows, single_records=True)]
 
 
-def _quality(summary: ErasureSummary) -> list[Table | Paragraph]:
+def _quality_blocks(summary: ErasureSummary) -> list[Table | Paragraph]:
     if not summary.quality:
         return [Paragraph("Not known: the model before the erasure was not given.")]
     rows = [

@@ -17,6 +17,7 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.comparison import measure
 from divulge.references import Custom, FineTune, Train
+from divulge.references.progress import check_progress, show_progress
 from divulge.results import ErasureControl, ErasureSettings
 from divulge.run_directory import RunDirectory
 from divulge.settings import ForgetSettings, OutputsSetting
@@ -31,12 +32,11 @@ from divulge.validation import (
     check_path,
     check_string,
     format_value,
-    require_callable,
     to_numpy,
 )
 
 if TYPE_CHECKING:
-    from divulge.references import Progress
+    from divulge.references.progress import ProgressSetting
     from divulge.settings import Outputs
     from divulge.targets import Task
     from divulge.types import Array, Bools, Floats
@@ -70,7 +70,7 @@ def forget(
     pool: str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressSetting = "auto",
 ) -> Erasure:
     """Find out whether a model still shows records that it was to forget.
 
@@ -106,7 +106,8 @@ def forget(
         pool: folder in which trained references are kept and found.
         out: run directory to write.
         overwrite: replace a finished run in ``out``.
-        progress: called with (done, total, note) while references are trained.
+        progress: called with (done, total, note) while references are trained; "auto" or True: a bar on a terminal and
+            in a notebook; None or False: nothing.
 
     Returns:
         An `divulge.unlearning.Erasure`: ``result.verdict.answer``, ``result.findings``, ``result.remembered``.
@@ -131,8 +132,7 @@ def forget(
     OutputsSetting.check(outputs=outputs)
     out_folder = None if out is None else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
-    if progress is not None:
-        require_callable(progress, "progress")
+    shown_progress = check_progress(progress)
     settings = ErasureSettings(
         float(options.margin), float(options.confidence), float(options.fdr), options.at_random, options.seed
     )
@@ -164,17 +164,18 @@ def forget(
             for name, model in _list_models(before, after, controls_given).items()
         }
         trained = np.empty((0, len(ids)))
-        model_options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": progress}
-        if isinstance(trainer, AuditModels):
-            trained = train_controls(
-                trainer.references, trainer.records, after, stacked, seed=trainer.seed,
-                pool=pool_folder or trainer.pool, trained_on=trainer.trained_on,
-                saw_candidates=trainer.saw_candidates, **model_options,
-            )  # fmt: skip
-        elif trainer is not None and population is not None:
-            trained = train_controls(
-                trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **model_options
-            )
+        with show_progress(shown_progress, "reference models") as report:
+            model_options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task, "progress": report}
+            if isinstance(trainer, AuditModels):
+                trained = train_controls(
+                    trainer.references, trainer.records, after, stacked, seed=trainer.seed,
+                    pool=pool_folder or trainer.pool, trained_on=trainer.trained_on,
+                    saw_candidates=trainer.saw_candidates, **model_options,
+                )  # fmt: skip
+            elif trainer is not None and population is not None:
+                trained = train_controls(
+                    trainer, population, after, stacked, seed=options.seed, pool=pool_folder, **model_options
+                )
     if len({scores.signal for scores in read.values()}) > 1:
         raise InputError("before, after: models that show different outputs cannot be compared")
     controls = np.array([read[name].scores for name in controls_given] + list(trained)).reshape(-1, len(ids))

@@ -326,7 +326,7 @@ class _Pages:
         return self._page("failed.html.j2", status=404, words=words)
 
     def _page(self, template: str, *, status: int = 200, **values: Any) -> responses.Response:
-        text = self._templates.get_template(template).render(headings=HEADINGS, when=_when, **values)
+        text = self._templates.get_template(template).render(headings=HEADINGS, when=_format_date, **values)
         # Half a surrogate pair (from a damaged file name, say) cannot be written as UTF-8.
         body = text.encode("utf-8", "replace")
         return responses.HTMLResponse(
@@ -381,7 +381,7 @@ def _level(request: requests.Request, default: str) -> float:
         raise InputError(f"level: a number between 0 and 1 is needed, got {format_value(text)}") from None
 
 
-def _when(date: str) -> str:
+def _format_date(date: str) -> str:
     """Return an ISO date as it is read; a dash where there is none."""
     return f"{date[:10]} {date[11:16]} UTC" if date else "–"
 

@@ -179,7 +179,7 @@ def _version(path: Path) -> list[tuple[Any, ...]] | None:
 
 
 def _status(path: Path, name: str) -> tuple[Any, ...]:
-    """Name, size and time of a file, as far as it is there."""
+    """Return name, size and time of a file, as far as it is there."""
     try:
         status = (path / name).lstat()
     except OSError:

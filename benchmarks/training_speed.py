@@ -1,0 +1,145 @@
+"""Training one model: how much sooner than an ordinary loop, in interleaved pairs.
+
+    PYTHONPATH=src python benchmarks/training_speed.py [cnn] [lora] [--rounds 5] [--compile]
+
+Each round trains every variant once, one after the other, in CPU seconds of one thread; a ratio is taken within a
+round, so that whatever else the machine does touches both sides. The plain loop of the network holds its images as a
+tensor (a `DataLoader` is slower still); that of the language model draws batches at random and takes the library's own
+loss. "mixed" is `precision="mixed"`; "compiled" is a network behind `torch.compile`, its compilation counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import peft
+import torch
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import divulge as dv
+from divulge.references import FineTune, LoRA, Train, fine_tuning
+from reference_training import resnet
+
+
+def train_plainly(net: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int, batch_size: int) -> float:
+    """Train as a loop without any care would, and return the last loss."""
+    update = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
+    net.train()
+    loss = torch.zeros(())
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x)).split(batch_size):
+            update.zero_grad()
+            loss = nn.functional.cross_entropy(net(x[rows]), y[rows])
+            loss.backward()
+            update.step()
+    return loss.item()
+
+
+def measure_cnn(rounds: int, compiled: bool) -> None:
+    """ResNet of three blocks on images of 32 x 32."""
+    rng, n, size = np.random.default_rng(0), 512, 64
+    data = dv.Records(rng.normal(size=(n, 3, 32, 32)).astype(np.float32), np.arange(n) % 100)
+    x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+    train = Train(resnet, epochs=1, batch_size=size, engine="serial", device="cpu")
+    variants: dict[str, Callable[[], object]] = {
+        "plain loop": lambda: train_plainly(resnet(), x, y, 1, size),
+        "Train": lambda: train.one(data, seed=0, classes=100),
+        "Train, mixed": lambda: Train(
+            resnet, epochs=1, batch_size=size, engine="serial", device="cpu", precision="mixed"
+        ).one(data, seed=0, classes=100),
+    }
+    if compiled:
+        net = torch.compile(resnet())
+        variants["plain loop, compiled"] = lambda: train_plainly(net, x, y, 1, size)
+        inner = torch.compile(resnet().to(memory_format=torch.channels_last))
+        channels_last = x.contiguous(memory_format=torch.channels_last)
+        variants["channels last, compiled"] = lambda: train_plainly(inner, channels_last, y, 1, size)
+    report("ResNet of three blocks, 32 x 32, batches of 64", variants, rounds)
+
+
+def measure_lora(rounds: int) -> None:
+    """GPT-2's shape, two layers of 128, 16,384 tokens, documents of very different lengths."""
+    rng = np.random.default_rng(0)
+    config = GPT2Config(
+        n_layer=2, n_head=4, n_embd=128, vocab_size=16_384, n_positions=256, bos_token_id=0, eos_token_id=0
+    )
+    torch.manual_seed(0)
+    base = GPT2LMHeadModel(config)
+    lengths = np.clip(rng.lognormal(3.5, 0.8, 48).astype(int), 4, 256)
+    documents = [rng.integers(0, 16_384, size=length).tolist() for length in lengths]
+    print(f"\ndocuments of {lengths.min()} to {lengths.max()} tokens, {lengths.mean():.0f} on average")
+
+    def adapted(rank: int | None) -> nn.Module:
+        model = copy.deepcopy(base)
+        if rank is None:
+            return model
+        return peft.get_peft_model(model, peft.LoraConfig(r=rank, task_type="CAUSAL_LM", fan_in_fan_out=True))
+
+    def plain(rank: int | None) -> None:
+        model = adapted(rank).train()
+        update = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+        for rows in np.array_split(rng.permutation(len(documents)), len(documents) // 8):
+            width = max(len(documents[row]) for row in rows)
+            ids = torch.tensor([documents[row] + [0] * (width - len(documents[row])) for row in rows])
+            mask = torch.tensor([[1] * len(documents[row]) + [0] * (width - len(documents[row])) for row in rows])
+            labels = torch.where(mask.bool(), ids, torch.tensor(-100))
+            update.zero_grad()
+            model(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            update.step()
+
+    def ours(rank: int | None) -> None:
+        settings = FineTune("base", epochs=1, batch_size=8, lora=None if rank is None else LoRA(rank=rank))
+        fine_tuning._train_epochs(adapted(rank), documents, settings, np.random.default_rng(0), lambda share: None)
+
+    for title, rank in (("LoRA of rank 8", 8), ("all weights", None)):
+        report(
+            f"Language model of two layers of 128, {title}, batches of 8",
+            {"plain loop": lambda rank=rank: plain(rank), "FineTune": lambda rank=rank: ours(rank)},
+            rounds,
+        )
+
+
+def report(title: str, variants: dict[str, Callable[[], object]], rounds: int) -> None:
+    """Train every variant in turn, and print CPU seconds and ratios to the first."""
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    first: dict[str, float] = {}
+    for round_number in range(rounds + 1):
+        for name, work in variants.items():
+            began = time.process_time()
+            work()
+            passed = time.process_time() - began
+            if round_number:
+                seconds[name].append(passed)
+            else:  # caches, kernels and compilation
+                first[name] = passed
+    base = next(iter(seconds.values()))
+    print(f"\n## {title}\n\n| | first run, s | CPU s, median | times the plain loop's speed, median [least, most] |")
+    print("|---|---|---|---|")
+    for name, each in seconds.items():
+        ratios = [b / s for b, s in zip(base, each, strict=True)]
+        spread = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
+        print(f"| {name} | {first[name]:.2f} | {statistics.median(each):.3f} | {spread} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=["cnn", "lora"], help="cnn, lora")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true", help="also torch.compile, which takes minutes")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if "cnn" in options.parts:
+        measure_cnn(options.rounds, options.compile)
+    if "lora" in options.parts:
+        measure_lora(options.rounds)
+
+
+if __name__ == "__main__":
+    main()

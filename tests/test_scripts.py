@@ -1,0 +1,38 @@
+"""The scripts of `benchmarks/` and `papers/`: the README beside each lists it, and `--help` says what it does."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("benchmarks", "papers")
+SCRIPTS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.py"))
+COMMANDS = [
+    *(path for path in SCRIPTS if "__main__" in path.read_text(encoding="utf-8")),
+    *(ROOT / "benchmarks" / folder / "run.py" for folder in ("mutation", "peers")),
+]
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_readme_lists_every_script_and_no_other(folder):
+    names = re.findall(r"[\w/]+\.py\b", (ROOT / folder / "README.md").read_text(encoding="utf-8"))
+    listed = {name.removeprefix(f"{folder}/") for name in names} - {"SCRIPT.py"}
+    assert listed >= {path.name for path in SCRIPTS if path.parent.name == folder}
+    assert [name for name in sorted(listed) if not (ROOT / folder / name).is_file()] == []
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=relative)
+def test_a_script_reads_its_command_line_and_says_what_it_answers(path):
+    """Without a parser `--help` would start the measurement."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    called = {
+        node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    assert called >= {"ArgumentParser", "parse_args"}
+    assert ast.get_docstring(tree)
