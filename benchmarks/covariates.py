@@ -65,10 +65,10 @@ def by_length(rng, m, n, longer, carried, leak, recipes=1, uneven=0.0, rounded=N
     members = sizes(m, n)
     length = rng.normal(size=m + n) + longer * members
     scores = {}
-    for at in range(recipes):
+    for i in range(recipes):
         left = rng.normal(size=m + n) * np.exp(-uneven * length) + leak * members
         own = -carried * length + np.sqrt(1 - carried**2) * left
-        scores[f"r{at}"] = own if rounded is None else rounded(own)
+        scores[f"r{i}"] = own if rounded is None else rounded(own)
     held = Covariates(("length",), np.log1p(np.round(np.exp(6 + 0.5 * length)))[:, None])
     return scores, members, compared(scores, members, held.values[:, 0]), held
 
@@ -83,7 +83,7 @@ def by_topic(rng, m, n, share, carried, leak, recipes=1):
     texts = [" ".join(f"w{word}" for word in row) for row in words]
     level = (topic - 0.5) * 2 * carried
     scores = {
-        f"r{at}": level + np.sqrt(1 - carried**2) * (rng.normal(size=m + n) + leak * members) for at in range(recipes)
+        f"r{i}": level + np.sqrt(1 - carried**2) * (rng.normal(size=m + n) + leak * members) for i in range(recipes)
     }
     signs = tuple(map(str, evaluation.text_differences(texts[:m], texts[m:], seed=0)))
     length = np.array([float(len(text)) for text in texts])

@@ -108,7 +108,7 @@ def seconds(folder: Path, key: str, runs: Sequence[Scores], name: str) -> float:
     signals = {recipe.name: f"{recipe.signal_name} seconds" for recipe in recipes.label_recipes()}
     if asked := signals.get(name.partition("/")[2]):
         targets = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-target.npz"))]
-        taken += np.mean([float(one.get(asked, 0.0)) for one in targets])
+        taken += np.mean([float(target.get(asked, 0.0)) for target in targets])
     return float(taken)
 
 

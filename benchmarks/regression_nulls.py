@@ -97,11 +97,11 @@ def main() -> None:
         rows.append(f"| {seed} | {kind} | {model} | {n} | {scores} | {result.verdict.answer} |")
         print(rows[-1], flush=True)
     share = statistics.proportion(n_leaks, options.count)
-    said = f'"Leak found" was said in {n_leaks} of {options.count} audits ({share}); at most 5 % are promised.'
+    description = f'"Leak found" was said in {n_leaks} of {options.count} audits ({share}); at most 5 % are promised.'
     head = [
         "# Regression models that were trained on other records",
         "",
-        f"`benchmarks/regression_nulls.py`. {said}",
+        f"`benchmarks/regression_nulls.py`. {description}",
         "",
     ]
     table = ["| draw | values | model | members | AUC of auto | of loss | answer |", "|---|---|---|---|---|---|---|"]

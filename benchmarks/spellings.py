@@ -82,7 +82,7 @@ def make_patients() -> dict[str, pl.DataFrame]:
             "outcome": rng.choice(["ill", "well"], n),
         }
     ).with_columns(pl.col("admitted").str.to_date())
-    return {name: frame[N * at : N * (at + 1)] for at, name in enumerate(SETS)}
+    return {name: frame[N * i : N * (i + 1)] for i, name in enumerate(SETS)}
 
 
 def fit_model(members: pl.DataFrame, seed: int = 0) -> Pipeline:
@@ -240,7 +240,7 @@ def save_language_model(folder: Path, documents: list[str]) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = sorted({word for text in documents for word, _ in pre_tokenizers.Whitespace().pre_tokenize_str(text)})
-    raw = Tokenizer(models.WordLevel({"<s>": 0, "?": 1} | {word: at for at, word in enumerate(words, 2)}, "?"))
+    raw = Tokenizer(models.WordLevel({"<s>": 0, "?": 1} | {word: i for i, word in enumerate(words, 2)}, "?"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     torch.manual_seed(0)
     config = transformers.GPT2Config(
@@ -339,13 +339,13 @@ def compare_spellings(results: dict[str, dict[str, tuple[int, str]]]) -> tuple[s
     for command, (code, text) in first.items():
         cells = [f"exit code {code}" if code in (0, 1, 3) else f"fails: {text[:200]}"]
         different += code not in (0, 1, 3)
-        for found in list(results.values())[1:]:
-            if found[command] == (code, text):
+        for result in list(results.values())[1:]:
+            if result[command] == (code, text):
                 cells.append("same")
-            elif command == CSV_ALONE and "a CSV file is needed" in found[command][1]:
+            elif command == CSV_ALONE and "a CSV file is needed" in result[command][1]:
                 cells.append("refused: a CSV file is needed")
             else:
-                cells.append(first_difference(text, found[command][1]))
+                cells.append(first_difference(text, result[command][1]))
                 different += 1
         lines.append(f"| {command} | " + " | ".join(cells) + " |")
     return "\n".join(lines), different

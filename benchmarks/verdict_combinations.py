@@ -66,7 +66,7 @@ def audited(cell: Cell, seed: int):
     left = rng.normal(size=(cell.recipes, n)) + 2**0.5 * ndtri(cell.leak) * inside
     own = VALUES[cell.values](CARRIED * column + 0.4 * x[:, 0] + (1 - CARRIED**2) ** 0.5 * left)
     members = inside[rows]
-    scores = {f"r{at}": each[rows] for at, each in enumerate(own)}
+    scores = {f"r{i}": each[rows] for i, each in enumerate(own)}
     audit = scored(scores, members, fpr=(0.05,) if cell.n >= 30 else (0.1,))
     audit = replace(audit, duplicate_groups=rows if cell.copies else None)
     audit = replace(audit, unexplained_scores=blind.adjust_scores(audit.scores, x[rows], None, seed))
@@ -136,7 +136,7 @@ def main() -> None:
                 answers[answer] += 1
                 rulings[next(state for state in ("broken", "undecided", "kept") if state in states)] += 1
                 against += answer == "no leak found" and contradicted(audit)
-            cells = [*(answers[one] for one in ANSWERS), rulings["broken"], rulings["kept"], against]
+            cells = [*(answers[answer] for answer in ANSWERS), rulings["broken"], rulings["kept"], against]
             print(f"| {cell} | {' | '.join(map(str, cells))} |", flush=True)
 
 

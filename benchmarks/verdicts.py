@@ -48,8 +48,11 @@ def wrong(runs: int) -> None:
                 audit = null(rng, kind, m, n, 8)
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
                 outcomes = [audit[name] for name in audit]
-                nulls = [realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
-                alarms += any(one.broken for one in nulls)
+                nulls = [
+                    realised_fpr(outcome.scores[~outcome.members], outcome.calibration, 0.1, tests=8)
+                    for outcome in outcomes
+                ]
+                alarms += any(null.broken for null in nulls)
                 answers.append(audit.verdict.answer)
             cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]
             print(f"| {kind} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)

@@ -99,7 +99,7 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
             print(f"accuracy: members {right[:n].mean():.3f}, others {right[n : 2 * n].mean():.3f}", flush=True)
     table = np.array(told)  # models, versions, records, signals
     made = {}
-    for at, name in enumerate(SIGNALS):
+    for i, name in enumerate(SIGNALS):
         one = [
             dv.Evidence(
                 values[0, : 2 * n],
@@ -108,7 +108,7 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
                 population_references=values[1:, 2 * n :],
                 population_trained_on=inside,
             )
-            for values in table[..., at].swapaxes(0, 1)
+            for values in table[..., i].swapaxes(0, 1)
         ]
         made[name] = one
     return made, np.arange(2 * n) < n

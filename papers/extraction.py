@@ -37,8 +37,8 @@ def measured(options: argparse.Namespace) -> None:
         documents, target = language.case("news", seed, 400), None
         every = np.concatenate([np.repeat(documents.members.x[rows], times) for times, rows in TIMES.items()])
         for times, rows in TIMES.items():
-            for at, decoding in enumerate(DECODINGS.values()):
-                out = options.out / f"{seed}-{times}-{at}"
+            for i, decoding in enumerate(DECODINGS.values()):
+                out = options.out / f"{seed}-{times}-{i}"
                 if (out / "summary.json").exists():
                     continue
                 target = target or tuning.one(dv.Records(every), seed=seed + 1000)
@@ -54,13 +54,13 @@ def table(options: argparse.Namespace) -> None:
     print("| copies | members a seed | way | members, % | others, % | difference, points | verdicts |")
     print("|---:|---:|---|---|---|---|---|")
     for times in TIMES:
-        for at, name in enumerate(DECODINGS):
-            folders = [options.out / f"{seed}-{times}-{at}" for seed in options.seeds]
+        for i, name in enumerate(DECODINGS):
+            folders = [options.out / f"{seed}-{times}-{i}" for seed in options.seeds]
             runs = [results.read_summary(folder, results.ExtractionSummary) for folder in folders]
             ways = [rate.way for rate in runs[0].rates]
             for row, way in enumerate(ways):
                 sampled = way.startswith("likely")
-                if sampled or at == 0:
+                if sampled or i == 0:
                     rates = [run.rates[row] for run in runs]
                     sides = [[getattr(rate, side) for rate in rates] for side in ("members", "nonmembers")]
                     shown = [percent(clipped(over_seeds(side))) for side in sides]

@@ -190,9 +190,9 @@ def thresholds(runs):
             used = (np.mean(scores > cuts[best]) - up[1][best]) / (up[0][best] - up[1][best])
             errors[run] = abs(used - share)
             rules = (scores > np.quantile(known, 0.9), scores > np.quantile(known, 0.99), scores > cuts[best])
-            for at, chosen in enumerate(rules):
-                kept[run, at] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
-        cells = [f"{shown(kept[:, at, 0])} / {kept[:, at, 1].mean():.3f}" for at in range(3)]
+            for k, chosen in enumerate(rules):
+                kept[run, k] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
+        cells = [f"{shown(kept[:, i, 0])} / {kept[:, i, 1].mean():.3f}" for i in range(3)]
         rows.append((area, share, *cells, f"{errors.mean():.3f}"))
     columns = ("AUC", "share of members", "threshold, FPR .1", "threshold, FPR .01", "DUCI's cut", "error of its share")
     table(f"Realised rate / power of thresholds, 500 calibration scores, 1,000 candidates, {runs} runs", columns, rows)

@@ -45,8 +45,8 @@ def summary(found):
     if len(kept) < 2:
         return f"refused in {len(found) - len(kept)}"
     false, power = np.transpose(kept)
-    said = f"{shown(false)} / {np.mean(power):.3f}"
-    return said if len(kept) == len(found) else f"{said}, refused in {len(found) - len(kept)}"
+    description = f"{shown(false)} / {np.mean(power):.3f}"
+    return description if len(kept) == len(found) else f"{description}, refused in {len(found) - len(kept)}"
 
 
 def simulated(runs):
@@ -123,8 +123,8 @@ def tofu(runs):
         weights = weighted.density_ratio(np.log(facts["n_tokens"].to_numpy())[:, None], inside[:, None])
         worth = f"count as {weights.effective:.1f}, {weights.reachable(0.1):.0%} of candidates within reach at .1"
         print(f"  {model}: 117 world facts, weighted by length for answers about authors, {worth}")
-    said = f"realised rate / power at level .1, {max(runs // 4, 2)} splits"
-    table(f"TOFU, calibration drawn from longer answers: {said}", ("model", *found), rows)
+    description = f"realised rate / power at level .1, {max(runs // 4, 2)} splits"
+    table(f"TOFU, calibration drawn from longer answers: {description}", ("model", *found), rows)
 
 
 def texts(runs):

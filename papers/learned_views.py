@@ -38,7 +38,7 @@ def measured(folder: Path, key: str, seed: int, budget: int, names: Sequence[str
     target = store.read_arrays(folder / f"{key}-{seed}-target.npz")
     kept = store.read_arrays(folder / f"{key}-{seed}-out.npz")
     size, inside = SIZES[key], kept["trained_on"][:budget]
-    references = {name: kept["signals"][:budget, :, at].astype(float) for at, name in enumerate(SIGNALS)}
+    references = {name: kept["signals"][:budget, :, i].astype(float) for i, name in enumerate(SIGNALS)}
     free = np.arange(inside.shape[1])[-size.population + size.population // 5 :]
     rows, truth = [], []
     for model in range(budget):

@@ -126,7 +126,7 @@ def main() -> None:
     for (how, recipe), runs in found.items():
         columns = [over_seeds(column) for column in zip(*runs, strict=True)]
         beyond = ("", "") if recipe == "loss" else map(signed, columns[2:])
-        cells = *(short(clipped(one)) for one in columns[:2]), *beyond
+        cells = *(short(clipped(column)) for column in columns[:2]), *beyond
         print(f"| {how} | {recipe} | {' | '.join(cells)} |")
 
 

@@ -64,9 +64,9 @@ class ResNet20(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
-        for at, (entering, leaving, stride) in enumerate(((16, 16, 1), (16, 32, 2), (32, 64, 2)), 1):
+        for i, (entering, leaving, stride) in enumerate(((16, 16, 1), (16, 32, 2), (32, 64, 2)), 1):
             blocks = [Residual(entering, leaving, stride), *(Residual(leaving, leaving, 1) for _ in range(2))]
-            self.add_module(f"layer{at}", nn.Sequential(*blocks))
+            self.add_module(f"layer{i}", nn.Sequential(*blocks))
         self.linear = nn.Linear(64, 10)
 
     def forward(self, x):
@@ -297,7 +297,7 @@ def sign(names, seeds):
             ("90 % known, unclipped", 0.9, None), ("40 % known, unclipped", 0.4, None),
         ):  # fmt: skip
             results = [parts(name, seed, share, clip) for seed in seeds]
-            cells = [pooled([f[at] for f in results], cell(name, 0).members) for at in range(4)]
+            cells = [pooled([f[i] for f in results], cell(name, 0).members) for i in range(4)]
             rows.append((name, what, *cells))
     columns = ("target", "records", "NCI", "(h - μ)·w / ‖h - μ‖ alone", "‖h‖₁ alone", "minus the distance moved")
     table("The sign of NCI: AUC, larger taken as member", columns, rows)

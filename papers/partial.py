@@ -115,8 +115,8 @@ def descent(cell: Cell, places, _) -> dict:
     fitted = {kind: signals.MRAD(detector=kind, **OURS).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
     train, rows = cell.train(2), cell.rows(SHADOWS)
     shadows = [
-        TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + at, classes=cell.classes), device="cpu")
-        for at, row in enumerate(rows)
+        TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + i, classes=cell.classes), device="cpu")
+        for i, row in enumerate(rows)
     ]
     scores = {}
     for place in places:

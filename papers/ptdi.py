@@ -50,8 +50,8 @@ def simulated(runs, seed, n, m, share, signal, methods, levels, known=0):
     for run in range(runs):
         scores = np.append(rng.normal(signal, 1, members), rng.normal(size=m - members))
         calibration, confirmed = rng.normal(size=n), rng.normal(signal, 1, known)
-        for at, make in enumerate(methods):
-            result[at, run] = outcomes(scores, members, calibration, make(confirmed), levels)
+        for i, make in enumerate(methods):
+            result[i, run] = outcomes(scores, members, calibration, make(confirmed), levels)
     return result
 
 
@@ -85,8 +85,8 @@ def eta(quick):
     for value in (0.01, 0.05, 0.1, 0.5):
         for area in (0.80, 0.95):
             for share in (0.0, 0.3, 0.5, 0.7):
-                found = simulated(runs, 2, 500, 500, share, SIGNALS[area], (ptdi(value),), (0.1,))[0, :, 0]
-                rows.append((value, area, share, shown(found[:, 0]), shown(found[:, 1]) if share else ""))
+                values = simulated(runs, 2, 500, 500, share, SIGNALS[area], (ptdi(value),), (0.1,))[0, :, 0]
+                rows.append((value, area, share, shown(values[:, 0]), shown(values[:, 1]) if share else ""))
         if not quick:
             few = simulated(20000, 3, 500, 5, 0.0, 0.0, (ptdi(value),), (0.1,))[0, :, 0, 0]
             rows.append((value, "", "0 of 5", shown(few, 4), ""))
@@ -150,7 +150,7 @@ def paired(texts, seed):
         for before, after in itertools.pairwise(line):
             follows.setdefault(before, []).append(after)
     drawn = [
-        [str(rng.choice(follows[line[at - 1]])) if at and rng.random() < 0.15 else word for at, word in enumerate(line)]
+        [str(rng.choice(follows[line[i - 1]])) if i and rng.random() < 0.15 else word for i, word in enumerate(line)]
         for line in words
     ]
     return [" ".join(line) for line in drawn]
@@ -196,9 +196,11 @@ def model(quick):
         table(f"Of {made}: FDR / power, {runs} splits", BESIDE, rows)
         own, other = gradient_norms(target, texts), gradient_norms(target, paired(texts, 1))
         favour, area = np.mean(own[half:] > other[half:]), auc(own, np.arange(len(texts)) < half).value
-        said = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
+        description = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
         table(
-            f"Knockoffs scored by gradients, of {made}: FDR / power; {said}", VERSUS, knockoffs(own, other, half, runs)
+            f"Knockoffs scored by gradients, of {made}: FDR / power; {description}",
+            VERSUS,
+            knockoffs(own, other, half, runs),
         )
 
 
@@ -257,7 +259,7 @@ def knockoffs(own, other, half, runs):
             outcome["PTDI"].append(outcomes(own[at], len(ours), own[half + held], PTDI(), LEVELS))
         means = {kind: np.mean(values, axis=0) for kind, values in outcome.items()}
         rows.append(
-            (part, *(f"{one[k, 0]:.3f} / {one[k, 1]:.3f}" for k in range(len(LEVELS)) for one in means.values()))
+            (part, *(f"{mean[k, 0]:.3f} / {mean[k, 1]:.3f}" for k in range(len(LEVELS)) for mean in means.values()))
         )
     return rows
 

@@ -78,13 +78,13 @@ def main() -> None:
 
         def cell(what, size, share, components=50, told=told, rng=rng, *, null=False, strange=False):
             pairs = []
-            for at in range(DRAWS):
-                signals, silent, x, y = told[at % len(told)]
+            for i in range(DRAWS):
+                signals, silent, x, y = told[i % len(told)]
                 if null:
                     signals = np.vstack([silent, signals[1:]])
                 rows = drawn(rng, size, share)
                 features = x[rng.permutation(rows)] if strange else None
-                residual = Residual(LiRA(), components=components, seed=at)
+                residual = Residual(LiRA(), components=components, seed=i)
                 pairs.append([areas(signals, x, y, rows, one, features=features) for one in (LiRA(), residual)])
             line(what, pairs)
 

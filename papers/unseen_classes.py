@@ -127,7 +127,7 @@ def with_references(of, fold, asked, population, logits, keep) -> Found:
     trained_on, answers = held["trained_on"], held["logits"].astype(np.float64)
 
     def evidence(signal, compared=population) -> Evidence:
-        target, others = signal(logits), np.stack([signal(one) for one in answers])
+        target, others = signal(logits), np.stack([signal(answer) for answer in answers])
         return Evidence(
             target[asked],
             references=others[:, asked],

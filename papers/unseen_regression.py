@@ -96,7 +96,7 @@ def compare(cells: list[Found], levels: tuple[float, ...] = (0.01,)) -> None:
         ranks, _ = pooled(cells, key)
         estimates = [evaluation.auc(ranks, member), evaluation.paired_difference(ranks, loss, member)]
         estimates += [evaluation.tpr_at_fpr(ranks, member, level) for level in levels]
-        rows[key] = [f"{one.value:.4f} [{one.low:.4f}, {one.high:.4f}]" for one in estimates]
+        rows[key] = [f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]" for estimate in estimates]
     table("attack", ["AUC", "AUC less LOSS's", *(f"TPR at FPR {100 * level:g} %" for level in levels)], rows)
     print(flush=True)
 

@@ -81,8 +81,8 @@ def evidences(case: Case) -> tuple[dict[str, dv.Evidence], dict[str, np.ndarray]
     told = np.hstack([of_outputs(case.target.logits(some), labels), look(case.target, some)])
     seen = regression_features(dv.Records(case.data.raw[rows], labels), np.arange(len(rows)) >= len(asked), case.seed)
     made = {}
-    for at, name in enumerate((*OUTPUTS, CENTRED, *INSIDE)):
-        values, others = told[:, at], fitted.outputs[0][:, :, at]
+    for i, name in enumerate((*OUTPUTS, CENTRED, *INSIDE)):
+        values, others = told[:, i], fitted.outputs[0][:, :, i]
         made[name] = dv.Evidence(
             values[: len(asked)],
             others[:, : len(asked)],
@@ -175,7 +175,7 @@ def page(done: dict[str, list[Scores]]) -> str:
         for key, cells in table.items():
             shown = " | ".join("; ".join(map(signed, cell)) for cell in cells)
             lines.append(f"| {TITLES[key][0]} | {models} | {shown} |")
-        means = [[averaged([table[key][at][k] for key in table]) for k in (0, 1)] for at in range(len(pairs))]
+        means = [[averaged([table[key][i][k] for key in table]) for k in (0, 1)] for i in range(len(pairs))]
         lines.append(f"| mean of the sets | {models} | {' | '.join('; '.join(map(signed, cell)) for cell in means)} |")
     lines += ["", "Means over sets and numbers of references, ± Student's over the runs (AUC; TPR at 1 %):", ""]
     lines += [f"- {a} - {b}: {pooled(done, a, b, members)}" for a, b in pairs]

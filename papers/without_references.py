@@ -58,7 +58,7 @@ def measured(name, seed):
     traces, own = trained(x[asked[:n]], y[asked[:n]], classes, 100 * seed, x[asked], y[asked])
     parts = [rng.choice(others, n, replace=False) for _ in range(REFERENCES)]
     told = [
-        trained(x[part], y[part], classes, 100 * seed + 1 + at, x[asked], y[asked])[1] for at, part in enumerate(parts)
+        trained(x[part], y[part], classes, 100 * seed + 1 + i, x[asked], y[asked])[1] for i, part in enumerate(parts)
     ]
     member, lines = np.arange(2 * n) < n, []
     for stop in STOPS:

@@ -268,8 +268,8 @@ def test_a_plan_names_the_column_of_texts(tmp_path):
     pl.DataFrame({"body": [f"text {i}" for i in range(40)]}).write_csv(tmp_path / "data.csv")
     (tmp_path / "classifying.py").write_text("def predict(x):\n    return [[0.0, 1.0]] * len(x)\n")
     path.write_text(path.read_text().replace("m.onnx", "classifying:predict"))
-    said = re.escape("data.members: there are no labels (no column 'label' among body)")
-    with pytest.raises(dv.InputError, match=said):
+    message = re.escape("data.members: there are no labels (no column 'label' among body)")
+    with pytest.raises(dv.InputError, match=message):
         plan.resolve(plan.read(path), tmp_path)
 
 
@@ -296,9 +296,9 @@ def test_a_base_is_fine_tuned_as_the_plan_says(tmp_path):
     path.write_text(
         f'{path.read_text()}\n[references]\nbase = "base"\ncount = 3\nlr = 1e-3\n[references.lora]\nrank = 2\n'
     )
-    made = plan._make_references(plan.read(path).references, "cpu", tmp_path)
-    assert (made.base, made.count, made.epochs, made.lr) == (str(tmp_path / "base"), 3, 3, 1e-3)
-    assert (made.lora.rank, made.lora.alpha) == (2, 16.0)
+    references = plan._make_references(plan.read(path).references, "cpu", tmp_path)
+    assert (references.base, references.count, references.epochs, references.lr) == (str(tmp_path / "base"), 3, 3, 1e-3)
+    assert (references.lora.rank, references.lora.alpha) == (2, 16.0)
     for base, message in (("absent", r"references\.base: no such folder"), ("a" * 999, r"references\.base: the name")):
         path.write_text(path.read_text().replace('base = "base"', f'base = "{base}"').replace('"absent"', f'"{base}"'))
         with pytest.raises(dv.InputError, match=message):

@@ -63,9 +63,13 @@ def test_as_many_rows_of_references_as_of_reference_models_are_needed():
 
     target, population = np.zeros(3), np.zeros(2)
     for rows, fits in ((4, True), (3, False), (5, False)):
-        given = {"references": np.zeros((4, 3)), "population": population, "population_references": np.zeros((rows, 2))}
+        arguments = {
+            "references": np.zeros((4, 3)),
+            "population": population,
+            "population_references": np.zeros((rows, 2)),
+        }
         if fits:
-            assert Evidence(target, **given).population_references.shape == (4, 2)
+            assert Evidence(target, **arguments).population_references.shape == (4, 2)
         else:
             with pytest.raises(InputError, match=f"population_references: {rows} rows, but references has 4"):
-                Evidence(target, **given)
+                Evidence(target, **arguments)

@@ -129,7 +129,7 @@ def test_records_are_ordered_by_class_then_column_by_column():
         assert (column > (column.min() + column.max()) / 2).sum() <= (column < (column.min() + column.max()) / 2).sum()
     keys = [(labels[i], *x[i], last[i]) for i in order]
     assert keys == sorted(keys)
-    equal = [next(p for p, key in enumerate(keys) if key[:3] == keys[at][:3]) for at in range(20)]
+    equal = [next(p for p, key in enumerate(keys) if key[:3] == keys[i][:3]) for i in range(20)]
     assert first.tolist() == equal
 
 

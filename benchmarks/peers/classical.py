@@ -148,8 +148,8 @@ def run_sacro(names):
                     found["risks"] = [key for key, value in instances[0].items() if key.endswith("_risk") and value]
                     continue
                 found["attacks"][label] = {
-                    "AUC": [float(one["AUC"]) for one in instances],
-                    "p": [float(one["P_HIGHER_AUC"]) for one in instances],
+                    "AUC": [float(instance["AUC"]) for instance in instances],
+                    "p": [float(instance["P_HIGHER_AUC"]) for instance in instances],
                     "TPR at 5 %": None,
                 }
                 individual = instances[0].get("individual")
@@ -164,7 +164,7 @@ def run_sacro(names):
 
 def write_table(ours, theirs):
     """Print the page."""
-    theirs = {tuple(one["case"]): one for one in theirs}
+    theirs = {tuple(row["case"]): row for row in theirs}
     print(HEAD)
     for one in ours:
         table, model, seed = one["case"]
@@ -182,13 +182,13 @@ def write_table(ours, theirs):
             f"{sum(p <= 0.05 for p in worst['p'])} of {len(worst['p'])} | {len(other['risks'])} | "
             f"{sum(other['seconds'].values()):.1f} |"
         )
-    for tool, one in (("Divulge", ours[0]), ("SACRO-ML", theirs[tuple(ours[0]["case"])])):
+    for tool, row in (("Divulge", ours[0]), ("SACRO-ML", theirs[tuple(ours[0]["case"])])):
         print(FILES_HEAD if tool == "Divulge" else "", end="")
-        print(f"| {tool} | {format_files(one['files'])} |")
-    nulls = [one for one in ours if one["case"][2]]
-    told = [theirs[tuple(one["case"])] for one in nulls]
+        print(f"| {tool} | {format_files(row['files'])} |")
+    nulls = [row for row in ours if row["case"][2]]
+    told = [theirs[tuple(null["case"])] for null in nulls]
     print(NULL_HEAD.format(n=len(nulls)))
-    ours_found = sum(one["said"] == "leak found" for one in nulls)
+    ours_found = sum(null["said"] == "leak found" for null in nulls)
     print(f"| Divulge | the verdict | {ours_found} of {len(nulls)} |")
     print(
         f"| SACRO-ML | LiRA, p ≤ .05 | {sum(one['attacks']['LiRA']['p'][0] <= 0.05 for one in told)} of {len(told)} |"
@@ -240,9 +240,9 @@ def main():
         return
     path, *names = paths
     results = json.loads(Path(path).read_text()) if Path(path).exists() else []
-    for one in {"ours": run_ours, "sacro": run_sacro}[mode](names):
-        results = [other for other in results if tuple(other["case"]) != tuple(one["case"])]
-        results.append(one)
+    for result in {"ours": run_ours, "sacro": run_sacro}[mode](names):
+        results = [row for row in results if tuple(row["case"]) != tuple(result["case"])]
+        results.append(result)
         Path(path).write_text(json.dumps(results))
 
 

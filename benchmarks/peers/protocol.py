@@ -135,7 +135,7 @@ def _few(attacks, statements, given):
                     raise ValueError("no record has a score")
                 return {"records scored": Said(scored.mean())} | statements(scores[scored], members[scored])
 
-            answers.setdefault(models, {})[attack] = _repeated(said, [(one, one.members) for one in tables])
+            answers.setdefault(models, {})[attack] = _repeated(said, [(table, table.members) for table in tables])
     return answers
 
 

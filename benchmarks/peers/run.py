@@ -99,10 +99,12 @@ class Place:
         extra = [str(self.trees[peer.tree])] if peer.tree is not None else []
         path = os.environ.get("PYTHONPATH", "").split(os.pathsep) if peer is OURS else extra
         settings = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
-        told = [python, HERE / f"{peer.script}.py", *command]
+        arguments = [python, HERE / f"{peer.script}.py", *command]
         limit = LONGEST if command[0] == "score" else None
         try:
-            process = subprocess.run(told, env=settings, capture_output=True, text=True, timeout=limit, check=False)
+            process = subprocess.run(
+                arguments, env=settings, capture_output=True, text=True, timeout=limit, check=False
+            )
         except subprocess.TimeoutExpired:
             return {"error": f"not done after {LONGEST} s"}
         if process.returncode:
@@ -269,14 +271,14 @@ def main():
     place = Place(asked.work.resolve(), [tree.resolve() for tree in asked.trees], asked.torch)
     place.work.mkdir(parents=True, exist_ok=True)
     peers = [OURS, *(peer for peer in PEERS if place.trees or peer.tree is None)]
-    given = {
+    arguments = {
         f"paired-{asked.records}": lambda: arrays.leak(asked.records, MODELS, 2000, 2),
         f"nulls-{asked.runs}": lambda: arrays.nulls(asked.runs, 3),
         f"few-{asked.runs}": lambda: arrays.few(asked.runs, 4),
         "training": lambda: arrays.training(TRAINED, 5),
     }
-    files = [place.work / f"{name}.npz" for name in given]
-    for file, make in zip(files, given.values(), strict=True):
+    files = [place.work / f"{name}.npz" for name in arguments]
+    for file, make in zip(files, arguments.values(), strict=True):
         if not file.exists():
             np.savez(file, **make())
     print(f"\n### The same {asked.records:,} records and {MODELS} reference models\n")

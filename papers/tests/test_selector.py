@@ -52,11 +52,11 @@ def test_the_mean_of_cells_covers_the_truth():
 def test_bad_choices_are_named(change, message):
     rng = np.random.default_rng(0)
     inside = rng.random((2, 60)) < 0.5
-    given = {
+    arguments = {
         "options": {"a": (Threshold(), rng.normal(size=(2, 60)))},
         "trained_on": inside,
         "features": rng.normal(size=(60, 2)),
         "labels": np.zeros(60, int),
     } | change
     with pytest.raises(InputError, match=message):
-        leave_one_class_out(**given)
+        leave_one_class_out(**arguments)

@@ -37,7 +37,7 @@ def literal_windows(tokens, lengths):
         shares = []
         for length in lengths:
             size = min(length, len(gain))
-            sums = [sum(gain[at : at + size]) for at in range(len(gain) - size + 1)]
+            sums = [sum(gain[i : i + size]) for i in range(len(gain) - size + 1)]
             shares.append(np.mean([value > 0 for value in sums]))
         scores.append(np.mean(shares))
     return np.array(scores)

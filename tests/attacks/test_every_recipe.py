@@ -41,23 +41,23 @@ def evidence(key, seed, lift=0.0, shape="continuous"):
         "population_references": easy + lift * own + 0.3 * rng.normal(size=(M, Z)),
     }
     signals = in_unit({name: SHAPES[shape](values) for name, values in signals.items()}, BOOK[key].signal_name)
-    given = {"target": signals["target"]}
+    arguments = {"target": signals["target"]}
     if needs & REFERENCES:
-        given |= {"references": signals["references"], "trained_on": inside}
+        arguments |= {"references": signals["references"], "trained_on": inside}
     if Need.POPULATION in needs:
-        given["population"] = signals["population"]
+        arguments["population"] = signals["population"]
     if needs & REFERENCES and Need.POPULATION in needs:
-        given |= {"population_references": signals["population_references"], "population_trained_on": own}
+        arguments |= {"population_references": signals["population_references"], "population_trained_on": own}
     if needs & {Need.FEATURES, Need.RECORDS}:
-        given["features"] = np.column_stack([hard, rng.normal(size=N)])
-        given["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
+        arguments["features"] = np.column_stack([hard, rng.normal(size=N)])
+        arguments["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
     if Need.LABELS in needs:
-        given |= {"labels": rng.integers(0, 3, N), "population_labels": rng.integers(0, 3, Z)}
+        arguments |= {"labels": rng.integers(0, 3, N), "population_labels": rng.integers(0, 3, Z)}
     if Need.TOKENS in needs:
-        given["tokens"] = token_logs(signals, rng, shape)
+        arguments["tokens"] = token_logs(signals, rng, shape)
     if Need.QUERIES in needs:
-        given["queries"] = (Evidence(**given),)
-    return given, member
+        arguments["queries"] = (Evidence(**arguments),)
+    return arguments, member
 
 
 SHAPES = {

@@ -82,7 +82,7 @@ def naive_few(given, seed=0):
 
     rows, truth = [], []
     for model, held in enumerate(held_by):
-        rest = [at for at in range(len(held_by)) if at != model]
+        rest = [i for i in range(len(held_by)) if i != model]
         out = np.vstack([~held_by[rest], np.ones_like(held)])
         drawn, full = equal_counts(out, held, dv.seeds.generator(seed, "learned", "few", model))
         for j in np.flatnonzero(full):

@@ -59,11 +59,13 @@ def naive_majority(made, gamma, a):
 @CASES
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from((1.0, 2.0)), st.sampled_from((None, 0.3)))
 def test_majority_is_the_published_vote(seed, v, gamma, a):
-    made = versions(seed, v)
+    version_evidence = versions(seed, v)
     attack = MajorityRMIA(RMIA(gamma, a, "published"))
-    np.testing.assert_allclose(attack.score(joined(made)), naive_majority(made, gamma, a), atol=1e-12)
-    untied = MajorityRMIA(RMIA(gamma, a)).score(joined(made))
-    np.testing.assert_allclose(untied, attack.score(joined(made)), atol=2e-9)
+    np.testing.assert_allclose(
+        attack.score(joined(version_evidence)), naive_majority(version_evidence, gamma, a), atol=1e-12
+    )
+    untied = MajorityRMIA(RMIA(gamma, a)).score(joined(version_evidence))
+    np.testing.assert_allclose(untied, attack.score(joined(version_evidence)), atol=2e-9)
 
 
 @CASES
@@ -76,10 +78,10 @@ def test_votes_are_counted_right_among_ties(seed, v):
 
 
 def test_blocks_do_not_matter(monkeypatch):
-    made = versions(0, 3, n=50, z=20)
-    whole = MajorityRMIA().score(joined(made))
+    version_evidence = versions(0, 3, n=50, z=20)
+    whole = MajorityRMIA().score(joined(version_evidence))
     monkeypatch.setattr("divulge.attacks.rmia._BLOCK", 64)
-    np.testing.assert_array_equal(MajorityRMIA().score(joined(made)), whole)
+    np.testing.assert_array_equal(MajorityRMIA().score(joined(version_evidence)), whole)
 
 
 @pytest.mark.parametrize("a", [None, 0.3])
@@ -108,27 +110,33 @@ def naive_online(made):
 
 def test_averaged_lira_is_the_published_mean_of_log_ratios():
     for seed in range(20):
-        made = versions(seed)
-        np.testing.assert_allclose(Averaged(LiRA("online")).score(joined(made)), naive_online(made), rtol=1e-9)
+        version_evidence = versions(seed)
+        np.testing.assert_allclose(
+            Averaged(LiRA("online")).score(joined(version_evidence)), naive_online(version_evidence), rtol=1e-9
+        )
 
 
 def test_offline_it_is_the_mean_of_one_sided_scores():
-    made = versions(3)
-    expected = np.mean([LiRA().score(one) for one in made], axis=0)
-    np.testing.assert_allclose(Averaged(LiRA()).score(joined(made)), expected)
+    version_evidence = versions(3)
+    expected = np.mean([LiRA().score(one) for one in version_evidence], axis=0)
+    np.testing.assert_allclose(Averaged(LiRA()).score(joined(version_evidence)), expected)
 
 
 def test_attacks_on_versions_are_attacks_like_any_other():
     """They nest, and further versions are needed."""
-    made = versions(4, n=40)
+    version_evidence = versions(4, n=40)
     features = np.random.default_rng(0).normal(size=(40, 2))
     evidence = dv.Evidence(
-        made[0].target, made[0].references, made[0].trained_on, features=features, queries=[_plain(made[1])]
+        version_evidence[0].target,
+        version_evidence[0].references,
+        version_evidence[0].trained_on,
+        features=features,
+        queries=[_plain(version_evidence[1])],
     )
     assert Residual(Averaged(LiRA())).score(evidence).shape == (40,)
     for attack in (Averaged(LiRA()), MajorityRMIA()):
         with pytest.raises(dv.InputError, match=f"{type(attack).__name__}: evidence.queries is needed"):
-            attack.score(made[0])
+            attack.score(version_evidence[0])
 
 
 def _plain(one):

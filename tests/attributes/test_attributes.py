@@ -88,15 +88,15 @@ def test_records_that_stand_there_by_some_columns_are_asked_by_which(columns, is
 class TestDecision:
     def test_guesses_that_know_nothing_of_membership_are_no_leak(self):
         """Each draw errs with at most 5 %; more than 6 of 40 would have a probability below .004."""
-        found = 0
+        n_found = 0
         for seed in range(40):
             rng = np.random.default_rng(seed)
             members = np.arange(70) < 30
             values = rng.choice(3, 70, p=[0.6, 0.3, 0.1])
             rates = rng.random(3)
             right = {name: rng.random(70) < rates[values] for name in ("model", "imputation")}
-            found += decide_attribute(right, members, values, ("a", "b", "c")).answer == "leak found"
-        assert found <= 6
+            n_found += decide_attribute(right, members, values, ("a", "b", "c")).answer == "leak found"
+        assert n_found <= 6
 
     def test_a_rare_value_that_is_given_away_is_found_though_the_rates_hardly_differ(self):
         rng = np.random.default_rng(0)
@@ -125,8 +125,10 @@ class TestDecision:
         right = np.random.default_rng(0).random(400) < np.where(members, 0.9, 0.5)
         result = decide_attribute({"model": right, "imputation": right}, members, values, ("a", "b"))
         assert result.answer == "split is confounded"
-        told = decide_attribute({"model": right, "imputation": ~members}, members, values, ("a", "b"), confounded="x")
-        assert told.answer == "split is confounded"
+        finding = decide_attribute(
+            {"model": right, "imputation": ~members}, members, values, ("a", "b"), confounded="x"
+        )
+        assert finding.answer == "split is confounded"
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -140,9 +142,9 @@ class TestDecision:
     )
     def test_what_does_not_fit_is_refused_by_name(self, change, message):
         right = {"model": np.ones(4, bool), "imputation": np.ones(4, bool)}
-        given = {"right": right, "members": np.arange(4) < 2, "values": np.zeros(4), "names": ("a",)} | change
+        arguments = {"right": right, "members": np.arange(4) < 2, "values": np.zeros(4), "names": ("a",)} | change
         with pytest.raises(dv.InputError, match=message):
-            decide_attribute(**given)
+            decide_attribute(**arguments)
 
 
 class TestInference:
@@ -215,11 +217,11 @@ class TestInference:
     def test_columns_of_frames_keep_their_types(self, library):
         def frame(x, y):
             columns = {"drug": np.array(["a", "b", "c"])[x[:, 0].astype(int)], "u": x[:, 1], "v": x[:, 2]}
-            made = library(columns)
+            native_frame = library(columns)
             if library is pd.DataFrame:
-                made["drug"] = made["drug"].astype("category")
-                made.index = np.arange(len(made)) + 1000
-            return dv.Records(made, y)
+                native_frame["drug"] = native_frame["drug"].astype("category")
+                native_frame.index = np.arange(len(native_frame)) + 1000
+            return dv.Records(native_frame, y)
 
         data = sets(make=frame, n=200, levels=3)
         encode = make_column_transformer((OneHotEncoder(), ["drug"]), remainder="passthrough")

@@ -279,8 +279,8 @@ def plain(n, seed, y=2, ids=None):
 def honest_audit(**more):
     """A target without training data, so an audit takes no time."""
     weights = np.random.default_rng(0).normal(size=(3, 3))
-    given = {"members": plain(60, 1), "nonmembers": plain(60, 2), "population": plain(120, 3), "recipes": ("loss",)}
-    return dv.audit(lambda x: x @ weights, **(given | {"fpr": (0.1,)} | more))
+    arguments = {"members": plain(60, 1), "nonmembers": plain(60, 2), "population": plain(120, 3), "recipes": ("loss",)}
+    return dv.audit(lambda x: x @ weights, **(arguments | {"fpr": (0.1,)} | more))
 
 
 def test_unseen_classes_need_members_and_nonmembers(tmp_path):

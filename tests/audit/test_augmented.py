@@ -37,8 +37,8 @@ REFERENCES = dv.references.Custom(neighbours, count=4, engine="serial")
 
 
 def audit(names, target=None, **more):
-    given = SETS | {"references": REFERENCES, "fpr": (0.05,), "recipes": names} | more
-    return dv.audit(neighbours(SETS["members"], 0) if target is None else target, **given)
+    arguments = SETS | {"references": REFERENCES, "fpr": (0.05,), "recipes": names} | more
+    return dv.audit(neighbours(SETS["members"], 0) if target is None else target, **arguments)
 
 
 def test_every_recipe_runs_by_its_name_and_says_what_it_asks(tmp_path):

@@ -83,7 +83,7 @@ def test_an_error_in_the_users_code_is_shown_as_theirs_under_one_line_of_ours(pr
     target = '[target]\nmodel = "model.safetensors"\nfactory = "failing:make"\n'
     plan = write_plan(project, "failing.toml", target=target)
     lines = divulge("audit", plan, "--out", project / "failing", code=2).stderr.splitlines()
-    first = next(at for at, line in enumerate(lines) if line.startswith("divulge: "))
+    first = next(i for i, line in enumerate(lines) if line.startswith("divulge: "))
     assert (
         lines[first] == "divulge: target.factory: 'failing:make': your code raised IndexError: list index out of range"
     )

@@ -56,9 +56,7 @@ def pipeline(frame, y):
 
 def parts(x, y, **options):
     names = ("members", "nonmembers", "population")
-    return {
-        name: dv.Records(x[N * at : N * (at + 1)], y[N * at : N * (at + 1)], **options) for at, name in enumerate(names)
-    }
+    return {name: dv.Records(x[N * i : N * (i + 1)], y[N * i : N * (i + 1)], **options) for i, name in enumerate(names)}
 
 
 def audited(model, x, y, recipes=("loss",), **options):
@@ -272,7 +270,7 @@ def test_recipes_that_move_records_ask_with_frames_and_refuse_free_text():
     result = audited(model, x, y, ("noise", "loss"))
     assert np.isfinite(result.scores["noise"]).all()
     whole = pipeline(frame[:N], y[:N])
-    wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])
+    wordy = frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])])
     with pytest.raises(dv.InputError, match=r"free text \(column 'note'\)"):
         audited(whole, wordy, y, ("noise",))
 
@@ -292,7 +290,7 @@ def test_partial_knowledge_is_said_by_columns():
     changed = audited(model, other, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
     np.testing.assert_allclose(changed.scores["partial-loss"], result.scores["partial-loss"], atol=1e-9)
     wordy, whole = (
-        frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])]),
+        frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])]),
         pipeline(frame[:N], y[:N]),
     )
     with pytest.raises(dv.InputError, match="free text"):
@@ -353,7 +351,7 @@ class TestEncoding:
         assert columns.row_digests(back) == columns.row_digests(table)
 
     def test_rare_categories_share_a_column_and_stay_what_they_are(self):
-        names = [f"c{at}" for at in range(60) for _ in range(60 - at)]
+        names = [f"c{i}" for i in range(60) for _ in range(60 - i)]
         table = read_frame(pl.DataFrame({"c": names}), "x")
         encoder = TableEncoder.fit([table])
         x = encoder.encode(table)
@@ -365,10 +363,10 @@ class TestEncoding:
         def measure(values):
             return TableEncoder.fit([read_frame(pl.DataFrame({"c": values}), "x")]).columns[0].measure
 
-        assert measure([f"text number {at}" for at in range(100)]) == "text"
+        assert measure([f"text number {i}" for i in range(100)]) == "text"
         assert measure(["a", "b"] * 50) == "category"
-        assert measure([f"2020-01-{at % 28 + 1:02}" for at in range(100)]) == "date"
-        assert measure([f"2020-13-{at % 28 + 1:02}" for at in range(100)]) == "category"
+        assert measure([f"2020-01-{i % 28 + 1:02}" for i in range(100)]) == "date"
+        assert measure([f"2020-13-{i % 28 + 1:02}" for i in range(100)]) == "category"
         assert measure([None, None]) == "number"
 
     def test_digests_are_of_values_and_not_of_their_spelling(self):
@@ -498,8 +496,8 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         model = self.fit(frames[fitted], self.Y)
         expected = model.predict_proba(frames[fitted])
         for frame in frames.values():
-            given = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
-            np.testing.assert_array_equal(model.predict_proba(given), expected)
+            inputs = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
+            np.testing.assert_array_equal(model.predict_proba(inputs), expected)
 
     def test_a_model_of_nullable_types_gives_its_own_outputs_too(self):
         columns = ["age", "smoker"]
@@ -508,8 +506,8 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         nullable = frames["nullable"][columns]
         model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(nullable, self.Y)
         for name in ("from a file", "nullable", "polars"):
-            given = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
-            np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(nullable))
+            inputs = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
+            np.testing.assert_array_equal(model.predict_proba(inputs), model.predict_proba(nullable))
 
 
 class TestTypesThatTheEncodersKnow:
@@ -605,7 +603,7 @@ def test_a_date_and_its_text_are_duplicates():
 
 def test_duplicates_are_found_on_the_typed_record():
     frame, y = patients()
-    wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])
+    wordy = frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])])
     wordy.loc[N + 5] = wordy.loc[3]  # a non-member that is a member, and one that differs by a word of free text alone
     wordy.loc[N + 6] = wordy.loc[4]
     wordy.loc[N + 6, "note"] += " again"
@@ -634,10 +632,10 @@ SPELLINGS = {
 
 
 def write_plan(folder, model, frame, y, write, name):
-    table = pl.from_pandas(frame).with_columns(outcome=pl.Series(y), id=pl.Series([f"{at:04}" for at in range(3 * N)]))
+    table = pl.from_pandas(frame).with_columns(outcome=pl.Series(y), id=pl.Series([f"{i:04}" for i in range(3 * N)]))
     sets = {key: f"{key}-{name}" for key in ("members", "nonmembers", "population")}
-    for at, (key, file) in enumerate(sets.items()):
-        part = table[N * at : N * (at + 1)]
+    for k, (key, file) in enumerate(sets.items()):
+        part = table[N * k : N * (k + 1)]
         write(part.select(reversed(part.columns)) if key == "nonmembers" else part, folder / file)
     sio.dump(model, folder / "model.skops")
     files = "\n".join(f'{key} = "{file}"' for key, file in sets.items())
@@ -658,7 +656,7 @@ def test_a_plan_audits_a_pipeline_on_a_table_however_it_is_spelt(tmp_path, name)
     loaded = dv.auditing.load(tmp_path / "run")
     expected = audited(model, x, y)
     np.testing.assert_array_equal(loaded.scores["loss"], expected.scores["loss"])
-    assert loaded.ids.tolist() == [f"{at:04}" for at in range(2 * N)]
+    assert loaded.ids.tolist() == [f"{i:04}" for i in range(2 * N)]
     assert loaded.class_names == ("ill", "well")
     assert cli.run(["gate", str(tmp_path / "run"), "--max", "auc:0.6"]) == 1
     assert cli.run(["compare", str(tmp_path / "run"), str(tmp_path / "run")]) == 0

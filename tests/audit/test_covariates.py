@@ -132,8 +132,8 @@ def test_a_plan_names_columns_and_an_option_names_others(planned):
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert content["adjusted"]["adjusted_for"] == ["age"]
-    said = CliRunner().invoke(app, ["gate", str(out), "--max", "auc:0.99"])
-    assert "adjusted auc" in said.output
+    gate_result = CliRunner().invoke(app, ["gate", str(out), "--max", "auc:0.99"])
+    assert "adjusted auc" in gate_result.output
     wrong = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--covariate", "height"])
     assert wrong.exit_code != 0
 

@@ -20,9 +20,9 @@ def audit(members, exhibits, others=(5.5, 0.0, 9.0), **changes):
 @pytest.mark.parametrize("members", [3, 6, 7, 12, 15])
 def test_the_members_with_the_highest_scores_are_shown_best_first(members):
     section = page.exposed_section(audit(members, {i: f"text {i}" for i in range(members)}), "loss")
-    shown = [one for block in section.blocks[:1] for one in block.exhibits]
+    shown = [exhibit for block in section.blocks[:1] for exhibit in block.exhibits]
     folded = [block for block in section.blocks if isinstance(block, Collapsible)]
-    more = [one for fold in folded for one in fold.blocks[0].exhibits]
+    more = [exhibit for fold in folded for exhibit in fold.blocks[0].exhibits]
     expected = list(range(members))[::-1][:12]
     assert [one.text for one in (*shown, *more)] == [f"text {i}" for i in expected]
     assert len(shown) == min(members, 6)
@@ -34,7 +34,7 @@ def test_the_members_with_the_highest_scores_are_shown_best_first(members):
 
 def test_non_members_and_what_was_not_kept_are_not_shown():
     section = page.exposed_section(audit(5, {0: "zero", 3: "three", 6: "a non-member"}), "loss")
-    assert [one.text for one in section.blocks[0].exhibits] == ["three", "zero"]
+    assert [exhibit.text for exhibit in section.blocks[0].exhibits] == ["three", "zero"]
     assert "Of 3 non-members, 3 score at least as high" in section.blocks[0].note
     assert page.exposed_section(audit(5, {}), "loss").blocks == []
 
@@ -43,7 +43,7 @@ def test_pictures_are_shown_all_at_once_and_rows_of_numbers_as_numbers():
     rng = np.random.default_rng(0)
     pictures = page.exposed_section(audit(12, {i: rng.random((8, 8)) for i in range(12)}), "loss").blocks
     assert len(pictures) == 1
-    assert all(one.png for one in pictures[0].exhibits)
+    assert all(exhibit.png for exhibit in pictures[0].exhibits)
     rows = page.exposed_section(audit(2, {1: np.array([1.0, 0.123456])}), "loss").blocks
     assert rows[0].exhibits[0].text == "1, 0.1235"
 
@@ -52,7 +52,7 @@ def test_captions_name_record_class_and_score_and_marks_are_explained():
     labels = np.array([7, 8, 9, 7, 7, 7])
     strips = {2: HeatStrip((2,), (3.0,), "chance")}
     section = page.exposed_section(audit(3, {2: "to be", 1: "or not"}, labels=labels, heat=strips), "loss")
-    assert [one.caption for one in section.blocks[0].exhibits] == ["2, class 9, score 2", "1, class 8, score 1"]
+    assert [exhibit.caption for exhibit in section.blocks[0].exhibits] == ["2, class 9, score 2", "1, class 8, score 1"]
     assert "the likelier the target finds it than chance does." in section.blocks[0].note
     plain = page.exposed_section(audit(3, {2: "to be"}), "loss").blocks[0]
     assert plain.exhibits[0].caption == "2, score 2"

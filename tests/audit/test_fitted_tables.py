@@ -54,7 +54,7 @@ def clients():
 
 def parts(x, y):
     names = ("members", "nonmembers", "population")
-    return {name: dv.Records(x[N * at : N * (at + 1)], y[N * at : N * (at + 1)]) for at, name in enumerate(names)}
+    return {name: dv.Records(x[N * i : N * (i + 1)], y[N * i : N * (i + 1)]) for i, name in enumerate(names)}
 
 
 def scores(model, x, y, recipe="loss"):
@@ -262,16 +262,16 @@ def test_nullable_types_and_columns_missing_throughout_one_set():
     model.fit(x[:N], y[:N])
     expected = scores(model, x, y)
     np.testing.assert_array_equal(scores(model, pl.from_pandas(x), y), expected)
-    bare = {name: pl.from_pandas(x[N * at : N * at + N]) for at, name in enumerate(parts(x, y))}
+    bare = {name: pl.from_pandas(x[N * i : N * i + N]) for i, name in enumerate(parts(x, y))}
     bare["nonmembers"] = bare["nonmembers"].with_columns(age=pl.lit(None))
-    sets = {name: dv.Records(each, y[N * at : N * at + N]) for at, (name, each) in enumerate(bare.items())}
+    sets = {name: dv.Records(each, y[N * i : N * i + N]) for i, (name, each) in enumerate(bare.items())}
     assert np.isfinite(dv.audit(model, **sets, recipes=["loss"]).scores["loss"]).all()
 
 
 def write_plan(folder, model, frame, y, options="", **spelling):
     sio.dump(model, folder / "model.skops")
-    for at, name in enumerate(("members", "nonmembers", "population")):
-        rows = slice(N * at, N * (at + 1))
+    for i, name in enumerate(("members", "nonmembers", "population")):
+        rows = slice(N * i, N * (i + 1))
         frame[rows].assign(outcome=y[rows]).to_csv(folder / f"{name}.csv", index=False, **spelling)
     files = "\n".join(f'{name} = "{name}.csv"' for name in ("members", "nonmembers", "population"))
     (folder / "plan.toml").write_text(
@@ -295,8 +295,8 @@ def split_csv(path):
     header, *lines = path.read_text().splitlines(keepends=True)
     folder = path.with_suffix("")
     folder.mkdir()
-    for at, part in enumerate((lines[:50], lines[50:])):
-        (folder / f"{at}.csv").write_text(header + "".join(part))
+    for i, part in enumerate((lines[:50], lines[50:])):
+        (folder / f"{i}.csv").write_text(header + "".join(part))
     return folder.name
 
 
@@ -313,7 +313,7 @@ def write_as_parquet(path):
 @pytest.mark.parametrize("spell", [lambda path: path.name, pack_csv, split_csv, write_as_parquet])
 def test_a_column_of_codes_is_one_of_texts_where_any_file_says_so(tmp_path, spell):
     frame, y = clients()
-    codes = np.array([f"{at % 7:03}" for at in range(3 * N)], dtype=object)
+    codes = np.array([f"{i % 7:03}" for i in range(3 * N)], dtype=object)
     codes[:N:9] = "A1"  # among the members alone
     x = frame[["age", "dose"]].assign(sex="f", ward=codes)
     model = encoded().fit(x[:N], y[:N])
@@ -327,13 +327,13 @@ def test_a_column_of_codes_is_one_of_texts_where_any_file_says_so(tmp_path, spel
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "jsonl"])
 def test_codes_that_a_file_stores_as_texts_are_texts(tmp_path, suffix):
     frame, y = clients()
-    x = frame[["age", "dose"]].assign(sex="f", ward=[f"{at % 7:05}" for at in range(3 * N)])
+    x = frame[["age", "dose"]].assign(sex="f", ward=[f"{i % 7:05}" for i in range(3 * N)])
     model = encoded().fit(x[:N], y[:N])
     plan = tmp_path / "plan.toml"
     write_plan(tmp_path, model, x, y, 'label = "outcome"')
     write = {"parquet": pl.DataFrame.write_parquet, "arrow": pl.DataFrame.write_ipc, "jsonl": pl.DataFrame.write_ndjson}
-    for at, name in enumerate(parts(x, y)):
-        rows = slice(N * at, N * (at + 1))
+    for k, name in enumerate(parts(x, y)):
+        rows = slice(N * k, N * (k + 1))
         write[suffix](pl.from_pandas(x[rows].assign(outcome=y[rows])), tmp_path / f"{name}.{suffix}")
     plan.write_text(plan.read_text().replace(".csv", f".{suffix}"))
     assert cli.run(["audit", str(plan), "--out", str(tmp_path / "run")]) == 0
@@ -344,7 +344,7 @@ def test_codes_that_a_file_stores_as_texts_are_texts(tmp_path, suffix):
 def test_codes_are_texts_where_the_model_knows_texts(tmp_path, boosted):
     frame, y = clients()
     flags = np.where(np.arange(3 * N) % 3, "True", "False")  # a truth value in a file, and a text to the model
-    x = frame[["age", "dose"]].assign(sex=flags, ward=[f"{at % 7:03}" for at in range(3 * N)])
+    x = frame[["age", "dose"]].assign(sex=flags, ward=[f"{i % 7:03}" for i in range(3 * N)])
     model = encoded().fit(x[:N], y[:N])
     if boosted:
         x = x.assign(ward=x["ward"].astype("category"), sex=x["sex"].str[0].astype("category"))
@@ -357,7 +357,7 @@ def test_codes_are_texts_where_the_model_knows_texts(tmp_path, boosted):
 
 def test_codes_are_texts_in_the_records_of_an_erasure_too(tmp_path):
     frame, y = clients()
-    x = frame[["age", "dose"]].assign(sex="f", ward=[f"{at % 7:03}" for at in range(3 * N)])
+    x = frame[["age", "dose"]].assign(sex="f", ward=[f"{i % 7:03}" for i in range(3 * N)])
     x.loc[0, "ward"] = x.loc[N, "ward"] = "A1"
     model = encoded().fit(x[:N], y[:N])
     plan = tmp_path / "plan.toml"

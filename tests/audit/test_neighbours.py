@@ -57,8 +57,8 @@ REFERENCES = dv.references.Custom(nearest_mean, count=4, engine="serial")
 
 
 def audit(names, target=None, **more):
-    given = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
-    return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **given)
+    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
+    return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **arguments)
 
 
 def assert_same(found, alone):
@@ -73,8 +73,8 @@ def assert_same(found, alone):
 def assert_own(book, run):
     """Every recipe alone, beside every other (in both orders by turns), and all together forwards and backwards."""
     alone = {recipe.name: run([recipe]) for recipe in book}
-    for at, (first, second) in enumerate(combinations(book, 2)):
-        assert_same(run([first, second] if at % 2 else [second, first]), alone)
+    for i, (first, second) in enumerate(combinations(book, 2)):
+        assert_same(run([first, second] if i % 2 else [second, first]), alone)
     assert_same(run(book), alone)
     assert_same(run(book[::-1]), alone)
 

@@ -185,7 +185,7 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
     runs = {name: scored({"loss": noise + shift * members}, members) for name, shift in
             (("plain", 2.0), ("weak", 1.0), ("strong", 0.0))}  # fmt: skip
     compared = Comparison.of(runs)
-    confidences = {one.change.confidence for changes in compared.changes.values() for one in changes}
+    confidences = {change.change.confidence for changes in compared.changes.values() for change in changes}
     assert confidences == {1 - 0.05 / compared.to_frame().height}
     heading, _, tone = judge_ending(compared.changes["weak"], runs["weak"])
     assert (heading, tone) == ("Less is given away, and a leak is found all the same", "leak")

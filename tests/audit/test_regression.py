@@ -510,8 +510,8 @@ def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
     skops_io.dump(Ridge().fit(frame, sets["members"].y), tmp_path / "model.skops")
     write_plan(tmp_path, sets, "model.skops").unlink()
     files = {name: str(tmp_path / f"{name}.csv") for name in sets}
-    given = {"records": "table", "model": str(tmp_path / "model.skops"), "references": 2, **files}
-    plan.write_starting_plan(tmp_path, plan.complete_answers(given, None))
+    arguments = {"records": "table", "model": str(tmp_path / "model.skops"), "references": 2, **files}
+    plan.write_starting_plan(tmp_path, plan.complete_answers(arguments, None))
     text = (tmp_path / "plan.toml").read_text()
     assert 'label = "charges"' in text
     result = audit_plan(tmp_path / "plan.toml")

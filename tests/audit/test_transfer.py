@@ -127,9 +127,9 @@ def test_logits_are_not_read():
         def logits(self, records):
             return np.eye(3)[Nearest().labels(records)] * self.scale
 
-    told = audit(Nearest()).scores["transfer"]
+    scores = audit(Nearest()).scores["transfer"]
     for scale in (1.0, 50.0):
-        np.testing.assert_array_equal(audit(Logits(scale)).scores["transfer"], told)
+        np.testing.assert_array_equal(audit(Logits(scale)).scores["transfer"], scores)
 
 
 def test_an_answer_may_be_a_class_that_no_record_has():
@@ -142,10 +142,10 @@ def test_an_answer_may_be_a_class_that_no_record_has():
     assert np.isfinite(audit(Fourth(), references=network, **hidden).scores["transfer"]).all()
 
     few = dv.references.Train(lambda: torch.nn.Linear(6, 3), count=1, epochs=1, engine="serial")
-    said = (
+    message = (
         r"make_model: 4 outputs are needed .*; substitutes of this target need 4 outputs, as it calls .* class 3, which"
     )
-    with pytest.raises(dv.InputError, match=said):
+    with pytest.raises(dv.InputError, match=message):
         audit(Fourth(), references=few, **hidden)
     with pytest.raises(dv.InputError, match=r"got shape \(2,\)$"):
         audit(Nearest(), references=dataclasses.replace(few, make_model=lambda: torch.nn.Linear(6, 2)))

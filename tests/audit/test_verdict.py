@@ -108,8 +108,8 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     audit = scored({"loss": np.r_[half + 2 * (np.arange(500) % 25 < 6), half]}, members, fpr=(0.05,))
     verdict, rate = audit.verdict, audit.summary().recipes["loss"].tpr_at_fpr["0.05"]
     low, high = np.floor(100 * rate.low), np.ceil(100 * rate.high)
-    said = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
-    assert verdict.plain == f"About {said} can be recognised while wrongly accusing at most 5 of 100 others."
+    expected_text = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
+    assert verdict.plain == f"About {expected_text} can be recognised while wrongly accusing at most 5 of 100 others."
     assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in verdict.text
     shown, others = verdict.pictures
     assert (shown.value, shown.low, shown.high, shown.total) == (round(100 * rate.value), low, high, 100)

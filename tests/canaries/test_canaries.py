@@ -41,50 +41,50 @@ class TestKinds:
             else rng.normal(size=(200, 5)).astype(np.float32)
         )
         records = dv.Records(x, rng.integers(0, 3, 200))
-        made = make(records, kind=kind, count=100, seed=1).records
-        names = canary_records.fingerprints(made)
+        generated = make(records, kind=kind, count=100, seed=1).records
+        names = canary_records.fingerprints(generated)
         assert len(set(names)) == 100
         assert not set(names) & set(canary_records.fingerprints(records))
-        assert made.x.shape[1:] == x.shape[1:]
-        assert set(made.y.tolist()) <= {0, 1, 2}
+        assert generated.x.shape[1:] == x.shape[1:]
+        assert set(generated.y.tolist()) <= {0, 1, 2}
 
     @pytest.mark.parametrize("kind", ["mislabelled", "far"])
     def test_a_wrong_label_is_wrong(self, kind):
         records = data()
         truth = {x.tobytes(): y for x, y in zip(records.x, records.y, strict=True)}
-        made = make(records, kind=kind, count=90, seed=0).records
-        assert all(truth[x.tobytes()] != y for x, y in zip(made.x, made.y, strict=True))
+        generated = make(records, kind=kind, count=90, seed=0).records
+        assert all(truth[x.tobytes()] != y for x, y in zip(generated.x, generated.y, strict=True))
 
     def test_far_ones_are_the_most_isolated(self):
         records = data(100)
         far = 2.0 ** np.arange(6, 14)[:, None] * np.ones((1, 6))
         lonely = dv.Records(np.vstack([records.x, far]), np.append(records.y, [0, 1] * 4))
-        made = make(lonely, kind="far", count=8, seed=0).records
-        assert set(made.x[:, 0]) == set(far[:, 0])
+        generated = make(lonely, kind="far", count=8, seed=0).records
+        assert set(generated.x[:, 0]) == set(far[:, 0])
 
     @pytest.mark.parametrize("kind", canary_records.TEXT_KINDS)
     def test_documents_are_made_of_the_words_of_the_data(self, kind):
-        made = make(TEXTS, kind=kind, count=40, seed=0).records
+        generated = make(TEXTS, kind=kind, count=40, seed=0).records
         words = {word for text in TEXTS.x for word in text.split()}
-        assert all(set(text.split()) <= words for text in made.x)
-        assert made.y is None
+        assert all(set(text.split()) <= words for text in generated.x)
+        assert generated.y is None
 
     def test_unigrams_are_drawn_as_often_as_they_occur(self):
-        made = make(TEXTS, kind="unigram", count=300, seed=0).records
-        drawn = np.array([word for text in made.x for word in text.split()])
+        generated = make(TEXTS, kind="unigram", count=300, seed=0).records
+        drawn = np.array([word for text in generated.x for word in text.split()])
         share = (drawn == "the").mean()
         assert abs(share - 2 / 7) < 4.5 * np.sqrt(2 / 7 * 5 / 7 / len(drawn))
 
 
 class TestKept:
     def test_what_is_written_is_what_is_read(self, tmp_path):
-        made = make(data(), count=50, out=tmp_path / "c")
+        generated = make(data(), count=50, out=tmp_path / "c")
         read = Canaries.load(tmp_path / "c")
-        np.testing.assert_array_equal(read.records.x, made.records.x)
-        np.testing.assert_array_equal(read.included, made.included)
-        assert (read.design, read.kind, read.seed, read.trained_on) == ("coins", "mislabelled", made.seed, 300)
+        np.testing.assert_array_equal(read.records.x, generated.records.x)
+        np.testing.assert_array_equal(read.included, generated.included)
+        assert (read.design, read.kind, read.seed, read.trained_on) == ("coins", "mislabelled", generated.seed, 300)
         inserted = np.load(tmp_path / "c" / "insert.npz")
-        np.testing.assert_array_equal(inserted["x"], made.insert.x)
+        np.testing.assert_array_equal(inserted["x"], generated.insert.x)
         assert "included" not in inserted
         assert (tmp_path / "c" / "secret").stat().st_mode & 0o077 == 0
 
@@ -95,17 +95,20 @@ class TestKept:
 
     @pytest.mark.parametrize("change", ["fewer", "other"])
     def test_an_insert_of_other_canaries_is_refused(self, tmp_path, change):
-        made = make(data(), count=50, out=tmp_path / "c")
-        insert = made.insert
+        generated = make(data(), count=50, out=tmp_path / "c")
+        insert = generated.insert
         x = insert.x[1:] if change == "fewer" else insert.x + 1
         np.savez(tmp_path / "c" / "insert.npz", x=x, y=insert.y[: len(x)])
         with pytest.raises(dv.InputError, match="were to be included"):
             Canaries.load(tmp_path / "c")
 
     def test_a_damaged_secret_is_refused(self, tmp_path):
-        made = make(data(), count=50, out=tmp_path / "c")
+        generated = make(data(), count=50, out=tmp_path / "c")
         np.savez(
-            tmp_path / "c" / "secret" / "canaries.npz", x=made.records.x, y=made.records.y, included=~made.included
+            tmp_path / "c" / "secret" / "canaries.npz",
+            x=generated.records.x,
+            y=generated.records.y,
+            included=~generated.included,
         )
         with pytest.raises(dv.InputError, match="damaged"):
             Canaries.load(tmp_path / "c")
@@ -308,12 +311,12 @@ def test_exposure_is_the_rank_among_the_canaries_left_out_in_bits():
     included = np.arange(40) % 3 > 0
     for scores in (rng.normal(size=40).round(1), np.ones(40)):
         proof = prove(scores, included, delta=1e-5)
-        found = canaries.CanaryAudit(scores, included, proof, "loss", "random", 100).exposures
+        exposure = canaries.CanaryAudit(scores, included, proof, "loss", "random", 100).exposures
         left_out = scores[~included]
-        for score, bits in zip(scores[included], found, strict=True):
+        for score, bits in zip(scores[included], exposure, strict=True):
             rank = 1 + sum(other >= score for other in left_out)
             assert bits == pytest.approx(np.log2(len(left_out) + 1) - np.log2(rank))
-    assert (found == 0).all()
+    assert (exposure == 0).all()
 
 
 def test_a_claim_of_zero_is_violated_by_any_leak():
@@ -376,16 +379,16 @@ def test_canaries_of_a_table_have_its_columns_by_name(divulge, tmp_path):
     table[200:].write_csv(tmp_path / "population.csv")
     training.write_parquet(tmp_path / "training.parquet")
     skops.io.dump(forest, tmp_path / "model.skops")
-    told = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
-    told += ["--population", tmp_path / "population.csv", "--training", tmp_path / "training.parquet"]
-    code, out, err = divulge(*told, "--json")
+    arguments = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
+    arguments += ["--population", tmp_path / "population.csv", "--training", tmp_path / "training.parquet"]
+    code, out, err = divulge(*arguments, "--json")
     assert code == 1, err
     assert json.loads(out)["bound"]["low"] > 1
     left_out = planted.records[~planted.included]
     pl.from_numpy(left_out.x, ["c", "a", "b"]).select(columns).with_columns(label=left_out.y).write_csv(
         tmp_path / "wrong.csv"
     )
-    code, _, err = divulge(*told[:-1], tmp_path / "wrong.csv")
+    code, _, err = divulge(*arguments[:-1], tmp_path / "wrong.csv")
     assert code == 2
     assert "canaries that were not to be included are records of the training set" in err
     own = make(data, own=dv.Records(table[200:].select("b", "c", "a"), table["label"][200:]), seed=0)
@@ -400,8 +403,19 @@ class TestCommand:
         """Make, train a nearest-neighbour model with what was inserted, and name it for the audit."""
         records = data(200)
         np.savez(tmp_path / "train.npz", x=records.x, y=records.y)
-        made = ["canaries", "make", "--data", tmp_path / "train.npz", "--count", 400, "--kind", "random", "--seed", 1]
-        code, out, err = divulge(*made, "--out", tmp_path / "c")
+        arguments = [
+            "canaries",
+            "make",
+            "--data",
+            tmp_path / "train.npz",
+            "--count",
+            400,
+            "--kind",
+            "random",
+            "--seed",
+            1,
+        ]
+        code, out, err = divulge(*arguments, "--out", tmp_path / "c")
         assert code == 0, err
         assert "of them in" in out
         (tmp_path / "served.py").write_text(

@@ -20,7 +20,7 @@ TONES = {"violated": "leak", "consistent": "plain", "not testable": "undecided",
 
 
 def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes):
-    made = CanarySummary(
+    run_summary = CanarySummary(
         verdict="The verdict.",
         tone=TONES[answer],
         answer=answer,
@@ -44,7 +44,7 @@ def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes
         warnings=(),
         environment=provenance.collect_environment(),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(run_summary, **changes)
 
 
 def page(**changes):

@@ -80,27 +80,27 @@ class TestKinds:
     @pytest.mark.parametrize("kind", ["mislabelled", "far", "shuffled", "random"])
     def test_every_canary_is_new_and_of_the_types_of_the_table(self, kind, library):
         data = records(frame(), library)
-        made = make(data, kind=kind, count=100, seed=1).records
+        generated = make(data, kind=kind, count=100, seed=1).records
         known = canary_records.fingerprints(data)
-        assert len(set(canary_records.fingerprints(made)) - set(known)) == 100
-        assert made.table.schema == data.table.schema
-        assert made.table.implementation is data.table.implementation
+        assert len(set(canary_records.fingerprints(generated)) - set(known)) == 100
+        assert generated.table.schema == data.table.schema
+        assert generated.table.implementation is data.table.implementation
         for name in ("zip", "sex", "insured"):  # such columns have no values between those that occur
-            assert set(made.table[name].to_list()) <= set(data.table[name].to_list())
-        assert set(made.y.tolist()) == {0, 1}
-        assert made.class_names == data.class_names
+            assert set(generated.table[name].to_list()) <= set(data.table[name].to_list())
+        assert set(generated.y.tolist()) == {0, 1}
+        assert generated.class_names == data.class_names
 
     @pytest.mark.parametrize("kind", ["mislabelled", "far"])
     def test_a_wrong_label_is_wrong(self, kind):
         data = records(frame())
         truth = dict(zip(data.digests(), data.y.tolist(), strict=True))
-        made = make(data, kind=kind, count=100, seed=0).records
-        assert all(truth[x] != y for x, y in zip(made.digests(), made.y.tolist(), strict=True))
+        generated = make(data, kind=kind, count=100, seed=0).records
+        assert all(truth[x] != y for x, y in zip(generated.digests(), generated.y.tolist(), strict=True))
 
     def test_random_numbers_stay_in_the_range_and_whole_ones_whole(self):
         data = records(frame())
-        made = make(data, kind="random", count=100, seed=0).records.table.to_native()
-        age, income = made["age"], made["income"]
+        generated = make(data, kind="random", count=100, seed=0).records.table.to_native()
+        age, income = generated["age"], generated["income"]
         assert age.dtype == pl.Int64
         assert age.min() >= data.table["age"].min()
         assert age.max() <= data.table["age"].max()
@@ -110,8 +110,8 @@ class TestKinds:
         with pytest.raises(dv.InputError, match="'blank' canaries hold one number throughout, and the columns 'zip'"):
             make(records(frame()), kind="blank")
         numbers = dv.Records(frame().select("age", "income"), frame()["outcome"].to_numpy())
-        made = make(numbers, kind="blank", count=20, seed=0).records.table.to_native()
-        assert (made["age"] == made["income"].round()).all()
+        generated = make(numbers, kind="blank", count=20, seed=0).records.table.to_native()
+        assert (generated["age"] == generated["income"].round()).all()
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -128,11 +128,11 @@ def test_what_is_written_is_what_is_read(tmp_path, library, y):
     }[y]
     values = table.select(VALUES)
     data = dv.Records(values if library == "polars" else values.to_pandas(), spelled)
-    made = make(data, count=60, seed=0, out=tmp_path / "c")
+    generated = make(data, count=60, seed=0, out=tmp_path / "c")
     loaded = Canaries.load(tmp_path / "c")
-    assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(made.records)
-    np.testing.assert_array_equal(loaded.included, made.included)
-    assert loaded.records.table.implementation is made.records.table.implementation
+    assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(generated.records)
+    np.testing.assert_array_equal(loaded.included, generated.included)
+    assert loaded.records.table.implementation is generated.records.table.implementation
     insert = pl.read_parquet(tmp_path / "c" / "insert.parquet")
     assert insert.columns == [*VALUES, "label"]
     assert set(insert["label"]) <= set(spelled.tolist())
@@ -150,11 +150,11 @@ def test_the_order_of_the_classes_is_kept(tmp_path):
 def test_canaries_of_an_earlier_version_keep_the_names_of_their_columns(tmp_path):
     """Such a folder holds numbers and, beside them, the names of their columns; by position they would be mistaken."""
     numbers = dv.Records(frame().select("age", "income").drop_nulls().to_numpy())
-    made = make(numbers, kind="random", count=60, seed=0, out=tmp_path / "c")
-    names = {"x": made.records.x, "columns": np.array(["age", "income"])}
+    generated = make(numbers, kind="random", count=60, seed=0, out=tmp_path / "c")
+    names = {"x": generated.records.x, "columns": np.array(["age", "income"])}
     with RunDirectory(tmp_path / "c").changing("canaries") as draft:
-        draft.write_arrays("secret/canaries", names | {"included": made.included})
-        draft.write_arrays("insert", names | {"x": made.insert.x})
+        draft.write_arrays("secret/canaries", names | {"included": generated.included})
+        draft.write_arrays("insert", names | {"x": generated.insert.x})
     assert Canaries.load(tmp_path / "c").records.table.columns == ["age", "income"]
 
 
@@ -174,8 +174,8 @@ def test_a_mixed_file_from_make_to_audit(divulge, tmp_path, ending):
     data, population = tmp_path / f"train{ending}", tmp_path / f"others{ending}"
     write(table[:160], data)
     write(table[160:], population)
-    made = ["canaries", "make", "--data", data, "--label", "outcome", "--drop", "note", "--count", 150]
-    code, out, err = divulge(*made, "--seed", 3, "--out", tmp_path / "c")
+    arguments = ["canaries", "make", "--data", data, "--label", "outcome", "--drop", "note", "--count", 150]
+    code, out, err = divulge(*arguments, "--seed", 3, "--out", tmp_path / "c")
     assert code == 0, err
     assert f"insert{ending}" in "".join(out.split())
     insert, before = read(tmp_path / "c" / f"insert{ending}"), read(data)
@@ -234,8 +234,8 @@ def test_rows_that_were_added_can_be_audited_as_members(divulge, tmp_path):
     own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
     write(own, tmp_path / "own.csv")
     for more in (("--count", 60), ("--own", tmp_path / "own.csv")):
-        told = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", *more]
-        code, _, err = divulge(*told, "--out", tmp_path / "c", "--overwrite")
+        arguments = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", *more]
+        code, _, err = divulge(*arguments, "--out", tmp_path / "c", "--overwrite")
         assert code == 0, err
         layout = FileLayout(label="outcome", id="id")
         inserted = datafiles.read_records(tmp_path / "c" / "insert.csv", layout).records
@@ -307,11 +307,11 @@ def test_lists_beside_the_columns_of_json_lines_are_left_out(tmp_path):
     table = frame(60).select("age", "income", "outcome").with_columns(words=pl.lit(["a", "b"]))
     write(table.with_columns(since=pl.lit("2020-01-01")), tmp_path / "t.jsonl")
     layout = FileLayout(label="outcome", columns=("age", "income"))
-    made = canary_records.make_from_file(
+    generated = canary_records.make_from_file(
         tmp_path / "t.jsonl", layout, kind="shuffled", count=10, design="coins", seed=0
     )
-    assert made.rows is not None
-    assert made.rows.file.frame.columns == ["age", "income", "outcome", "since"]
+    assert generated.rows is not None
+    assert generated.rows.file.frame.columns == ["age", "income", "outcome", "since"]
 
 
 def test_csv_files_of_several_separators_are_not_made_one(tmp_path):
@@ -321,7 +321,7 @@ def test_csv_files_of_several_separators_are_not_made_one(tmp_path):
     table.write_csv(tmp_path / "b.csv")
     layout = FileLayout(label="outcome")
     settings = {"kind": "shuffled", "count": 10, "design": "coins", "seed": 0}
-    made = canary_records.make_from_file(tmp_path, layout, out=tmp_path / "out", **settings)
+    generated = canary_records.make_from_file(tmp_path, layout, out=tmp_path / "out", **settings)
     loaded = Canaries.load(tmp_path / "out")
-    assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(made.records)
+    assert canary_records.fingerprints(loaded.records) == canary_records.fingerprints(generated.records)
     assert (tmp_path / "out" / "insert.parquet").is_file()

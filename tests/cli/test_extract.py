@@ -37,8 +37,12 @@ def home(tmp_path_factory):
 
 
 def arguments(home, **changes):
-    given = {"--model": home / "model", "--members": home / "in.jsonl", "--nonmembers": home / "out.parquet"} | changes
-    return ["extract", *(part for pair in given.items() for part in pair), *OPTIONS]
+    keywords = {
+        "--model": home / "model",
+        "--members": home / "in.jsonl",
+        "--nonmembers": home / "out.parquet",
+    } | changes
+    return ["extract", *(part for pair in keywords.items() for part in pair), *OPTIONS]
 
 
 def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path):

@@ -57,9 +57,9 @@ def test_what_init_cannot_use_is_refused_before_a_file_is_written(tmp_path, divu
 
 def test_names_that_need_quotes_come_back_as_they_were(tmp_path):
     odd = 'a "b" \\ c\x7f\x1b\né'
-    given = {"model": odd, "members": odd, "nonmembers": odd, "population": odd, "label": odd}
+    arguments = {"model": odd, "members": odd, "nonmembers": odd, "population": odd, "label": odd}
     for records in ("images", "table", "text"):
-        read = tomllib.loads(plans.format_starting_plan(plans.complete_answers(given | {"records": records}, None)))
+        read = tomllib.loads(plans.format_starting_plan(plans.complete_answers(arguments | {"records": records}, None)))
         assert read["target"]["model"] == read["data"]["members"] == odd
         assert odd in (read["data"].get("label"), read["data"].get("text"))
 
@@ -70,9 +70,9 @@ def test_files_named_from_here_are_found_by_a_plan_that_lies_elsewhere(tmp_path,
     (tmp_path / "data" / "in.csv").write_text("x,label\n1,0\n")
     named = ["--records", "table", "--members", "data/in.csv", "--nonmembers", "not_there.csv"]
     assert divulge("init", "new", *named)[0] == 0
-    said = tomllib.loads((tmp_path / "new" / "plan.toml").read_text())["data"]
-    assert said["members"] == "../data/in.csv"
-    assert said["nonmembers"] == "not_there.csv"
+    data_table = tomllib.loads((tmp_path / "new" / "plan.toml").read_text())["data"]
+    assert data_table["members"] == "../data/in.csv"
+    assert data_table["nonmembers"] == "not_there.csv"
 
 
 def test_init_asks_a_person_what_no_option_says(tmp_path):

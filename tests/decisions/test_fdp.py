@@ -45,11 +45,11 @@ def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
     """Fails with probability 1e-6 for each of the bands, had the seed not been fixed."""
     monkeypatch.setattr(fdp, "_EXACT_LIMITS", (0, 0))
     for n, m, confidence in ((60, 80, 0.9), (400, 200, 0.95), (30, 900, 0.99)):
-        made = fdp.simultaneous_bands.__wrapped__(n, m, confidence, 7)
-        assert not made.is_exact
-        for size, most in zip(made.sizes.tolist(), made.max_above, strict=True):
+        bands = fdp.simultaneous_bands.__wrapped__(n, m, confidence, 7)
+        assert not bands.is_exact
+        for size, most in zip(bands.sizes.tolist(), bands.max_above, strict=True):
             every = np.full(n, size)  # a rank that is not looked at is bounded by the next one that is
-            every[: made.ranks[-1]] = most[np.searchsorted(made.ranks, np.arange(1, made.ranks[-1] + 1))]
+            every[: bands.ranks[-1]] = most[np.searchsorted(bands.ranks, np.arange(1, bands.ranks[-1] + 1))]
             assert confidence <= fdp.probability_below(every, size) < 1
 
 

@@ -60,9 +60,9 @@ def test_an_interval_of_power_holds_it_where_selections_are_rare(often, shape):
     rng, held = np.random.default_rng(0), 0
     true = often * shape[0] / sum(shape)
     for _ in range(300):
-        told = planning._mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
-        assert told.high > told.low
-        held += told.low <= true <= told.high
+        interval = planning._mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
+        assert interval.high > interval.low
+        held += interval.low <= true <= interval.high
     assert held >= binom.isf(1 - 1e-6, 300, 0.95)
 
 

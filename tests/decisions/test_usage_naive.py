@@ -76,7 +76,7 @@ def naive_mixture(candidates, calibration, members, confidence=0.95):
     held = [[sum((a < part) & (part <= b)) for a, b in itertools.pairwise(edges)] for part in sets]
     # Two pseudo-observations shared out over the regions; one more calibration score above all.
     ones = [(count + 2 / len(cuts)) / (k + 2 * (1 + 1 / len(cuts))) for count in held[1]]
-    zeros = [(count + (at == len(cuts))) / (n + 1) for at, count in enumerate(held[2])]
+    zeros = [(count + (i == len(cuts))) / (n + 1) for i, count in enumerate(held[2])]
 
     def loss(p):
         return -sum(c * np.log(p * x + (1 - p) * z) for c, x, z in zip(held[0], ones, zeros, strict=True))

@@ -137,9 +137,9 @@ def test_the_recommended_setting_surely_keeps_the_utility():
 )
 def test_odd_requests_are_refused_by_name(options, message):
     data = sets(n=40)
-    given = {"target": fitted(RandomForestClassifier(3, random_state=0), data)} | data | options
+    arguments = {"target": fitted(RandomForestClassifier(3, random_state=0), data)} | data | options
     with pytest.raises(dv.InputError, match=message):
-        measure_settings(**given)
+        measure_settings(**arguments)
 
 
 def test_values_that_the_estimator_refuses_are_its_own_error():

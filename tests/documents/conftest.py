@@ -26,7 +26,7 @@ def records(seed, count):
 def tokenizer():
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    raw = Tokenizer(models.WordLevel({"<s>": 0, "?": 1, **{word: 2 + at for at, word in enumerate(WORDS)}}, "?"))
+    raw = Tokenizer(models.WordLevel({"<s>": 0, "?": 1, **{word: 2 + i for i, word in enumerate(WORDS)}}, "?"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", unk_token="?")
 

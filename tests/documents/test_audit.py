@@ -96,7 +96,7 @@ class TestTwins:
         recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
         for seed in range(20):
             twin = tuning(base, **quick).one(small.records(100 + seed, 60), seed=seed)
-            own = {name: small.records(1000 * at + seed, len(sets[name])) for at, name in enumerate(sets, 1)}
+            own = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
             result = audited(twin, own, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
             alarms += result.verdict.answer == "leak found"
             said += any("may have been trained on them" in warning for warning in result.warnings)
@@ -330,12 +330,12 @@ class TestTheSplit:
             return [" ".join(rng.choice(small.WORDS, int(rng.integers(least, least + 8)))) for _ in range(count)]
 
         for seed in (0, 2):
-            given = {
+            arguments = {
                 "members": dv.Records(texts(1000 + seed, 100, 15)),
                 "nonmembers": dv.Records(texts(2000 + seed, 100, 14)),
                 "population": dv.Records(texts(3000 + seed, 120, 14)),
             }
-            result = audited(base, given, recipes=("zlib",), seed=seed)
+            result = audited(base, arguments, recipes=("zlib",), seed=seed)
             assert result["zlib"].auc.low > 0.5
             assert not result.about.blind_baseline.confounded
             assert result.verdict.answer == "split is confounded"

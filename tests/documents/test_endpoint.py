@@ -58,7 +58,7 @@ def test_scores_are_those_of_the_model_behind_it(server, leaking, plain, tuning,
 
 def test_of_persons_each_document_is_a_query(server, sets):
     by_two = {
-        name: dv.by_person(list(records.x), [f"{name} {at // 2}" for at in range(len(records))])
+        name: dv.by_person(list(records.x), [f"{name} {i // 2}" for i in range(len(records))])
         for name, records in sets.items()
     }
     run = audited(Endpoint(server.url, "tiny"), by_two, recipes=("loss",))

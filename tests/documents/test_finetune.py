@@ -44,7 +44,7 @@ class TestModels:
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
         plain = dv.targets.CausalLM(undropped, base.tokenizer, bos="add")
-        made = fine_tuning.LoadedFineTune(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
+        tuned = fine_tuning.LoadedFineTune(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
                                           weight_decay=0.1)).one(documents, seed=0)  # fmt: skip
         assert config.learning_rate == 5e-3
         model = copy.deepcopy(undropped).train()
@@ -61,7 +61,7 @@ class TestModels:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
         expected = dv.targets.CausalLM(model, base.tokenizer, bos="add").tokens(list(documents.x), vocabulary=False)
-        tokens = made.tokens(list(documents.x), vocabulary=False)
+        tokens = tuned.tokens(list(documents.x), vocabulary=False)
         assert np.allclose(tokens.logp, expected.logp, atol=2e-3)
 
     def test_the_base_is_left_as_it_was(self, base, tuning, documents, halves):
@@ -80,19 +80,19 @@ class TestModels:
         """Asked in its own precision, trained in single."""
         half = dv.targets.CausalLM(copy.deepcopy(base.model).to(kind), base.tokenizer, bos="add")
         single = tuning(base, epochs=2).one(documents, seed=0).tokens(list(documents.x), vocabulary=False).logp
-        made = tuning(half, epochs=2).one(documents, seed=0)
-        assert made.model.dtype == kind
-        assert abs(made.tokens(list(documents.x), vocabulary=False).logp - single).mean() < 0.05
+        model = tuning(half, epochs=2).one(documents, seed=0)
+        assert model.model.dtype == kind
+        assert abs(model.tokens(list(documents.x), vocabulary=False).logp - single).mean() < 0.05
 
     @pytest.mark.parametrize("kind", ["full", "lora"])
     def test_lora_and_full(self, base, tuning, documents, kind):
         if kind == "lora":
             pytest.importorskip("peft")
         config = tuning(base, lora=LoRA(rank=4) if kind == "lora" else None, lr=2e-2 if kind == "lora" else 5e-3)
-        made = config.one(documents, seed=0)
-        told = [each.tokens(list(documents.x), vocabulary=False).logp.mean() for each in (base, made)]
+        model = config.one(documents, seed=0)
+        told = [each.tokens(list(documents.x), vocabulary=False).logp.mean() for each in (base, model)]
         assert told[1] > told[0] + 0.03
-        assert type(made.model) is type(base.model)
+        assert type(model.model) is type(base.model)
 
 
 class TestEngines:

@@ -57,7 +57,7 @@ class TestTokenizers:
         """The base, whose tokenizer takes two neighbouring words for one."""
         from tokenizers import Tokenizer, models, pre_tokenizers
 
-        words = {"<s>": 0, "?": 1, **{word: at for at, word in enumerate("abcd ", 2)}, merged: 7}
+        words = {"<s>": 0, "?": 1, **{word: i for i, word in enumerate("abcd ", 2)}, merged: 7}
         raw = Tokenizer(models.BPE(words, [tuple(merged)], unk_token="?"))
         raw.pre_tokenizer = pre_tokenizers.Split(" ", "isolated")
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", unk_token="?")
@@ -66,12 +66,12 @@ class TestTokenizers:
     @pytest.mark.parametrize("name", ["wbc", "windows"])
     def test_a_base_with_as_many_tokens_at_other_places_is_refused(self, base, tuning, name):
         sets = {
-            key: dv.Records([f"{'a ' * (1 + at % 7)}{word}ab cd{' d' * (at // 7)}" for at in range(40)])
+            key: dv.Records([f"{'a ' * (1 + i % 7)}{word}ab cd{' d' * (i // 7)}" for i in range(40)])
             for key, word in (("members", "a"), ("nonmembers", "b"), ("population", "c"))
         }
         one, other = (self.cut(base, merged) for merged in ("ab", "cd"))
-        told = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
-        np.testing.assert_array_equal(*told)
+        lengths = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
+        np.testing.assert_array_equal(*lengths)
         with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate member-0, token \d\)"):
             audited(one, sets, recipes=(name,), references=tuning(other, count=1))
         renamed = self.cut(base, "ab")
@@ -122,8 +122,8 @@ class TestFineTune:
 class TestWhatIsSaid:
     def test_many_short_documents_of_a_person_are_no_long_one(self, target):
         people = {
-            name: dv.by_person(small.sentences(at, 8 * n), [f"{name} {i // 8}" for i in range(8 * n)])
-            for at, (name, n) in enumerate({"members": 20, "nonmembers": 30, "population": 20}.items())
+            name: dv.by_person(small.sentences(k, 8 * n), [f"{name} {i // 8}" for i in range(8 * n)])
+            for k, (name, n) in enumerate({"members": 20, "nonmembers": 30, "population": 20}.items())
         }
         assert not any("context" in warning for warning in audited(target, people).about.warnings)
 

@@ -12,7 +12,7 @@ def drawn(seed, m=300, n=300, *, shift=0.5, columns=1):
     rng = np.random.default_rng(seed)
     members = np.arange(m + n) < m
     values = rng.normal(size=(m + n, columns)) + shift * members[:, None]
-    return rng, members, Covariates(tuple(f"column:{at}" for at in range(columns)), values)
+    return rng, members, Covariates(tuple(f"column:{i}" for i in range(columns)), values)
 
 
 def test_membership_is_never_looked_at_together_with_scores():
@@ -80,17 +80,17 @@ def test_sets_without_overlap_are_confounded_and_tiny_ones_left_alone():
 def test_a_balanced_split_is_seldom_called_confounded():
     """At 1 %: more than 4 of 100 have a chance of .4 %; more than 10 of 60 small sets of next to none."""
     adjustments = [adjust({"r": np.zeros(200)}, *drawn(seed, 100, 100, shift=0.3)[1:]) for seed in range(100)]
-    assert sum(one.confounded for one in adjustments) <= 4
+    assert sum(adjustment.confounded for adjustment in adjustments) <= 4
     small = [adjust({"r": np.zeros(24)}, *drawn(seed, 12, 12, shift=0.0)[1:]) for seed in range(60)]
     assert sum(one.confounded for one in small) <= 4
 
 
 def test_what_texts_show():
-    texts = [f"in {1990 + at % 3} the king of france {'spoke ' * (at % 5)}" for at in range(40)]
-    texts += [f"my phone number is {at}" for at in range(40)]
-    found = covariates.text_covariates(texts)
-    assert found.kinds == ("length", "year", "topic")
-    values = dict(zip(found.names, found.values.T, strict=True))
+    texts = [f"in {1990 + i % 3} the king of france {'spoke ' * (i % 5)}" for i in range(40)]
+    texts += [f"my phone number is {i}" for i in range(40)]
+    table = covariates.text_covariates(texts)
+    assert table.kinds == ("length", "year", "topic")
+    values = dict(zip(table.names, table.values.T, strict=True))
     assert values["length"][0] == pytest.approx(np.log1p(len(texts[0])))
     assert values["year:named"].tolist() == [1.0] * 40 + [0.0] * 40
     assert np.ptp(values["year"][40:]) == 0
@@ -100,10 +100,10 @@ def test_what_texts_show():
 
 def test_columns_of_numbers_dates_and_words():
     days = np.array(["2020-01-01", "2021-06-01", "2022-01-01"], dtype="datetime64[D]")
-    found = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
-    assert found.names == ("column:age", "column:day", "category:0:ward")
-    assert found.kinds == ("age", "day", "ward")
-    assert found.values[:, 2].tolist() == [0.0, 1.0, 1.0]
+    table = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
+    assert table.names == ("column:age", "column:day", "category:0:ward")
+    assert table.kinds == ("age", "day", "ward")
+    assert table.values[:, 2].tolist() == [0.0, 1.0, 1.0]
     written = covariates.column_covariates({"day": days.astype(str)})
     assert written.names == ("column:day",)
     assert np.array_equal(np.argsort(written.values[:, 0]), [0, 1, 2])

@@ -192,10 +192,10 @@ def test_the_very_scores_of_a_model_that_never_saw_the_records_are_no_difference
     ],
 )
 def test_bad_input_is_named(changes, message):
-    given = {"after": np.arange(400.0), "controls": np.zeros((2, 400)), "forgotten": FORGOTTEN} | changes
-    after, controls, forgotten = (given.pop(name) for name in ("after", "controls", "forgotten"))
+    arguments = {"after": np.arange(400.0), "controls": np.zeros((2, 400)), "forgotten": FORGOTTEN} | changes
+    after, controls, forgotten = (arguments.pop(name) for name in ("after", "controls", "forgotten"))
     with pytest.raises(dv.InputError, match=message):
-        erasure_test(after, controls, forgotten, **given)
+        erasure_test(after, controls, forgotten, **arguments)
 
 
 @pytest.mark.parametrize("controls", [1, 2, 3, 6])

@@ -27,12 +27,12 @@ def naive(one, other, size, share):
 
 def documents(rng, n, copied=()):
     """Random documents, some of them parts of others with words changed."""
-    made = [" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(n)]
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(n)]
     for text in copied[: n // 3]:
         words = np.array(text.split())
         words[rng.random(len(words)) < rng.choice([0.0, 0.05, 0.2])] = "changed"
-        made[rng.integers(n)] = " ".join(words[rng.integers(0, 4) :]) + " Tail, of its own!" * rng.integers(0, 4)
-    return made
+        texts[rng.integers(n)] = " ".join(words[rng.integers(0, 4) :]) + " Tail, of its own!" * rng.integers(0, 4)
+    return texts
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
@@ -77,7 +77,7 @@ def test_short_documents_are_compared_whole():
     )
     pair = pairs.pairs[0]
     assert pair.counts == (2, 2)
-    assert [(one.row, one.other, one.share) for one in pair.examples] == [(0, 0, 1.0), (2, 2, 1.0)]
+    assert [(example.row, example.other, example.share) for example in pair.examples] == [(0, 0, 1.0), (2, 2, 1.0)]
     assert near_duplicates(["a b c d"], ["b c d e"], words=4).pairs[0].counts == (0, 0)
 
 
@@ -88,9 +88,9 @@ def test_what_most_documents_have_in_common_hides_no_copy(monkeypatch):
     shared = " ".join(rng.choice(WORDS, 30))
     members = [f"{shared} {' '.join(rng.choice(WORDS, 40))}" for _ in range(40)]
     nonmembers = [f"{shared} {' '.join(rng.choice(WORDS, 40))}" for _ in range(39)] + [members[7]]
-    found = near_duplicates(members, nonmembers).pairs[0]
-    assert found.counts == (1, 1)
-    assert (found.examples[0].row, found.examples[0].other) == (7, 39)
+    pair = near_duplicates(members, nonmembers).pairs[0]
+    assert pair.counts == (1, 1)
+    assert (pair.examples[0].row, pair.examples[0].other) == (7, 39)
     boilerplate = [f"{shared} {' '.join(rng.choice(WORDS, 5))}" for _ in range(40)]
     assert near_duplicates(boilerplate[:20], boilerplate[20:]).pairs[0].counts == (20, 20)
 

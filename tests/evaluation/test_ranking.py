@@ -184,14 +184,14 @@ def test_paired_difference_is_the_difference_and_covers():
     for _ in range(2000):
         base = rng.normal(size=200)
         a, b = base + members, base + 0.5 * members + 0.5 * rng.normal(size=200)
-        found = dv.evaluation.paired_difference(a, b, members)
-        hits += found.low <= true <= found.high
-        widths.append(found.high - found.low)
+        estimate = dv.evaluation.paired_difference(a, b, members)
+        hits += estimate.low <= true <= estimate.high
+        widths.append(estimate.high - estimate.low)
     assert hits / 2000 >= 0.95 - 4 * (0.95 * 0.05 / 2000) ** 0.5
     single = dv.evaluation.auc(a, members)
     assert np.mean(widths) < single.high - single.low
     difference = dv.evaluation.auc(a, members).value - dv.evaluation.auc(b, members).value
-    assert found.value == pytest.approx(difference)
+    assert estimate.value == pytest.approx(difference)
 
 
 def test_identical_runs_do_not_differ_as_far_as_so_few_records_show():

@@ -92,8 +92,8 @@ def test_on_newsgroups_by_date_and_at_random():
         rows = [json.loads(line) for line in lines]
     politics = [row["text"] for row in rows if 16 <= row["label"] <= 18]
     sports = [row["text"] for row in rows if 9 <= row["label"] <= 10]
-    said = " ".join(map(str, text_differences(politics, sports)))
-    assert any(word in said for word in ("“game”", "“team”", "“hockey”", "“baseball”", "“government”", "“sport”"))
+    signs_text = " ".join(map(str, text_differences(politics, sports)))
+    assert any(word in signs_text for word in ("“game”", "“team”", "“hockey”", "“baseball”", "“government”", "“sport”"))
     mixed = np.random.default_rng(0).permutation(np.array(politics + sports, dtype=object)).tolist()
     assert text_differences(mixed[:350], mixed[350:]) == ()
 

@@ -77,11 +77,11 @@ def longest(one, other):
 @settings(deadline=None)
 @given(some.lists(some.integers(0, 3), max_size=12), some.lists(some.integers(0, 3), max_size=12))
 def test_the_longest_match_is_the_longest(one, other):
-    found = likeness(one, other)
-    assert found.longest == longest(one, other)
-    assert 0 <= found.overlap <= 1
-    assert (found.overlap == 1) == (one == other)
-    assert 2 * found.longest <= found.overlap * (len(one) + len(other)) + 1e-9 or not one + other
+    match = likeness(one, other)
+    assert match.longest == longest(one, other)
+    assert 0 <= match.overlap <= 1
+    assert (match.overlap == 1) == (one == other)
+    assert 2 * match.longest <= match.overlap * (len(one) + len(other)) + 1e-9 or not one + other
 
 
 @pytest.mark.parametrize("near", [0.5, 0.8])
@@ -91,8 +91,8 @@ def test_a_document_is_likely_within_as_many_draws_as_show_it_with_an_even_chanc
     overlap = np.array([near, 1.0, near - 1e-3, 0.0, near, 0.0, 0.0])
     verbatim = np.array([True, True, False, False, False, False, True])
     with np.errstate(divide="ignore"):
-        found = Completions(np.log(p), verbatim, np.arange(7), overlap).hits((1, 2, 3, 68, 69, 693_147, 10**9), near)
-    shown = {name: hits.tolist() for name, hits in found.items()}
+        is_hit = Completions(np.log(p), verbatim, np.arange(7), overlap).hits((1, 2, 3, 68, 69, 693_147, 10**9), near)
+    shown = {name: hits.tolist() for name, hits in is_hit.items()}
     assert shown.pop(f"overlap of at least {near:g}, greedy") == (overlap >= near).tolist()
     assert [hits for name, hits in shown.items() if "within" not in name] == [verbatim.tolist()]
     within = {name: hits for name, hits in shown.items() if "within" in name}

@@ -81,19 +81,21 @@ class TestMemorised:
 
         for ids, log_p in zip(trained.encode(MEMBERS), found.members.target.log_p[:6], strict=False):
             whole = 0.0
-            for at in range(8, 14):
+            for i in range(8, 14):
                 with torch.no_grad():
-                    logits = trained.model(torch.tensor([[0, *ids[:at]]])).logits[0, -1].double()
-                whole += float(logits.log_softmax(-1)[ids[at]])
+                    logits = trained.model(torch.tensor([[0, *ids[:i]]])).logits[0, -1].double()
+                whole += float(logits.log_softmax(-1)[ids[i]])
             assert log_p == pytest.approx(whole, abs=1e-3)
 
     def test_a_greedy_text_is_what_is_compared(self, found, trained):
-        for at in range(len(found.nonmembers)):
-            ids = trained.encode([NONMEMBERS[at]])[0]
-            made = trained.greedy([(0, *ids[:8])], 6)[0]
-            assert found.nonmembers.target.verbatim[at] == (made == ids[8:14])
-            assert found.nonmembers.target.texts[at] == trained.decode(made)
-            assert found.nonmembers.target.overlap[at] == extraction.completions.likeness(made, ids[8:14]).overlap
+        for i in range(len(found.nonmembers)):
+            ids = trained.encode([NONMEMBERS[i]])[0]
+            continuation = trained.greedy([(0, *ids[:8])], 6)[0]
+            assert found.nonmembers.target.verbatim[i] == (continuation == ids[8:14])
+            assert found.nonmembers.target.texts[i] == trained.decode(continuation)
+            assert (
+                found.nonmembers.target.overlap[i] == extraction.completions.likeness(continuation, ids[8:14]).overlap
+            )
 
     def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
         itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **CUT)
@@ -181,7 +183,7 @@ class TestVerdict:
 
     def test_a_year_gives_the_split_away_before_anything_is_said_of_the_model(self):
         """A model that completes what is old, seen or not; too few documents for a classifier to tell."""
-        old, new = ([f"{year} {at}" for at in range(100, 108)] for year in (1950, 2020))
+        old, new = ([f"{year} {i}" for i in range(100, 108)] for year in (1950, 2020))
         result = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1)
         assert result.blind is None
         assert result.finding.answer == "confounded"
@@ -282,9 +284,9 @@ class TestInput:
         ],
     )
     def test_bad_input_is_refused_by_name(self, trained, change, message):
-        given = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
+        arguments = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
         with pytest.raises(dv.InputError, match=message):
-            extraction.measure(**given)
+            extraction.measure(**arguments)
 
     def test_an_endpoint_gives_no_continuations(self):
         target = dv.targets.Endpoint("http://127.0.0.1:1/v1", "tiny")

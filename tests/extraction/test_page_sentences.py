@@ -29,7 +29,7 @@ def rate(way, members, others, low):
 
 
 def summary(answer="extracted", **changes):
-    made = ExtractionSummary(
+    run_summary = ExtractionSummary(
         verdict="The verdict.",
         tone=TONES[answer],
         answer=answer,
@@ -54,7 +54,7 @@ def summary(answer="extracted", **changes):
         warnings=(),
         environment=provenance.collect_environment(),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(run_summary, **changes)
 
 
 def measured(count=8, texts=True, reference=False):

@@ -120,8 +120,8 @@ def found(run, old, new):
         kind = RunDirectory(run).kind()
         whole = RunDirectory(run).read(kind, lambda: steps.whole(run))
     except dv.InputError as error:
-        said = str(error)
-        assert "not finished; repeat its command to go on" in said or "not a run directory" in said
-        return "unfinished" if "not finished" in said else "none"
+        message = str(error)
+        assert "not finished; repeat its command to go on" in message or "not a run directory" in message
+        return "unfinished" if "not finished" in message else "none"
     assert whole in (old, new)
     return "new" if whole == new else "old"

@@ -107,10 +107,10 @@ def _violation(error):
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "divulge" in frame.filename]
     at = f"{frames[-1].filename.rpartition('/src/')[2]}:{frames[-1].lineno}" if frames else "?"
     try:
-        said = str(error)
+        message = str(error)
     except Exception:
-        said = "?"
-    return f"{type(error).__name__} at {at}: {said[:200]!r}"
+        message = "?"
+    return f"{type(error).__name__} at {at}: {message[:200]!r}"
 
 
 def leaves(value, depth=8):

@@ -443,7 +443,7 @@ ATTRIBUTES = {
         out=None,
         overwrite=False,
         progress=None,
-        use=lambda made: [one.difference for one in made.finding.attacks],
+        use=lambda made: [attack.difference for attack in made.finding.attacks],
         says=("answer",),
         free=("progress", "out", "pool"),
     ),

@@ -45,10 +45,10 @@ def compare(shape, m, n, seed, noise, signal, attacks=1):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("m", "n", "attacks"), [(5, 5, 1), (100, 100, 4), (400, 100, 1)])
 def test_blind_score_plus_noise_is_called_a_leak_in_at_most_five_of_a_hundred(shape, m, n, attacks):
-    told = [compare(shape, m, n, run, 0.4, 0.0, attacks).answer for run in range(40)]
-    assert at_most(told.count("leak found"), 40, 0.05)
+    answers = [compare(shape, m, n, run, 0.4, 0.0, attacks).answer for run in range(40)]
+    assert at_most(answers.count("leak found"), 40, 0.05)
     if shape == "members higher" and m >= 100:  # a blind AUC of .76: never a clean bill
-        assert "no leak found" not in told
+        assert "no leak found" not in answers
 
 
 # Membership that changes fast with a blind score in both directions, such as that of a range of dates, and what an
@@ -77,20 +77,20 @@ def test_score_that_knows_which_range_the_members_are_of_is_no_leak(name, n, noi
 
     Without the second test among records of similar blind score up to 38 of 40 such comparisons were called a leak.
     """
-    told = [compare_range(name, n, run, noise).answer for run in range(25)]
-    assert at_most(told.count("leak found"), 25, 0.05)
+    answers = [compare_range(name, n, run, noise).answer for run in range(25)]
+    assert at_most(answers.count("leak found"), 25, 0.05)
 
 
 @pytest.mark.parametrize("m", [10, 20, 40])
 def test_both_ends_of_few_blind_scores_are_no_leak(m):
-    told = [compare("both ends", m, m, run, 0.0, 0.0).answer for run in range(40)]
-    assert at_most(told.count("leak found"), 40, 0.05)
+    answers = [compare("both ends", m, m, run, 0.0, 0.0).answer for run in range(40)]
+    assert at_most(answers.count("leak found"), 40, 0.05)
 
 
 def test_a_leak_beside_a_range_of_blind_scores_is_found():
     """Power, not a promise: members and others within the range and outside of it, apart by four times the noise."""
-    told = [compare_range("inside, with exceptions", 1000, run, 0.3, 1.2).answer for run in range(10)]
-    assert told.count("leak found") == 10
+    answers = [compare_range("inside, with exceptions", 1000, run, 0.3, 1.2).answer for run in range(10)]
+    assert answers.count("leak found") == 10
 
 
 @pytest.mark.parametrize("shape", ["members higher", "the wrong way round", "both ends", "rounded", "noise"])

@@ -160,12 +160,12 @@ def test_an_audit_whose_true_non_members_are_apart_is_void():
     """A shift of one standard deviation, 120 against 300 at level .001: missed with probability below 1e-6."""
     rng = np.random.default_rng(8)
     for shift in (1.0, -1.0):
-        found = outcome(rng, shift)
-        for made in (found.selection(fpr=0.1), found.selection(fdr=0.2), found.selection(fdr=0.2, method="bh")):
+        answer = outcome(rng, shift)
+        for made in (answer.selection(fpr=0.1), answer.selection(fdr=0.2), answer.selection(fdr=0.2, method="bh")):
             assert made.guarantee.standing == "void"
             assert made.warnings[0].startswith("the guarantee is void: calibration and true non-members are not ")
         # Those who are like the calibration are not touched by those who are not.
-        assert found.on(found.members).selection(fpr=0.1).guarantee.standing == "holds"
+        assert answer.on(answer.members).selection(fpr=0.1).guarantee.standing == "holds"
 
 
 @pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")

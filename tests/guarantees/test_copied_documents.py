@@ -131,10 +131,10 @@ def test_tables_keep_each_text_once(tmp_path, divulge):
     assert 20 < kept[""]["selected"].sum() < 40
     summaries = [dv.load(tmp_path / f"run{suffix}").summary for suffix in ("", "-once")]
     assert [c.p_value for c in summaries[0].controls] == [c.p_value for c in summaries[1].controls]
-    told = " ".join(summaries[0].warnings)
-    assert "360 calibration rows repeat the text of another and were left out" in told
-    assert "160 candidates rows repeat" in told
-    assert "240 holdout rows repeat" in told
+    warning_text = " ".join(summaries[0].warnings)
+    assert "360 calibration rows repeat the text of another and were left out" in warning_text
+    assert "160 candidates rows repeat" in warning_text
+    assert "240 holdout rows repeat" in warning_text
 
 
 def test_repeated_scores_are_told_from_rounded_ones():

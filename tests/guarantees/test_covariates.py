@@ -30,7 +30,7 @@ def by_length(rng, n, m=None, *, longer=0.0, carried=0.9, leak=0.0, recipes=1, u
     length = rng.normal(size=m + n) + longer * (1 / m + 1 / n) ** 0.5 * members
     left = rng.normal(size=(recipes, m + n)) * np.exp(-uneven * length) + leak * members
     own = values(-carried * length + (1 - carried**2) ** 0.5 * left)
-    audit = scored({f"r{at}": row for at, row in enumerate(own)}, members, fpr=(0.05,))
+    audit = scored({f"r{i}": row for i, row in enumerate(own)}, members, fpr=(0.05,))
     return at_covariates(audit, Covariates(("length",), np.round(np.exp(6 + 0.5 * length))[:, None]))
 
 
@@ -115,12 +115,12 @@ def test_where_nothing_differs_no_leak_is_called(kind):
 def test_power_does_not_suffer_where_nothing_differs():
     """Of 30 leaks beside an even split, at most five fewer are found than without covariates; a standard error is 2."""
     rng = np.random.default_rng(8)
-    found = raw = 0
+    n_found = raw = 0
     for _ in range(RUNS):
         audit = by_length(rng, 200, carried=0.0, leak=0.4)
-        found += audit.verdict.answer == "leak found"
+        n_found += audit.verdict.answer == "leak found"
         raw += scored(audit.scores, audit.members, fpr=(0.05,)).verdict.answer == "leak found"
-    assert found >= raw - 5
+    assert n_found >= raw - 5
     assert raw > 0.6 * RUNS
 
 
@@ -132,7 +132,7 @@ def test_no_verdict_goes_against_the_runs_own_evidence():
         summary = audit.summary()
         lows = [summary.recipes["r0"].auc, summary.adjusted.recipes["r0"].auc]
         if audit.verdict.answer == "no leak found":
-            assert all(one.low <= 0.5 <= one.high for one in lows)
+            assert all(low.low <= 0.5 <= low.high for low in lows)
         for ruling in gate(audit, ["auc:0.55", "auc:0.6"]):
             if ruling.state == "kept":
                 assert audit["r0"].auc.low <= ruling.limit
@@ -140,7 +140,7 @@ def test_no_verdict_goes_against_the_runs_own_evidence():
 
 
 def columns(rng, n, k=10):
-    return Covariates(tuple(f"column:{at}" for at in range(k)), rng.normal(size=(n, k)))
+    return Covariates(tuple(f"column:{i}" for i in range(k)), rng.normal(size=(n, k)))
 
 
 @pytest.mark.parametrize("n", [12, 20])
@@ -150,7 +150,7 @@ def test_small_sets_that_are_alike_are_seldom_called_confounded(n):
     adjustments = [
         adjust({}, members, columns(np.random.default_rng([n, seed]), 2 * n), seed=seed) for seed in range(60)
     ]
-    assert sum(one.confounded for one in adjustments) <= most(60, 0.01)
+    assert sum(adjustment.confounded for adjustment in adjustments) <= most(60, 0.01)
 
 
 def test_equal_records_take_part_once():
@@ -173,7 +173,7 @@ def test_equal_records_take_part_once():
 def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_explain():
     """Scores fall with a column that is not in the records, so both are adjusted for it: 18 of 20 such leaks are found,
     and 8 of 20 where the scores less what the records explain are not."""
-    found = 0
+    n_found = 0
     for seed in range(15):
         rng, members = np.random.default_rng(seed), sizes(300, 300)
         age, x = rng.normal(size=600) + 0.4 * members, rng.normal(size=(600, 4))
@@ -181,6 +181,6 @@ def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_
         audit = scored({"r": own}, members, fpr=(0.05,))
         audit = replace(audit, unexplained_scores=blind.adjust_scores(audit.scores, x, None, seed))
         answer = at_covariates(audit, Covariates(("column:age",), age[:, None]), seed=seed).verdict.answer
-        found += answer == "leak found"
+        n_found += answer == "leak found"
         assert answer != "no leak found" or audit["r"].auc.low <= 0.5
-    assert found >= 9
+    assert n_found >= 9

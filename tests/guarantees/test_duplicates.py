@@ -117,11 +117,13 @@ def test_folds_and_draws_keep_equal_records_together(seed):
     x = rng.integers(0, 4, (60, 2)).astype(float)
     groups = number_groups(x)
     for fold in (fold_groups(groups, 5, rng), keep_together(rng.permutation(60) % 5, x)):
-        assert all(len(set(fold[groups == one])) == 1 for one in groups)
+        assert all(len(set(fold[groups == group])) == 1 for group in groups)
     assert sorted(np.bincount(fold_groups(np.arange(60), 5, rng))) == [12] * 5
     splits = dv.references.splits.online(60, 6, seed, groups=groups).trained_on
     assert (splits.sum(0) == 3).all()
-    assert all((splits[:, groups == one] == splits[:, [np.flatnonzero(groups == one)[0]]]).all() for one in groups)
+    assert all(
+        (splits[:, groups == group] == splits[:, [np.flatnonzero(groups == group)[0]]]).all() for group in groups
+    )
 
 
 def test_records_that_were_dealt_out_are_told_from_groups_that_were():

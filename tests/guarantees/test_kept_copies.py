@@ -160,7 +160,7 @@ def test_random_deals_of_repeated_records_are_not_refused():
 @pytest.mark.parametrize("dealt", ["whole", "one by one"])
 def test_repeated_records_of_an_honest_model_give_no_attribute_away(dealt):
     """Copies are guessed alike: whole groups count once, single records were dealt. Each draw errs with 5 %."""
-    found = 0
+    n_found = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         group = np.repeat(np.arange(60), rng.integers(1, 6, 60))
@@ -170,8 +170,8 @@ def test_repeated_records_of_an_honest_model_give_no_attribute_away(dealt):
         rows = np.unique(group, return_index=True)[1] if dealt == "whole" else np.arange(len(group))
         guesses = {name: one[group][rows] for name, one in right.items()}
         answer = attributes.finding.decide_attribute(guesses, inside[rows], values[group][rows], ("a", "b", "c")).answer
-        found += answer == "leak found"
-    assert found <= binom.isf(0.001, 20, 0.05)
+        n_found += answer == "leak found"
+    assert n_found <= binom.isf(0.001, 20, 0.05)
 
 
 def test_copies_that_are_all_guessed_rightly_hide_no_value():

@@ -108,5 +108,8 @@ def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
     for _ in range(100):
         audit = null(rng, kind, 10, 400, 4)
         outcomes = [audit[name] for name in audit]
-        alarms += any(realised_fpr(one.scores[~one.members], one.calibration, 0.1, tests=4).broken for one in outcomes)
+        alarms += any(
+            realised_fpr(outcome.scores[~outcome.members], outcome.calibration, 0.1, tests=4).broken
+            for outcome in outcomes
+        )
     assert alarms <= most(100)

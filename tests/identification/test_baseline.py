@@ -72,7 +72,7 @@ def test_files_and_arrays_decide_alike(sets, tmp_path, ending):
     assert summary.warnings == tuple(want.warnings)
     assert summary.guarantee == want.guarantee
     assert want.guarantee.standing == "holds"
-    assert {"blind score", "exchangeability", "low end", "low scores"} <= {one.name for one in summary.controls}
+    assert {"blind score", "exchangeability", "low end", "low scores"} <= {control.name for control in summary.controls}
 
 
 def test_run_records_the_comparison_and_is_decided_again_alike(sets, tmp_path):

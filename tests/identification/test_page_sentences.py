@@ -301,16 +301,16 @@ def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
 def test_controls_say_how_they_ended(run):
     rows = identification_page._control_table(changed(run)).rows
     assert {row[1] for row in rows} <= {"passed", "doubtful", "FAILED"}
-    failed = tuple(dataclasses.replace(one, state="failed") for one in run[1].controls)
+    failed = tuple(dataclasses.replace(control, state="failed") for control in run[1].controls)
     assert {row[1] for row in identification_page._control_table(changed(run, controls=failed)).rows} == {"FAILED"}
 
 
 def test_the_method_is_named_with_what_was_asked_for(run):
-    told = changed(run)
-    auto = dataclasses.replace(told.settings, method="auto")
-    same = dataclasses.replace(told.settings, method=told.used)
-    for settings, shown in ((auto, f"{told.used} (auto)"), (same, told.used)):
-        decided = identification_page.IdentificationRun(dataclasses.replace(told, settings=settings), run[0])
+    changed_run = changed(run)
+    auto = dataclasses.replace(changed_run.settings, method="auto")
+    same = dataclasses.replace(changed_run.settings, method=changed_run.used)
+    for settings, shown in ((auto, f"{changed_run.used} (auto)"), (same, changed_run.used)):
+        decided = identification_page.IdentificationRun(dataclasses.replace(changed_run, settings=settings), run[0])
         assert identification_page.settings_facts(decided)["method"] == shown
 
 
@@ -355,18 +355,18 @@ def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_p
     for chosen, count in itertools.product((False, True), (1, 40, 400)):
         rows = table.filter(pl.col("selected")) if chosen else table
         expected = rows.sort(["score", "id"], descending=[True, False]).head(count).select("id", "score").to_dicts()
-        found = finished_run.highest_rows(tmp_path / "selection.parquet", ["id", "score"], count, selected=chosen)
-        assert found == expected
+        highest = finished_run.highest_rows(tmp_path / "selection.parquet", ["id", "score"], count, selected=chosen)
+        assert highest == expected
     every = finished_run.every_nth_row(tmp_path / "selection.parquet", ["id"], 7)
     assert every["id"].to_list() == table["id"].to_list()[::7]
 
 
 def test_doubt_is_measured_only_where_something_is_selected_and_claimed(run):
-    told = changed(run)
-    blocks = identification_page.sensitivity_blocks(told, run[0])
+    changed_run = changed(run)
+    blocks = identification_page.sensitivity_blocks(changed_run, run[0])
     counts = [int(count) for _, count in blocks[1].rows]
     assert [gamma for gamma, _ in blocks[1].rows] == ["1", "1.1", "1.25", "1.5", "2", "3", "5"]
-    assert counts[0] == told.selected
+    assert counts[0] == changed_run.selected
     assert counts == sorted(counts, reverse=True)
     assert identification_page.sensitivity_blocks(changed(run, selected=0), run[0]) == []
     assert identification_page.sensitivity_blocks(changed(run, standing="void"), run[0]) == []

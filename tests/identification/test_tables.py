@@ -239,7 +239,7 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     assert summary.guarantee.standing == "doubtful"
     assert summary.warnings[0].startswith("the guarantee is in doubt: blind text (p = ")
     assert summary.claim.startswith("DOUBTFUL")
-    assert {found.name: found.state for found in summary.controls} == {
+    assert {control.name: control.state for control in summary.controls} == {
         "blind text": "doubtful",
         "low scores": "passed",
     }
@@ -264,7 +264,7 @@ def test_a_holdout_that_differs_voids_the_guarantee(tables, columns):
         summary = runs.run(*files, out, plan(columns), holdout=other)
         assert summary.guarantee.standing == standing
         ran = ["exchangeability", "low end", "low scores"] if columns == ONE else ["exchangeability", "low scores"]
-        assert [found.name for found in summary.controls] == ran
+        assert [control.name for control in summary.controls] == ran
         assert f'class="verdict {tone}"' in (out / "report.html").read_text()
     assert summary.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
     calibration = pl.read_ndjson(tables / "calibration.jsonl")["loss", "other"].to_numpy()

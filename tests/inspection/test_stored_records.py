@@ -363,7 +363,7 @@ def test_listed_settings_stand_with_what_was_measured_of_them():
         "stored": KNeighborsClassifier(3),
     }
     for model in listed.values():
-        (hint,) = [one for one in inspect_model(model.fit(X[:120], Y[:120])).hints if one.name == "listed setting"]
+        (hint,) = [hint for hint in inspect_model(model.fit(X[:120], Y[:120])).hints if hint.name == "listed setting"]
         assert type(model).__name__ in hint.found
         assert ("benchmarks/results/defences.md" in hint.measured) == (type(model) is not DecisionTreeClassifier)
     for model in (RandomForestClassifier(20), RandomForestClassifier(50, max_depth=3), LogisticRegression()):

@@ -196,8 +196,11 @@ def test_catboosts_empty_leaves_hold_nobody():
     options = {"iterations": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
     model = catboost.CatBoostClassifier(**options).fit(X, Y)
     weights = [weight for weight in model.get_leaf_weights() if weight]
-    found = inspect_model(model)
-    assert (found.leaves, found.single_leaves) == (len(weights), sum(weight <= 1 for weight in weights))
+    inspection_result = inspect_model(model)
+    assert (inspection_result.leaves, inspection_result.single_leaves) == (
+        len(weights),
+        sum(weight <= 1 for weight in weights),
+    )
     assert inspect_model(catboost.CatBoostClassifier(**options).fit(X, GRADES)).leaves == 0  # it does not say
 
 

@@ -24,10 +24,10 @@ def titanic():
 def server_module():
     pytest.importorskip("fastapi")
     place = ROOT / "examples" / "leaderboard" / "server.py"
-    made = importlib.util.spec_from_file_location("leaderboard_server", place)
-    module = importlib.util.module_from_spec(made)
-    sys.modules[made.name] = module  # dataclasses look their module up
-    made.loader.exec_module(module)
+    module_spec = importlib.util.spec_from_file_location("leaderboard_server", place)
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module  # dataclasses look their module up
+    module_spec.loader.exec_module(module)
     return module
 
 

@@ -116,8 +116,8 @@ def test_a_natural_model_carries_the_plan(model):
     plan = labels.design(spec)
     assert plan.count == 1
     order = rng.permutation(40)
-    made = carrier(x, plan.queries[0], model=model)
-    rows = made.predict_proba(x[order])[np.argsort(order)]
+    carrier_model = carrier(x, plan.queries[0], model=model)
+    rows = carrier_model.predict_proba(x[order])[np.argsort(order)]
     assert (labels.read(plan, [labels.ScikitLearn(spec, y)(rows)]).labels == y).all()
 
 

@@ -100,10 +100,10 @@ def test_signs_are_read_no_worse_than_by_least_squares():
 def test_an_alphabet_knows_the_least_and_the_largest_loss_of_each_prediction(options, decimals):
     spec = labels.OracleSpec(n=60, **options)
     weights, unit, digits = np.arange(-5, 6), 0.01, np.arange(2)
-    made = codes.make_alphabet(spec, spec.loss(), weights, unit, digits, 0.0)
-    table = spec.loss().table(made.rows)
-    np.testing.assert_allclose(made.low, table.min(axis=1), atol=10.0**-decimals)
-    np.testing.assert_allclose(made.high, table.max(axis=1), atol=10.0**-decimals)
+    alphabet = codes.make_alphabet(spec, spec.loss(), weights, unit, digits, 0.0)
+    table = spec.loss().table(alphabet.rows)
+    np.testing.assert_allclose(alphabet.low, table.min(axis=1), atol=10.0**-decimals)
+    np.testing.assert_allclose(alphabet.high, table.max(axis=1), atol=10.0**-decimals)
 
 
 @pytest.mark.parametrize(("n", "shares"), [(9, (1 / 9, 1.0, 1 / 3)), (41, (1 / 41, 0.2, 1 / 11))])

@@ -46,8 +46,8 @@ def test_the_interval_covers_the_mean_over_many_competitions():
     spec = labels.OracleSpec("accuracy", n=60)
     shown = defences.defended_scores(spec, share=0.5)
     results = [defences.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
-    middle = float(np.mean([one.value for one in results]))
-    assert sum(one.low <= middle <= one.high for one in results) >= 15
+    middle = float(np.mean([result.value for result in results]))
+    assert sum(result.low <= middle <= result.high for result in results) >= 15
 
 
 @pytest.mark.parametrize(

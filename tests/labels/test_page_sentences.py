@@ -17,7 +17,7 @@ PROGRESS = ([0, 2, 4], [0.0, 0.5, 1.0])
 
 
 def summary(**changes):
-    made = LabelsSummary(
+    run_summary = LabelsSummary(
         queries=4,
         complete=True,
         certain=900,
@@ -37,7 +37,7 @@ def summary(**changes):
             100, 0.6, {"noise": 0.25, "decimals": None}, {"noise": "f", "decimals": "g"}, ("do it",)
         ),
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(run_summary, **changes)
 
 
 def page(**changes):
@@ -99,8 +99,14 @@ def inferred(spec=BOUNDED, upto=None, off=0.0):
 
 def test_the_summary_counts_what_was_proven_and_what_was_certain_and_wrong():
     plan, found, truth = inferred()
-    told = labels_summary.summarise(plan, found, truth)
-    assert (told.proven, told.certain, told.right, told.accuracy, told.certain_and_wrong) == (6, 6, 6, 1.0, 0)
+    run_summary = labels_summary.summarise(plan, found, truth)
+    assert (
+        run_summary.proven,
+        run_summary.certain,
+        run_summary.right,
+        run_summary.accuracy,
+        run_summary.certain_and_wrong,
+    ) == (6, 6, 6, 1.0, 0)
     wrong = labels_summary.summarise(plan, found, np.where(np.arange(6) < 2, 1 - truth, truth))
     assert (wrong.right, wrong.accuracy, wrong.certain_and_wrong) == (4, 4 / 6, 2)
     unknown = labels_summary.summarise(plan, found)

@@ -61,8 +61,8 @@ def test_tables_say_the_same_as_arrays_whatever_the_order_of_their_columns(divul
         frame.write_csv(files / f"{name}.csv", separator=";")
     found = []
     for ending, named in (("npz", []), ("csv", ["--label", "outcome", "--id", "ids"])):
-        given = ["--candidates", files / f"candidates.{ending}", "--nonmembers", files / f"unseen.{ending}", *named]
-        options = [*given, "--margin", 100, "--band", 0.1, "--json"]
+        arguments = ["--candidates", files / f"candidates.{ending}", "--nonmembers", files / f"unseen.{ending}", *named]
+        options = [*arguments, "--margin", 100, "--band", 0.1, "--json"]
         if ending == "csv":
             code, _, err = divulge("weights", files / "net.safetensors", *options)
             assert code == 2

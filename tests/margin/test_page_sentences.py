@@ -197,8 +197,8 @@ def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
     [((0.5, -0.25, 2.0), None, -0.25, 2.0), ((0.5, -0.25, 2.0), [4.0], -0.25, 4.0), ((0.5,), None, -1.0, 500.0)],
 )
 def test_the_line_is_drawn_a_little_beyond_the_points_without_neurons_that_bend_far_away(candidates, truth, low, high):
-    told = reconstructed(candidates=candidates, guaranteed=0)
-    spec = weights_page._network(told, lambda x: 2 * x[:, 0], None if truth is None else np.array(truth))
+    run_summary = reconstructed(candidates=candidates, guaranteed=0)
+    spec = weights_page._network(run_summary, lambda x: 2 * x[:, 0], None if truth is None else np.array(truth))
     values = [value for layer in spec["layer"] for value in layer.get("data", {}).get("values", ())]
     line = [(value["x"], value["y"]) for value in values if value.get("what") == "Φ"]
     bends = {value["x"] for value in values if value.get("what") == "break-point"}

@@ -24,6 +24,6 @@ def combinations(record_type):
 
 def forms(record_type):
     """Return name → recipe, of every combination that goes together."""
-    made = [settings for _, _, settings in combinations(record_type) if settings is not None]
-    recipes = [settings.recipe(documents=record_type == "documents") for settings in made]
+    valid_settings = [settings for _, _, settings in combinations(record_type) if settings is not None]
+    recipes = [settings.recipe(documents=record_type == "documents") for settings in valid_settings]
     return {recipe.name: recipe for recipe in recipes}

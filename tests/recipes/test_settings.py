@@ -30,8 +30,8 @@ def test_a_name_is_its_settings_field_by_field(record_type, name):
 
 @pytest.mark.parametrize("record_type", RECORD_TYPES)
 def test_every_combination_is_a_recipe_of_its_own_or_is_refused(record_type):
-    made = [settings for *_, settings in combinations(record_type) if settings is not None]
-    assert len(forms(record_type)) == len(made)
+    valid_settings = [settings for *_, settings in combinations(record_type) if settings is not None]
+    assert len(forms(record_type)) == len(valid_settings)
     assert set(aliases(documents=record_type == "documents")) <= set(forms(record_type))
 
 

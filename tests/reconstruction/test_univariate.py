@@ -90,7 +90,7 @@ def test_what_is_guaranteed_is_kept(exact):
 
 def test_the_kkt_equations_find_what_crossings_miss():
     # Three records of one label on a stretch of the margin: no crossing is isolated there.
-    found = 0
+    n_found = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         x = np.sort(rng.uniform(-1, 1, 10))
@@ -101,11 +101,11 @@ def test_the_kkt_equations_find_what_crossings_miss():
         plain = reconstruction.univariate(net, 1.0, "crossings")
         more = reconstruction.univariate(net, 1.0)
         assert near(more.candidates, x, 1e-3).all()
-        found += near(x, more.candidates, 1e-3).sum() - near(x, plain.candidates, 1e-3).sum()
+        n_found += near(x, more.candidates, 1e-3).sum() - near(x, plain.candidates, 1e-3).sum()
         assert more.ambiguous
         for part in more.ambiguous:
             assert ((x >= part.low - 1e-6) & (x <= part.high + 1e-6)).any()
-    assert found >= 2
+    assert n_found >= 2
 
 
 @pytest.mark.parametrize("spaced", [True, False])
@@ -119,9 +119,9 @@ def test_trained_networks(spaced):
             y = np.where(np.sin(2 * np.pi * x / 3 + rng.uniform(0, 2 * np.pi)) > 0, 1.0, -1.0)
         run = margin.train(x[:, None], y, width=300, target_margin=100.0, seed=seed, max_steps=3000)
         assert run.reached
-        found = reconstruction.univariate(run.net, 100.0, "crossings").candidates
-        right, total = right + near(found, x, 0.06).sum(), total + len(found)
-        hit, points = hit + near(x, found, 0.06).sum(), points + len(x)
+        candidates_found = reconstruction.univariate(run.net, 100.0, "crossings").candidates
+        right, total = right + near(candidates_found, x, 0.06).sum(), total + len(candidates_found)
+        hit, points = hit + near(x, candidates_found, 0.06).sum(), points + len(x)
     assert right / total >= 0.9
     assert hit / points >= 0.5
 

@@ -408,8 +408,8 @@ def test_columns_are_found_by_what_the_model_was_fitted_on(tmp_path, columns, mo
     frame.write_csv(tmp_path / "members.csv")
     fitting = pl.DataFrame({name: [0.0, 1.0] for name in model_columns}).to_pandas()
     skops_io.dump(GaussianNB().fit(fitting, [0, 1]), tmp_path / "model.skops")
-    found = plans.find_columns(str(tmp_path / "model.skops"), str(tmp_path / "members.csv"))
-    assert (found.label, found.id, found.drop) == expected
+    fitted_columns = plans.find_columns(str(tmp_path / "model.skops"), str(tmp_path / "members.csv"))
+    assert (fitted_columns.label, fitted_columns.id, fitted_columns.drop) == expected
 
 
 def test_a_plan_names_the_users_own_training(tmp_path, divulge):

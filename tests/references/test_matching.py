@@ -196,9 +196,9 @@ def test_what_is_said_of_references_that_differ_fits_how_they_were_made():
     assert clones_of(target).has_target_settings
     assert not clones_of(target).with_settings(max_depth=3).has_target_settings
     noise = RandomForestClassifier(3, random_state=0).fit(members.x, np.arange(60) % 3)  # overfit on few records
-    said = audit_estimator(noise).text
-    assert "they have its own settings" in said
-    assert 'match="auto"' not in said
+    text = audit_estimator(noise).text
+    assert "they have its own settings" in text
+    assert 'match="auto"' not in text
 
 
 def clones_of(target):
@@ -303,9 +303,9 @@ def test_hooks_stop_a_training():
     ],
 )
 def test_values_tried_of_a_parameter_lie_on_both_sides_of_the_given_one(name, value, ladders):
-    found = matching._ladders(name, value)
-    assert len(found) == len(ladders)
-    for ladder, expected in zip(found, ladders, strict=True):
+    values_tried = matching._ladders(name, value)
+    assert len(values_tried) == len(ladders)
+    for ladder, expected in zip(values_tried, ladders, strict=True):
         assert ladder == pytest.approx(expected, rel=1e-2)
 
 

@@ -21,9 +21,9 @@ def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_pat
     train = Train(networks.mlp, 3, epochs=2)
     held, filed = fit(train, observe=observe), fit(train, observe=observe, out=tmp_path)
     assert [a.shape for a in filed.outputs] == [(3, 203, 4), (3, 7, 4)]
-    for one, other in zip(held.outputs, filed.outputs, strict=True):
+    for output, other in zip(held.outputs, filed.outputs, strict=True):
         assert isinstance(other, np.memmap)
-        assert (one == other).all()
+        assert (output == other).all()
 
 
 def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, monkeypatch):
@@ -31,9 +31,9 @@ def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, 
     logits = fit(train).outputs[0]
     expected = np.stack([signals.classification.scaled_logit(row, records.y) for row in logits])
     monkeypatch.setattr(jobs, "QUERY_CHUNK", 50)  # 203 records in five chunks
-    found = fit(train, signal=signals.classification.scaled_logit).outputs[0]
-    assert found.shape == (3, 203)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    outputs = fit(train, signal=signals.classification.scaled_logit).outputs[0]
+    assert outputs.shape == (3, 203)
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
 
 
 def test_arrays_without_labels_may_be_observed(fit, networks, records):

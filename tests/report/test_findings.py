@@ -33,7 +33,7 @@ def changed(recipe, low, high):
     ],
 )
 def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
-    said, found = compare.summarise_changes([changed(*one) for one in changes])
+    said, found = compare.summarise_changes([changed(*change) for change in changes])
     assert found == tone
     assert words in said
     assert "Of 2 comparisons" in said
@@ -44,7 +44,7 @@ def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_toget
     audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)
     compared = compare.Comparison.of({"before": audit, "after": audit})
     changes = compared.changes["after"]
-    assert {round(one.change.confidence, 6) for one in changes} == {round(1 - 0.05 / len(changes), 6)}
+    assert {round(change.change.confidence, 6) for change in changes} == {round(1 - 0.05 / len(changes), 6)}
     text = render(compare.comparison_page(compared))
     assert "No difference could be shown" in text
     assert audit.verdict.plain in text

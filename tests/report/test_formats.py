@@ -28,14 +28,14 @@ def run(tmp_path_factory):
 
 
 def test_a_run_keeps_when_by_which_command_and_of_what_it_was_made(run):
-    made = provenance.read_provenance(run)
-    assert made.sources == (provenance.describe_source("members", run.parent / "members.npz"),)
-    assert made.sources[0].size == 7
-    assert len(made.sources[0].digest) == 64
-    assert made.date.endswith("+00:00")
-    assert made.command == ""
+    origin = provenance.read_provenance(run)
+    assert origin.sources == (provenance.describe_source("members", run.parent / "members.npz"),)
+    assert origin.sources[0].size == 7
+    assert len(origin.sources[0].digest) == 64
+    assert origin.date.endswith("+00:00")
+    assert origin.command == ""
     text = (run / "report.html").read_text(encoding="utf-8")
-    assert made.sources[0].digest in text
+    assert origin.sources[0].digest in text
     assert "used from Python" in text
     assert str(run.parent) not in text
 
@@ -100,7 +100,9 @@ def test_a_run_that_noted_nothing_says_so():
 def test_no_value_of_a_header_stands_where_a_run_comes_from():
     command = ("divulge", "labels", "attack", "--header", "Authorization: Bearer 42", "--header=X-Key: 42", "--n", "4")
     with provenance.record_command(command):
-        told = provenance.collect_provenance({}).command
-    assert "42" not in told
-    assert {"Authorization", "X-Key"} <= set(told.replace("'", " ").replace("=", " ").replace(":", " ").split())
-    assert told.endswith("--n 4")
+        recorded_command = provenance.collect_provenance({}).command
+    assert "42" not in recorded_command
+    assert {"Authorization", "X-Key"} <= set(
+        recorded_command.replace("'", " ").replace("=", " ").replace(":", " ").split()
+    )
+    assert recorded_command.endswith("--n 4")

@@ -139,9 +139,9 @@ def test_a_run_is_not_published_over_what_stands_in_its_way(run, tmp_path):
 @pytest.mark.parametrize("name", ["summary.json", "scores.parquet", "more/arrays.npz"])
 def test_every_flipped_bit_of_data_is_found(run, name):
     whole = (run / name).read_bytes()
-    for at in range(0, len(whole), 7):
+    for i in range(0, len(whole), 7):
         damaged = bytearray(whole)
-        damaged[at] ^= 1 << at % 8
+        damaged[i] ^= 1 << i % 8
         (run / name).write_bytes(damaged)
         with pytest.raises(dv.InputError, match=f"{name}: damaged"):
             RunDirectory(run).open("audit")

@@ -52,10 +52,10 @@ def test_signals_equal_their_formulas(logits, data):
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e30, 1e308])
 def test_signals_are_finite_and_ordered_for_saturated_logits(name, size):
     logits = np.array([[size, 0.0, -size], [0.0, size, -size]])
-    found = c.SIGNALS[name](logits, np.array([0, 0]))
-    assert np.isfinite(found).all()
+    values = c.SIGNALS[name](logits, np.array([0, 0]))
+    assert np.isfinite(values).all()
     if name not in c.LABEL_AGNOSTIC:
-        assert found[0] > found[1]
+        assert values[0] > values[1]
 
 
 def test_scaled_logit_does_not_saturate_where_the_probability_is_one():

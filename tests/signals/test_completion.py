@@ -138,12 +138,12 @@ def test_neighbours_are_the_nearest_by_known_values(auxiliary, partial):
 def test_values_are_drawn_one_by_one_from_the_donors(auxiliary, partial, imputer, count):
     scale = auxiliary.x.std(axis=0)
     completed = imputer.fit(auxiliary).complete(partial, 30, seed=0)
-    for at, (x, c, k) in enumerate(zip(partial.x, partial.y, partial.known, strict=True)):
+    for i, (x, c, k) in enumerate(zip(partial.x, partial.y, partial.known, strict=True)):
         pool = auxiliary.x[auxiliary.y == c]
         near = pool[np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))[:count]]
         for column in np.flatnonzero(~k):
-            assert np.isin(completed[:, at, column], near[:, column]).all()
-            assert len(np.unique(completed[:, at, column])) > 1
+            assert np.isin(completed[:, i, column], near[:, column]).all()
+            assert len(np.unique(completed[:, i, column])) > 1
 
 
 def test_hot_deck_draws_whole_records_of_the_class(auxiliary, partial):

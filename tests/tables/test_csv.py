@@ -279,7 +279,9 @@ def test_tables_that_are_written_polars_reads(data, n):
     columns = {"of which none is missing": np.arange(n)}  # polars takes `""` in a file of one column for a text
     for name in data.draw(st.lists(words, min_size=1, max_size=4, unique=True)):
         values = data.draw(st.lists(data.draw(cells), min_size=n, max_size=n))
-        columns[name] = np.array(values, object if any(one is None or isinstance(one, str) for one in values) else None)
+        columns[name] = np.array(
+            values, object if any(value is None or isinstance(value, str) for value in values) else None
+        )
     assume(not any(name.startswith("\ufeff") for name in columns))
     file = io.BytesIO()
     tables.write_csv(tables.from_arrays(columns), file)

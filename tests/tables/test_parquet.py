@@ -174,7 +174,7 @@ def test_columns_have_one_length():
 
 def test_pieces_are_one_table(tmp_path):
     writer = tables.PieceWriter(tmp_path / "pieces")
-    parts = [pl.DataFrame({"a": [at], "t": [None if at % 2 else "x"]}) for at in range(5)]
+    parts = [pl.DataFrame({"a": [i], "t": [None if i % 2 else "x"]}) for i in range(5)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tables.table, "_PIECE_ROWS", 2)
         for part in parts:
@@ -194,7 +194,7 @@ def test_tables_come_back(data, n):
     columns = {}
     for name in data.draw(st.lists(texts.filter(lambda name: "\0" not in name), min_size=1, max_size=4, unique=True)):
         values = data.draw(st.lists(data.draw(cells), min_size=n, max_size=n))
-        columns[name] = np.array(values, object if any(one is None for one in values) else None)
+        columns[name] = np.array(values, object if any(value is None for value in values) else None)
     content = written(columns)
     want = {name: values.tolist() for name, values in columns.items()}
     assert repr(pl.read_parquet(content).to_dict(as_series=False)) == repr(want)

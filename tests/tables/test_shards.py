@@ -62,7 +62,7 @@ def test_shards_are_the_rows_of_one_file(tmp_path, ending, sizes):
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
 def test_files_of_other_columns_in_between_keep_their_place(tmp_path, ending):
-    parts = [frame()[at : at + 100] for at in range(0, ROWS, 100)]
+    parts = [frame()[i : i + 100] for i in range(0, ROWS, 100)]
     parts[3] = parts[3].drop("text")
     parts[4] = parts[4].select("text", "score", "id")
     parts[7] = parts[7].cast({"score": pl.Float32})

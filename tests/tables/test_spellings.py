@@ -190,8 +190,8 @@ def test_kinds_of_columns_of_several_files_must_agree(tmp_path):
 def test_shards_of_csv_are_read_as_the_one_file_that_they_were_cut_from(tmp_path):
     rows = ["007;1,234;true;", "A1;2,5;no;", "3;;true;x"]
     whole = tables.read_table(("code;dose;flag;note\n" + "\n".join(rows)).encode())
-    for at, row in enumerate(rows):
-        (tmp_path / f"{at}.csv").write_text(f"code;dose;flag;note\n{row}\n")
+    for i, row in enumerate(rows):
+        (tmp_path / f"{i}.csv").write_text(f"code;dose;flag;note\n{row}\n")
     assert tables.read_table(tmp_path).equals(whole, null_equal=True)
     assert whole.rows() == [("007", 1.234, "true", None), ("A1", 2.5, "no", None), ("3", None, "true", "x")]
 

@@ -110,10 +110,10 @@ def test_torchscript_can_write_files_and_is_refused(tmp_path, mark, ending):
     torch.jit.load(str(path))(torch.zeros(1))
     assert mark.exists()
     mark.unlink()
-    said = refused(
+    message = refused(
         mark, "without running code from it: a TorchScript file is a program", lambda: targets.load(str(path))
     )
-    assert "package.module:callable" in said
+    assert "package.module:callable" in message
 
 
 @pytest.mark.filterwarnings("ignore:.*:FutureWarning", "ignore:.*:DeprecationWarning", "ignore:.*:UserWarning")
@@ -136,8 +136,10 @@ def test_exported_programs_are_unpickled_by_torch_and_refused(tmp_path, mark, do
     path.write_bytes(zipped(members))
     for name in ("model.pt2", "model.pt"):
         shutil.copy(path, tmp_path / name) if name != "model.pt2" else None
-        said = refused(mark, "a torch.export file is unpickled", lambda name=name: targets.load(str(tmp_path / name)))
-        assert "package.module:callable" in said
+        message = refused(
+            mark, "a torch.export file is unpickled", lambda name=name: targets.load(str(tmp_path / name))
+        )
+        assert "package.module:callable" in message
 
 
 def test_onnx_reads_no_file_outside_its_folder_and_runs_no_operator_of_its_own(tmp_path, mark):

@@ -80,9 +80,9 @@ def test_tokens_alone_are_the_statistics_of_the_document(make, tokenizer):
     target = CausalLM(make("gpt2"), tokenizer, bos="add")
     stats = target.tokens(TEXTS, vocabulary=False).rows()["logp"]
     for ids, whole in zip(target.encode(TEXTS), stats, strict=True):
-        for at in range(len(ids)):
-            continuations = target.continuations([(0, *ids[:at])], [ids[at:]])
-            assert np.allclose(continuations.logp, whole[at:], atol=1e-4)
+        for i in range(len(ids)):
+            continuations = target.continuations([(0, *ids[:i])], [ids[i:]])
+            assert np.allclose(continuations.logp, whole[i:], atol=1e-4)
 
 
 @pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=0.3, top_k=4), Decoding(0.5, top_p=0.5)])

@@ -16,7 +16,7 @@ def mean_logp(model, ids, first):
     """Mean log-probability of the tokens from ``first`` on."""
     with torch.no_grad():
         logp = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
-    return np.mean([logp[at - 1, ids[at]].item() for at in range(first, len(ids))])
+    return np.mean([logp[i - 1, ids[i]].item() for i in range(first, len(ids))])
 
 
 @pytest.mark.parametrize("bos", ["add", "none"])

@@ -68,9 +68,9 @@ def test_a_head_that_is_not_understood_falls_back_to_the_models_own_logits(make,
     model.forward = shifted
     target = CausalLM(model, tokenizer)
     assert not target._split
-    found = columns(target.tokens(TEXTS))
-    assert np.abs(found[3] - naive(model, tokenizer(TEXTS[3])["input_ids"])).max() < 1e-5
-    assert np.abs(found[3] - columns(plain)[3]).max() > 1e-3
+    statistics = columns(target.tokens(TEXTS))
+    assert np.abs(statistics[3] - naive(model, tokenizer(TEXTS[3])["input_ids"])).max() < 1e-5
+    assert np.abs(statistics[3] - columns(plain)[3]).max() > 1e-3
 
 
 def test_log_probabilities_alone_are_those_of_the_whole(make, tokenizer):

@@ -110,7 +110,7 @@ def test_numbers_of_the_page_are_those_of_the_findings(pages):
             if len(one.controls) > 1:
                 assert f"{min(one.controls):.3f} to {max(one.controls):.3f}" in text
         listed = sum(len(ids) for ids in result.remembered.values())
-        assert listed == sum(one.remembered for one in result.findings)
+        assert listed == sum(finding.remembered for finding in result.findings)
         if listed:
             assert re.search(rf"\b{listed} records? on the list", text)
 

@@ -37,7 +37,7 @@ class Diverging:
 
 
 def audit(**more):
-    given = {
+    arguments = {
         "members": MEMBERS,
         "nonmembers": OUTSIDE,
         "population": HELD,
@@ -45,7 +45,7 @@ def audit(**more):
         "recipes": ("loss", "quantile-trees", "transductive"),
         "fpr": (0.05,),
     } | more
-    return dv.audit(target, **given)
+    return dv.audit(target, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,9 @@ def found():
 def test_the_report_says_whether_the_rate_is_expected_to_carry_over(found, tmp_path):
     carried = found.summary().about.transfer
     assert set(carried.recipes) == {"loss", "quantile-trees", "transductive"}
-    for one in carried.recipes.values():
-        assert one.text.startswith("The FPR of 0.05 is ")
-        assert one.holds == ("is expected to hold" in one.text)
+    for recipe in carried.recipes.values():
+        assert recipe.text.startswith("The FPR of 0.05 is ")
+        assert recipe.holds == ("is expected to hold" in recipe.text)
     page = found.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Will the false-positive rate carry over to the unseen classes?" in page
     assert "density ratio" in page

@@ -8,9 +8,9 @@ from divulge.evaluation import transfer
 
 
 def gaussians(seed, n, shift=0.0, width=4):
-    found = np.random.default_rng(seed).normal(size=(n, width)) * np.array([3.0, 2.0, *np.full(width - 2, 0.5)])
-    found[:, 0] += shift
-    return found
+    sample = np.random.default_rng(seed).normal(size=(n, width)) * np.array([3.0, 2.0, *np.full(width - 2, 0.5)])
+    sample[:, 0] += shift
+    return sample
 
 
 def test_the_ratio_of_two_gaussians_is_found():

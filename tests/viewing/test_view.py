@@ -35,9 +35,9 @@ def runs(tmp_path_factory):
     """Two audits of the same candidates and an identification, one folder below another."""
     folder = tmp_path_factory.mktemp("runs")
     rng = np.random.default_rng(0)
-    given = {"members": records(rng, 150), "nonmembers": records(rng, 150), "population": records(rng, 200)}
+    arguments = {"members": records(rng, 150), "nonmembers": records(rng, 150), "population": records(rng, 200)}
     for name in ("before", "team/after"):
-        dv.audit(model, recipes=["loss"], fpr=(0.1,), out=folder / name, **given)
+        dv.audit(model, recipes=["loss"], fpr=(0.1,), out=folder / name, **arguments)
     pl.DataFrame({"score": rng.normal(size=200) + 2}).write_csv(folder / "candidates.csv")
     pl.DataFrame({"score": rng.normal(size=400)}).write_csv(folder / "calibration.csv")
     tables = [folder / "candidates.csv", "--calibration", folder / "calibration.csv", "--score", "score"]
@@ -173,11 +173,11 @@ def test_a_run_is_decided_again_only_after_one_of_its_files_has_changed(runs):
 def test_dates_are_those_of_the_runs(client, runs):
     dates = {entry.name: entry.date for entry in Shelf((runs,)).entries()}
     for name in ("before", "team/after"):
-        made = provenance.read_provenance(runs / name).date
-        assert dates[f"{runs.name}/{name}"] == made
+        origin = provenance.read_provenance(runs / name).date
+        assert dates[f"{runs.name}/{name}"] == origin
         os.utime(runs / name / "run.json", (0, 0))  # as a copy would
-        assert {entry.name: entry.date for entry in Shelf((runs,)).entries()}[f"{runs.name}/{name}"] == made
-        assert f'<time datetime="{made}">{made[:10]} {made[11:16]} UTC</time>' in client.get("/").text
+        assert {entry.name: entry.date for entry in Shelf((runs,)).entries()}[f"{runs.name}/{name}"] == origin
+        assert f'<time datetime="{origin}">{origin[:10]} {origin[11:16]} UTC</time>' in client.get("/").text
 
 
 def test_the_list_says_of_a_finding_that_it_is_in_doubt(client, runs):
