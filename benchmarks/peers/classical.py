@@ -165,6 +165,7 @@ def run_sacro(names):
 def write_table(ours, theirs):
     """Print the page."""
     theirs = {tuple(row["case"]): row for row in theirs}
+    ours = sorted(ours, key=lambda row: ("wine", "breast cancer", "adult").index(row["case"][0]))
     print(HEAD)
     for one in ours:
         table, model, seed = one["case"]
