@@ -8,6 +8,7 @@ and takes the AUC of `auto` from `benchmarks/results/defences.md`. Writes `bench
 
 from __future__ import annotations
 
+import argparse
 import os
 import warnings
 from pathlib import Path
@@ -68,6 +69,7 @@ def format_row(hint: str, group: str, cases: list[tuple[str, str, float, set[str
 
 def main() -> None:
     """Write the page."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     warnings.simplefilter("ignore")
     cases = measure()
     names = sorted({hint for *_, hints in cases for hint in hints})

@@ -1,10 +1,11 @@
 """Divulge beside other tools, each in an environment of its own, on the same arrays.
 
-    PYTHONPATH=src:tests python benchmarks/peers/run.py WORK [--trees LEAKPRO METER] [--torch torch==2.13.0]
+    PYTHONPATH=src:tests python benchmarks/peers/run.py WORK [--trees LEAKPRO METER JAX_PRIVACY] [--torch torch==2.13.0]
         [--records 50000] [--runs 60] [--rounds 5]
 
 WORK is a folder for environments, arrays and answers; what is there already is not made again, so that a second
 run prints the tables alone. LeakPro and ML Privacy Meter are not on the package index: hand in their source trees.
+The source tree of jax_privacy is newer than its release on the index, whose needs it is given.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ PEERS = (
     Peer("LeakPro", "leaks", ("{}[mia]",), ("transformers",), 0),
     Peer("ML Privacy Meter", "meter", tuple(METER.split()), (), 1),
     Peer("ART", "robustness", ("adversarial-robustness-toolbox==1.20.1",), ("packaging", "torch"), torch=False),
-    Peer("jax_privacy", "jaxprivacy", ("jax-privacy==2.0.0",), torch=False),
+    Peer("jax_privacy", "jaxprivacy", ("jax-privacy==2.0.0",), tree=2, torch=False),
 )
 OURS = Peer("Divulge", "ours", ())
 
@@ -69,7 +70,7 @@ class Place:
 
     Attributes:
         work: the folder.
-        trees: source trees of LeakPro and ML Privacy Meter.
+        trees: source trees of LeakPro, ML Privacy Meter and jax_privacy.
         torch: what pip is told of PyTorch; nothing where empty.
     """
 
@@ -262,11 +263,13 @@ def installed(peers, place):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--trees", type=Path, nargs=2, default=[])
+    parser.add_argument("--trees", type=Path, nargs=3, default=[])
     parser.add_argument("--torch", default="", help="as pip is to read it, e.g. a version that it finds without CUDA")
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--runs", type=int, default=60, help="tables of scores that know nothing, a case")
-    parser.add_argument("--rounds", type=int, default=5, help="times that the reference models are trained")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="times that the reference models are trained; 0: not at all"
+    )
     asked = parser.parse_args()
     place = Place(asked.work.resolve(), [tree.resolve() for tree in asked.trees], asked.torch)
     place.work.mkdir(parents=True, exist_ok=True)
@@ -287,8 +290,9 @@ def main():
     nulls(peers, place, files[1])
     print("\n### The same, by number of reference models; each in half of them, and no leak\n")
     few(peers, place, files[2])
-    print(f"\n### {TRAINED} reference models, by training\n")
-    trained(peers, place, files[3], asked.rounds)
+    if asked.rounds:
+        print(f"\n### {TRAINED} reference models, by training\n")
+        trained(peers, place, files[3], asked.rounds)
     print("\n### Installs\n")
     installed(peers, place)
 

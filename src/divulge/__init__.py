@@ -47,13 +47,12 @@ if TYPE_CHECKING:
     )
     from divulge.auditing import audit
     from divulge.auditing.compare import compare_runs as compare
-    from divulge.auditing.compare import gate_run as gate
     from divulge.canaries import Claim
     from divulge.datafiles import from_pairs
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
     from divulge.people import by_person
-    from divulge.runs import load
+    from divulge.runs import gate, load
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
     from divulge.unlearning import forget
 
@@ -113,7 +112,7 @@ _HOMES = {
     "compare": "divulge.auditing.compare:compare_runs",
     "forget": "divulge.unlearning",
     "from_pairs": "divulge.datafiles",
-    "gate": "divulge.auditing.compare:gate_run",
+    "gate": "divulge.runs",
     "identify": "divulge.identification",
     "load": "divulge.runs",
 }

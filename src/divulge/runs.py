@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge.attributes.result import ATTRIBUTES
+from divulge import attributes, unlearning
+from divulge.attributes import result as attribute_result
+from divulge.attributes.result import ATTRIBUTES, AttributeInference
+from divulge.auditing import compare
 from divulge.auditing import result as audits
 from divulge.auditing.result import AUDIT
 from divulge.canaries.canary_audit import CANARY_AUDIT
@@ -17,13 +20,17 @@ from divulge.identification import finished_run
 from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
 from divulge.run_directory import RunDirectory
-from divulge.unlearning.result import ERASURE
-from divulge.validation import check_path
+from divulge.unlearning import result as erasure_result
+from divulge.unlearning.result import ERASURE, Erasure
+from divulge.validation import check_instance, check_path, check_strings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import polars as pl
 
     from divulge.auditing import Audit
+    from divulge.auditing.compare import Ruling
     from divulge.report import Page
     from divulge.report.run_kinds import Run, RunKind
 
@@ -93,7 +100,7 @@ class FinishedRun:
         return find_kind(self.folder).render_again(self.folder, check_path(path, "path"))
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per record; of an identification, per candidate.
+        """Return one row per record; of an identification, per candidate; of settings compared, per setting.
 
         Raises:
             divulge.InputError: a kind of run that keeps no records.
@@ -134,3 +141,53 @@ def load(directory: str | Path) -> Audit | FinishedRun:
     folder = check_path(directory, "directory")
     kind = find_kind(folder)
     return audits.load(folder) if kind is AUDIT else FinishedRun(folder, kind.name, kind.load(folder).summary)
+
+
+def gate(
+    run: Audit | Erasure | AttributeInference | FinishedRun | str | Path,
+    policy: str | Sequence[str],
+    *,
+    confidence: float = compare.CONFIDENCE,
+) -> list[Ruling]:
+    """Hold an audit, an erasure check or attribute inference against policies.
+
+    Args:
+        run: the result, or its run directory.
+        policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`, of an erasure check
+            `divulge.unlearning.gate`, of attribute inference `divulge.attributes.gate`.
+        confidence: probability that all rulings are right.
+
+    Returns:
+        Rulings, each with its ``state``: "kept", "broken" or "undecided".
+
+    Raises:
+        divulge.InputError: another kind of run, no policy, one that cannot be read, a confidence outside (0, 1).
+
+    Examples:
+        >>> gate("runs/demo", ["auc:0.55", "tpr@fpr=0.01:0.02"])  # doctest: +SKIP
+    """
+    policies = [policy] if isinstance(policy, str) else check_strings(policy, "policy")
+    if isinstance(run, FinishedRun):
+        run = run.folder
+    if isinstance(run, str | Path):
+        folder = check_path(run, "run")
+        kind = find_kind(folder)
+        if kind.name not in _GATED_RESULTS:
+            raise InputError(
+                "run: a policy can hold an audit, an erasure check or attribute inference; "
+                f"{folder} is a run of kind {kind.name!r}"
+            )
+        run = _GATED_RESULTS[kind.name](folder)
+    if isinstance(run, Erasure):
+        return unlearning.gate(run, policies, confidence=confidence)
+    if isinstance(run, AttributeInference):
+        return attributes.gate(run, policies, confidence=confidence)
+    result = check_instance(run, "run", audits.Audit, "an audit's result or its run directory")
+    return compare.gate(result, policies, confidence=confidence)
+
+
+_GATED_RESULTS: dict[str, Callable[[Path], Audit | Erasure | AttributeInference]] = {
+    AUDIT.name: audits.load,
+    ERASURE.name: erasure_result.load,
+    ATTRIBUTES.name: attribute_result.load,
+}

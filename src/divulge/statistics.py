@@ -713,21 +713,21 @@ class TextDifference:
     """One difference between two sets of texts.
 
     Args:
-        what: description.
+        description: the difference in words.
         p_value: of the difference, corrected for the number of tests.
-        first: whether there is more of it (a word more frequent, later years, longer texts) in the first set.
+        is_larger_in_first: whether a word is more frequent, years are later or texts longer in the first set.
 
     Examples:
-        >>> print(TextDifference("“yes” is in 40 % of the members and 3 % of the non-members", 1e-9, first=True))
+        >>> print(TextDifference("“yes” is in 40 % of the members and 3 % of the non-members", 1e-9, True))
         “yes” is in 40 % of the members and 3 % of the non-members
     """
 
-    what: str
+    description: str
     p_value: float
-    first: bool
+    is_larger_in_first: bool
 
     def __str__(self) -> str:
-        return self.what
+        return self.description
 
 
 def text_differences(
@@ -773,12 +773,12 @@ def text_differences(
     word_tests = list(_compare_words(first_texts, second_texts, names))
     rank_tests = list(_compare_years_and_lengths(first_texts, second_texts, names, checked_seed))
     differences = [
-        TextDifference(test.what, min(1.0, 2 * len(family) * test.p_value), test.first)
+        TextDifference(test.description, min(1.0, 2 * len(family) * test.p_value), test.is_larger_in_first)
         for family in (word_tests, rank_tests)
         for test in family
     ]
     significant = [difference for difference in differences if difference.p_value <= bound]
-    return tuple(sorted(significant, key=lambda test: (test.p_value, test.what))[:max_differences])
+    return tuple(sorted(significant, key=lambda test: (test.p_value, test.description))[:max_differences])
 
 
 def _compare_words(

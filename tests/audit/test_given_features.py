@@ -127,6 +127,27 @@ def test_a_function_sees_all_records_at_once_and_in_random_order():
     assert np.allclose(attached.members.features, parts["members"].x - everything.mean(axis=0))
 
 
+def test_a_torch_module_gives_features():
+    """As it answers when it is evaluated, whatever its mode and the size of the batches; it is left as it was."""
+    torch = pytest.importorskip("torch")
+    _, parts, _ = _draw(6, leak=0.0)
+    body = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5), torch.nn.Tanh())
+    body = torch.nn.Sequential(body, torch.nn.Unflatten(1, (2, 2))).train()
+    attached = attach_features(AuditData(**parts, features=body), 0)
+    assert body.training
+    with torch.inference_mode():
+        expected = body.eval()(torch.from_numpy(parts["members"].x).float()).flatten(1).numpy()
+    assert np.allclose(attached.members.features, expected, atol=1e-6)
+    with pytest.raises(InputError, match=r"^features: the module cannot take records of shape \(3,\)"):
+        attach_features(AuditData(**parts, features=torch.nn.Linear(5, 2)), 0)
+
+
+def test_the_model_under_audit_gives_no_features():
+    target, parts, _ = _draw(7, leak=1.0)
+    with pytest.raises(InputError, match="features: the model under audit itself"):
+        dv.audit(target, **parts, recipes=["loss"], features=target)
+
+
 def test_features_follow_their_records_through_duplicates_and_splits():
     target, parts, given = _draw(6, leak=0.0)
     parts["population"] = dv.Records.concatenate([parts["members"][:5], parts["population"]])

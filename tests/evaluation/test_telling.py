@@ -31,9 +31,9 @@ def test_dates_words_and_lengths_are_named_with_their_direction():
     )
     signs = text_differences([f"{text} obama" for text in old], [text[:100] for text in new], names=("A", "B"))
     by_word = {str(sign): sign for sign in signs}
-    assert by_word["“obama” is in 100 % of the A and 0 % of the B"].first
+    assert by_word["“obama” is in 100 % of the A and 0 % of the B"].is_larger_in_first
     length = next(sign for sign in signs if "median length" in str(sign))
-    assert length.first
+    assert length.is_larger_in_first
     assert [sign.p_value for sign in signs] == sorted(sign.p_value for sign in signs)
     assert len(text_differences(old, new, most=1)) == 1
 

@@ -79,7 +79,7 @@ def test_sections_without_content_are_left_out_and_provenance_comes_last(toy_run
 def test_a_kind_without_records_says_so_and_an_unknown_one_is_named(divulge, toy_run, tmp_path):
     code, _, err = divulge("report", toy_run, "--format", "csv")
     assert code == 2
-    assert "--format: this kind of run keeps no records" in err
+    assert "a run of kind 'toy' keeps no records, so it is no table" in err
     with RunDirectory(tmp_path / "other").writing("other", "key") as draft:
         draft.write_json("summary", {})
     with pytest.raises(dv.InputError, match="a run of kind 'other' has no report"):

@@ -33,7 +33,6 @@ from divulge.validation import (
     check_number,
     check_path,
     check_string,
-    check_strings,
     format_value,
 )
 
@@ -533,16 +532,6 @@ def compare_runs(*runs: Audit | str | Path, recipes: Sequence[str] | None = None
         for number, (name, run) in enumerate(zip(names, runs, strict=True), start=1)
     }
     return Comparison.of(runs_by_name, recipes)
-
-
-def gate_run(run: Audit | str | Path, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
-    """Hold a result or a run directory against policies; see `gate`.
-
-    Examples:
-        >>> gate_run("runs/demo", ["auc:0.55", "tpr@fpr=0.01:0.02"])  # doctest: +SKIP
-    """
-    policies = [policy] if isinstance(policy, str) else check_strings(policy, "policy")
-    return gate(open_audit(run), policies, confidence=confidence)
 
 
 def open_audit(run: Audit | str | Path) -> Audit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import columns, completion, errors, evaluation, people, seeds, user_code
+from divulge import columns, completion, errors, evaluation, people, seeds, targets, user_code
 from divulge import recipes as book
 from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
@@ -156,7 +157,7 @@ def attach_features(subject: AuditData, seed: int) -> AuditData:
         if isinstance(features, str):
             sets = {name: _split_columns(records, features, name) for name, records in sets.items()}
         elif callable(features):
-            sets = _compute_features(sets, features, seed)
+            sets = _compute_features(sets, _as_function(features), seed)
         else:
             sets = {name: _with_rows(sets[name], values, name) for name, values in _rows_by_set(features).items()}
     _check_same_features(sets)
@@ -172,7 +173,7 @@ def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
     if records.table is None:
         raise InputError(
             f"features: {format_value(prefix)} is the beginning of columns' names, and the {set_name} have no columns; "
-            "give an array for each set, a function of records, or 'module:function'"
+            "give an array for each set, a function of records, a torch module, or 'module:function'"
         )
     names = [name for name in records.table.columns if prefix and name.startswith(prefix)]
     other_columns = [name for name in records.table.columns if name not in names]
@@ -180,6 +181,22 @@ def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
         problem = "no column of a record is left" if names else f"no column begins with {format_value(prefix)}"
         raise InputError(f"features: {set_name}: {problem}, got {columns.format_names(records.table.columns)}")
     return _with_rows(records.without_columns(names), records.table.select(names).to_native(), set_name)
+
+
+def _as_function(features: Any) -> Any:
+    """Return a function of records; a torch module is asked in evaluation mode, some records at a time."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(features, torch.nn.Module):
+        return features
+
+    def embed(records: Records) -> Array:
+        try:
+            outputs = targets.TorchTarget(features).raw_outputs(records)
+        except InputError as error:
+            raise InputError(f"features: {str(error).removeprefix('target: ')}") from None
+        return outputs.reshape(len(outputs), -1)
+
+    return embed
 
 
 def _compute_features(sets: Sets, function: Any, seed: int) -> dict[str, Records]:
@@ -209,7 +226,7 @@ def _rows_by_set(features: Any) -> dict[str, Any]:
         return dict(zip(_FEATURE_SETS, features, strict=True))
     raise InputError(
         "features: a mapping of members, nonmembers and population to arrays is needed, the beginning of columns' "
-        f"names, a function of records, or 'module:function', got {format_value(features)}"
+        f"names, a function of records, a torch module, or 'module:function', got {format_value(features)}"
     )
 
 

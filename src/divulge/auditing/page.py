@@ -267,13 +267,11 @@ def origin(run: AuditRun[Any]) -> Origin:
 def facts(run: AuditRun[Any]) -> dict[str, str]:
     """Return how many records were compared, and what the auditor held."""
     summary, counts = run.summary, run.summary.about.counts
+    unseen = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
     return {
         "candidates": format_counts(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
-        "unseen classes": ", ".join(
-            formatting.class_name(label, summary.class_names) for label in summary.unseen_classes
-        )
-        or "none",
+        **({} if summary.about.regression_fit is not None else {"unseen classes": unseen or "none"}),
         "divulge": summary.divulge,
     }
 
@@ -563,11 +561,13 @@ def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str
     cut_note = cut_note if count > _MAX_LISTED else ""
     columns = [grouping, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
-        [group, str(row.members), str(row.nonmembers), *map(format_estimate, (row.auc, row.tpr, row.fpr))]
+        [group, str(row.members), str(row.nonmembers), format_estimate(row.auc), *map(format_percent_estimate, rates)]
         for group, row in groups.items()
         if group in listed
+        for rates in [(row.tpr, row.fpr)]
     ]
-    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{cut_note}"
+    nominal = formatting.format_percent(level)
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {nominal}.{cut_note}"
     return Table(columns, rows, title=f"{name}: by {grouping}", note=note)
 
 

@@ -123,9 +123,10 @@ def audit(
         features: what else is known of each record, such as a pretrained network's embedding of it, from which
             attacks may learn beside its own components (``quantile``, ``transductive``, ``residual``, …): a mapping of
             ``members``, ``nonmembers`` and ``population`` to arrays ``[n, d]`` or data frames of numbers; a function of
-            `Records` that returns such, called once on all of them, or "module:function"; or the beginning of the
-            names of columns, which then are no part of a record. The target is not given them. They must not come from
-            the target itself: what it says of a record depends on membership.
+            `Records` that returns such, called once on all of them, or "module:function"; a ``torch.nn.Module``, such
+            as a pretrained body; or the beginning of the names of columns, which then are no part of a record. The
+            target is not given them. They must not come from the target itself: what it says of a record depends on
+            membership.
         imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
@@ -264,6 +265,8 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
+    if subject.features is not None and subject.features is target:
+        raise InputError("features: the model under audit itself: what it says of a record depends on membership")
     subject = attach_features(subject, options.seed)
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from divulge import attacks, results, seeds, store
 from divulge.attacks import Need
@@ -446,6 +447,12 @@ def _read_run(directory: RunDirectory) -> CanaryRun:
     return CanaryRun(replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included)
 
 
+def _load_canaries(folder: Path) -> pl.DataFrame:
+    """Return one row per canary, of each run in turn: whether its coin included it, and its score."""
+    run = CANARY_AUDIT.load(folder)
+    return pl.DataFrame({"canary": np.arange(len(run.scores)), "included": run.included, "score": run.scores})
+
+
 CANARY_AUDIT = RunKind(
     name=RUN_TYPE,
     title="A claim of differential privacy",
@@ -455,5 +462,5 @@ CANARY_AUDIT = RunKind(
     facts=lambda run: canary_page.facts(run.summary),
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records="scores.npz in the run directory has the score of every canary already",
+    records=_load_canaries,
 )

@@ -271,16 +271,16 @@ def show_defence(
         printing.as_json({**results.to_json_values(result), "menu": results.to_json_values(menu)})
         return
     printing.table(
-        f"each setting alone holds {defence.queries} queries to {defence.accuracy:.0%} of balanced labels",
+        f"Value of one setting that alone holds {defence.queries} queries to {defence.accuracy:.0%} of balanced labels",
         ("setting", "value", "what it is"),
         labels_page.settings(labels_summary.summarise_defence(result)),
     )
-    printing.line("each of these lines suffices by itself:")
+    printing.line("Each of these lines is enough by itself:")
     for number, line in enumerate(result.advice, start=1):
         printing.line(f"{number}. {line}")
     if menu:
         printing.table(
-            f"the usual defences over a season: labels of {n} that can be read, and the cost for a ranking",
+            f"The usual defences over a season: how many of {n} labels can be read, and what is left of the ranking",
             ("defence", "setting", "queries", "at most", "our attack", "Kendall's τ"),
             [
                 (

@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from divulge.targets import estimators, folders, sacro_folders, token_statistics
     from divulge.unlearning import erasure_page
     from divulge.unlearning import pipeline as erasure_check
-    from divulge.unlearning import result as erasure_result
 else:
     attribute_result = lazy.module("divulge.attributes.result")
     attributes = lazy.module("divulge.attributes")
@@ -95,7 +94,6 @@ else:
     inspection = lazy.module("divulge.inspection")
     erasure_check = lazy.module("divulge.unlearning.pipeline")
     erasure_page = lazy.module("divulge.unlearning.erasure_page")
-    erasure_result = lazy.module("divulge.unlearning.result")
     estimators = lazy.module("divulge.targets.estimators")
     evaluation = lazy.module("divulge.evaluation")
     extraction = lazy.module("divulge.extraction")

@@ -13,12 +13,10 @@ import typer
 
 from divulge.cli import modules, options, printing
 from divulge.cli.modules import (
-    attribute_result,
     audit_summary,
     auditing,
     case_file,
     comparison,
-    erasure_result,
     finished_run,
     formatting,
     html,
@@ -65,8 +63,8 @@ def report(
     format: Annotated[  # noqa: A002  the option's name
         str,
         typer.Option(
-            help="html, pdf, md (for a model card), json, one row per record: csv, parquet; of an audit, sacro: a "
-            "folder with SACRO-ML's target.yaml and attack_results.json."
+            help="html, pdf, md (for a model card), json; csv or parquet: one row per record (canary, document, "
+            "setting); of an audit, sacro: a folder with SACRO-ML's target.yaml and attack_results.json."
         ),
     ] = "html",
     one_page: Annotated[
@@ -176,7 +174,7 @@ def decide(
         return
     columns = ["recipe", "selected", "realised FPR", "realised TPR", "precision"]
     rows = [
-        [name, d.selected, *map(formatting.format_estimate, (d.fpr, d.tpr, d.precision))]
+        [name, f"{d.selected:,}", *map(formatting.format_percent_estimate, (d.fpr, d.tpr, d.precision))]
         for name, d in decisions.items()
     ]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
@@ -294,12 +292,7 @@ def gate(
     passing_states = {"kept", *states}
     kind = run_directory.RunDirectory(run).kind()
     try:
-        if kind == "erasure":
-            rulings = modules.unlearning.gate(erasure_result.load(run), limits)
-        elif kind == "attributes":
-            rulings = modules.attributes.gate(attribute_result.load(run), limits)
-        else:
-            rulings = comparison.gate(auditing.load(run), limits)
+        rulings = modules.runs.gate(run, limits)
     except InputError as error:
         raise InputError(str(error).replace("policy: ", "--max: ", 1)) from None
     worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
 from divulge import errors, results, statistics, store
@@ -38,7 +39,7 @@ from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from divulge.auditing import Audit
     from divulge.references.progress import ProgressSetting
@@ -142,18 +143,14 @@ class TradeOff:
             text += f"{unchanged.stored:,} training records stand in the model; " + (
                 "no setting takes them out of it. " if after else "with some of the settings none does. "
             )
-        loss = self._format_loss(self.max_loss)
+        loss = _format_limit(self.utility, self.max_loss)
         if best is None:
             return f"{text}No setting that was tried lowers it and surely loses at most {loss}."
         assert best.loss is not None
         return (
             f"{text}With {best.name} it is {_format(best.auc)}, for a loss of {self.utility} of "
-            f"{self._format_loss(best.loss.value)} [{self._format_loss(best.loss.low)}, "
-            f"{self._format_loss(best.loss.high)}]."
+            f"{_utility_format(self.utility)(best.loss)}."
         )
-
-    def _format_loss(self, value: float) -> str:
-        return formatting.format_percent(round(value, 3)) if self.utility == "accuracy" else f"{value:.3g}"
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
@@ -380,7 +377,7 @@ def _mean(values: Floats, confidence: float) -> Estimate:
 
 def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of settings."""
-    format_utility = formatting.format_percent_estimate if summary.utility == "accuracy" else formatting.format_estimate
+    format_utility = _utility_format(summary.utility)
     columns = ["setting", f"AUC of {summary.recipe}", f"TPR at FPR {formatting.format_percent(summary.fpr)}"]
     columns += [summary.utility, "loss", "records in the file", "verdict"]
     rows = [
@@ -392,6 +389,33 @@ def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
         for row in summary.rows
     ]  # fmt: skip
     return columns, rows
+
+
+def _utility_format(utility: str) -> Callable[[Estimate], str]:
+    """Return the form of utilities and losses: shares in per cent, errors in the unit of the values."""
+    return formatting.format_percent_estimate if utility == "accuracy" else formatting.format_error
+
+
+def _format_limit(utility: str, limit: float) -> str:
+    return formatting.format_percent(limit) if utility == "accuracy" else formatting.format_amount(limit)
+
+
+def _load_settings(folder: Path) -> pl.DataFrame:
+    """Return one row per model: each estimate with both ends of its interval."""
+    names = ("auc", "tpr", "utility", "loss")
+    rows = [
+        {
+            "setting": row.name, "verdict": row.answer, "stored": row.stored,
+            **{
+                name if end == "value" else f"{name}_{end}": getattr(getattr(row, name), end, None)
+                for name in names
+                for end in ("value", "low", "high")
+            },
+        }
+        for row in TRADE_OFF.load(folder).summary.rows
+    ]  # fmt: skip
+    estimates = {name: pl.Float64 for name in rows[0] if name not in ("setting", "verdict", "stored")}
+    return pl.DataFrame(rows, schema_overrides=estimates)
 
 
 _NOTE = (
@@ -440,7 +464,7 @@ def facts(run: SummaryRun) -> dict[str, str]:
         "settings": str(len(summary.rows) - 1),
         "attack": summary.recipe,
         "reference models": str(summary.references),
-        "largest loss": f"{summary.max_loss:g}",
+        "largest loss": _format_limit(summary.utility, summary.max_loss),
         "seed": str(summary.seed),
     }
 
@@ -473,4 +497,5 @@ TRADE_OFF = RunKind(
     facts=facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
+    records=_load_settings,
 )

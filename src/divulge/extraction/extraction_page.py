@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.extraction.completions import Completions, MeasuredDocuments
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
-    from divulge.types import Estimate, Ints
+    from divulge.types import Ints
 
 _HEADINGS = {
     "extracted": "Training documents are given back",
@@ -157,7 +157,8 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
     columns = ["way", "members", "non-members", "difference", *reference_columns]
     table = []
     for rate in summary.rates:
-        cells = [rate.way, _format_share(rate.members), _format_share(rate.nonmembers), _format_share(rate.difference)]
+        shares = (rate.members, rate.nonmembers, rate.difference)
+        cells = [rate.way, *map(formatting.format_percent_estimate, shares)]
         reference_cell = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
         table.append([*cells, reference_cell] if summary.with_reference else cells)
     return columns, table
@@ -167,12 +168,8 @@ def _rate_table(summary: ExtractionSummary) -> Table:
     columns, table = rate_rows(summary)
     rate = summary.rates[0]
     each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.confidence))
-    note = f"Shares in per cent. Each difference holds with {each_level} confidence, all together with {joint_level}"
+    note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
-
-
-def _format_share(share: Estimate) -> str:
-    return f"{100 * share.value:z.1f} [{100 * share.low:z.1f}, {100 * share.high:z.1f}]"
 
 
 def _meaning(summary: ExtractionSummary) -> str:

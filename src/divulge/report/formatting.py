@@ -144,8 +144,21 @@ def format_error(error: Estimate) -> str:
         >>> from divulge.types import Estimate
         >>> format_error(Estimate(1234.5, 1200.0, 1300.0, 0.95, "student"))
         '1234 [1200, 1300]'
+        >>> format_error(Estimate(0.00012, -0.00003, 12345.6, 0.95, "student"))
+        '0.00012 [-3e-05, 12,350]'
     """
-    return f"{error.value:.4g} [{error.low:.4g}, {error.high:.4g}]"
+    return f"{format_amount(error.value)} [{format_amount(error.low)}, {format_amount(error.high)}]"
+
+
+def format_amount(amount: float) -> str:
+    """Format a number in a unit of its own with four digits, large ones without an exponent.
+
+    Examples:
+        >>> format_amount(0.5), format_amount(1234.5), format_amount(123456.0)
+        ('0.5', '1234', '123,500')
+    """
+    short = f"{amount:.4g}"
+    return f"{float(short):,.0f}" if "e+" in short else short
 
 
 def format_percent_estimate(estimate: Estimate | None) -> str:

@@ -99,7 +99,7 @@ class RunKind(Generic[RunT]):
         warnings: return what the page says in a section of its own before the provenance; none by default.
         origin: return what the provenance says beside what every run records.
         read: read an undamaged run directory, computing again whatever scores decide; by default the summary alone.
-        records: return one row per record of a run directory; or say where such rows are.
+        records: return one row per record of a run directory, or per setting; None where there are no such rows.
     """
 
     name: str
@@ -111,7 +111,7 @@ class RunKind(Generic[RunT]):
     warnings: Callable[[RunT], Sequence[str]] = lambda run: ()
     origin: Callable[[RunT], Origin] = lambda run: Origin({})
     read: Callable[[RunDirectory], RunT] | None = None
-    records: Callable[[Path], pl.DataFrame] | str = "this kind of run keeps no records"
+    records: Callable[[Path], pl.DataFrame] | None = None
 
     def open(self, folder: Path, use: Callable[[RunT], Result]) -> Result:
         """Return what ``use`` makes of the finished run in ``folder``, all of it from one and the same run.
@@ -156,10 +156,10 @@ class RunKind(Generic[RunT]):
         """Return one row per record of the finished run in ``folder``.
 
         Raises:
-            divulge.InputError: as for `open`; this kind of run keeps its records elsewhere, or none.
+            divulge.InputError: as for `open`; this kind of run keeps no records.
         """
-        if isinstance(self.records, str):
-            raise InputError(f"--format: {self.records}")
+        if self.records is None:
+            raise InputError(f"{folder}: a run of kind {self.name!r} keeps no records, so it is no table")
         return self.records(folder)
 
 

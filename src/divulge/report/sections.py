@@ -35,8 +35,9 @@ _AGAINST_MEMBERSHIP = (
     ),
     Bullet(
         "Train with differential privacy.",
-        "In the same network on CIFAR-10 with one class unseen by the attacker, the AUC of the loss attack was 0.525 "
-        "[0.503, 0.548] with DP-SGD at ε = 1 and 0.563 [0.542, 0.585] at ε = 16; test accuracy was 24.3 % and 37.0 %. "
+        "In a network with one hidden layer on CIFAR-10, with one class unseen by the attacker, the AUC of the loss "
+        "attack was 0.525 [0.503, 0.548] with DP-SGD at ε = 1 and 0.563 [0.542, 0.585] at ε = 16; test accuracy was "
+        "24.3 % and 37.0 %. "
         "The command divulge canaries tests whether training keeps the ε it claims.",
         _DEFENCES,
     ),
@@ -160,7 +161,7 @@ _ADVICE_OF_FAMILY: Mapping[str, tuple[Bullet, ...]] = {
         ),
         Bullet(
             "Limit the depth (max_depth).",
-            "Depth 5 brought it to 0.68 (adult) and 0.80 (satimage) at an accuracy of 0.83 and 0.88: less than "
+            "Depth 5 brought the AUC to 0.68 (adult) and 0.80 (satimage) at an accuracy of 0.83 and 0.88: less than "
             "leaves of 20 records do.",
             _CLASSICAL_MODELS,
         ),
@@ -175,7 +176,8 @@ _ADVICE_OF_FAMILY: Mapping[str, tuple[Bullet, ...]] = {
         ),
         Bullet(
             "Train for fewer rounds.",
-            "10 rounds in place of 50 brought it to 0.56 (adult) and 0.70 (satimage), at an accuracy of 0.84 and 0.86.",
+            "10 rounds in place of 50 brought the AUC to 0.56 (adult) and 0.70 (satimage), at an accuracy of 0.84 and "
+            "0.86.",
             _CLASSICAL_MODELS,
         ),
     ),
