@@ -75,10 +75,16 @@ def list_files(folder):
 
 
 def format_files(files):
-    """Return names and sizes; the reference models' cached outputs are counted together."""
-    cached = [size for name, size in files if "/pool/" in name]
-    named = [f"{name} ({size:,})" for name, size in files if "/pool/" not in name]
-    return ", ".join([*named, f"run/pool: {len(cached)} files ({sum(cached):,})"] if cached else named)
+    """Return names and sizes; cached outputs of reference models, and arrays of scores, are counted together."""
+    groups = {"run/pool/": [], "report_arrays_": []}
+    named = []
+    for name, size in files:
+        if prefix := next((each for each in groups if name.startswith(each)), ""):
+            groups[prefix].append(size)
+        elif not Path(name).name.startswith("."):
+            named.append(f"{name} ({size:,})")
+    named += [f"{prefix}…: {len(sizes)} files ({sum(sizes):,})" for prefix, sizes in groups.items() if sizes]
+    return ", ".join(named)
 
 
 def run_ours(names):
