@@ -364,14 +364,14 @@ def test_records_that_differ_in_y_alone_are_two(sets):
 
 def test_the_blind_baseline_is_given_y_as_a_number():
     rng = np.random.default_rng(5)
-    x, y = rng.normal(size=(240, 2)), rng.normal(size=240)
-    inside = np.arange(240) < 120
+    x, y = rng.normal(size=(400, 2)), rng.normal(size=400)
+    inside = np.arange(400) < 200
     shifted = np.exp(y + inside)
     split = {"y_members": shifted[inside], "y_nonmembers": shifted[~inside]}
     assert blind.baseline(x[inside], x[~inside], **split).confounded
     assert not blind.baseline(x[inside], x[~inside], y_members=y[inside], y_nonmembers=y[~inside]).confounded
     assert differences(x, inside, shifted)[0].startswith("y is larger among the members")
-    texts = np.array([f"word{i % 7} again" for i in range(240)], dtype=object)
+    texts = np.array([f"word{i % 7} again" for i in range(400)], dtype=object)
     assert blind.baseline(texts[inside], texts[~inside], **split).confounded
 
 
