@@ -587,8 +587,8 @@ def separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> SeparatedS
     )
     if policy == "error":
         raise InputError(
-            f"duplicates: {description}; a document cannot have been used and not used: remove them, or pass "
-            "duplicates='drop', which takes them out of every record, or 'keep'"
+            f"duplicates: {description}; a document cannot have been used and not used: remove them, or set "
+            "duplicates to 'drop', which takes them out of every record, or 'keep'"
         )
     n_shared = separated.duplicates + sum(int(mask.sum()) for mask in holders)
     if policy == "keep":
@@ -662,8 +662,8 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         )
         listed = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
         raise InputError(
-            f"duplicates: {description} ({set_name} rows [{listed}]); a record cannot be both: remove them, or pass "
-            "duplicates='drop' or 'keep'"
+            f"duplicates: {description} ({set_name} rows [{listed}]); a record cannot be both: remove them, or set "
+            "duplicates to 'drop' or 'keep'"
         )
     if policy == "keep":
         is_in_population = among_population[candidates]
@@ -721,7 +721,7 @@ def _check_copies_in_population(members: Bools, nonmembers: Bools) -> None:
         raise InputError(
             f"duplicates: {table[0][0]} of {len(members)} members and {table[1][0]} of {len(nonmembers)} non-members "
             "stand in the population, too: reference models would learn the one side more than the other; take them "
-            "out of the population, or pass duplicates='drop'"
+            "out of the population, or set duplicates to 'drop'"
         )
 
 
