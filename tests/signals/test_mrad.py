@@ -225,7 +225,7 @@ def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
 
 
 def test_pairs_of_a_class_are_drawn_together_and_others_pushed_to_the_margin():
-    """D² for pairs of one class, max(0, m - D)² for others, averaged over the pairs of the first half with the second."""
+    """D² for pairs of one class, max(0, m - D)² for others; pairs are of the first half with the second."""
     latent = torch.tensor(
         [[0.0, 0.0], [1.0, 0.0], [5.0, 0.0], [0.0, 0.0], [3.0, 4.0], [1.0, 0.5], [5.0, 30.0], [2.0, 0.0]]
     )
