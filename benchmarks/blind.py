@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from sklearn import ensemble
+from sklearn.datasets import load_digits
 
 import divulge as dv
 from divulge.evaluation import blind
@@ -155,7 +157,48 @@ def copies(runs, most):
                 )
 
 
-PARTS = {"shift": shift, "leak": leak, "copies": copies}
+def digits_of_annotators(rng):
+    """A forest on other digits; of the non-members every tenth label is wrong."""
+    x, y = load_digits(return_X_y=True)
+    order = rng.permutation(1750)
+    rows, seen = order[500:], order[:500]
+    model = ensemble.RandomForestClassifier(60, random_state=0).fit(x[seen], y[seen])
+    wrong = rows[450:900][rng.random(450) < 0.1]
+    y[wrong] += rng.integers(1, 10, len(wrong))
+    return model, x[rows], y[rows] % 10, 450
+
+
+def interactions(rng):
+    """A forest on other records; the label depends on three columns together, 12 % of the non-members' are wrong."""
+    x = rng.normal(size=(3000, 6))
+    y = ((x[:, 0] * x[:, 1] > 0) ^ (x[:, 2] > 0)).astype(int)
+    model = ensemble.RandomForestClassifier(60, random_state=0).fit(x[:1200], y[:1200])
+    y[1700:2200] ^= rng.random(500) < 0.12
+    return model, x[1200:], y[1200:], 500
+
+
+def measured_values(rng):
+    """A forest on other records; the non-members' values were measured with 1.4 times the noise."""
+    x = rng.normal(size=(2600, 6))
+    y = np.sin(2 * x[:, 0]) * x[:, 1] * 2 + x[:, 2] ** 2
+    y += rng.normal(size=2600) * np.where((np.arange(2600) >= 1600) & (np.arange(2600) < 2000), 0.7, 0.5)
+    model = ensemble.RandomForestRegressor(60, random_state=0).fit(x[:1200], y[:1200])
+    return model, x[1200:], y[1200:], 400
+
+
+def labels(runs, most):
+    """A model that saw no candidate; the labels of the non-members are less sure than those of the members."""
+    print(f"\n| labels {HEADER}\n|---{RULE}")
+    for draw in (digits_of_annotators, interactions, measured_values):
+        answers = []
+        for seed in range(runs):
+            model, x, y, n = draw(np.random.default_rng(seed))
+            sides = (x[:n], x[n : 2 * n]), (y[:n], y[n : 2 * n])
+            answers.append(audited(*sides, (x[2 * n :], y[2 * n :]), model, seed))
+        print(f"| {draw.__name__} | {counted(answers)} |", flush=True)
+
+
+PARTS = {"shift": shift, "leak": leak, "copies": copies, "labels": labels}
 
 
 if __name__ == "__main__":

@@ -1283,7 +1283,7 @@ class TradeOffSummary:
         references: reference models of each.
         model: class of the target.
         rows: one for each model; the first is the target as it is.
-        recommended: the setting with the lowest AUC that surely loses no more; empty without any.
+        recommended: the setting with the AUC nearest to ½ that surely loses no more; empty without any.
         seed: of every random draw.
         warnings: what the user must know.
         environment: software that ran.

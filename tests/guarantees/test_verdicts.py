@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.auditing.compare import gate
+from divulge.auditing.compare import compare, gate, summarise_changes
 from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, INFORMED, audited
 from score_audits import KINDS, null, scored, sizes
@@ -113,3 +113,36 @@ def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
             for outcome in outcomes
         )
     assert alarms <= most(100)
+
+
+def compared(before_shift, after_shift, seed):
+    """What a comparison of AUCs says of two runs whose members' scores are shifted by so much; the AUC is .5 at 0."""
+    rng = np.random.default_rng(seed)
+    members = np.arange(800) < 400
+    noise = rng.normal(size=(2, 800))
+    runs = [
+        scored({"loss": row + shift * members}, members)
+        for row, shift in zip(noise, (before_shift, after_shift), strict=True)
+    ]
+    area = compare(*runs)[0]
+    return summarise_changes([area])[1], area
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "tone"),
+    [
+        (0.6, 0.0, "clear"),
+        (0.0, 0.6, "leak"),
+        (0.0, -0.6, "leak"),  # the members' losses are now higher: the score reversed finds them
+        (-0.6, 0.0, "clear"),
+        (0.3, -1.2, "leak"),
+        (-1.2, 0.3, "clear"),
+        (0.8, -0.8, "undecided"),
+    ],
+)
+def test_a_score_that_turns_round_gives_away_no_less(before, after, tone):
+    """20 comparisons a cell; with an AUC that counts as the less the lower it is, cells 3 to 6 are all wrong."""
+    found = [compared(before, after, seed) for seed in range(20)]
+    assert sum(said == tone for said, _ in found) >= 18
+    wrong = {"clear": 1, "leak": -1}.get(tone)
+    assert not any(change.direction == wrong for _, change in found if wrong)

@@ -580,8 +580,9 @@ def _check_split(study: _Study, seed: int) -> tuple[ErasureControl, ...]:
         return (ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind"),)
     y = np.asarray(study.candidates.y)
     baseline = blind.baseline(
-        inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth], false_alarm=_FALSE_ALARM
-    )
+        inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth],
+        others=(study.population.x, study.population.y), false_alarm=_FALSE_ALARM,
+    )  # fmt: skip
     says = (
         f"without the model, members can be told from non-members (AUC {baseline.auc.value:.3f}, "
         f"p = {baseline.p_value:.2g})"

@@ -63,6 +63,26 @@ class Difference:
     after: Estimate
     change: Estimate
 
+    @property
+    def direction(self) -> int:
+        """Return 1 where the second run gives away more by this statistic, -1 where less, 0 where neither is shown.
+
+        An AUC that falls gives away less only as long as it is not below one half: from there on the score reversed
+        finds members. So of an AUC that is surely below one half, before or after, its distance from it counts.
+        """
+        if self.change.low <= 0 <= self.change.high:
+            return 0
+        if self.statistic != "auc" or min(self.before.high, self.after.high) >= 0.5:
+            return 1 if self.change.low > 0 else -1
+        (before_low, before_high), (after_low, after_high) = map(_advantage_range, (self.before, self.after))
+        return 1 if after_low > before_high else -1 if after_high < before_low else 0
+
+
+def _advantage_range(auc: Estimate) -> tuple[float, float]:
+    """Return the lowest and the highest distance from one half that an interval of the AUC allows."""
+    ends = abs(auc.low - 0.5), abs(auc.high - 0.5)
+    return (0.0 if auc.low <= 0.5 <= auc.high else min(ends)), max(ends)
+
 
 def compare(
     before: Audit, after: Audit, recipes: Sequence[str] | None = None, *, confidence: float = CONFIDENCE
@@ -550,9 +570,9 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: st
             fall is no evidence for a defence.
         stored: what is said of training records that stand in the second model; then it gives away no less.
     """
-    fallen = [difference for difference in changes if difference.change.high < 0]
-    risen = [difference for difference in changes if difference.change.low > 0]
-    counts = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
+    fallen = [difference for difference in changes if difference.direction < 0]
+    risen = [difference for difference in changes if difference.direction > 0]
+    counts = f"Of {len(changes)} comparisons {len(fallen)} show less, {len(risen)} more, {{}} cannot be told."
     counts = counts.format(len(changes) - len(fallen) - len(risen))
     if stored:
         return f"The second run gives its records away whatever the attacks measure: {stored}. {counts}", "leak"
@@ -578,7 +598,13 @@ def _foremost_change(changes: Sequence[Difference]) -> Difference:
     """Return the change of the strongest attack, its AUC first; the largest change would flatter a defence."""
     return max(
         changes,
-        key=lambda difference: (difference.statistic == "auc", max(difference.before.value, difference.after.value)),
+        key=lambda difference: (
+            difference.statistic == "auc",
+            max(
+                max(value, 1 - value if difference.statistic == "auc" else 0.0)
+                for value in (difference.before.value, difference.after.value)
+            ),
+        ),
     )
 
 
@@ -589,8 +615,11 @@ def _describe_change(changes: Sequence[Difference]) -> str:
         format_statistic(foremost.statistic, estimate).partition(" [")[0]
         for estimate in (foremost.before, foremost.after)
     )
+    turned = (
+        ", where the score reversed finds members" if foremost.statistic == "auc" and foremost.after.high < 0.5 else ""
+    )
     return (
-        f"{_statistic_name(foremost.statistic)} of {foremost.recipe} {verb} from {before} to {after} (change "
+        f"{_statistic_name(foremost.statistic)} of {foremost.recipe} {verb} from {before} to {after}{turned} (change "
         f"{_format_change(foremost)})"
     )
 
@@ -660,7 +689,7 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         after: the run itself.
     """
     sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after), stored_sentence(after))
-    has_fallen = any(difference.change.high < 0 for difference in changes)
+    has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
     if stored_sentence(after):
@@ -720,16 +749,19 @@ def comparison_page(comparison: Comparison) -> Page:
 
 
 def _strongest_area(changes: Sequence[Difference]) -> float:
-    return max(difference.after.value for difference in changes if difference.statistic == "auc")
+    return max(abs(difference.after.value - 0.5) for difference in changes if difference.statistic == "auc")
 
 
 def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid, ...]:
     """Draw the AUC named in the verdict, before and after, as correctly ordered pairs."""
-    moved = [difference for difference in changes if difference.change.high < 0 or difference.change.low > 0]
+    moved = [difference for difference in changes if difference.direction]
     if not moved or tone not in ("clear", "leak") or _foremost_change(moved).statistic != "auc":
         return ()
     difference = _foremost_change(moved)
-    counts = {"Before": round(100 * difference.before.value), "After": round(100 * difference.after.value)}
+    counts = {
+        name: round(100 * (1 - auc.value if auc.high < 0.5 else auc.value))
+        for name, auc in (("Before", difference.before), ("After", difference.after))
+    }
     return tuple(
         DotGrid(f"{run}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
         for run, count in counts.items()

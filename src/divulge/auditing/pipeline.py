@@ -470,13 +470,17 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
     inside, records = prepared.inputs.truth, prepared.inputs.candidates
     y = records.y
     try:
-        baseline = blind.baseline_with_features(records.x, y, records.features, inside, prepared.seed)
+        baseline = blind.baseline_with_features(
+            records.x, y, records.features, inside, prepared.seed, _other_records(prepared)
+        )
     except InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
     differences: tuple[str, ...] = ()
     if baseline.confounded and (records.x.dtype != object or y is not None):
         differences = evaluation.differences(records.x, inside, y)
+        if blind.LABEL_ERRORS in baseline.method:
+            differences = (blind.LABEL_ERRORS, *differences)
     return BlindBaseline(
         **{field.name: getattr(baseline, field.name) for field in fields(baseline)}, differences=differences
     )
@@ -485,10 +489,19 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the candidates' scores less what the records, and the user's features of them, explain."""
     records = prepared.inputs.candidates
-    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed)
+    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed, _other_records(prepared))
     if records.features is None:
         return adjusted
     return blind.adjust_scores(adjusted, records.features, None, prepared.seed)
+
+
+def _other_records(prepared: PreparedAudit) -> tuple[Array, Array | None] | None:
+    """Return records that are no candidates, and their labels or values; None where there are none."""
+    parts = [part for part in (prepared.inputs.calibration, prepared.inputs.population) if len(part)]
+    if not parts:
+        return None
+    labels = [part.y for part in parts if part.y is not None]
+    return np.concatenate([part.x for part in parts]), np.concatenate(labels) if len(labels) == len(parts) else None
 
 
 def over_shares(

@@ -125,13 +125,18 @@ class TradeOff:
 
     @property
     def recommended(self) -> SettingResult | None:
-        """The setting with the lowest AUC among those that surely lose no more than ``max_loss``; None without any."""
+        """The setting whose AUC is nearest to ½ among those that surely lose no more than ``max_loss``; else None.
+
+        An AUC below ½ gives away as much as one that lies as far above it: the score reversed finds members.
+        """
         unchanged = self.rows[0]
         acceptable = [row for row in self.rows[1:] if row.loss is not None and row.loss.high <= self.max_loss]
         acceptable = [
-            row for row in acceptable if row.auc.value < unchanged.auc.value and row.stored <= unchanged.stored
+            row
+            for row in acceptable
+            if _distance_from_chance(row) < _distance_from_chance(unchanged) and row.stored <= unchanged.stored
         ]
-        return min(acceptable, key=lambda row: row.auc.value, default=None)
+        return min(acceptable, key=_distance_from_chance, default=None)
 
     @property
     def verdict(self) -> str:
@@ -182,6 +187,10 @@ class TradeOff:
 
     def __str__(self) -> str:
         return self.verdict
+
+
+def _distance_from_chance(row: SettingResult) -> float:
+    return abs(row.auc.value - 0.5)
 
 
 def _format(estimate: Estimate) -> str:

@@ -50,10 +50,12 @@ _LANDMARKS = 200
 _MAX_CLASSES = 64
 _MAX_CLASS_FEATURES = 512
 _HASHED_WORDS = 2**16
+_MAX_OTHERS = 10_000  # records of neither side that labels are learned from
 _CHUNK_VALUES = 2**23  # values read at a time
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 
 _FALSE_ALARM = 0.01  # of `differences`
+LABEL_ERRORS = "how badly labels are predicted from the records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def baseline(
     *,
     y_members: object = None,
     y_nonmembers: object = None,
+    others: tuple[Array, Array | None] | None = None,
     false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
@@ -110,8 +113,12 @@ def baseline(
     training data.)
 
     The kernel is that of ``most`` records; four ridge regressions on all records join it: linear and radial features
-    (landmarks) at several strengths. The largest of the five standardised statistics is compared with the largest of
-    each permutation, so the p-value stays exact, and power grows with the data.
+    (landmarks) at several strengths. The largest of all standardised statistics is compared with the largest of each
+    permutation, so the p-value stays exact, and power grows with the data.
+
+    Labels that are surer on one side (of another annotator, or measured with less noise) lower the loss of a model that
+    saw none of the records. So the error of predicting each label from its record, by ridge regressions on the other
+    folds, is compared as well, either way round.
 
     Equal records, labels included, are in one fold. If equal records are on one side more often than in a random
     division of records, whole groups were divided: then one record of each group and side is used.
@@ -126,6 +133,7 @@ def baseline(
         seed: of the draw, the folds and the permutations.
         y_members: whole-number labels ``[m]``, which are classes; floats, which are real values; or None.
         y_nonmembers: the same ``[n]``, or None; both or neither.
+        others: records ``[z, ...]`` of neither side and their labels ``[z]``, from which labels are learned as well.
         false_alarm: level of the verdict, in (0, 1).
         permutations: at least ``1/false_alarm - 1``.
         confidence: coverage of the AUC's interval.
@@ -134,7 +142,7 @@ def baseline(
 
     Raises:
         divulge.InputError: fewer than 10 records of a kind, shapes that differ, texts on one side only, too few
-            permutations for ``false_alarm``.
+            permutations for ``false_alarm``, ``others`` of another kind.
 
     References:
         Das, Zhang & Tramèr, Blind Baselines Beat Membership Inference Attacks, 2024;
@@ -152,6 +160,7 @@ def baseline(
         if len(side) < 2 * FOLDS:
             raise InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(side)}")
     labels = _check_labels(y_members, y_nonmembers, len(inside), len(outside))
+    other_records = None if others is None or labels is None else _check_others(others, inside, labels)
 
     rng = seeds.generator(check_integer(seed, "seed", least=0), "blind")
     records = np.concatenate([inside, outside])
@@ -176,14 +185,24 @@ def baseline(
         similarity, membership_columns[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
     )
     ridges = list(_ridge_statistics(features, membership_columns, folds))
+    surprise = _label_surprise(records[order], ordered_labels, folds, kernel_rows, other_records)
     guesses_and_truth = guesses[:, 0], truth[kernel_rows]
     if len(kernel_rows) < len(order):
         guesses_and_truth = max(ridges, key=lambda group: float(_standard(group[0], n_permutations)[0]))[1], truth
     area_groups = [_aucs(guesses, membership_columns[kernel_rows]), *(statistics for statistics, _ in ridges)]
+    if surprise is not None:
+        surprise_auc = _aucs(surprise[:, None], membership_columns)
+        area_groups += [surprise_auc, 1 - surprise_auc]
     statistics = np.max([_standard(group, n_permutations) for group in area_groups], axis=0)
     exceeding = 1 + (statistics[1 : 1 + n_permutations, None] >= statistics - 1e-12).sum(0)
     p_values = exceeding / (1 + n_permutations)
     p_value = float(p_values[0])
+    evidence = ""
+    if surprise is not None and p_value <= level:
+        strengths = [float(_standard(group, n_permutations)[0]) for group in area_groups]
+        if max(strengths[-2:]) > max(strengths[:-2]):
+            guesses_and_truth = surprise if strengths[-2] > strengths[-1] else -surprise, truth
+            evidence = f"; most telling is {LABEL_ERRORS}"
     return Blind(
         auc=auc(*guesses_and_truth, confidence),
         confounded=p_value <= level,
@@ -192,14 +211,19 @@ def baseline(
         records=len(order),
         method=(
             f"kernel ridge of {len(kernel_rows):,} records, linear and radial ridge of {len(order):,}, {FOLDS} folds; "
-            f"{n_permutations} permutations"
+            f"{n_permutations} permutations{evidence}"
         ),
         detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
     )
 
 
 def baseline_with_features(
-    x: Array, y: Array | None, features: Floats | None, is_member: Bools, seed: int = 0
+    x: Array,
+    y: Array | None,
+    features: Floats | None,
+    is_member: Bools,
+    seed: int = 0,
+    others: tuple[Array, Array | None] | None = None,
 ) -> Blind:
     """Test whether members can be told from non-members by their records, or by what else is known of each.
 
@@ -212,6 +236,7 @@ def baseline_with_features(
         features: numbers ``[n, d]``, or None: then this is `baseline`.
         is_member: bool ``[n]``.
         seed: as for `baseline`.
+        others: as for `baseline`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -222,7 +247,13 @@ def baseline_with_features(
     y_members, y_nonmembers = (None, None) if y is None else (y[is_member], y[~is_member])
     level = _BLIND_LEVEL if features is None else _BLIND_LEVEL / 2
     tested = baseline(
-        x[is_member], x[~is_member], seed, y_members=y_members, y_nonmembers=y_nonmembers, false_alarm=level
+        x[is_member],
+        x[~is_member],
+        seed,
+        y_members=y_members,
+        y_nonmembers=y_nonmembers,
+        others=others,
+        false_alarm=level,
     )
     if features is None:
         return tested
@@ -237,19 +268,27 @@ def baseline_with_features(
     )
 
 
-def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Array | None, seed: int = 0) -> dict[str, Floats]:
+def adjust_scores(
+    scores: Mapping[str, Floats],
+    x: Array,
+    labels: Array | None,
+    seed: int = 0,
+    others: tuple[Array, Array | None] | None = None,
+) -> dict[str, Floats]:
     """Return the residuals of the scores, as normal scores of ranks, after regression on the records.
 
     Without a leak a score is a function of the record. A regression that does not use membership predicts it for each
     fold from the other folds, and the residual is compared. A leak remains in the residual, as no record tells that it
     was trained on. The ridge regression uses linear, radial and class features; its penalty has the smallest squared
-    error, and where no regression does better than a constant, none is used.
+    error, and where no regression does better than a constant, none is used. How badly the record's label is predicted
+    from the record, out of fold, is one more feature.
 
     Args:
         scores: name → ``[n]``.
         x: the records, numbers ``[n, ...]`` or texts ``[n]``.
         labels: classes ``[n]``, int; real values ``[n]``, float; or None.
         seed: of the folds and landmarks.
+        others: further records and their labels, from which labels are learned as well.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -266,8 +305,12 @@ def adjust_scores(scores: Mapping[str, Floats], x: Array, labels: Array | None, 
     order, copies = canonical_order(x, labels, np.zeros(n, dtype=bool))
     rng = seeds.generator(seed, "blind", "adjust")
     sample = np.sort(rng.permutation(n)[:2000])
-    features = _extract_features(x[order], None if labels is None else labels[order], sample)
+    ordered_labels = None if labels is None else labels[order]
+    features = _extract_features(x[order], ordered_labels, sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
+    surprise = _label_surprise(x[order], ordered_labels, folds, sample, others)
+    if surprise is not None:
+        features = features.join_columns(*_linear_and_radial_block(_normal_scores(surprise)[:, None], sample))
     best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
     for guesses in _ridge_predictions(features, targets, folds, _adjustment_penalties(features, n)):
         errors = ((targets - guesses) ** 2).sum(0)
@@ -391,6 +434,23 @@ def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ar
     return np.concatenate([check_labels(values, name, length=length) for name, values, length in sides])
 
 
+def _check_others(others: tuple[object, object], inside: Array, labels: Array) -> tuple[Array, Array | None]:
+    """Return the records of neither side and their labels; raise where they are of another kind."""
+    if not isinstance(others, tuple) or len(others) != 2:
+        raise InputError(f"others: records and their labels are needed, a tuple of two, got {type(others).__name__}")
+    records = check_records(others[0], "others")
+    if (records.dtype == object) != (inside.dtype == object):
+        raise InputError("others: texts or numbers are needed, as the other records are")
+    records = records.ravel() if inside.dtype == object else records
+    if records.shape[1:] != inside.shape[1:]:
+        raise InputError(f"others: shape {inside.shape[1:]} per record is needed, got {records.shape[1:]}")
+    if others[1] is None:
+        return records, None
+    if labels.dtype.kind == "f":
+        return records, check_vector(others[1], "others", length=len(records))
+    return records, check_labels(others[1], "others", length=len(records))
+
+
 def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
     """Return the true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
 
@@ -489,6 +549,59 @@ def _ridge_statistics(features: _RecordFeatures, columns: Bools, fold: Ints) -> 
         yield np.round(total, 6), guesses_by_fold
 
 
+def _label_surprise(
+    x: Array,
+    labels: Array | None,
+    folds: Ints,
+    sample: Ints,
+    others: tuple[Array, Array | None] | None,
+) -> Floats | None:
+    """Return the squared error of each label's prediction from its record, ``[n]``; None without labels that differ.
+
+    Ridge regressions on the other folds, and on ``others``, predict an indicator of each class, or the normal score of
+    a real value; the strength with the smallest error is taken. Membership is not used.
+    """
+    if labels is None or (labels == labels[0]).all():
+        return None
+    n = len(labels)
+    if others is not None and others[1] is not None:
+        other_x, other_labels = _draw_others(others[0], others[1])
+        x, labels = np.concatenate([x, other_x]), np.concatenate([labels, other_labels])
+        folds = np.concatenate([folds, np.full(len(other_x), FOLDS)])
+    if labels.dtype.kind == "f":
+        targets = _normal_scores(labels)[:, None]
+    else:
+        targets = (labels[:, None] == _frequent_classes(labels)) * 1.0
+    targets = targets - targets.mean(0)
+    penalties = [(1.0, np.inf, np.inf), *((min(1.0, 10 * radial), radial, np.inf) for radial in (1.0, 0.1, 0.03, 0.01))]
+    features = _extract_features(x, None, sample)
+    best_errors, least = np.zeros(n), np.inf
+    for guesses in _ridge_predictions(features, targets, folds, penalties):
+        errors = ((targets[:n] - guesses[:n]) ** 2).sum(1)
+        if errors.sum() < least:
+            best_errors, least = errors, float(errors.sum())
+    # Errors are rounded so that ties do not depend on the machine.
+    return np.round(best_errors, 6)
+
+
+def _draw_others(x: Array, labels: Array) -> tuple[Array, Array]:
+    """Return at most `_MAX_OTHERS` records, the same ones whatever their order."""
+    if len(x) <= _MAX_OTHERS:
+        return x, labels
+    rows = np.argsort(np.array(list(digest_records(x))), kind="stable")[:_MAX_OTHERS]
+    return x[rows], labels[rows]
+
+
+def _normal_scores(values: Floats) -> Floats:
+    return np.asarray(special.ndtri((stats.rankdata(values) - 0.5) / len(values)), dtype=np.float64)
+
+
+def _frequent_classes(labels: Ints) -> Ints:
+    """Return the most frequent classes, at most `_MAX_CLASSES`."""
+    classes, counts = np.unique(labels, return_counts=True)
+    return classes[np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])]
+
+
 def _adjustment_penalties(features: _RecordFeatures, n: int) -> list[tuple[float, float, float]]:
     """List penalties of linear, radial and class features from which the regression of a score is chosen."""
     unused = np.inf
@@ -505,19 +618,19 @@ def _ridge_predictions(
     Args:
         features: of the records, ``[n, ...]``.
         targets: centred, ``[n, columns]``.
-        folds: the fold of each record.
+        folds: the fold of each record; those in fold `FOLDS` are in every regression and not predicted.
         penalties: of linear, radial and class features; infinite where a block is left out.
     """
     table, targets = features.all, targets.astype(np.float32)
     sizes = features.linear.shape[1], features.radial.shape[1], features.class_features.shape[1]
-    rows = [np.flatnonzero(folds == k) for k in range(FOLDS)]
+    rows = [np.flatnonzero(folds == k) for k in range(FOLDS + 1)]
     grams = [(table[test_rows].T @ table[test_rows]).astype(np.float64) for test_rows in rows]
     sums = [(table[test_rows].T @ targets[test_rows]).astype(np.float64) for test_rows in rows]
     for penalty in penalties:
         column_penalties = np.repeat(penalty, sizes)
         used_columns = np.flatnonzero(np.isfinite(column_penalties))
         guesses = np.zeros_like(targets)
-        for k, test_rows in enumerate(rows):
+        for k, test_rows in enumerate(rows[:FOLDS]):
             if not len(test_rows) or not len(used_columns):
                 continue
             gram = np.sum(grams[:k] + grams[k + 1 :], axis=0)[np.ix_(used_columns, used_columns)]
@@ -651,6 +764,10 @@ class _RecordFeatures:
         joined -= joined.mean(0)
         return joined
 
+    def join_columns(self, linear: Floats, radial: Floats) -> _RecordFeatures:
+        """Return the features with further linear and radial ones."""
+        return replace(self, linear=np.hstack([self.linear, linear]), radial=np.hstack([self.radial, radial]))
+
 
 def _extract_features(x: Array, labels: Array | None, sample: Ints) -> _RecordFeatures:
     """Compute features of all records without using membership; time and memory are linear in their number.
@@ -669,8 +786,7 @@ def _extract_features(x: Array, labels: Array | None, sample: Ints) -> _RecordFe
     plain = records.shape[1]
     class_blocks = np.zeros((len(x), 0), dtype=np.float32)
     if labels is not None:
-        classes, counts = np.unique(labels, return_counts=True)
-        frequent = classes[np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])]
+        frequent = _frequent_classes(labels)
         class_indicators = (labels[:, None] == frequent).astype(np.float32)
         if len(frequent) > 1 and plain * len(frequent) <= _MAX_CLASS_FEATURES:
             class_blocks = (class_indicators[:, :, None] * records[:, None, :]).reshape(len(x), -1)
