@@ -75,8 +75,8 @@ def list_files(folder):
 
 
 def format_files(files):
-    """Return names and sizes; cached outputs of reference models, and arrays of scores, are counted together."""
-    groups = {"run/pool/": [], "report_arrays_": []}
+    """Return names and sizes; what is kept of reference models, and arrays of scores, are counted together."""
+    groups = {"run/pool/": [], "report_arrays_": [], "shadow_models/": []}
     named = []
     for name, size in files:
         if prefix := next((each for each in groups if name.startswith(each)), ""):

@@ -224,3 +224,14 @@ def test_random_labels_move_scores_both_ways_and_are_found(controls):
     result = erasure_test(scores[0], scores[1:], forgotten)
     assert abs(result.difference.value) < 0.04
     assert (result.answer, "vary more" in result.reason) == ("still remembered", True)
+
+
+def test_with_one_control_the_smallest_difference_seen_follows_the_longer_side_of_the_interval():
+    scores = FORGOTTEN * 2.0 + np.random.default_rng(3).normal(size=400)
+    control = FORGOTTEN * -1.5 + np.random.default_rng(4).normal(size=400)
+    result = erasure_test(scores, control[None], FORGOTTEN, confidence=0.9)
+    below, above = result.difference.value - result.difference.low, result.difference.high - result.difference.value
+    assert below != pytest.approx(above, rel=1e-3)
+    error = 0.6 * 0.1
+    expected = max(below, above) * (1 + stats.norm.ppf(0.8) / stats.norm.ppf(1 - error / 2))
+    assert result.smallest_seen == pytest.approx(min(expected, 1.0))

@@ -264,3 +264,14 @@ def test_an_answer_that_no_score_can_be_is_refuted(metric):
     unanswered = exact[world].copy()
     unanswered[query] = np.nan
     assert labels.read(plan, unanswered).contradiction is None
+
+
+@pytest.mark.parametrize("ones", [1, 5, 7, 11])
+def test_labels_read_from_exact_r_squared_are_certain(ones):
+    """At twice the declared noise, which is none, the first answer still admits one number of ones alone."""
+    y = np.random.default_rng(0).permutation(np.arange(12) < ones).astype(int)
+    spec = labels.OracleSpec("r2", n=12)
+    inference = labels.infer(labels.LocalOracle(spec, y, 0), labels.design(spec))
+    assert inference.proven.all()
+    assert inference.certain.all()
+    assert (inference.labels == y).all()

@@ -104,3 +104,11 @@ def test_the_menu_refuses_what_it_cannot_set():
             labels.menu(spec, **options)
     with pytest.raises(dv.InputError, match="scores all rows"):
         labels.menu(replace(spec, scored=20))
+
+
+@pytest.mark.parametrize(("noise", "least", "most"), [(1e-9, 40, 40), (1e3, 0, 25)])
+def test_guesses_under_noise_count_beyond_what_guessing_gets(noise, least, most):
+    """All labels are read through no noise to speak of, and hardly more than by guessing through a lot of it."""
+    spec = labels.OracleSpec(n=40, noise=noise, noise_kind="gaussian", decimals=None)
+    as_it_is = labels.menu(spec, per_day=40, days=2)[0]
+    assert least <= as_it_is.read <= most

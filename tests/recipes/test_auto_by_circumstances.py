@@ -1,10 +1,13 @@
 """What an audit runs by default in each of an auditor's circumstances; and without a leak it accuses nobody."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import divulge as dv
 from divulge.attacks import Calibrated, Consensus, Threshold, Transductive
+from divulge.auditing.language_models import LanguageModel
 from divulge.recipes import Auto, Recipe
 from null_models import audited
 
@@ -26,6 +29,12 @@ def test_auto_is_a_recipe_in_every_circumstance(circumstances, signal, reference
     recipe = Auto().recipe_in(**circumstances)
     assert (recipe.name, recipe.signal, recipe.references) == ("auto", signal, references)
     assert getattr(recipe.attack, "names", None) == names
+
+
+@pytest.mark.parametrize(("references", "expected"), [(None, "none"), (0, "base"), (2, "out")])
+def test_auto_of_a_language_model_uses_the_references_that_there_are(references, expected):
+    given = None if references is None else SimpleNamespace(count=references)
+    assert LanguageModel().auto_recipe(object(), given).references == expected
 
 
 def records(seed, n, memorised=0.0):

@@ -78,6 +78,43 @@ def _arguments(request):
     return {"records": request.records, "splits": request.splits, "seed": 0, "observe": request.observe, "classes": 3}
 
 
+class Search:
+    """A search whose settings have known distances: the nearest rate is so many decades from the given one."""
+
+    def __init__(self, training, decades, best_epoch):
+        self.training, self.tried, self.asked = training, [], []
+        self.decades, self.best_epoch = decades, best_epoch
+
+    def run(self, changes, axis, *, prune=False):
+        self.tried.append(changes)
+        self.asked.append((changes, axis, prune))
+        distance = abs(np.log10(changes.get("lr", 0.01) / 0.01) - self.decades)
+        return type("Setting", (), {"rmse": distance}), min(self.best_epoch, changes.get("epochs", 99))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("decades", [0.0, 1.0, -0.75])
+@pytest.mark.parametrize("best_epoch", [2, 99])
+def test_rates_are_searched_and_trained_longer_where_the_last_epoch_was_the_nearest(
+    schedule, private, decades, best_epoch
+):
+    privacy = dv.references.Private(1.0) if private else None
+    training = Train(make, **SETTINGS | {"optimizer": "sgd"}, lr=0.01, schedule=schedule, privacy=privacy)
+    search = Search(training, decades, best_epoch)
+    matching._search_rates(search)
+    axis = None if private else {"constant": "epochs"}.get(schedule, "stop_after")
+    assert {asked for _, asked, _ in search.asked} == {axis}
+    rates = [changes for changes, _, _ in search.asked if "lr" in changes]
+    nearest = min(rates, key=lambda changes: abs(np.log10(changes["lr"] / 0.01) - decades))
+    assert nearest["lr"] == pytest.approx(0.01 * 10**decades, rel=1e-2)
+    given, twice, longest = 3, 6, 12
+    assert nearest["epochs"] == (given if private else twice)
+    goes_on = not private and best_epoch == 99
+    assert ({"lr": nearest["lr"], "epochs": longest} in search.tried) is goes_on
+    assert ({} in search.tried) is (axis == "stop_after")  # the given setting, as it is
+
+
 def test_a_trial_model_is_the_reference_and_is_not_trained_again(tmp_path):
     references = Train(make, count=3, match={"lr": [0.0001, 0.01], "epochs": [3, 12]}, **SETTINGS)
     prepared, log = prepare(references, tmp_path / "pool"), AuditLog()

@@ -198,3 +198,10 @@ def test_a_logarithmic_axis_refuses_a_curve_that_begins_at_zero():
     with pytest.raises(dv.InputError, match="must be above 0 on a logarithmic axis, got 0"):
         charts.lines({"a": rising}, x="x", y="y", log_x=True)
     assert charts.lines({"a": charts.Curve([0.1, 1.0], [0.0, 1.0])}, x="x", y="y", log_x=True)
+
+
+def test_the_legend_of_a_network_names_the_marks_that_are_there():
+    spec = charts.network([0.0, 1.0], [-1.0, 1.0], break_points=[0.5], margin=1.0, candidates=[1.0])
+    scale = spec["layer"][2]["encoding"]["shape"]["scale"]
+    assert scale["domain"] == ["break-point", "candidate"]
+    assert len(scale["range"]) == 2

@@ -224,6 +224,17 @@ def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
     )
 
 
+def test_pairs_of_a_class_are_drawn_together_and_others_pushed_to_the_margin():
+    """D² for pairs of one class, max(0, m - D)² for others; pairs are of the first half with the second."""
+    latent = torch.tensor(
+        [[0.0, 0.0], [1.0, 0.0], [5.0, 0.0], [0.0, 0.0], [3.0, 4.0], [1.0, 0.5], [5.0, 30.0], [2.0, 0.0]]
+    )
+    classes = torch.tensor([0, 0, 1, 1, 0, 1, 0, 0])
+    contrastive = mrad.Contrastive(margin=10.0)
+    expected = np.mean([5.0**2, (10 - 0.5) ** 2, 0.0, (10 - 2.0) ** 2])
+    assert float(contrastive._pairs(latent, classes)) == pytest.approx(expected, abs=1e-4)
+
+
 def test_the_shadow_ratio_is_the_shadows_mean_deviation_over_the_targets(target, auxiliary, partial):
     """δ_s / δ and not its inverse, with shadows that differ from the target and from each other."""
     networks = []
