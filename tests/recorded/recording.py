@@ -15,6 +15,7 @@ import json
 import math
 import re
 import shutil
+import sys
 import tempfile
 import time
 import types
@@ -33,7 +34,7 @@ LONGEST, DEEPEST = 40, 5
 TOLERANCE = 1e-6
 TRAINED = 1e-2
 """Relative, of numbers that come from training, whose last digits are a matter of the processor."""
-SLOW = {"engine='ray'", "detector='cade'", "detector='msad'"}
+SLOW = {"engine='ray'", "precision='mixed'", "detector='cade'", "detector='msad'"}
 UNSTEADY = {"signals.margin.DeepMultipliers", "signals.margin.deep_multipliers"}
 """Least squares of nearly dependent columns: other threads, other multipliers of the same fit."""
 LIMITS = {"erasure": "difference:0.05", "attributes": "share:0.05"}
@@ -99,16 +100,24 @@ def _outcome(ask):
         return f"{type(error).__name__}: {error}"
 
 
+def _parameter_types(function):
+    """The type of each parameter; None where it is written with a name that only type checkers import."""
+    modules = [part.__module__ for part in function.__mro__] if inspect.isclass(function) else [function.__module__]
+    names = {name: value for module in reversed(modules) for name, value in vars(sys.modules[module]).items()}
+    types = {}
+    for parameter, declared in inspect.signature(function).parameters.items():
+        try:
+            types[parameter] = eval(declared.annotation, names) if isinstance(declared.annotation, str) else None
+        except (NameError, TypeError):
+            types[parameter] = None
+    return types
+
+
 def settings(name):
     """The valid call of a function, and each that differs in one named choice or switch."""
     given, function = functions.CALLS[name], surface.public()[name]
     yield "as given", given.fresh()
-    try:
-        hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
-    except (NameError, TypeError):
-        hints = {}
-    for parameter in inspect.signature(function).parameters:
-        hint = hints.get(parameter)
+    for parameter, hint in _parameter_types(function).items():
         choices = [choice for part in (hint, *typing.get_args(hint)) if typing.get_origin(part) is typing.Literal
                    for choice in typing.get_args(part)]  # fmt: skip
         if hint is bool:
