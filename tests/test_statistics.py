@@ -161,3 +161,14 @@ def test_the_rank_sum_of_scores_that_tie_is_compared_with_ten_thousand_divisions
     alike = statistics.rank_sum_p_value(low, np.repeat([0.0, 1.0], [39, 41]))
     assert alike > 0.5
     assert alike * 1000 == pytest.approx(round(alike * 1000))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "method"), [((30, 50), "exact"), ((1000, 7), "exact"), ((7, 1001), "asymp"), ((1001, 7), "asymp")]
+)
+def test_smirnovs_p_value_is_exact_where_both_samples_are_small(sizes, method):
+    rng = np.random.default_rng(1)
+    one, other = rng.normal(size=sizes[0]), rng.normal(0.7, 1, size=sizes[1])
+    expected = {each: stats.ks_2samp(one, other, method=each).pvalue for each in ("exact", "asymp")}
+    assert expected["exact"] != expected["asymp"]
+    assert statistics.smirnov_p_value(one, other) == expected[method]

@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+import divulge as dv
 from divulge.auditing import page
+from divulge.auditing.pipeline import choose_exhibits
 from divulge.report.page import Collapsible
 from divulge.results import HeatStrip
 from score_audits import scored, sizes
@@ -57,3 +59,23 @@ def test_captions_name_record_class_and_score_and_marks_are_explained():
     plain = page.exposed_section(audit(3, {2: "to be"}), "loss").blocks[0]
     assert plain.exhibits[0].caption == "2, score 2"
     assert "The deeper a token" not in plain.note
+
+
+def test_the_members_that_any_recipe_ranks_highest_are_kept():
+    """Twelve for each recipe, of ties the first; nobody else, and nobody where records may not be kept."""
+    rng, truth = np.random.default_rng(0), np.arange(60) % 2 == 0
+    scores = {"first": rng.permutation(60).astype(float), "second": rng.integers(0, 4, 60).astype(float)}
+    records = dv.Records(np.arange(60.0)[:, None])
+    kept = choose_exhibits(records, truth, scores, show_records=True)
+    members = [row for row in range(60) if truth[row]]
+    expected = {row for each in scores.values() for row in sorted(members, key=lambda row: -each[row])[:12]}
+    assert set(kept) == expected
+    assert all(value == [float(row)] for row, value in kept.items())
+    assert choose_exhibits(records, truth, scores, show_records=False) == {}
+
+
+def test_links_to_further_audits_stand_in_the_annex():
+    related = scored({"loss": np.arange(8.0)}, sizes(4, 4))
+    section = page._links_section({"known-1": related})
+    assert section.annex
+    assert [(link.file, link.words) for link in section.blocks] == [("known-1/report.html", "Report: known-1.")]

@@ -187,6 +187,12 @@ class TestGame:
         result = play(noisy(0.0), same_label(20), self.BASE, holdout=holdout)
         assert all(0 <= share.low <= share.value <= share.high <= 1 for share in result.accuracy)
 
+    def test_accuracy_needs_labels_of_the_records(self):
+        """Where they are unknown, or the model gives none, it would be that of nothing."""
+        holdout = dv.Records(np.random.default_rng(6).normal(size=(50, 3)))
+        with pytest.raises(dv.InputError, match="holdout: accuracy needs a target that gives labels, and records"):
+            play(noisy(0.0), same_label(20), self.BASE, holdout=holdout)
+
     def test_same_seed_same_result(self):
         first, second = (play(noisy(1.0), same_label(50), self.BASE, seed=3) for _ in range(2))
         np.testing.assert_array_equal(first.scores, second.scores)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge import labels
-from divulge.labels import metrics
+from divulge.labels import linear_plans, metrics
 
 
 def enumerated(table):
@@ -133,3 +133,15 @@ def test_logarithms_are_bounded_as_ball_arithmetic_bounds_them(low):
         bounds = metrics.log_error(p, losses)
         assert all(flint.arb(bound) >= ball for bound, ball in zip(bounds.tolist(), balls, strict=True))
     assert (bounds <= np.array([float(ball) for ball in balls]) * (1 + 1e-9) + 1e-24).all()
+
+
+@pytest.mark.parametrize("method", ["positional", "weighing"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.1])
+def test_a_code_is_certified_while_one_step_exceeds_twice_the_errors(method, share):
+    """What is needed besides floats is twice noise and rounding, which move an answer by their own size."""
+    step = labels.design(labels.OracleSpec(n=30), method).certificate.separation
+    spec = labels.OracleSpec(n=30, noise=share * step / 2)
+    plan = labels.design(labels.OracleSpec(n=30), method)
+    certificate = linear_plans.certify_digit_plans(spec, plan.inner.digit_plans)
+    assert certificate.needed == pytest.approx(2 * spec.tolerance, rel=1e-6, abs=1e-12)
+    assert certificate.certified is (share < 1)
