@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.validation import format_value, is_missing
+from divulge.validation import check_column_names, format_value, is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -130,6 +130,7 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
         raise InputError(f"{name}: column names must be texts, got {format_value(odd[0])}")
     if not columns:
         raise InputError(f"{name}: at least 1 column is needed, got none")
+    check_column_names(columns, name)
     if not len(frame):
         raise InputError(f"{name}: at least 1 entry is needed, got 0")
     _check_types(frame, name)

@@ -609,3 +609,20 @@ def _free_container_memory() -> int | None:
         except (OSError, ValueError):  # "max": no limit
             continue
     return None
+
+
+def check_column_names(names: Iterable[str], table: str = "") -> None:
+    r"""Raise if polars would take the name of a column for a pattern: ``*``, or what begins with ^ and ends with $.
+
+    Raises:
+        divulge.InputError: in that case; other columns would be read in its place.
+
+    Examples:
+        >>> check_column_names(["^VIX", "a*", "$"])
+    """
+    for name in names:
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise InputError(
+                f"{table}{': ' if table else ''}column {name!r} cannot be read, as its name is a pattern to polars; "
+                "give it another name"
+            )

@@ -455,8 +455,10 @@ class TestCommand:
         card = (trained / "run" / "model_card.md").read_text()
         for words in ("The adversary of this test", "What to do about it", "What is proven"):
             assert words in card
-        code, _, err = divulge("report", "run", "--format", "csv")
-        assert (code, "scores.npz" in err) == (2, True)
+        assert divulge("report", "run", "--format", "csv", "--to", "canaries.csv")[0] == 0
+        table = pl.read_csv("canaries.csv")
+        with np.load("run/scores.npz") as arrays:
+            assert len(table) == len(arrays["scores"])
 
     def test_a_model_that_answers_the_same_to_all_cannot_be_tested(self, divulge, trained):
         (trained / "flat.py").write_text("import numpy as np\n\ndef model(x):\n    return np.zeros((len(x), 3))\n")

@@ -127,7 +127,7 @@ def test_what_is_not_counted_is_said_with_a_reference_model_and_only_then():
     assert columns[-1] == "by the reference, too"
     assert [row[-1] for row in rows] == ["3 + 1", "3 + 1"]
     assert extraction_page.rate_rows(without)[0][-1] == "difference"
-    assert rows[0][1] == "30.0 [15.0, 50.0]"
+    assert rows[0][1] == "30.0 % [15.0, 50.0]"
 
 
 @pytest.mark.parametrize(

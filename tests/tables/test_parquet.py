@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import io
+import re
 
 import numpy as np
 import polars as pl
@@ -185,6 +186,8 @@ def test_pieces_are_one_table(tmp_path):
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+names = texts.filter(lambda name: "\0" not in name and not PATTERN.fullmatch(name))
+PATTERN = re.compile(r"\*|\^.*\$", re.DOTALL)  # names that polars takes for patterns
 cells = st.sampled_from([st.none() | texts, st.floats(), st.integers(-(2**63), 2**63 - 1), st.booleans()])
 
 
@@ -192,7 +195,7 @@ cells = st.sampled_from([st.none() | texts, st.floats(), st.integers(-(2**63), 2
 @given(st.data(), st.integers(1, 9))
 def test_tables_come_back(data, n):
     columns = {}
-    for name in data.draw(st.lists(texts.filter(lambda name: "\0" not in name), min_size=1, max_size=4, unique=True)):
+    for name in data.draw(st.lists(names, min_size=1, max_size=4, unique=True)):
         values = data.draw(st.lists(data.draw(cells), min_size=n, max_size=n))
         columns[name] = np.array(values, object if any(value is None for value in values) else None)
     content = written(columns)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -302,3 +303,27 @@ def test_directions_of_honest_scores_are_seldom_doubted():
 def test_the_content_tells_the_kind_of_a_file_without_a_name():
     for content in (b"a,b\n1,2\n", b'{"a": 1, "b": 2}\n', gzip.compress(b'\n {"a": 1, "b": 2}\n')):
         assert tables.read_table(io.BytesIO(content)).rows() == [(1, 2)]
+
+
+@pytest.mark.parametrize("name", ["*", "^a.*$"])
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow", ".jsonl"])
+def test_a_name_that_is_a_pattern_to_polars_is_refused_where_the_column_is_read(name, ending, tmp_path):
+    """Other columns were read in its place, or polars failed; where it is not asked for, it is in nobody's way."""
+    frame = pl.DataFrame({"ab": [1.0, 2.0], name: [3.0, 4.0], "ac": [5.0, 6.0]})
+    path = tmp_path / f"a{ending}"
+    write = {".csv": frame.write_csv, ".parquet": frame.write_parquet, ".arrow": frame.write_ipc}
+    write.get(ending, frame.write_ndjson)(path)
+    table = tables.scan_table(path)
+    message = f"column {name!r} cannot be read, as its name is a pattern to polars"
+    for read in (
+        table.collect,
+        lambda: list(table.batches({name: tables.NUMBER})),
+        lambda: table.take([0], {name: tables.TEXT}),
+        lambda: read_records(path, FileLayout()),
+        lambda: dv.Records(frame),
+        lambda: dv.Records(frame.to_pandas()),
+    ):
+        with pytest.raises(dv.InputError, match=re.escape(message)):
+            read()
+    assert table.collect(["ab", "ac"]).rows() == [(1.0, 5.0), (2.0, 6.0)]
+    assert [batch.rows() for batch in table.batches({"ac": tables.NUMBER})] == [[(5.0,), (6.0,)]]

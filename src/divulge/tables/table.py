@@ -31,7 +31,7 @@ from divulge.tables.sources import (
     table_errors,
     without_panic_output,
 )
-from divulge.validation import check_memory, format_value
+from divulge.validation import check_column_names, check_memory, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -102,6 +102,7 @@ class Part:
         Raises:
             divulge.InputError: a damaged file, a value of another type, with its row.
         """
+        check_column_names(column_types)
         for name in column_types:
             if name in self.repeated:
                 raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
@@ -283,6 +284,7 @@ class Table:
         start = 0
 
         def read(part: Part) -> int:
+            check_column_names(column_types)
             n_rows = 0
             for scan in part._with_exact_numbers(column_types).frames:
                 rows_by_number.update(_take_rows(scan(), rows, start + n_rows, column_types))
@@ -509,6 +511,7 @@ def _collect_part(
     if part.lines is not None:
         exact = part._with_exact_numbers(dict.fromkeys(texts, TEXT))
         present_names = [name for name in names if name in part.dtypes]
+        check_column_names(present_names)
         return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in present_names})
     frame = _read_part(part, names)
     if part.delimited is not None:
@@ -524,6 +527,7 @@ def _collect_part(
 def _read_part(part: Part, names: Sequence[str]) -> pl.DataFrame:
     """Return those of the columns that a file has, as it stores them."""
     present_names = [name for name in names if name in part.dtypes]
+    check_column_names(present_names)
     for name in present_names:
         if name in part.repeated:
             raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
@@ -742,6 +746,7 @@ def read_parquet(source: str | Path | bytes | IO[bytes], columns: Sequence[str] 
             raise InputError(f"{file.name}: no such file")
         table = Table("", (_open_part(file, None),))
         _check_fits_memory(table)
+        check_column_names(columns or table.columns)
         with without_panic_output():
             return table.parts[0].frames[0]().select(list(columns or table.columns)).collect()
 
