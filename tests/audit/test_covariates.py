@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -70,11 +72,28 @@ def test_arrays_and_tables_are_columns_too():
     values = np.random.default_rng(2).normal(size=(800, 2))
     result = audited(np.random.default_rng(3), 0.0, covariates=values)
     assert result.covariates.kinds == ("covariate 1", "covariate 2")
-    import polars as pl
-
     frame = pl.DataFrame({"age": values[:, 0], "ward": np.where(values[:, 1] > 0, "a", "b")})
     result = audited(np.random.default_rng(3), 0.0, covariates=frame)
     assert result.covariates.kinds == ("age", "ward")
+
+
+@pytest.mark.parametrize(
+    "form", [dict, pl.DataFrame, pd.DataFrame, lambda columns: np.column_stack(list(columns.values()))]
+)
+def test_columns_of_every_form_lose_the_rows_that_repeat(form):
+    """Covariates stay beside their records where copies are dropped."""
+    values = np.random.default_rng(2).normal(size=(800, 2))
+    (members, _), (others, _), (population, _) = (records(np.random.default_rng(seed), 400) for seed in range(3))
+    x = np.concatenate([members.x, others.x])
+    x[400:410], y = x[:10], np.concatenate([members.y, others.y])
+    y[400:410] = y[:10]
+    result = dv.audit(
+        model, members=dv.Records(x[:400], y[:400]), nonmembers=dv.Records(x[400:], y[400:]), population=population,
+        recipes=["loss"], fpr=(0.05,), duplicates="drop", covariates=form({"age": values[:, 0], "ward": values[:, 1]}),
+    )  # fmt: skip
+    kept = np.r_[np.arange(10, 400), np.arange(410, 800)]
+    assert result.covariates.kinds in (("age", "ward"), ("covariate 1", "covariate 2"))
+    np.testing.assert_allclose(result.covariates.values, values[kept])
 
 
 @pytest.mark.parametrize(

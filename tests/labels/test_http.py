@@ -254,6 +254,12 @@ def test_templates_that_do_not_fit(tmp_path):
         labels.Submission.like(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("separator", [";;", "ab", "\n", "\r", '"'])
+def test_values_are_separated_by_one_character_that_ends_no_line_and_quotes_nothing(separator):
+    with pytest.raises(dv.InputError, match="separator: one character is needed, got"):
+        labels.Submission(separator=separator)
+
+
 @pytest.mark.parametrize(
     ("content", "separator"),
     [

@@ -299,6 +299,7 @@ def test_tables_that_are_written_polars_reads(data, n):
         (b'"Name, first";"Name, last"\n1;x\n', [(1, "x")]),  # signs inside quotes are part of a name
         ("a;b\n1;«café» Ü\n".encode("cp1252"), [(1, "«café» Ü")]),  # é» begins as a letter of UTF-8 does, and is none
         ("a;b\n1;é€\n".encode("cp1252"), [(1, "é€")]),
+        ("a\tb\n1\té€\n".encode("cp1252"), [(1, "é€")]),
     ],
 )
 def test_files_as_office_programs_write_them(content, rows):

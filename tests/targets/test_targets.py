@@ -58,6 +58,11 @@ def test_probabilities_declared_as_logits_are_refused_and_the_other_way_round():
     assert np.exp(targets.TorchTarget(module, "probabilities", "cpu").logits(RECORDS)).sum(axis=1) == pytest.approx(1)
     with pytest.raises(dv.InputError, match="declared as probabilities, but values range"):
         targets.TorchTarget(net(), "probabilities", "cpu").logits(RECORDS)
+    for row in ([1.5, 0.0], [1.0, -0.5]):  # one value beyond [0, 1] is enough
+        answers = np.array([row, *[[0.5, 0.5]] * (len(RECORDS) - 1)])
+        one_beyond = targets.CallableTarget(lambda x, answers=answers: answers, "probabilities")
+        with pytest.raises(dv.InputError, match="declared as probabilities, but values range"):
+            one_beyond.logits(RECORDS)
     halves = targets.CallableTarget(lambda x: np.full((len(x), 3), 0.1), "probabilities")
     with pytest.raises(dv.InputError, match=r"row 0 sums to 0\.3"):
         halves.logits(RECORDS)
