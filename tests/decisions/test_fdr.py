@@ -361,3 +361,9 @@ def test_an_empty_selection_never_asks_for_more_candidates_than_there_are():
     assert needed > fdr.required_calibration(1600, 0.05, 1)
     more = fdr.select(scores, np.arange(0.0, 19.0, 0.1), fdr=0.05)
     assert "a selection needs at least" in more.warnings[0]
+
+
+def test_of_equal_calibration_scores_it_is_said_which_p_values_there_are():
+    selection = fdr.select(np.r_[np.zeros(5), np.ones(5)], np.zeros(19), fdr=0.2)
+    assert set(selection.p_values) == {1.0, 1 / 20}
+    assert any("all 19 calibration scores are 0: p-values are 1 or 1/20" in warning for warning in selection.warnings)

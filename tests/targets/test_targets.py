@@ -63,6 +63,9 @@ def test_probabilities_declared_as_logits_are_refused_and_the_other_way_round():
         one_beyond = targets.CallableTarget(lambda x, answers=answers: answers, "probabilities")
         with pytest.raises(dv.InputError, match="declared as probabilities, but values range"):
             one_beyond.logits(RECORDS)
+    uneven = np.array([[0.5, 0.5]] * (len(RECORDS) - 1) + [[0.5, 0.3]])  # one row that does not sum to one is enough
+    with pytest.raises(dv.InputError, match=rf"row {len(RECORDS) - 1} sums to 0\.8, not to one"):
+        targets.CallableTarget(lambda x: uneven, "probabilities").logits(RECORDS)
     halves = targets.CallableTarget(lambda x: np.full((len(x), 3), 0.1), "probabilities")
     with pytest.raises(dv.InputError, match=r"row 0 sums to 0\.3"):
         halves.logits(RECORDS)
