@@ -1,6 +1,8 @@
 """`--help`: commands in panels, half of the options explained, the others named and accepted."""
 
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -50,6 +52,21 @@ def test_every_option_that_is_not_explained_exists_is_named_and_accepted():
 def test_at_most_half_of_the_options_are_explained():
     every = [p for leaf in LEAVES.values() for p in leaf.params if p.param_type_name == "option"]
     assert sum(not p.hidden for p in every) <= len(every) / 2
+
+
+@pytest.mark.parametrize("name", ["", "pool", "labels", "canaries", *LEAVES])
+def test_help_fits_a_terminal_of_80_columns(name):
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    lines = result.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not re.search(r"\w…", result.output), "a word is cut off"
+    assert "<bool>" not in result.output, "a switch takes no value"
+    assert "<=" not in result.output
+    prose = itertools.takewhile(lambda line: not line.startswith("╭"), lines)
+    for line, following in itertools.pairwise(prose):  # a line ends where the next word would not fit, or a paragraph
+        assert not following.strip() or len(line.rstrip()) + len(following.split()[0]) > 77 or not line.strip()
+    explained = [line[2:-2].rstrip() for line in lines if line.startswith("│")]
+    assert max(line.rfind("  ") for line in explained) <= 45, "explanations have 30 columns at least"
 
 
 @pytest.mark.parametrize("words", STEPS, ids=" ".join)
