@@ -78,7 +78,7 @@ def completed(imputer):
 
 
 def versions(augmenter):
-    return augmenter.of(RECORDS, 0)
+    return augmenter.generate(RECORDS, 0)
 
 
 def measure_signal(signal_object):

@@ -751,17 +751,17 @@ def read_parquet(source: str | Path | bytes | IO[bytes], columns: Sequence[str] 
             return table.parts[0].frames[0]().select(list(columns or table.columns)).collect()
 
 
-def write_parquet(frame: pl.DataFrame | pl.LazyFrame, to: str | Path | IO[bytes]) -> None:
+def write_parquet(frame: pl.DataFrame | pl.LazyFrame, file: str | Path | IO[bytes]) -> None:
     """Write a table as Parquet; a scan is written batch by batch."""
     if isinstance(frame, pl.LazyFrame):
-        frame.sink_parquet(to, compression="zstd", maintain_order=True, engine="streaming")
+        frame.sink_parquet(file, compression="zstd", maintain_order=True, engine="streaming")
     else:
-        frame.write_parquet(to, compression="zstd")
+        frame.write_parquet(file, compression="zstd")
 
 
-def write_csv(frame: pl.DataFrame, to: str | Path | IO[bytes], *, spreadsheet: bool = False) -> None:
+def write_csv(frame: pl.DataFrame, file: str | Path | IO[bytes], *, spreadsheet: bool = False) -> None:
     """Write a table as CSV, with a header; for a ``spreadsheet`` with the mark by which it knows UTF-8."""
-    frame.write_csv(to, include_bom=spreadsheet)
+    frame.write_csv(file, include_bom=spreadsheet)
 
 
 # What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.

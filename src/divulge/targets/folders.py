@@ -364,7 +364,7 @@ def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         )
     replaced = config.get("modules_to_save")
     return {
-        "r": check_integer(config.get("r", 8), "r", least=1, most=2**20),
+        "r": check_integer(config.get("r", 8), "r", minimum=1, maximum=2**20),
         "lora_alpha": check_number(config.get("lora_alpha", 8), "lora_alpha"),
         "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
         "modules_to_save": None
@@ -373,7 +373,9 @@ def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
             _check_module_name(module, "modules_to_save")
             for module in check_instance(replaced, "modules_to_save", list, "a list of names")
         ],
-        "rank_pattern": _read_patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
+        "rank_pattern": _read_patterns(
+            config, "rank_pattern", lambda v, n: check_integer(v, n, minimum=1, maximum=2**20)
+        ),
         "alpha_pattern": _read_patterns(config, "alpha_pattern", check_number),
         **{flag: check_bool(config.get(flag, False), flag) for flag in _LORA_FLAGS},
     }
