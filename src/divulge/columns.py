@@ -646,7 +646,7 @@ def to_library(frame: nw.DataFrame[Any], library: Literal["pandas", "polars", "o
         return native.copy() if frame.implementation.is_pandas_like() else native
     if library == "polars":
         return frame.to_polars()
-    return _to_pandas(frame)
+    return pd.DataFrame({name: _pandas_values(frame[name]) for name in frame.columns})
 
 
 def to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
@@ -674,11 +674,6 @@ def frame_of_array(x: NDArray[Any], names: Sequence[str]) -> Any:
 def has_pandas() -> bool:
     """Check whether pandas is installed."""
     return importlib.util.find_spec("pandas") is not None
-
-
-def _to_pandas(frame: nw.DataFrame[Any]) -> Any:
-    """Convert to a pandas frame with the types that pandas gives a file of these values."""
-    return pd.DataFrame({name: _pandas_values(frame[name]) for name in frame.columns})
 
 
 def without_nullable_types(frame: Any) -> Any:

@@ -22,12 +22,12 @@ def test_membership_is_never_looked_at_together_with_scores():
     adjustment, other_adjustment = (
         adjust({"r": scores_given}, members, covariates) for scores_given in (scores, rng.normal(size=600))
     )
-    assert np.array_equal(adjustment.is_included, other_adjustment.kept)
+    assert np.array_equal(adjustment.is_included, other_adjustment.is_included)
     rng, members, covariates = draw(1, shift=0.0)
     shuffled = rng.permutation(members)
     adjustment, other_adjustment = (adjust({"r": scores}, membership, covariates) for membership in (members, shuffled))
     assert adjustment.is_included.all()
-    assert other_adjustment.kept.all()
+    assert other_adjustment.is_included.all()
     assert np.array_equal(adjustment.scores["r"], other_adjustment.scores["r"])
 
 
@@ -71,7 +71,7 @@ def test_of_a_score_that_is_the_covariate_nothing_is_left():
     rounded_adjustment = adjust({"r": rounded.values[:, 0]}, members, rounded)
     assert (
         stats.mannwhitneyu(
-            *(rounded_adjustment.scores["r"][members[rounded_adjustment.kept] == side] for side in (True, False))
+            *(rounded_adjustment.scores["r"][members[rounded_adjustment.is_included] == side] for side in (True, False))
         ).pvalue
         > 0.05
     )

@@ -719,9 +719,12 @@ def comparison_page(comparison: Comparison) -> Page:
     """
     before = next(iter(comparison.runs.values()))
     endings = {name: judge_ending(changes, comparison.runs[name]) for name, changes in comparison.changes.items()}
+    largest_distance = {
+        name: max(abs(change.after.value - 0.5) for change in changes if change.statistic == "auc")
+        for name, changes in comparison.changes.items()
+    }
     best = min(
-        comparison.changes,
-        key=lambda name: (endings[name][0].startswith(_NOTHING_SAID), _strongest_area(comparison.changes[name])),
+        comparison.changes, key=lambda name: (endings[name][0].startswith(_NOTHING_SAID), largest_distance[name])
     )
     heading, sentence, tone = endings[best]
     several = len(endings) > 1
@@ -746,10 +749,6 @@ def comparison_page(comparison: Comparison) -> Page:
             regulator_section(_regulator_answers(sentence, comparison.changes[best])),
         ],
     )
-
-
-def _strongest_area(changes: Sequence[Difference]) -> float:
-    return max(abs(difference.after.value - 0.5) for difference in changes if difference.statistic == "auc")
 
 
 def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid, ...]:

@@ -198,19 +198,15 @@ class _FunctionFiller:
     x: Floats
 
     def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        hidden = np.where(known_mask, x, np.nan)
-        filled = [
-            check_array(self._call(hidden.copy(), known_mask, labels, rng), "imputer", finite=False)
-            for rng in (rngs or [None])
-        ]
-        for completed in filled:
+        hidden, filled = np.where(known_mask, x, np.nan), []
+        for rng in rngs or [None]:
+            with errors.user_code_errors("imputer"):
+                answer = self.function(hidden.copy(), known_mask, labels, self.x, rng)
+            completed = check_array(answer, "imputer", finite=False)
             if completed.shape != x.shape:
                 raise InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
+            filled.append(completed)
         return check_array(np.where(known_mask, x, np.stack(filled)), "imputer: completed values")
-
-    def _call(self, x: Floats, known_mask: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
-        with errors.user_code_errors("imputer"):
-            return self.function(x, known_mask, labels, self.x, rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

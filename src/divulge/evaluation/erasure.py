@@ -163,9 +163,10 @@ def erasure_test(
     before_auc = None
     if before_scores is not None:
         before_auc = auc(_relative_scores(before_scores, control_scores)[0], is_forgotten, auc_confidence)
-    contradicted = check_bool(at_random, "at_random") and _excludes_half(
-        auc(np.nanmean(control_scores, axis=0), is_forgotten, 1 - error / 5)
-    )
+    contradicted = False
+    if check_bool(at_random, "at_random"):
+        control_auc = auc(np.nanmean(control_scores, axis=0), is_forgotten, 1 - error / 5)
+        contradicted = control_auc.low > 0.5 or control_auc.high < 0.5
     exchangeable = at_random and not contradicted
     if len(control_scores) == 1:
         control_aucs, noise = np.array([auc(control_scores[0], is_forgotten).value]), None
@@ -274,10 +275,6 @@ def _slope(row: Floats, base: Floats, used: Bools) -> float:
     centred = base[is_known] - base[is_known].mean() if is_known.any() else np.zeros(1)
     variance = float(centred @ centred)
     return float(centred @ row[is_known]) / variance if variance > 0 else 1.0
-
-
-def _excludes_half(estimate: Estimate) -> bool:
-    return estimate.low > 0.5 or estimate.high < 0.5
 
 
 def _difference_from_controls(
