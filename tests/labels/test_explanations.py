@@ -14,7 +14,7 @@ from divulge.labels.oracles import QuotaReachedError
 N = 61  # by which no dyadic number of any size becomes a decimal one
 Y = np.random.default_rng(3).integers(0, 2, N)
 LOG_LOSS = labels.OracleSpec(n=N, clip=1e-6, decimals=6)
-MSE, RMSE = labels.OracleSpec("mse", n=N), labels.OracleSpec("rmse", n=N)
+MSE, RMSE = labels.OracleSpec("mse", n=N, noise=0.01), labels.OracleSpec("rmse", n=N)
 SLIPS = {
     "the root of the mean squared error": (MSE, math.sqrt),
     "a sum over both classes (twice the square)": (MSE, lambda a: 2 * a),
