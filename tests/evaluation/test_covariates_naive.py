@@ -175,8 +175,8 @@ def test_of_equal_records_one_of_each_side_takes_part():
     alone = adjust(
         {"r": scores[firsts]}, members[firsts], Covariates(("a",), values[firsts]), unexplained={"r": residuals[firsts]}
     )
-    assert np.isin(np.flatnonzero(found.kept), firsts).all()
-    np.testing.assert_array_equal(found.kept[firsts], alone.kept)
+    assert np.isin(np.flatnonzero(found.is_included), firsts).all()
+    np.testing.assert_array_equal(found.is_included[firsts], alone.is_included)
     np.testing.assert_array_equal(found.scores["r"], alone.scores["r"])
     np.testing.assert_array_equal(found.unexplained["r"], alone.unexplained["r"])
 
