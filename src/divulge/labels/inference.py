@@ -99,7 +99,7 @@ class Contradiction:
     """Why the answers cannot come from the oracle that was declared.
 
     Args:
-        evidence: what contradicts it.
+        found: what contradicts it.
         looks: what the answers look like instead; empty where no usual slip explains them.
         queries: numbers of the answers concerned; empty for the control query.
 
@@ -108,13 +108,13 @@ class Contradiction:
         the answers contradict the specification: 3 of 9 answers fit no labels; they look rounded to 4 decimals
     """
 
-    evidence: str
+    found: str
     looks: str = ""
     queries: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         looks = f"they look {self.looks}" if self.looks else "check metric, clip, decimals, noise and number of rows"
-        return f"the answers contradict the specification: {self.evidence}; {looks}"
+        return f"the answers contradict the specification: {self.found}; {looks}"
 
 
 class AnswerStore(Protocol):
