@@ -111,7 +111,7 @@ def measure_lora(rounds: int) -> None:
 def report(title: str, variants: dict[str, Callable[[], object]], rounds: int) -> None:
     """Train every variant in turn, and print CPU seconds and ratios to the first."""
     seconds: dict[str, list[float]] = {name: [] for name in variants}
-    first: dict[str, float] = {}
+    first_seconds: dict[str, float] = {}
     for round_number in range(rounds + 1):
         for name, work in variants.items():
             began = time.process_time()
@@ -120,14 +120,14 @@ def report(title: str, variants: dict[str, Callable[[], object]], rounds: int) -
             if round_number:
                 seconds[name].append(passed)
             else:  # caches, kernels and compilation
-                first[name] = passed
+                first_seconds[name] = passed
     base = next(iter(seconds.values()))
     print(f"\n## {title}\n\n| | first run, s | CPU s, median | times the plain loop's speed, median [least, most] |")
     print("|---|---|---|---|")
     for name, each in seconds.items():
         ratios = [b / s for b, s in zip(base, each, strict=True)]
         spread = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
-        print(f"| {name} | {first[name]:.2f} | {statistics.median(each):.3f} | {spread} |", flush=True)
+        print(f"| {name} | {first_seconds[name]:.2f} | {statistics.median(each):.3f} | {spread} |", flush=True)
 
 
 def main() -> None:

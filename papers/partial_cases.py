@@ -96,8 +96,8 @@ def adult():
     numbers, codes = z["X_num"].astype(np.float64), z["X_cat"]
     numbers = (numbers - numbers.mean(0)) / numbers.std(0)
     groups = [np.eye(codes[:, j].max() + 1)[codes[:, j]] for j in range(codes.shape[1])]
-    x, first = np.unique(np.hstack([numbers, *groups]).astype(np.float32), axis=0, return_index=True)
-    return x, z["y"].astype(int)[first]
+    x, first_rows = np.unique(np.hstack([numbers, *groups]).astype(np.float32), axis=0, return_index=True)
+    return x, z["y"].astype(int)[first_rows]
 
 
 @cache
@@ -232,8 +232,8 @@ class Cell:
         if mask != "attributes":
             return completion.mask(f"{mask}:{share}", shape, seed=self.seed)
         names = list(dict.fromkeys(name.split("=")[0] for name in attributes()))
-        kept = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
-        return completion.mask(f"columns:{','.join(kept)}", shape, columns=attributes())
+        known_names = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
+        return completion.mask(f"columns:{','.join(known_names)}", shape, columns=attributes())
 
     def partial(self, mask: str, share: float) -> dv.PartialRecords:
         """What is known of the candidates."""
@@ -241,12 +241,12 @@ class Cell:
 
     def asked(self, place) -> list[dv.Records]:
         """What models are asked about: best completion and draws of the candidates, best one of the auxiliary."""
-        partial, held = self.partial(*place), self.auxiliary
-        own = self.gaussian.complete(dv.PartialRecords(held.x, held.y, self.known(*place)))[0]
+        partial, auxiliary = self.partial(*place), self.auxiliary
+        auxiliary_guess = self.gaussian.complete(dv.PartialRecords(auxiliary.x, auxiliary.y, self.known(*place)))[0]
         best = self.gaussian.complete(partial)[0]
-        drawn = [] if place[0] == "whole" else self.gaussian.sample(partial, DRAWS, self.seed)
-        views = [dv.Records(x.astype(np.float32), self.pool.y) for x in (best, *drawn)]
-        return [dv.Records(own.astype(np.float32), held.y), *views]
+        draws = [] if place[0] == "whole" else self.gaussian.sample(partial, DRAWS, self.seed)
+        views = [dv.Records(x.astype(np.float32), self.pool.y) for x in (best, *draws)]
+        return [dv.Records(auxiliary_guess.astype(np.float32), auxiliary.y), *views]
 
     def signals(self, x) -> np.ndarray:
         """Both signals of the target, ``[2, n]``."""

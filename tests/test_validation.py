@@ -139,10 +139,10 @@ def test_what_does_not_fit_into_memory_is_refused_with_both_sizes(monkeypatch):
 
 def test_free_memory_is_what_the_container_leaves(tmp_path, monkeypatch):
     monkeypatch.setattr("divulge.validation._CGROUP", tmp_path)
-    whole = available_memory()
+    in_total = available_memory()
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 300\n")
     assert available_memory() == 400
     (tmp_path / "memory.max").write_text("max\n")
-    assert available_memory() == pytest.approx(whole, rel=0.5)
+    assert available_memory() == pytest.approx(in_total, rel=0.5)

@@ -43,12 +43,12 @@ def test_every_audit_with_references_says_how_well_they_match(tmp_path):
     target = Train(make_model, epochs=60, optimizer="adam", lr=0.02, batch_size=16).one(parts["members"], seed=0)
     references = Train(make_model, count=4, epochs=1, lr=1e-4)
     result = dv.audit(target, **parts, recipes=["calibrated"], references=references, out=tmp_path / "run")
-    (found,) = result.about.agreement
-    assert found.differs
-    assert found.records == 60  # the calibration records
-    assert found.target.low < found.target.value < found.target.high
-    assert "tend to understate a leak" in found.text
-    assert found.text in result.about.warnings
+    (match,) = result.about.agreement
+    assert match.differs
+    assert match.records == 60  # the calibration records
+    assert match.target.low < match.target.value < match.target.high
+    assert "tend to understate a leak" in match.text
+    assert match.text in result.about.warnings
     page = (tmp_path / "run" / "report.html").read_text()
     assert "held-out loss" in page
     assert dv.load(tmp_path / "run").about.agreement == result.about.agreement

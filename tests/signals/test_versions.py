@@ -13,9 +13,9 @@ def moved(image, down, right):
     """One image moved, pixel by pixel, with edges reflected (the edge itself is not repeated)."""
     high, wide = image.shape[:2]
 
-    def inside(at, length):
-        at = -at if at < 0 else at
-        return 2 * (length - 1) - at if at >= length else at
+    def inside(start, length):
+        start = -start if start < 0 else start
+        return 2 * (length - 1) - start if start >= length else start
 
     rows, columns = [inside(i + down, high) for i in range(high)], [inside(j + right, wide) for j in range(wide)]
     return np.array([[image[i, j] for j in columns] for i in rows])
@@ -40,10 +40,10 @@ def test_shifts_and_flips_are_those_of_the_published_code():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_channels_first_last_and_flat_rows_are_the_same_images(channels):
     x = np.random.default_rng(0).normal(size=(3, 6, 5, channels))
-    last = ImageVersions().of(dv.Records(x))
-    first = ImageVersions().of(dv.Records(np.moveaxis(x, 3, 1)))
+    channels_last = ImageVersions().of(dv.Records(x))
+    channels_first = ImageVersions().of(dv.Records(np.moveaxis(x, 3, 1)))
     flat = ImageVersions(shape=(6, 5, channels)).of(dv.Records(x.reshape(3, -1)))
-    for a, b, c in zip(last, first, flat, strict=True):
+    for a, b, c in zip(channels_last, channels_first, flat, strict=True):
         np.testing.assert_array_equal(np.moveaxis(b.x, 1, 3), a.x)
         np.testing.assert_array_equal(c.x.reshape(a.x.shape), a.x)
     assert len(ImageVersions(flip=False).of(dv.Records(x))) == ImageVersions(flip=False).count == 8
@@ -60,9 +60,9 @@ def test_noise_has_its_size_flips_what_is_two_valued_and_follows_the_seed():
     flipped = np.concatenate([version.x[:, 1] != rows.x[:, 1] for version in versions])
     assert flipped.mean() == pytest.approx(0.1, abs=0.02)
     assert set(np.unique(versions[0].x[:, 1])) == {0.0, 1.0}
-    for again, other, version in zip(noisy.of(rows, seed=1), noisy.of(rows, seed=2), versions, strict=True):
-        np.testing.assert_array_equal(again.x, version.x)
-        assert not np.array_equal(other.x, version.x)
+    for same_seed, other_seed, version in zip(noisy.of(rows, seed=1), noisy.of(rows, seed=2), versions, strict=True):
+        np.testing.assert_array_equal(same_seed.x, version.x)
+        assert not np.array_equal(other_seed.x, version.x)
 
 
 def test_constant_columns_and_whole_numbers_are_no_trouble():
@@ -77,11 +77,11 @@ def test_a_function_of_ones_own_gets_copies_and_a_seeded_generator():
         x += rng.normal(size=x.shape)
         return x
 
-    kept = IMAGES.x.copy()
-    first, again = (OwnVersions(jitter, 2).of(IMAGES, 3) for _ in range(2))
-    np.testing.assert_array_equal(IMAGES.x, kept)
-    np.testing.assert_array_equal(first[1].x, again[1].x)
-    assert not np.array_equal(first[0].x, first[1].x)
+    images_before = IMAGES.x.copy()
+    versions, repeated = (OwnVersions(jitter, 2).of(IMAGES, 3) for _ in range(2))
+    np.testing.assert_array_equal(IMAGES.x, images_before)
+    np.testing.assert_array_equal(versions[1].x, repeated[1].x)
+    assert not np.array_equal(versions[0].x, versions[1].x)
 
 
 TEXTS = dv.Records(["a b", "c"])

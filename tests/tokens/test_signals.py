@@ -32,8 +32,8 @@ def lowest(values, k):
 def test_signals_equal_the_loop(lengths, k):
     texts, rows, stats = documents(lengths, seed=len(lengths))
 
-    def same(found, want):
-        assert np.allclose(found, [want(row) for row in rows], equal_nan=True)
+    def same(actual, want):
+        assert np.allclose(actual, [want(row) for row in rows], equal_nan=True)
 
     def mean(values):
         return values.mean() if len(values) else np.nan
@@ -67,13 +67,13 @@ def test_every_signal_is_larger_for_a_text_the_model_knows():
         logp = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         p = np.exp(logp)
         entropy = -(p * logp).sum(1)
-        rest = (p * np.log1p(-p)).sum(1) - p[:, 0] * np.log1p(-p[:, 0])
+        other_terms = (p * np.log1p(-p)).sum(1) - p[:, 0] * np.log1p(-p[:, 0])
         rows.append(
             {
                 "logp": logp[:, 0],
                 "entropy": entropy,
                 "variance": (p * logp**2).sum(1) - entropy**2,
-                "modified_entropy": -(1 - p[:, 0]) * logp[:, 0] - rest,
+                "modified_entropy": -(1 - p[:, 0]) * logp[:, 0] - other_terms,
                 "renyi_half": 2 * np.log(np.sqrt(p).sum(1)),
                 "renyi_two": -np.log((p**2).sum(1)),
                 "renyi_inf": -logp.max(1),
@@ -104,8 +104,8 @@ def test_parameters_are_checked(bad):
 
 
 def test_pairs_must_fit():
-    one, two = documents([3], 0)[2], documents([3, 4], 0)[2]
+    short_pair, long_pair = documents([3], 0)[2], documents([3, 4], 0)[2]
     with pytest.raises(InputError, match="1 documents are needed, got 2"):
-        signals.lowercase(one, two)
+        signals.lowercase(short_pair, long_pair)
     with pytest.raises(InputError, match="document 0 has 4 tokens, not 3"):
-        signals.reference_difference(one, documents([4], 0)[2])
+        signals.reference_difference(short_pair, documents([4], 0)[2])

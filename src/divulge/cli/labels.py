@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from divulge.types import Ints
 
 app = typer.Typer(
-    help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.", no_args_is_help=True
+    cls=options.Group,
+    help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.",
+    no_args_is_help=True,
 )
 
 Rows = Annotated[int, typer.Option("--n", help="Number of rows in a submission.")]

@@ -149,7 +149,11 @@ def decide(
     ),
     recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
     top: Annotated[
-        int | None, typer.Option(help="Of an identification: how many of so many best can be non-members.", min=1)
+        int | None,
+        typer.Option(
+            help="Of an identification: bound how many of this many highest scores can be non-members. At least 1.",
+            min=1,
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -352,18 +356,20 @@ def view(
         os._exit(Exit.OK)
 
 
-pool_app = typer.Typer(name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True)
+pool_app = typer.Typer(
+    cls=options.Group, name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True
+)
 
 PoolFolder = Annotated[Path, typer.Argument(help="The pool's folder.", show_default=False)]
 
 
-@pool_app.command("ls")
+@pool_app.command("ls", cls=options.subcommand("pool ls"))
 def list_pool(folder: PoolFolder, json: options.Json = False) -> None:
     """List stored models."""
     _show_pool(f"{folder}", modules.pool.Pool(folder).entries(), json=json)
 
 
-@pool_app.command("verify")
+@pool_app.command("verify", cls=options.subcommand("pool verify"))
 def verify_pool(folder: PoolFolder, json: options.Json = False) -> None:
     """Read every model and compare its checksum; exit code 5 when one is damaged."""
     entries = modules.pool.Pool(folder).entries(verify=True)
@@ -372,11 +378,16 @@ def verify_pool(folder: PoolFolder, json: options.Json = False) -> None:
         raise typer.Exit(Exit.DAMAGED)
 
 
-@pool_app.command("prune")
+@pool_app.command("prune", cls=options.subcommand("pool prune"))
 def prune_pool(
     folder: PoolFolder,
     older_than: Annotated[
-        int | None, typer.Option(help="Also remove good models older than this many days.", min=0, max=100_000)
+        int | None,
+        typer.Option(
+            help="Also remove good models older than this many days. At least 0 and at most 100,000.",
+            min=0,
+            max=100_000,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
