@@ -28,6 +28,7 @@ import numpy as np
 import run_directories
 from faults import steps
 from fuzz import functions, surface
+from recorded import charts
 
 FOLDER = Path(__file__).parent
 LONGEST, DEEPEST = 40, 5
@@ -259,8 +260,25 @@ def pages(run_kind, folder):
     return {name: steady(text, folder) for name, text in page_texts.items()}
 
 
+def picture(name):
+    """The specification of a picture, its points by their start and their number."""
+    return json.loads(json.dumps(_with_few_points(charts.PICTURES[name]())))
+
+
+def _with_few_points(part):
+    if isinstance(part, dict):
+        # What the library that writes specifications says of itself changes with its version.
+        return {key: _with_few_points(held) for key, held in part.items() if key not in ("$schema", "config")}
+    if isinstance(part, list):
+        shown = [_with_few_points(held) for held in part[:LONGEST]]
+        return shown if len(part) <= LONGEST else [*shown, f"{len(part)} altogether"]
+    return part
+
+
 def write():
     """Record everything afresh."""
+    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(picture(name))}" for name in charts.PICTURES)
+    (FOLDER / "charts.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
     answers_by_name = {}
     for name in sorted(functions.CALLS.keys() - UNSTEADY):
         began = time.perf_counter()
