@@ -631,7 +631,7 @@ def _tree_columns(x: Array, features: _RecordFeatures) -> Floats:
 def _boosted_predictions(columns: Floats, targets: Floats, folds: Ints) -> Floats:
     """Return held-out predictions of the targets of all records but those of fold `FOLDS`, ``[n, targets]``."""
     n = int((folds < FOLDS).sum())
-    rounds = max(_MIN_ROUNDS, _ROUNDS // targets.shape[1])
+    rounds = max(_MIN_ROUNDS, min(_ROUNDS, len(targets) // 10) // targets.shape[1])
     shared = min(0.8, _COLUMNS_OF_TREE / max(columns.shape[1], 1))
     settings = {"learning_rate": _RATE * _ROUNDS / rounds, "feature_fraction": shared, **_BOOSTING}
     guesses = np.zeros((n, targets.shape[1]))
