@@ -158,7 +158,7 @@ def test_random_deals_of_repeated_records_are_not_refused():
 
 
 def test_few_non_members_in_the_population_are_too_many_where_there_are_few():
-    """With 10 of 50 at the low end of its scores, an honest model is called a leak in 41 % of audits, with 5 in 14 %."""
+    """With 10 of 50 at the low end of its scores, an honest model is called a leak in 41 % of audits; with 5, 14 %."""
     rng = np.random.default_rng(0)
     members, nonmembers, population = (rng.normal(size=(n, 2)) for n in (50, 50, 200))
     for count, is_refused in ((5, False), (6, True), (10, True)):
