@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
 
 from divulge import machine
 from divulge._version import __version__
@@ -41,7 +40,7 @@ STEPS: Mapping[tuple[str, str], str] = {
 """The first two words of a step → the command that it is; these names alone are accepted as well."""
 
 
-class Commands(TyperGroup):
+class Commands(options.Group):
     """All commands; a step of one is typed after its name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -26,7 +26,7 @@ from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySett
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families
 
-app = typer.Typer(help="Canaries: does a claim of differential privacy hold?", no_args_is_help=True)
+app = typer.Typer(cls=options.Group, help="Canaries: does a claim of differential privacy hold?", no_args_is_help=True)
 
 Family = Annotated[
     str | None,

@@ -269,7 +269,12 @@ def power(
     settings: Annotated[DecisionSettings, ("fdr", "seed")],
     method: Annotated[list[str] | None, typer.Option(help="bh, ptdi, storey or adaptive (default: each).")] = None,
     calibration: Annotated[
-        int | None, typer.Option(help="The power that so many calibration scores have.", min=1, max=10**7)
+        int | None,
+        typer.Option(
+            help="Say what share of members this many calibration scores find. At least 1 and at most 10,000,000.",
+            min=1,
+            max=10**7,
+        ),
     ] = None,
     wanted: Annotated[
         float | None, typer.Option(help="The calibration that this share of members takes (default: 0.8).")

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from divulge.types import Ints
 
 app = typer.Typer(
-    help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.", no_args_is_help=True
+    cls=options.Group,
+    help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.",
+    no_args_is_help=True,
 )
 
 Rows = Annotated[int, typer.Option("--n", help="Number of rows in a submission.")]
@@ -89,7 +91,7 @@ def _make_oracle(url: str, template: Path | None, header: list[str] | None, key:
 
 
 def _make_submission(template: Path | None) -> Submission:
-    return modules.labels.Submission() if template is None else modules.labels.Submission.like(template)
+    return modules.labels.Submission() if template is None else modules.labels.Submission.from_template(template)
 
 
 @app.command("capacity", cls=options.subcommand("labels capacity"))

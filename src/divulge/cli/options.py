@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import re
@@ -69,7 +70,36 @@ ADVANCED: Mapping[str, str] = {
 """Command → parameters that its help names and does not explain: a plan or the reference page does."""
 
 
-class Command(typer_core.TyperCommand):
+class NarrowHelp:
+    """Help in as few columns as it takes, so that the explanations get the rest of a narrow terminal."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        parameters = [_narrow(parameter) for parameter in self.get_params(ctx)]  # ty: ignore[missing-attribute]
+        vars(self)["get_params"] = lambda _: parameters
+        try:
+            super().format_help(ctx, formatter)  # ty: ignore[missing-attribute] (of the Typer class beside it)
+        finally:
+            del vars(self)["get_params"]
+
+
+def _narrow(parameter: Any) -> Any:
+    """Return an option as help shows it: a switch without a type, its negation in its name, ranges in words."""
+    shown = copy.copy(parameter)
+    if getattr(shown, "is_flag", False):
+        shown.metavar = ""
+        if shown.secondary_opts:
+            shown.opts, shown.secondary_opts = [f"--[no-]{shown.opts[0].removeprefix('--')}"], []
+    if (getattr(shown, "min", None), getattr(shown, "max", None)) != (None, None):
+        shown.metavar, shown.min, shown.max = "<int>", None, None
+    return shown
+
+
+class Group(NarrowHelp, typer_core.TyperGroup):
+    """Commands that belong together."""
+
+
+class Command(NarrowHelp, typer_core.TyperCommand):
     """A command whose help explains the usual options, and names the others."""
 
     full_name = ""
@@ -83,6 +113,8 @@ class Command(typer_core.TyperCommand):
         flags = sorted(p.opts[0] for p in self.params if getattr(p, "hidden", False))
         if flags:
             self.epilog = f"Further options, explained in docs/reference/commands.md: {', '.join(flags)}."
+        # Typer joins the lines of the first paragraph, and breaks all others where the docstring does.
+        self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n"))
 
 
 def subcommand(name: str) -> type[Command]:

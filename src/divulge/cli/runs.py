@@ -84,14 +84,14 @@ def report(
     """Render the report of a finished run again, in another format if one is named."""
     files = _ONE_PAGE if one_page else _FILES
     name = validation.check_choice(format, "--format", files)
-    kind, path = modules.runs.find_kind(run), to or run / files[name]
+    run_kind, path = modules.runs.find_kind(run), to or run / files[name]
     if show_records is not None and (one_page or name in ("csv", "parquet", "sacro")):
         reason = "there are none" if one_page or name == "sacro" else f"{name} has one row per record"
         raise InputError(f"--show-records: {reason}; leave it out")
     is_shown = name == "html" if show_records is None else show_records
     match name:
         case "html" if is_shown and not one_page:
-            kind.render_again(run, to)
+            run_kind.render_again(run, to)
         case "html" | "pdf" | "md":
             if name == "html" and to is None and not one_page:
                 raise InputError("--to: needed with --no-show-records; report.html in the run directory shows records")
@@ -102,14 +102,16 @@ def report(
             origin = provenance.read_provenance(run)
             values = {
                 "provenance": None if origin is None else results.to_json_values(origin),
-                "results": results.to_json_values(kind.open(run, lambda opened: opened.summary), show_records=is_shown),
+                "results": results.to_json_values(
+                    run_kind.open(run, lambda opened: opened.summary), show_records=is_shown
+                ),
             }
             store.write_json(path, values)
         case "csv":
-            frame = tables.escape_formulas(kind.load_records(run))
+            frame = tables.escape_formulas(run_kind.load_records(run))
             store.write_file(path, lambda out: tables.write_csv(frame, out))
         case "parquet":
-            frame = kind.load_records(run)
+            frame = run_kind.load_records(run)
             store.write_file(path, lambda out: tables.write_parquet(frame, out))
     printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
 
@@ -149,7 +151,11 @@ def decide(
     ),
     recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
     top: Annotated[
-        int | None, typer.Option(help="Of an identification: how many of so many best can be non-members.", min=1)
+        int | None,
+        typer.Option(
+            help="Of an identification: bound how many of this many highest scores can be non-members. At least 1.",
+            min=1,
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -224,7 +230,7 @@ def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, jso
             "--top: it says what holds of the best candidates and decides nothing; leave out --fdr and --fpr"
         )
     bounds = identification.envelope(run)
-    validation.check_integer(top, "--top", least=1, most=len(bounds))
+    validation.check_integer(top, "--top", minimum=1, maximum=len(bounds))
     if not json:
         printing.line(finished_run.describe_best(bounds, top))
         return
@@ -290,7 +296,7 @@ def gate(
     """
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
-    kind = run_directory.RunDirectory(run).kind()
+    run_kind = run_directory.RunDirectory(run).kind()
     try:
         rulings = modules.runs.gate(run, limits)
     except InputError as error:
@@ -317,7 +323,7 @@ def gate(
         printing.table(
             "Policy",
             [
-                {"erasure": "request", "attributes": "guess by"}.get(kind or "", "recipe"),
+                {"erasure": "request", "attributes": "guess by"}.get(run_kind or "", "recipe"),
                 "candidates",
                 "metric",
                 "estimate",
@@ -352,18 +358,20 @@ def view(
         os._exit(Exit.OK)
 
 
-pool_app = typer.Typer(name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True)
+pool_app = typer.Typer(
+    cls=options.Group, name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True
+)
 
 PoolFolder = Annotated[Path, typer.Argument(help="The pool's folder.", show_default=False)]
 
 
-@pool_app.command("ls")
+@pool_app.command("ls", cls=options.subcommand("pool ls"))
 def list_pool(folder: PoolFolder, json: options.Json = False) -> None:
     """List stored models."""
     _show_pool(f"{folder}", modules.pool.Pool(folder).entries(), json=json)
 
 
-@pool_app.command("verify")
+@pool_app.command("verify", cls=options.subcommand("pool verify"))
 def verify_pool(folder: PoolFolder, json: options.Json = False) -> None:
     """Read every model and compare its checksum; exit code 5 when one is damaged."""
     entries = modules.pool.Pool(folder).entries(verify=True)
@@ -372,11 +380,16 @@ def verify_pool(folder: PoolFolder, json: options.Json = False) -> None:
         raise typer.Exit(Exit.DAMAGED)
 
 
-@pool_app.command("prune")
+@pool_app.command("prune", cls=options.subcommand("pool prune"))
 def prune_pool(
     folder: PoolFolder,
     older_than: Annotated[
-        int | None, typer.Option(help="Also remove good models older than this many days.", min=0, max=100_000)
+        int | None,
+        typer.Option(
+            help="Also remove good models older than this many days. At least 0 and at most 100,000.",
+            min=0,
+            max=100_000,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

@@ -77,7 +77,7 @@ class LinearPlan:
             labels += place_value * reading.labels
             certain &= reading.certain
             proven &= reading.proven
-            residual[queries] = reading.residual / self.spec.rows_per_answer
+            residual[queries] = reading.residual
             refuted[queries] = reading.refuted
             excess[queries] = np.maximum(reading.residual - sums.fixed[queries] - part.error, 0)
         is_class = labels < self.spec.classes
@@ -89,6 +89,7 @@ class LinearPlan:
                 refuted[queries] |= part.code.queries_in_flagged_blocks(proven & ~is_class)
         if self.spec.class_weight is not None:
             refuted[0] = not _is_class_count(self.spec, float(answers[0]))
+        residual = _distance_of_answers(self.spec, answers, residual)
         return Reading(np.where(is_class, labels, 0), certain & is_class, proven & is_class, residual, refuted)
 
     def _parts(self) -> Iterator[tuple[DigitPlan, int, slice]]:
@@ -126,6 +127,16 @@ def answers_to_sums(spec: OracleSpec, answers: Floats) -> RowSums:
         bound = np.full(len(answers), scale * noise)
     fixed, sigma, bound, slack = (np.where(np.isnan(values), 0.0, values) for values in (fixed, sigma, bound, slack))
     return RowSums(sums, fixed, bound, None if spec.noise_kind == "bounded" else sigma, slack)
+
+
+def _distance_of_answers(spec: OracleSpec, answers: Floats, distance: Floats) -> Floats:
+    """Convert distances of sums over rows, ``[count]``, to the unit of the answers."""
+    if spec.class_weight is not None:
+        return distance / total_class_weight(spec, float(answers[0]))
+    distance = distance / spec.rows_per_answer
+    if spec.name != "rmse":
+        return distance
+    return answers - np.sqrt(np.maximum(answers**2 - distance, 0.0))
 
 
 def _is_class_count(spec: OracleSpec, answer: float) -> bool:
