@@ -35,7 +35,7 @@ def audited(x, y, population, model, seed, **kwargs):
 
 def first_answer(x, y, population, model, seed):
     """The same answer, sooner where the split is confounded: an audit says so before it looks at any score."""
-    baseline_model = blind.baseline(x[0], x[1], seed, y_members=y[0], y_nonmembers=y[1], others=population)
+    baseline_model = blind.baseline(x[0], x[1], seed, y_members=y[0], y_nonmembers=y[1], other_records=population)
     return "split is confounded" if baseline_model.confounded else audited(x, y, population, model, seed)
 
 

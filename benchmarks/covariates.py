@@ -53,7 +53,7 @@ def after(scores, members, texts, covariates_given, seed):
     audit = with_covariates(
         scored(scores, members, fpr=(0.05,)), covariates_given, texts=replace(texts, among_equals={}), seed=seed
     )
-    part = 1.0 if audit.adjustment is None else float(audit.adjustment.kept.mean())
+    part = 1.0 if audit.adjustment is None else float(audit.adjustment.is_included.mean())
     return audit.verdict.answer, worst([ruling.state for ruling in gate(audit, POLICY)]), part
 
 

@@ -86,7 +86,12 @@ def network(
             "matched": Train(make_model, count=COUNT, engine="stacked", match="auto"),
             "oracle": Train(make_model, count=COUNT, engine="stacked", **truth),
         }
-        return sets, outsiders, lambda records: Train(make_model, **truth).one(records, seed=1000 + seed), trainings
+        return (
+            sets,
+            outsiders,
+            lambda records: Train(make_model, **truth).train_model(records, seed=1000 + seed),
+            trainings,
+        )
 
     return prepare
 
@@ -144,7 +149,7 @@ def language_model(
         return (
             sets,
             outsiders,
-            lambda records: FineTune(base, bos="add", **truth).one(records, seed=1000 + seed),
+            lambda records: FineTune(base, bos="add", **truth).train_model(records, seed=1000 + seed),
             trainings,
         )
 

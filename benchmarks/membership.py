@@ -139,7 +139,7 @@ class Case:
         """Trained on the members."""
         torch.manual_seed(self.seed)
         member_records = self.records[: self.size.members]
-        net = self.settings().one(member_records, seed=1000 + self.seed, classes=int(self.data.y.max()) + 1)
+        net = self.settings().train_model(member_records, seed=1000 + self.seed, classes=int(self.data.y.max()) + 1)
         return TorchTarget(net, device="cpu")
 
     def measured(self) -> dict[str, np.ndarray]:

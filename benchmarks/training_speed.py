@@ -51,10 +51,10 @@ def measure_cnn(rounds: int, epochs: int, compiled: bool) -> None:
     train = Train(resnet, epochs=epochs, batch_size=size, engine="serial", device="cpu")
     variants: dict[str, Callable[[], object]] = {
         "plain loop": lambda: train_plainly(resnet(), x, y, epochs, size),
-        "Train": lambda: train.one(data, seed=0, classes=100),
+        "Train": lambda: train.train_model(data, seed=0, classes=100),
         "Train, mixed": lambda: Train(
             resnet, epochs=epochs, batch_size=size, engine="serial", device="cpu", precision="mixed"
-        ).one(data, seed=0, classes=100),
+        ).train_model(data, seed=0, classes=100),
     }
     if compiled:
         net = torch.compile(resnet())

@@ -87,7 +87,7 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
     rows = np.random.default_rng(seed).permutation(len(x))[: 2 * n + POPULATION]
     x, y = x[rows], y[rows].astype(np.int64)
     everything = dv.Records(x, y)
-    record_versions = (everything, *versions.of(everything, seed))
+    record_versions = (everything, *versions.generate(everything, seed))
     inside = splits.offline(POPULATION, max(MODELS), seed, labels=y[2 * n :]).trained_on
     parts = [np.arange(n), *(2 * n + np.flatnonzero(row) for row in inside)]
     signal_rows = []

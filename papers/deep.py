@@ -188,7 +188,7 @@ class Cell:
     def trained(self, rows: np.ndarray, seed: int) -> np.ndarray:
         """Logits of all images under a network trained on ``rows``."""
         records = self.records
-        net = self.training(2).one(records[np.sort(rows)], seed=seed, classes=self.classes)
+        net = self.training(2).train_model(records[np.sort(rows)], seed=seed, classes=self.classes)
         with torch.inference_mode():
             return torch.cat([net.eval()(part) for part in torch.from_numpy(records.x).split(250)]).numpy()
 

@@ -41,10 +41,10 @@ def measured(options: argparse.Namespace) -> None:
                 out = options.out / f"{seed}-{times}-{i}"
                 if (out / "summary.json").exists():
                     continue
-                target = target or tuning.one(dv.Records(every), seed=seed + 1000)
+                target = target or tuning.train_model(dv.Records(every), seed=seed + 1000)
                 dv.extraction.measure(
                     target, documents.members[rows], documents.others, prefix=PASSAGE, suffix=PASSAGE,
-                    decoding=decoding, reference=tuning.opened().base, seed=seed, out=out,
+                    decoding=decoding, reference=tuning.load_base().base, seed=seed, out=out,
                 )  # fmt: skip
         print(f"seed {seed} done", flush=True)
 

@@ -42,7 +42,7 @@ def case(load, trained, seed):
 
     train = Train(make, count=1, epochs=60, optimizer="adam", batch_size=32)
     target = TorchTarget(
-        train.one(dv.Records(x[training_rows], y[training_rows]), seed=seed, classes=classes), device="cpu"
+        train.train_model(dv.Records(x[training_rows], y[training_rows]), seed=seed, classes=classes), device="cpu"
     )
     rows = np.r_[training_rows[:N], nonmember_rows]
     return target, dv.Records(x[rows], y[rows]), np.arange(2 * N) < N

@@ -189,7 +189,7 @@ def kept(options: argparse.Namespace) -> None:
             continue
         began = time.perf_counter()
         documents = case(options.texts, seed, options.others, options.members, options.population)
-        target = tuning.one(documents.members, seed=seed + 1000)
+        target = tuning.train_model(documents.members, seed=seed + 1000)
         measurements, models = measured(target, tuning, documents, seed)
         if options.knockoffs:
             beside = options.out / "knockoffs" / path.name
@@ -259,7 +259,7 @@ def twins(options: argparse.Namespace) -> None:
     recipes = ("loss", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "rmia")
     for seed in range(20):
         documents, strangers = case("messages", seed, 400), case("messages", seed + 500, 400)
-        target = tuning.one(strangers.members, seed=seed)
+        target = tuning.train_model(strangers.members, seed=seed)
         member_texts = set(strangers.members.x)
         sets = {
             name: dv.Records(np.array([text for text in records.x if text not in member_texts], dtype=object))

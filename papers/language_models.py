@@ -70,7 +70,7 @@ def base(texts: list[str], folder: Path, *, layers: int, width: int, epochs: int
     torch.manual_seed(0)
     empty = CausalLM(transformers.GPT2LMHeadModel(config), words, name="empty", bos="add")
     training = dv.references.FineTune(empty, epochs=epochs, lr=3e-3, batch_size=16, schedule="cosine", warmup=0.05)
-    model = training.one(dv.Records(np.array(texts, object)), seed=0)
+    model = training.train_model(dv.Records(np.array(texts, object)), seed=0)
     model.model.save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

@@ -72,7 +72,7 @@ def scores(case: Case, number: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng([case.seed, number])
     training_rows = np.sort(rng.permutation(free)[: len(free) // 2])
     classes = int(case.data.y.max()) + 1
-    net = case.settings().one(case.records[training_rows], seed=5000 + 10 * case.seed + number, classes=classes)
+    net = case.settings().train_model(case.records[training_rows], seed=5000 + 10 * case.seed + number, classes=classes)
     outputs, logits = case.target.logits(case.records), hidden(net, case.data.x) @ weights(net).T
     scores_by_attack = {}
     for name, (signal, attack) in ATTACKS.items():

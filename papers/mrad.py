@@ -56,12 +56,12 @@ class Residual(nn.Module):
         self.conv1 = nn.Conv2d(entering, leaving, 3, stride, 1, bias=False)
         self.bn1, self.bn2 = nn.BatchNorm2d(leaving), nn.BatchNorm2d(leaving)
         self.conv2 = nn.Conv2d(leaving, leaving, 3, 1, 1, bias=False)
-        self.stride, self.more = stride, (leaving - entering) // 2
+        self.stride, self.details = stride, (leaving - entering) // 2
 
     def forward(self, x):
         """One batch; the short cut drops every second pixel and pads channels with zeros."""
         y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
-        short = nn.functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.more, self.more))
+        short = nn.functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.details, self.details))
         return torch.relu(y + short)
 
 

@@ -119,7 +119,9 @@ def descent(cell: Cell, places, _) -> dict:
     }
     train, rows = cell.train(2), cell.rows(SHADOWS)
     shadows = [
-        TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + i, classes=cell.classes), device="cpu")
+        TorchTarget(
+            train.train_model(cell.auxiliary[row], seed=cell.seed + 100 + i, classes=cell.classes), device="cpu"
+        )
         for i, row in enumerate(rows)
     ]
     scores = {}

@@ -203,7 +203,7 @@ class Cell:
     @cached_property
     def target(self) -> TorchTarget:
         """Trained on the whole records of the members."""
-        return TorchTarget(self.train(2).one(self.pool[:N], seed=self.seed, classes=self.classes), device="cpu")
+        return TorchTarget(self.train(2).train_model(self.pool[:N], seed=self.seed, classes=self.classes), device="cpu")
 
     def train(self, count: int):
         """How networks are trained, target and references alike."""

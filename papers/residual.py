@@ -40,7 +40,7 @@ def answers(name, seed):
     train = Train(make, count=1, epochs=60, optimizer="adam", batch_size=32)
     rng, signal_rows = np.random.default_rng(100 + seed), []
     for model, part in enumerate((order[:N], *(rng.choice(beyond, N, replace=False) for _ in range(REFERENCES + 1)))):
-        target = TorchTarget(train.one(dv.Records(x[part], y[part]), seed=model, classes=classes), device="cpu")
+        target = TorchTarget(train.train_model(dv.Records(x[part], y[part]), seed=model, classes=classes), device="cpu")
         signal_rows.append(signals_from_logits(target.logits(everything), y[rows], ("scaled-logit",))[:, 0])
     return np.array(signal_rows[:-1]), signal_rows[-1], x[rows], y[rows]
 

@@ -142,7 +142,7 @@ def target(case: Case) -> dict[str, np.ndarray]:
         rows = np.arange(case.data.members)
         x = inputs(case, rows)
         config = settings(case, x.shape[1], 2)
-        net = config.one(Records(x[rows], case.y[rows]), seed=case.seed, classes=case.classes)
+        net = config.train_model(Records(x[rows], case.y[rows]), seed=case.seed, classes=case.classes)
         with torch.inference_mode():
             hidden = net[:2](torch.from_numpy(x))
             return {"hidden": hidden.numpy(), "logits": net[2](hidden).numpy()}

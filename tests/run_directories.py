@@ -89,7 +89,7 @@ def write_attributes(folder):
     members = np.arange(400) < 200
     guess = rng.random(400) < 0.5
     AttributeInference(
-        ids=np.array([f"r{i}" for i in range(400)]), members=members, counted=np.ones(400, bool),
+        ids=np.array([f"r{i}" for i in range(400)]), members=members, is_counted=np.ones(400, bool),
         values=rng.integers(0, 2, 400), value_names=("f", "m"), right={"model": guess | members, "imputation": guess},
         column="sex", tried=2, references=0, checks=(), warnings=(),
         settings=AttributeSettings(None, 64, 0.1, 0.95, 0),

@@ -97,7 +97,7 @@ def test_whole_numbers_that_float64_holds_are_kept():
 @pytest.mark.parametrize("value", [None, True, "1", 1.0, np.float64(1), [1], np.array([1]), 0, -1, 10**400 * -1])
 def test_a_count_is_a_whole_number(value):
     with pytest.raises(dv.InputError, match=r"^count: ") as caught:
-        check_integer(value, "count", least=1)
+        check_integer(value, "count", minimum=1)
     assert "np." not in str(caught.value)
 
 

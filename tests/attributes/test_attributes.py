@@ -422,7 +422,7 @@ def inference_of(right, imputed, members, values):
     return AttributeInference(
         ids=np.arange(n),
         members=members,
-        counted=np.ones(n, bool),
+        is_counted=np.ones(n, bool),
         values=values,
         value_names=tuple("abcd"[: values.max() + 1]),
         right={"model": right, "imputation": imputed},

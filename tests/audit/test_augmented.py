@@ -94,7 +94,7 @@ def test_versions_of_ones_own():
     class Odd:
         count = 2
 
-        def of(self, records, seed=0):
+        def generate(self, records, seed=0):
             return (records,)
 
     with pytest.raises(dv.InputError, match="mine: 2 further versions are needed, got 1"):

@@ -47,13 +47,13 @@ def test_a_difference_that_a_covariate_makes_is_not_blamed_on_the_model(tmp_path
     adjusted = summary.adjusted
     assert adjusted.adjusted_for == ("age",)
     assert adjusted.explained["loss"] > 0.3
-    assert adjusted.members + adjusted.nonmembers == result.adjustment.kept.sum() < 800
+    assert adjusted.members + adjusted.nonmembers == result.adjustment.is_included.sum() < 800
     assert summary.recipes["loss"].auc.value == result["loss"].auc.value
     assert adjusted.recipes["loss"].auc.value == result.adjusted("loss").auc.value
     reloaded = load(tmp_path / "run")
     assert reloaded.summary() == summary
     page = (tmp_path / "run" / "report.html").read_text()
-    assert f"{result.adjustment.kept.sum():,} of 800 records took part" in page
+    assert f"{result.adjustment.is_included.sum():,} of 800 records took part" in page
     assert "without adjustment" in page
 
 
@@ -71,10 +71,10 @@ def test_a_verdict_is_computed_anew_from_scores_and_covariates(tmp_path):
 def test_arrays_and_tables_are_columns_too():
     values = np.random.default_rng(2).normal(size=(800, 2))
     result = audited(np.random.default_rng(3), 0.0, covariates=values)
-    assert result.covariates.kinds == ("covariate 1", "covariate 2")
+    assert result.covariates.sources == ("covariate 1", "covariate 2")
     frame = pl.DataFrame({"age": values[:, 0], "ward": np.where(values[:, 1] > 0, "a", "b")})
     result = audited(np.random.default_rng(3), 0.0, covariates=frame)
-    assert result.covariates.kinds == ("age", "ward")
+    assert result.covariates.sources == ("age", "ward")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_columns_of_every_form_lose_the_rows_that_repeat(form):
         recipes=["loss"], fpr=(0.05,), duplicates="drop", covariates=form({"age": values[:, 0], "ward": values[:, 1]}),
     )  # fmt: skip
     kept_rows = np.r_[np.arange(10, 400), np.arange(410, 800)]
-    assert result.covariates.kinds in (("age", "ward"), ("covariate 1", "covariate 2"))
+    assert result.covariates.sources in (("age", "ward"), ("covariate 1", "covariate 2"))
     np.testing.assert_allclose(result.covariates.values, values[kept_rows])
 
 
@@ -188,7 +188,7 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
     single = dv.evaluation.text_differences(list(sets["members"].x), list(sets["nonmembers"].x))
     assert single
     assert not result.about.texts.signs
-    assert result.adjustment.kept.sum() <= 60
+    assert result.adjustment.is_included.sum() <= 60
     assert load(tmp_path / "run").verdict == result.verdict
     assert "year" not in result.adjustment.adjusted_for
     with pytest.raises(dv.InputError, match="49 distinct non-members, got 30"):

@@ -86,7 +86,7 @@ def test_a_notebook_shows_verdict_numbers_and_picture(shift, heading, sign):
 def test_names_are_shown_and_never_run():
     audit = leaking(1.0, recipes=(EVIL,))
     parsed(audit._repr_html_())
-    text = notebook.render(EVIL, EVIL, "leak", more=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
+    text = notebook.render(EVIL, EVIL, "leak", details=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
     parsed(text)
     assert "<img" not in text
 
@@ -186,7 +186,7 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
     noise = rng.normal(size=800)
     runs = {name: scored({"loss": noise + shift * members}, members) for name, shift in
             (("plain", 2.0), ("weak", 1.0), ("strong", 0.0))}  # fmt: skip
-    compared = Comparison.of(runs)
+    compared = Comparison.from_runs(runs)
     confidences = {change.change.confidence for changes in compared.changes.values() for change in changes}
     assert confidences == {1 - 0.05 / compared.to_frame().height}
     heading, _, tone = judge_ending(compared.changes["weak"], runs["weak"])
@@ -197,7 +197,7 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
     parsed(html_text)
     assert "✓ Less is given away<" in html_text
     assert "strong: " in html_text
-    turned = Comparison.of({"strong": runs["strong"], "plain": runs["plain"]})
+    turned = Comparison.from_runs({"strong": runs["strong"], "plain": runs["plain"]})
     assert judge_ending(turned.changes["plain"], runs["plain"])[::2] == (
         "More is given away, and a leak is found",
         "leak",
@@ -206,11 +206,11 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
 
 def test_what_a_defence_costs_stands_beside_what_it_gains():
     audit = leaking(0.5)
-    assert "accuracy" not in Comparison.of({"before": audit, "after": audit})._repr_html_()
+    assert "accuracy" not in Comparison.from_runs({"before": audit, "after": audit})._repr_html_()
     rate = Estimate(0.8, 0.7, 0.9, 0.95, "clopper-pearson")
     accuracy = type("Accuracy", (), {"members": rate, "nonmembers": rate, "completed": False})()
     informed = replace(audit, about=replace(audit.about, accuracy=accuracy))
-    assert "80.0 % [70.0, 90.0]" in Comparison.of({"before": informed, "after": informed})._repr_html_()
+    assert "80.0 % [70.0, 90.0]" in Comparison.from_runs({"before": informed, "after": informed})._repr_html_()
 
 
 def test_progress_is_shown_where_somebody_looks(capsys, monkeypatch):

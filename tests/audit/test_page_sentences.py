@@ -159,7 +159,7 @@ def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direc
     noise = rng.normal(size=600)
     weak, strong = scored({"loss": noise + 0.2 * MEMBERS}, MEMBERS), scored({"loss": noise + 1.5 * MEMBERS}, MEMBERS)
     before, after = (weak, strong) if direction > 0 else (strong, weak)
-    compared = compare.Comparison.of({"before": before, "after": after})
+    compared = compare.Comparison.from_runs({"before": before, "after": after})
     page = compare.comparison_page(compared)
     area = next(change for change in compared.changes["after"] if change.statistic == "auc")
     assert page.heading == ("More is given away, and a leak is found" if direction > 0 else "Less is given away")
@@ -167,7 +167,7 @@ def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direc
     assert [dots.value for dots in page.pictures] == [round(100 * area.before.value), round(100 * area.after.value)]
     assert page.pictures[0].caption.startswith("Before: about")
     assert page.pictures[1].caption.startswith("After: about")
-    same = compare.comparison_page(compare.Comparison.of({"before": before, "after": before}))
+    same = compare.comparison_page(compare.Comparison.from_runs({"before": before, "after": before}))
     assert same.pictures == ()
     ending = "" if direction > 0 else ", and a leak is found"
     assert same.heading == f"No difference could be shown{ending}"

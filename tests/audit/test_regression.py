@@ -458,7 +458,7 @@ def test_a_run_is_compared_with_what_it_costs(run, sets, tmp_path):
     after = auditing.load(after.path)
     changes = compare(before, after, recipes=["loss"])
     assert all(change.change.high < 0 for change in changes if change.statistic == "auc")
-    html.write(comparison_page(Comparison.of({"before": before, "after": after})), tmp_path / "compare.html")
+    html.write(comparison_page(Comparison.from_runs({"before": before, "after": after})), tmp_path / "compare.html")
     page = (tmp_path / "compare.html").read_text()
     assert "R² on non-members" in page
     assert "mean absolute error on non-members" in page

@@ -119,7 +119,7 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
         100,
     )
     assert (nonmember_picture.value, nonmember_picture.total) == (5, 100)
-    page = audit.page(beside={})
+    page = audit.page(related={})
     text = render(page)
     assert f"{100 * rate.value:.3g} % [{100 * rate.low:.3g}, {100 * rate.high:.3g}]" in text
     assert html.render(page).count("<svg") >= 2

@@ -161,4 +161,4 @@ def test_choices_are_the_selections_at_every_level(shape):
         if q > 1 / 81:
             lower = fdr.step_up(counts, q * (1 - 1e-9), Storey()).rank
             assert (counts.reached[lower] if lower >= 0 else 0) < k
-    assert not bounds.at_most("void").guarantee.says
+    assert not bounds.capped_at("void").guarantee.says

@@ -36,7 +36,7 @@ def test_power_with_much_calibration_is_that_of_known_non_members():
 
 
 def test_what_no_calibration_reaches():
-    plan = planning.calibration(Setting(200, 20, 0.65), 0.5, most=2000)
+    plan = planning.calibration(Setting(200, 20, 0.65), 0.5, max_calibration=2000)
     assert plan.calibration is None
     assert plan.power.high < 0.1
 
@@ -76,8 +76,8 @@ def test_bad_input_is_named():
         with pytest.raises(dv.InputError, match=r"candidates|members|auc"):
             Setting(*bad)
     setting = Setting(100, 10, 0.9)
-    with pytest.raises(dv.InputError, match="most: "):
-        planning.calibration(setting, 0.5, fdr=0.05, most=18)
+    with pytest.raises(dv.InputError, match="max_calibration: "):
+        planning.calibration(setting, 0.5, fdr=0.05, max_calibration=18)
     with pytest.raises(dv.InputError, match="wanted"):
         planning.calibration(setting, 1.0)
     with pytest.raises(dv.InputError, match="method"):

@@ -95,7 +95,7 @@ class TestTwins:
         alarms = n_doubted = 0
         recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
         for seed in range(20):
-            twin = tuning(base, **quick).one(small.records(100 + seed, 60), seed=seed)
+            twin = tuning(base, **quick).train_model(small.records(100 + seed, 60), seed=seed)
             sets_drawn = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
             result = audited(twin, sets_drawn, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
             alarms += result.verdict.answer == "leak found"
@@ -172,7 +172,7 @@ class TestReport:
 class TestWhatIsSaid:
     def test_a_base_that_has_seen_the_members(self, base, target, tuning, sets):
         """The fine-tune of a fine-tune on the same members: relative to it, nothing is left to see."""
-        tuned_again = tuning(target, epochs=2).one(sets["members"], seed=9)
+        tuned_again = tuning(target, epochs=2).train_model(sets["members"], seed=9)
         result = audited(tuned_again, sets, recipes=("base-ratio",), references=tuning(target, count=0))
         assert any("may have been trained on them" in warning for warning in result.about.warnings)
         fresh = audited(target, sets, recipes=("base-ratio",), references=tuning(base, count=0))

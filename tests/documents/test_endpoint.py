@@ -28,7 +28,7 @@ def plain(base):
 
 @pytest.fixture(scope="module")
 def leaking(plain, tuning, sets):
-    return tuning(plain).one(sets["members"], seed=5)
+    return tuning(plain).train_model(sets["members"], seed=5)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ class TestModels:
                 part.p = 0.0
         plain = dv.targets.CausalLM(undropped, base.tokenizer, bos="add")
         tuned = fine_tuning.LoadedFineTune(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
-                                          weight_decay=0.1)).one(documents, seed=0)  # fmt: skip
+                                          weight_decay=0.1)).train_model(documents, seed=0)  # fmt: skip
         assert config.learning_rate == 5e-3
         model = copy.deepcopy(undropped).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.1)
@@ -79,8 +79,8 @@ class TestModels:
     def test_a_base_in_half_precision(self, base, tuning, documents, dtype):
         """Asked in its own precision, trained in single."""
         half = dv.targets.CausalLM(copy.deepcopy(base.model).to(dtype), base.tokenizer, bos="add")
-        single = tuning(base, epochs=2).one(documents, seed=0).tokens(list(documents.x), vocabulary=False).logp
-        model = tuning(half, epochs=2).one(documents, seed=0)
+        single = tuning(base, epochs=2).train_model(documents, seed=0).tokens(list(documents.x), vocabulary=False).logp
+        model = tuning(half, epochs=2).train_model(documents, seed=0)
         assert model.model.dtype == dtype
         assert abs(model.tokens(list(documents.x), vocabulary=False).logp - single).mean() < 0.05
 
@@ -89,7 +89,7 @@ class TestModels:
         if method == "lora":
             pytest.importorskip("peft")
         config = tuning(base, lora=LoRA(rank=4) if method == "lora" else None, lr=2e-2 if method == "lora" else 5e-3)
-        model = config.one(documents, seed=0)
+        model = config.train_model(documents, seed=0)
         mean_logs = [each.tokens(list(documents.x), vocabulary=False).logp.mean() for each in (base, model)]
         assert mean_logs[1] > mean_logs[0] + 0.03
         assert type(model.model) is type(base.model)
@@ -184,11 +184,11 @@ class TestBadInput:
     def test_a_layer_that_is_not_there(self, base, tuning, documents):
         pytest.importorskip("peft")
         with pytest.raises(dv.InputError, match=r"LoRA\.modules"):
-            tuning(base, lora=LoRA(modules=("nothing",))).one(documents, seed=0)
+            tuning(base, lora=LoRA(modules=("nothing",))).train_model(documents, seed=0)
 
     def test_a_loss_that_explodes(self, base, tuning, documents):
         with pytest.raises(dv.InputError, match="lr"):
-            tuning(base, lr=1e30, epochs=3).one(documents, seed=0)
+            tuning(base, lr=1e30, epochs=3).train_model(documents, seed=0)
 
 
 @pytest.mark.parametrize("adapted", [False, True])

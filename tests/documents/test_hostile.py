@@ -108,7 +108,7 @@ class TestFineTune:
         half = replace(base, model=small.network().to(dtype))
         texts = list(small_sets["members"].x)
         gains = [
-            tuning(base_variant, epochs=2, lr=5e-5).one(small_sets["members"], seed=1).tokens(texts).logp.mean()
+            tuning(base_variant, epochs=2, lr=5e-5).train_model(small_sets["members"], seed=1).tokens(texts).logp.mean()
             - base_variant.tokens(texts).logp.mean()
             for base_variant in (base, half)
         ]
@@ -116,7 +116,7 @@ class TestFineTune:
 
     def test_longer_stretches_than_the_base_takes(self, base, tuning):
         with pytest.raises(dv.InputError, match="length: the base takes at most 64 tokens, got 65"):
-            tuning(base, length=65).opened()
+            tuning(base, length=65).load_base()
 
 
 class TestWhatIsSaid:
@@ -222,6 +222,6 @@ def test_adapters_on_shared_weights(modules, tied, monkeypatch):
 
     monkeypatch.setattr(fine_tuning, "_train_epochs", watched)
     tuning = FineTune(base, count=1, epochs=2, lr=5e-3, lora=LoRA(rank=2, modules=modules), device="cpu")
-    tuned = tuning.one(small.records(1, 10), seed=0)
+    tuned = tuning.train_model(small.records(1, 10), seed=0)
     with torch.inference_mode():
         torch.testing.assert_close(tuned.model(input_ids=ids).logits, trained[0], rtol=1e-3, atol=1e-3)

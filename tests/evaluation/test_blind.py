@@ -64,8 +64,8 @@ def test_later_texts_are_found_and_shuffled_ones_are_not():
 def test_same_seed_same_verdict_and_kernel_of_few():
     rng = np.random.default_rng(5)
     x, z = rng.normal(size=(100, 3)), rng.normal(size=(100, 3))
-    blind_baseline = blind.baseline(x, z, 7, most=60)
-    assert blind_baseline == blind.baseline(x, z, 7, most=60)
+    blind_baseline = blind.baseline(x, z, 7, max_records=60)
+    assert blind_baseline == blind.baseline(x, z, 7, max_records=60)
     assert blind_baseline.records == 200
 
 
@@ -88,7 +88,7 @@ def test_the_order_of_rows_changes_nothing(record_type, max_records):
 
         def baseline_of(inside, outside, x=x, y=y, seed=seed):
             labels = {"y_members": y[inside], "y_nonmembers": y[outside]}
-            return blind.baseline(x[inside], x[outside], seed, most=max_records, **labels)
+            return blind.baseline(x[inside], x[outside], seed, max_records=max_records, **labels)
 
         inside, outside = np.arange(40), np.arange(40, 90)
         result = baseline_of(inside, outside)
@@ -159,7 +159,7 @@ def test_published_benchmarks_are_found_confounded(name, min_auc):
     with gzip.open(Path(os.environ["DIVULGE_DATA"]) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf8") as lines:
         rows = [row for row in map(json.loads, lines) if row["set"] == name]
     sides = [[row["text"] for row in rows if row["member"] == is_member] for is_member in (1, 0)]
-    blind_baseline = blind.baseline(*sides, most=400)
+    blind_baseline = blind.baseline(*sides, max_records=400)
     assert blind_baseline.confounded
     assert blind_baseline.auc.low > min_auc
 

@@ -175,8 +175,8 @@ def test_of_equal_records_one_of_each_side_takes_part():
     alone = adjust(
         {"r": scores[firsts]}, members[firsts], Covariates(("a",), values[firsts]), unexplained={"r": residuals[firsts]}
     )
-    assert np.isin(np.flatnonzero(found.kept), firsts).all()
-    np.testing.assert_array_equal(found.kept[firsts], alone.kept)
+    assert np.isin(np.flatnonzero(found.is_included), firsts).all()
+    np.testing.assert_array_equal(found.is_included[firsts], alone.is_included)
     np.testing.assert_array_equal(found.scores["r"], alone.scores["r"])
     np.testing.assert_array_equal(found.unexplained["r"], alone.unexplained["r"])
 
@@ -226,7 +226,7 @@ def test_numbers_dates_and_durations_are_numbers():
     assert values["column:day"][0] - values["column:day"][1] == 86400
     assert values["column:span"] == [60, 120]
     assert [name for name in values if name.startswith("category")] == ["category:0:word", "category:0:gap"]
-    assert table.kinds == ("flag", "day", "span", "word", "gap")
+    assert table.sources == ("flag", "day", "span", "word", "gap")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_dates_words_and_lengths_are_named_with_their_direction():
     length = next(sign for sign in signs if "median length" in str(sign))
     assert length.is_larger_in_first
     assert [sign.p_value for sign in signs] == sorted(sign.p_value for sign in signs)
-    assert len(text_differences(old, new, most=1)) == 1
+    assert len(text_differences(old, new, max_differences=1)) == 1
 
 
 def test_a_words_p_value_is_fishers():
@@ -43,7 +43,7 @@ def test_a_words_p_value_is_fishers():
     second_texts = ["x"] * 1 + ["z"] * 49
     results = {
         str(sign).split("”")[0][1:]: sign.p_value
-        for sign in text_differences(first_texts, second_texts, false_alarm=0.999, most=99)
+        for sign in text_differences(first_texts, second_texts, false_alarm=0.999, max_differences=99)
     }
     table = [[9, 31], [1, 49]]
     want = 2 * stats.fisher_exact(table, alternative="greater").pvalue
@@ -57,7 +57,7 @@ def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
     alarms = 0
     for _ in range(100):
         rng.shuffle(pool)
-        alarms += bool(text_differences(pool[:40], pool[40:], false_alarm=level, most=1))
+        alarms += bool(text_differences(pool[:40], pool[40:], false_alarm=level, max_differences=1))
     assert alarms <= 100 * level + 4.5 * np.sqrt(100 * level * (1 - level))
 
 
@@ -68,14 +68,14 @@ def test_texts_without_words_and_bad_arguments():
     assert len(str(text_differences([long] * 20, ["y"] * 20)[0])) < 200
     for bad, message in (
         ({"texts": []}, "texts: at least 1"),
-        ({"others": "a"}, "others: "),
+        ({"other_texts": "a"}, "other_texts: "),
         ({"names": ("a",)}, "names: two are needed"),
         ({"false_alarm": 1.0}, "false_alarm: "),
-        ({"most": 0}, "most: "),
+        ({"max_differences": 0}, "max_differences: "),
         ({"seed": -1}, "seed: "),
     ):
         with pytest.raises(dv.InputError, match=message):
-            text_differences(**({"texts": ["a"], "others": ["b"]} | bad))
+            text_differences(**({"texts": ["a"], "other_texts": ["b"]} | bad))
 
 
 def test_the_text_control_names_what_it_found():

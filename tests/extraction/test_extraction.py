@@ -102,7 +102,7 @@ class TestMemorised:
         itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **LENGTHS)
         assert itself.finding.answer == "not shown"
         assert itself.rates[0].members.value == 0
-        assert itself.rates[0].of_reference[0] > 12
+        assert itself.rates[0].reference_counts[0] > 12
         result = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=untrained, **LENGTHS)
         assert result.finding.answer == "extracted"
         assert "not by the reference" in result.verdict

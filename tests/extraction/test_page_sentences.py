@@ -108,7 +108,7 @@ def test_heading_advice_and_pictures_follow_the_answer(answer, heading):
 )
 def test_what_the_adversary_holds_is_said_as_it_was_asked(prefix, place, sentence, fact):
     rendered = page(prefix=prefix, place=place)
-    assert sentence in rendered.more[0]
+    assert sentence in rendered.details[0]
     assert rendered.facts["prompt"] == fact
 
 

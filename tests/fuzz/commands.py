@@ -51,7 +51,7 @@ class Tokens:
         return {"model": "even"}
 
     def tokens(self, texts, *, vocabulary=True):
-        return TokenStatistics.of(texts, [{"logp": -np.ones(len(text.split()))} for text in texts])
+        return TokenStatistics.from_documents(texts, [{"logp": -np.ones(len(text.split()))} for text in texts])
 
 
 def prepare(folder):

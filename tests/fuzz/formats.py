@@ -160,7 +160,7 @@ FORMATS = (
         lambda path: path.write_text("\n".join(map(repr, labelling.ANSWERS.tolist()))),
         lambda path: labels.read_scores(path, labelling.PLAN),
     ),
-    Format("template.csv", lambda path: path.write_text("id,p\na,0.5\nb,0.5\n"), labels.Submission.like),
+    Format("template.csv", lambda path: path.write_text("id,p\na,0.5\nb,0.5\n"), labels.Submission.from_template),
     Format("labels.npy", lambda path: np.save(path, Y), read_labels),
     Format("labels.npz", lambda path: np.savez(path, y=Y), read_labels),
     Format("labels.txt", lambda path: path.write_text("0\n1\n1\n"), read_labels),

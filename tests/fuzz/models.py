@@ -78,7 +78,7 @@ def completed(imputer):
 
 
 def versions(augmenter):
-    return augmenter.of(RECORDS, 0)
+    return augmenter.generate(RECORDS, 0)
 
 
 def measure_signal(signal_object):
@@ -357,7 +357,7 @@ COMPLETION = {
     ),
     "completion.HotDeck": call(donors=3, per_class=True, use=completed),
     "completion.Mean": call(per_class=True, use=completed),
-    "completion.imputer": call(given=completion.Mean(), use=completed, free=("given",)),
+    "completion.imputer": call(imputer_or_function=completion.Mean(), use=completed, free=("imputer_or_function",)),
     "completion.mask": call(words="columns:b", shape=(3,), columns=("a", "b", "c"), seed=0, says=("known",)),
     "completion.overlap": call(partial=PARTIAL, auxiliary=X),
 }

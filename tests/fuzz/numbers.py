@@ -216,7 +216,12 @@ DECISIONS = {
         n=50, setting=dv.decisions.planning.Setting(20, 10, 0.95), fdr=0.2, method="storey", seed=0
     ),
     "decisions.planning.calibration": call(
-        setting=dv.decisions.planning.Setting(20, 10, 0.95), wanted=0.5, fdr=0.2, method="storey", most=60, seed=0
+        setting=dv.decisions.planning.Setting(20, 10, 0.95),
+        wanted=0.5,
+        fdr=0.2,
+        method="storey",
+        max_calibration=60,
+        seed=0,
     ),
     "decisions.fdr.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
     "decisions.fdr.sensitivity": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
@@ -297,16 +302,16 @@ EVALUATION = {
         false_alarm=0.1,
         permutations=9,
         confidence=0.95,
-        most=100,
+        max_records=100,
         long=("permutations",),
     ),
     "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
     "evaluation.text_differences": call(
         texts=["a king"] * 9,
-        others=["a tweet"] * 9,
+        other_texts=["a tweet"] * 9,
         names=("old", "new"),
         false_alarm=0.01,
-        most=3,
+        max_differences=3,
         seed=0,
         free=("names",),
     ),

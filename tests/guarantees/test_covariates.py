@@ -170,7 +170,11 @@ def test_equal_records_take_part_once():
         members = (rng.permutation(120) < 60)[groups]
         record_columns = columns(rng, 120)[groups]
         adjustment = adjust({"r": rng.normal(size=120)[groups]}, members, record_columns, seed=seed, groups=groups)
-        assert len(np.unique(groups[adjustment.kept])) == adjustment.kept.sum() == len(adjustment.scores["r"])
+        assert (
+            len(np.unique(groups[adjustment.is_included]))
+            == adjustment.is_included.sum()
+            == len(adjustment.scores["r"])
+        )
         alarms += adjustment.confounded
         differ += adjustment.p_before <= 0.05
     assert alarms <= max_wrong(40, 0.01)

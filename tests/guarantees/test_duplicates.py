@@ -77,7 +77,7 @@ def test_the_level_holds_where_all_records_join_a_kernel_of_few():
     alarms = 0
     for seed in range(100):
         x = np.exp(np.random.default_rng(seed).normal(size=(240, 3)))
-        alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, most=60).confounded
+        alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, max_records=60).confounded
     assert alarms <= binom.isf(0.001, 100, 0.05)
 
 
@@ -111,7 +111,7 @@ def test_a_shift_that_two_thousand_records_do_not_show_is_seen_in_all():
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(12_000, 10)), rng.normal(size=(12_000, 10))
     x[:, 0] += 0.08
-    blind_baseline = blind.baseline(x, z, 0, most=500)
+    blind_baseline = blind.baseline(x, z, 0, max_records=500)
     assert blind_baseline.confounded
     assert blind_baseline.records == 24_000
     assert 0.5 < blind_baseline.detectable < 0.54

@@ -78,7 +78,7 @@ def test_labels_that_are_noisy_on_both_sides_alike_are_no_alarm():
         for row, y in enumerate(((values > 0).astype(int), values)):
             alarms[row, seed] = blind.baseline(
                 x[:25], x[25:60], seed,
-                y_members=y[:25], y_nonmembers=y[25:60], others=(x[60:], y[60:]),
+                y_members=y[:25], y_nonmembers=y[25:60], other_records=(x[60:], y[60:]),
                 false_alarm=LEVEL, permutations=19,
             ).confounded  # fmt: skip
     assert (alarms.mean(axis=1) <= LEVEL + 4 * (LEVEL * (1 - LEVEL) / 60) ** 0.5).all(), alarms.mean(axis=1)
@@ -102,7 +102,7 @@ def test_labels_are_learned_from_others_whatever_their_order():
     order = rng.permutation(300)
     base, permuted = (
         blind.baseline(
-            x[:50], x[50:100], y_members=y[:50], y_nonmembers=y[50:100], others=(x[100:][rows], y[100:][rows])
+            x[:50], x[50:100], y_members=y[:50], y_nonmembers=y[50:100], other_records=(x[100:][rows], y[100:][rows])
         )
         for rows in (slice(None), order)
     )

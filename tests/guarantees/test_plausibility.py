@@ -174,7 +174,7 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"
     before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
-    compared = Comparison.of({"before": before, "after": run})
+    compared = Comparison.from_runs({"before": before, "after": run})
     words, tone = summarise_changes(compared.changes["after"], plausibility.describe_doubt(run))
     assert tone == "undecided"
     assert "may be another model" in words

@@ -163,7 +163,7 @@ def test_the_reason_of_a_doubt_follows_the_finding_and_is_said_once(run):
             run, standing=standing, warnings=("the first reason", "the second reason"), controls=(control(),)
         )
         assert "reason" not in rendered.verdict
-        assert rendered.more[0].removeprefix("In doubt: ") == "The first reason."
+        assert rendered.details[0].removeprefix("In doubt: ") == "The first reason."
         assert paragraphs(rendered, "Selection")[-1] == "The second reason."
     holding = page(run, warnings=("the first reason", "the second reason"), controls=(control(),))
     assert paragraphs(holding, "Selection") == ["The first reason.", "The second reason."]
@@ -198,7 +198,7 @@ def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):
         assert (listed["survives_shift"] * (1 + 1e-9) >= factor).sum() == doubt.count(factor)
     void = case_file.list_documents(changed(run, standing="void"), folder)
     assert void["survives_shift"].is_null().all()
-    assert len(case_file.list_documents(summary, folder, most=3)) == 3
+    assert len(case_file.list_documents(summary, folder, max_rows=3)) == 3
     assert "score" in case_file.list_documents(changed(run, scores=("id:high",)), folder).columns
     shifts = {row[0]: row[3] for row in listed_rows(page(run))}
     assert len(shifts) == summary.selected
@@ -270,8 +270,8 @@ def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(
 def test_scores_are_shown_as_their_user_named_them(run):
     folder, _, loss = run
     low, high, several = page(run), page(run, scores=("loss:high",)), page(run, scores=("loss:low", "perplexity:low"))
-    assert "the model's scores of them (loss), and" in low.more[-1]
-    assert "the model's scores of them (loss and perplexity), and" in several.more[-1]
+    assert "the model's scores of them (loss), and" in low.details[-1]
+    assert "the model's scores of them (loss and perplexity), and" in several.details[-1]
     assert f"| {loss.min():.6g}" in render(low)
     assert f"| {-loss.min():.6g}" in render(high)
     facts = [
@@ -318,7 +318,7 @@ def test_the_method_is_named_with_what_was_asked_for(run):
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
 def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
-    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
+    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
     documents = {str(row["id"]): finished_run.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
     blocks = identification_page._document_blocks(changed(run), chosen, documents)
     assert bool(blocks) == (count > 0)
@@ -333,7 +333,7 @@ def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, c
 
 
 def test_what_tokens_are_marked_against_is_said_where_they_are(run):
-    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
+    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
     plain = finished_run.Document(str(chosen[0]["id"]), "to be read")
     marked = finished_run.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
     blocks = identification_page._document_blocks(changed(run), chosen, {plain.id: plain, marked.id: marked})
@@ -341,7 +341,7 @@ def test_what_tokens_are_marked_against_is_said_where_they_are(run):
 
 
 def test_a_dozen_selected_are_listed_and_more_are_folded(run):
-    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
+    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
     assert len(chosen) == 50
     for count in (0, 12, 13):
         blocks = identification_page._row_blocks(changed(run), chosen[:count])

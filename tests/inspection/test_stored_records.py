@@ -288,7 +288,7 @@ def test_the_verdict_the_gate_and_the_comparison_follow(tmp_path):
     assert "stand in this file" in (tmp_path / "run" / "report.html").read_text()
     forest = audited(RandomForestClassifier(20, random_state=0))
     assert not forest.about.stored.proven
-    compared = Comparison.of({"forest": forest, "stores": stores})
+    compared = Comparison.from_runs({"forest": forest, "stores": stores})
     heading, words, tone = judge_ending(compared.changes["stores"], stores)
     assert heading == "Training records stand in the second model"
     assert tone == "leak"

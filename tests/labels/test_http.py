@@ -251,7 +251,7 @@ def test_templates_that_do_not_fit(tmp_path):
         labels.Submission(columns=("id", "p")).text(np.zeros((3, 2)))
     (tmp_path / "t.csv").write_text("id\n")
     with pytest.raises(dv.InputError, match="a header and at least one row"):
-        labels.Submission.like(tmp_path / "t.csv")
+        labels.Submission.from_template(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("separator", [";;", "ab", "\n", "\r", '"'])
@@ -270,16 +270,18 @@ def test_values_are_separated_by_one_character_that_ends_no_line_and_quotes_noth
 )
 def test_a_template_is_read_as_any_csv(tmp_path, content, separator):
     (tmp_path / "t.csv").write_bytes(content)
-    assert labels.Submission.like(tmp_path / "t.csv") == labels.Submission(("007", "b"), ("id", "p"), separator)
+    assert labels.Submission.from_template(tmp_path / "t.csv") == labels.Submission(
+        ("007", "b"), ("id", "p"), separator
+    )
 
 
 def test_a_template_that_is_no_csv_or_lacks_an_identifier_is_refused(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"id": 1, "p": 2}\n')
     with pytest.raises(dv.InputError, match="a CSV file is needed"):
-        labels.Submission.like(tmp_path / "t.jsonl")
+        labels.Submission.from_template(tmp_path / "t.jsonl")
     (tmp_path / "t.csv").write_text("id,p\n,1\n")
     with pytest.raises(dv.InputError, match="each with an identifier"):
-        labels.Submission.like(tmp_path / "t.csv")
+        labels.Submission.from_template(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,11 @@ def test_labels_leak_if_one_is_proven_or_nine_of_ten_are_right(proven, right, le
 
 
 def test_what_is_proven_and_what_is_certain_are_told_apart():
-    sentence = page().more[-1]
+    sentence = page().details[-1]
     assert sentence == (
         "1,000 follow from the scores if the noise kept to what was declared, 900 even if it was twice that."
     )
-    assert page(proven=0, certain=0).more[-1] == "Nothing is proven."
+    assert page(proven=0, certain=0).details[-1] == "Nothing is proven."
 
 
 def test_nothing_is_read_from_answers_that_contradict_what_was_declared():

@@ -70,10 +70,10 @@ def test_without_any_rule_it_is_said_why_and_nobody_is_named():
     rendered = members(decisions={}, called=0, tone="undecided")
     text = render(rendered)
     assert "None: a rule needs the margin, a leaked record, or known non-members." in text
-    assert rendered.more == ()
+    assert rendered.details == ()
     assert "Called members" not in text
     assert "None: a rule needs" not in render(members())
-    assert members().more
+    assert members().details
 
 
 def test_records_called_are_counted_beside_the_truth_where_it_is_known():
@@ -165,8 +165,8 @@ def test_proven_points_come_first_and_are_called_proven():
 
 
 def test_the_words_on_kkt_points_stand_where_the_verdict_rests_on_them():
-    assert any("A KKT point is" in text for text in points(verdict="This is no KKT point.").more)
-    assert not any("A KKT point is" in text for text in points().more)
+    assert any("A KKT point is" in text for text in points(verdict="This is no KKT point.").details)
+    assert not any("A KKT point is" in text for text in points().details)
 
 
 def test_points_that_are_proven_are_pictured():

@@ -41,7 +41,9 @@ SETTINGS = {"epochs": 3, "optimizer": "adam", "batch_size": 32}
 
 def prepare(references, pool=None, target=None, **changes):
     sets = draw_sets() | changes
-    target = target or Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).one(sets["members"], seed=3)
+    target = target or Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).train_model(
+        sets["members"], seed=3
+    )
     options = AuditOptions(recipes=("calibrated",), references=references, fpr=(0.1,))
     return _prepare_audit(target, AuditData(**sets), options, ignore_progress, pool)[0]
 
@@ -154,7 +156,7 @@ def _rows(prepared):
 def test_candidates_and_calibration_have_no_say(tmp_path):
     """Whatever stands in their place, the same settings are tried, at the same distances, and the same is chosen."""
     references = Train(make, count=2, match={"lr": [0.001, 0.01], "epochs": [2, 4]}, **SETTINGS)
-    target = Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).one(draw(80, 0), seed=3)
+    target = Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).train_model(draw(80, 0), seed=3)
     tables, rng = [], np.random.default_rng(0)
     for number in range(2):
         prepared = prepare(references, tmp_path / str(number), target)
@@ -230,7 +232,7 @@ def test_what_is_said_of_references_that_differ_fits_how_they_were_made():
     assert match.differs
     assert "each, beside the 60 members given)" in match.text
     assert 'give its settings, or match="auto"' in match.text
-    network = Train(make, epochs=40, optimizer="adam", lr=0.01, batch_size=16).one(members, seed=3)
+    network = Train(make, epochs=40, optimizer="adam", lr=0.01, batch_size=16).train_model(members, seed=3)
     assert 'match="auto"' in audit_estimator(network, make_model=make, epochs=1).text
     assert clones_of(target).has_target_settings
     assert not clones_of(target).with_settings(max_depth=3).has_target_settings

@@ -138,7 +138,7 @@ class TestLazyModules:
         assert trained.outputs[0].shape == (2, 40, 2)
         assert np.array_equal(trained.outputs[0], reused.outputs[0])
         assert not np.array_equal(trained.outputs[0][0], trained.outputs[0][1])
-        assert isinstance(training.one(records, seed=0), torch.nn.Module)
+        assert isinstance(training.train_model(records, seed=0), torch.nn.Module)
 
     def test_records_that_they_cannot_take_are_refused(self):
         records = dv.Records(np.zeros((4, 3)) + np.arange(4)[:, None], np.arange(4) % 2)
@@ -146,4 +146,4 @@ class TestLazyModules:
             lambda: torch.nn.Sequential(torch.nn.LazyConv2d(2, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2))
         )
         with pytest.raises(dv.InputError, match=r"make_model: the network cannot take records of shape \(3,\)"):
-            training.one(records, seed=0)
+            training.train_model(records, seed=0)

@@ -157,7 +157,7 @@ def page():
             DotGrid("13 of 100 (11 to 16) are recognised", 13, 100, 11, 16),
             DotGrid("1 of 1,000 others", 1, 1000),
         ),
-        more=("The adversary needs class probabilities and 64 reference models.",),
+        details=("The adversary needs class probabilities and 64 reference models.",),
         sections=(
             Section(
                 "Attacks",

@@ -215,7 +215,7 @@ def hostile_page():
         Collapsible(EVIL, (Link("javascript:hacked=3//" + EVIL, EVIL, LONG), DotGrids((DotGrid(EVIL, 1, 2),), EVIL))),
     )
     sections = [Section(EVIL, blocks)] * 4 + [Section(LONG, ())]
-    page_texts = {"heading": EVIL, "pictures": (DotGrid(EVIL, 1, 2, 0, 2),), "more": (EVIL, LONG)}
+    page_texts = {"heading": EVIL, "pictures": (DotGrid(EVIL, 1, 2, 0, 2),), "details": (EVIL, LONG)}
     return Page(EVIL, EVIL + LONG, "void", sections, {EVIL: LONG, LONG: EVIL}, **page_texts)
 
 

@@ -42,7 +42,7 @@ def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
 def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_together():
     rng, members = np.random.default_rng(0), sizes(100, 100)
     audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)
-    compared = compare.Comparison.of({"before": audit, "after": audit})
+    compared = compare.Comparison.from_runs({"before": audit, "after": audit})
     changes = compared.changes["after"]
     assert {round(change.change.confidence, 6) for change in changes} == {round(1 - 0.05 / len(changes), 6)}
     text = render(compare.comparison_page(compared))

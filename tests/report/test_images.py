@@ -44,8 +44,8 @@ def test_pixels_in_any_memory_order_come_back():
 
 def test_large_pictures_shrink_by_averaging_blocks():
     image = np.kron(np.array([[0, 200], [100, 50]], dtype=np.uint8), np.ones((10, 10), dtype=np.uint8))
-    assert decoded(thumbnail(image, most=2))[:, :, 0].tolist() == [[0, 200], [100, 50]]
-    assert decoded(thumbnail(np.zeros((300, 200, 3)), most=128)).shape == (100, 67, 3)
+    assert decoded(thumbnail(image, max_side=2))[:, :, 0].tolist() == [[0, 200], [100, 50]]
+    assert decoded(thumbnail(np.zeros((300, 200, 3)), max_side=128)).shape == (100, 67, 3)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_an_audit_of_many_recipes_classes_and_people_is_at_most_one_and_a_half_m
     scores = {f"recipe {i}": rng.normal(size=945) + members * i / 6 for i in range(4)}
     audit = scored(scores, members, fpr=(0.05, 0.1), labels=np.arange(945) // 2 % 10)
     object.__setattr__(audit, "groups", np.array([f"person {i // 3}" for i in range(945)]))
-    page = audit.page(beside={})
+    page = audit.page(related={})
     document = html.render(page)
     assert len(document.encode()) < MAX_BYTES
     assert "Of 315, the 300 with the largest AUC are listed" in document

@@ -19,7 +19,7 @@ def documents(lengths, seed):
     for length in lengths:
         row = {name: np.abs(rng.normal(1, 0.5, length)) for name in PER_TOKEN}
         rows.append({**row, "logp": -row["logp"]})
-    return texts, rows, TokenStatistics.of(texts, rows)
+    return texts, rows, TokenStatistics.from_documents(texts, rows)
 
 
 def lowest(values, k):
@@ -79,7 +79,7 @@ def test_every_signal_is_larger_for_a_text_the_model_knows():
                 "renyi_inf": -logp.max(1),
             }
         )
-    stats = TokenStatistics.of(["same text", "same text"], rows)
+    stats = TokenStatistics.from_documents(["same text", "same text"], rows)
     for name, values in signals.all_signals(stats).items():
         assert values[0] > values[1], name
 
@@ -90,7 +90,7 @@ def test_a_share_of_few_tokens_is_at_least_one():
 
 
 def test_what_a_target_does_not_show_is_refused():
-    stats = TokenStatistics.of(["ab"], [{"logp": np.array([-1.0])}])
+    stats = TokenStatistics.from_documents(["ab"], [{"logp": np.array([-1.0])}])
     assert set(signals.all_signals(stats)) == {"log_likelihood", "zlib", "min_k"}
     for signal in (signals.min_k_plus, signals.modified_entropy, signals.max_renyi):
         with pytest.raises(InputError, match="shows only"):
