@@ -200,7 +200,7 @@ class TestBadInput:
         x = sets["members"].x.copy()
         x[3] = "ba"
         unmarked = CausalLM(base.model, base.tokenizer, bos="none")
-        with pytest.raises(dv.InputError, match=r"no token to score \(candidate member-3\)"):
+        with pytest.raises(dv.InputError, match=r"no token to score \(candidate row 4 of members\)"):
             audited(unmarked, sets | {"members": dv.Records(x)}, recipes=("loss",))
 
     def test_numbers(self, target):

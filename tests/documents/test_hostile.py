@@ -72,7 +72,7 @@ class TestTokenizers:
         one, other = (self.cut(base, merged) for merged in ("ab", "cd"))
         lengths = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
         np.testing.assert_array_equal(*lengths)
-        with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate member-0, token \d\)"):
+        with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate row 1 of members, token \d\)"):
             audited(one, sets, recipes=(name,), references=tuning(other, count=1))
         renamed = self.cut(base, "ab")
         renamed.tokenizer.add_tokens(["never"])

@@ -490,7 +490,8 @@ def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPos
     if rate.low > level:
         headline = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
         return SliderPosition(label, headline.words, headline.pictures)
-    rate_words, accused = formatting.natural_frequency(rate), formatting.format_others(level)
+    # Compared with 1, as no interval of a rate excludes chance here: a hundred is enough to say so.
+    rate_words, accused = formatting.natural_frequency(rate, 1.0), formatting.format_others(level)
     words = (
         f"{rate_words.describe('training records')} are recognised while wrongly accusing at most {accused}: not "
         "measurably more than by guessing."

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from divulge.report.page import Block, DotGrid, Exhibit
 
 _UNIT = re.compile(r"(?<=\d) (?=%)")
+_INNER_CAPITAL = re.compile(
+    r"(?<=[a-z])(?=[A-Z][a-z])"
+)  # a long name such as HistGradientBoostingClassifier breaks here
 _STYLES = ("style.css", "blocks.css", "print.css")
 TABLE_ROWS = 240
 SORTED = 3  # rows from which on a table can be sorted
@@ -97,6 +100,9 @@ def render(page: Page) -> str:
     )
     mark = markupsafe.escape if page.compact else glossary.mark_terms
     environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
+    environment.filters["breakable"] = lambda text: _trusted(
+        _INNER_CAPITAL.sub("<wbr>", _UNIT.sub("\N{NO-BREAK SPACE}", str(markupsafe.escape(text))))
+    )
     n_uses: Counter[str] = Counter()
 
     def label(title: str) -> str:
