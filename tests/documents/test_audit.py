@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 
 import divulge as dv
 from divulge.auditing import load
+from divulge.auditing.compare import comparison_page
 from divulge.recipes import document_recipes
 from divulge.targets import CausalLM
 from documents import conftest as small
@@ -50,6 +51,24 @@ class TestAudit:
         texts = [*sets["members"].x, *sets["nonmembers"].x]
         expected = [target.tokens([text]).logp.mean() for text in texts]
         np.testing.assert_allclose(run.scores["loss"], expected, atol=1e-5)
+
+    def test_perplexity_is_that_of_the_tokens_and_a_comparison_shows_what_a_defence_costs(self, target, base, sets):
+        before, after = (audited(model, sets, recipes=("loss",)) for model in (target, base))
+        for result, model in ((before, target), (after, base)):
+            for name in ("members", "nonmembers"):
+                mean = np.mean([model.tokens([text]).logp.mean() for text in sets[name].x])
+                perplexity = getattr(result.about.token_fit, f"perplexity_{name}")
+                assert perplexity.value == pytest.approx(np.exp(-mean), rel=1e-4)
+                assert perplexity.low < perplexity.value < perplexity.high
+        page = comparison_page(dv.compare(before, after))
+        columns, *_ = (block.columns for block in page.sections[0].blocks if hasattr(block, "columns"))
+        assert "perplexity of a token on non-members" in columns
+        chart = next(block for block in page.sections[0].blocks if hasattr(block, "spec"))
+        shown = chart.spec["layer"][0]["data"]["values"]
+        assert [row["x"] for row in shown] == pytest.approx(
+            [result.about.token_fit.perplexity_nonmembers.value for result in (before, after)], rel=1e-4
+        )
+        assert "The model" in [section.title for section in before.page().sections]
 
     def test_reference_ratio_by_hand(self, run, target, base, tuning, sets):
         """Fine-tunes on halves of what is left of the population, each asked about each document."""

@@ -196,8 +196,8 @@ def _judge(
     if clearest_value is not None and _surely_given_away(clearest_value) > 0:
         return LEAK, (
             "Among the records with one of its values, the attack is right on more of the training records than of the "
-            f"others, a difference of {formatting.format_percent_estimate(clearest_value.difference)}, and on more than "
-            "imputation is."
+            f"others, a difference of {formatting.format_percent_estimate(clearest_value.difference)}, and on more "
+            "than imputation is."
         )
     highest = max(possibly_given_away(attack, *counts, copied) for attack in attacks)
     largest_share = formatting.format_percent(round(max(highest, 0.0), 3))

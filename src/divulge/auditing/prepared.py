@@ -29,7 +29,7 @@ from divulge.references.progress import ignore_progress
 from divulge.results import AuditSettings, Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts
 from divulge.signals import internals
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
-from divulge.targets.rights import FramedTarget, GivesTokens, UserTarget, weights_key
+from divulge.targets.rights import FramedTarget, UserTarget, weights_key
 from divulge.types import PartialRecords, Records
 from divulge.validation import check_memory
 

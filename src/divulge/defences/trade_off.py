@@ -152,10 +152,13 @@ class TradeOff:
         if best is None:
             return f"{text}No setting that was tried lowers it and surely loses at most {loss}."
         assert best.loss is not None
-        return (
-            f"{text}With {best.name} it is {_format(best.auc)}, for a loss of {self.utility} of "
-            f"{_utility_format(self.utility)(best.loss)}."
+        lost = _utility_format(self.utility)(best.loss)
+        cost = (
+            f"for a loss of accuracy of {lost}"
+            if self.utility == "accuracy"
+            else f"and the {self.utility} grows by {lost}"
         )
+        return f"{text}With {best.name} it is {_format(best.auc)}, {cost}."
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
@@ -388,7 +391,12 @@ def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of settings."""
     format_utility = _utility_format(summary.utility)
     columns = ["setting", f"AUC of {summary.recipe}", f"TPR at FPR {formatting.format_percent(summary.fpr)}"]
-    columns += [summary.utility, f"{summary.utility} lost", "records in the file", "verdict"]
+    columns += [
+        summary.utility,
+        "accuracy lost" if summary.utility == "accuracy" else "error added",
+        "records in the file",
+        "verdict",
+    ]
     rows = [
         [
             row.name, formatting.format_estimate(row.auc), formatting.format_percent_estimate(row.tpr),

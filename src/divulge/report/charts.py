@@ -247,26 +247,26 @@ def trade_off(
         | {f"y{end}": gain[key] for end, key in (("", "value"), ("_low", "low"), ("_high", "high"))}
         for cost, gain in sides
     ]
-    axes: Row = {
-        "x": {"title": f"{x}, %" if percent else x, "scale": alt.Scale(zero=False, padding=16)},
-        "y": {"title": y, "scale": alt.Scale(zero=False, padding=16)},
-    }
-    base: Layer = alt.Chart(_named_data("choices", rows)).encode(
-        tooltip=_tooltip(rows[0]), **_group_encoding("choice", choices, shape=True)
-    )
+    across_axis: Row = {"title": f"{x}, %" if percent else x, "scale": alt.Scale(zero=False, padding=16)}
+    up_axis: Row = {"title": y, "scale": alt.Scale(zero=False, padding=16)}
+    base: Layer = alt.Chart().encode(tooltip=_tooltip(rows[0]))
+    bare = base.encode(**_group_encoding("choice", choices, legend=False))
     whiskers = [
-        base.mark_rule(strokeWidth=1.5, style="interval").encode(
-            x=alt.X("x_low:Q", **axes["x"]), x2="x_high:Q", y=alt.Y("y:Q", **axes["y"])
+        bare.mark_rule(strokeWidth=1.5, style="interval").encode(
+            x=alt.X("x_low:Q", **across_axis), x2="x_high:Q", y=alt.Y("y:Q", **up_axis)
         ),
-        base.mark_rule(strokeWidth=1.5, style="interval").encode(
-            x=alt.X("x:Q", **axes["x"]), y=alt.Y("y_low:Q", **axes["y"]), y2="y_high:Q"
+        bare.mark_rule(strokeWidth=1.5, style="interval").encode(
+            x=alt.X("x:Q", **across_axis), y=alt.Y("y_low:Q", **up_axis), y2="y_high:Q"
         ),
     ]
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x=alt.X("x:Q", **axes["x"]), y=alt.Y("y:Q", **axes["y"])
+        x=alt.X("x:Q", **across_axis),
+        y=alt.Y("y:Q", **up_axis),
+        **_group_encoding("choice", choices, shape=True),
     )
     guides = [] if reference is None else [_guide_lines({"guessing": reference}, "y", y)]
-    return _finish(alt.layer(*whiskers, dots, *guides), height=340)
+    drawn = alt.layer(*whiskers, dots, data=_named_data("choices", rows))
+    return _finish(alt.layer(drawn, *guides), height=340)
 
 
 def _in_percent(share: Estimate) -> Estimate:

@@ -289,7 +289,8 @@ def _data_table(name: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[st
     sample = [*rows[:-1:step], rows[-1]]
     cells = [[_cell(row.get(field, "")) for field in fields] for row in sample]
     # The ends of a band share the axis of the value between them, and so its title.
-    columns = [field if field in ("low", "high") else titles.get(field, field) for field in fields]
+    ends = {field: field.rpartition("_")[2] for field in fields}
+    columns = [ends[field] if ends[field] in ("low", "high") else titles.get(field, field) for field in fields]
     note = f"{len(sample)} of {len(rows)} points, evenly spaced" if step > 1 else ""
     return {"name": name, "note": note, "table": _table(Table(columns, cells))}
 
