@@ -68,7 +68,9 @@ class TestAudit:
         assert [row["x"] for row in shown] == pytest.approx(
             [result.about.token_fit.perplexity_nonmembers.value for result in (before, after)], rel=1e-4
         )
-        assert "The model" in [section.title for section in before.page().sections]
+        assert before.about.settings.target.startswith("GPT2LMHeadModel from base, fine-tuned, weights ")
+        (model,) = [section for section in before.page().sections if section.title == "The model"]
+        assert [row[0] for row in model.blocks[0].rows][:2] == ["model", "perplexity of a token"]
 
     def test_reference_ratio_by_hand(self, run, target, base, tuning, sets):
         """Fine-tunes on halves of what is left of the population, each asked about each document."""

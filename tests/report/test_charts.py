@@ -222,5 +222,5 @@ def test_a_trade_off_shows_both_intervals_and_the_axes_hold_them():
 
 
 def test_shares_are_drawn_in_the_per_cent_of_the_tables():
-    spec = charts.intervals({"model": dv.Estimate(0.525, 0.442, 0.646, 0.95, "x")}, quantity="difference", percent=True)
+    spec = charts.intervals({"model": dv.Estimate(0.525, 0.442, 0.646, 0.95, "x")}, quantity="difference", unit="%")
     assert named(spec)["estimates"] == [{"name": "model", "value": 52.5, "low": 44.2, "high": 64.6}]

@@ -835,7 +835,12 @@ def _change_charts(changes: Sequence[Difference]) -> list[Chart]:
         estimates = {
             difference.recipe: difference.change for difference in changes if difference.statistic == statistic
         }
-        spec = charts.intervals(estimates, quantity=f"change of {_statistic_name(statistic)}", reference=0.0)
+        spec = charts.intervals(
+            estimates,
+            quantity=f"change of {_statistic_name(statistic)}",
+            reference=0.0,
+            unit="points" if statistic.startswith("tpr@") else "",
+        )
         note = "Left of the dashed line: less than before."
         change_charts.append(Chart(spec, title=f"Change of {_statistic_name(statistic)}", note=note))
     return change_charts

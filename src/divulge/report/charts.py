@@ -177,7 +177,11 @@ def bars(
 
 
 def intervals(
-    estimates: Mapping[str, Estimate], *, quantity: str, reference: float | None = None, percent: bool = False
+    estimates: Mapping[str, Estimate],
+    *,
+    quantity: str,
+    reference: float | None = None,
+    unit: Literal["", "%", "points"] = "",
 ) -> Spec:
     """Draw a dot and its interval for each attack, below one another.
 
@@ -185,7 +189,7 @@ def intervals(
         estimates: attack → value and interval.
         quantity: what is measured ("AUC").
         reference: a value to compare with (½ for an AUC: guessing), drawn as a dashed line.
-        percent: whether the values are shares, which tables show in per cent.
+        unit: of shares and their differences, which tables show in hundredths; empty for what is no share.
 
     Raises:
         divulge.InputError: no estimate, or NaN or infinity in one.
@@ -196,9 +200,9 @@ def intervals(
         >>> spec["layer"][0]["data"]["values"]
         [{'name': 'LOSS', 'value': 0.6, 'low': 0.58, 'high': 0.62}]
     """
-    shown = [_in_percent(estimate) if percent else estimate for estimate in estimates.values()]
+    shown = [_in_percent(estimate) if unit else estimate for estimate in estimates.values()]
     rows = _estimate_rows(list(estimates), shown)
-    across: Row = {"title": f"{quantity}, %" if percent else quantity, "scale": alt.Scale(zero=False)}
+    across: Row = {"title": f"{quantity}, {unit}" if unit else quantity, "scale": alt.Scale(zero=False)}
     base: Layer = alt.Chart().encode(y=_lane_axis(rows), tooltip=_tooltip(rows[0]))
     ends = [base.mark_tick(thickness=2, size=9).encode(x=alt.X(f"{end}:Q", **across)) for end in ("low", "high")]
     whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2="high:Q")
@@ -250,7 +254,7 @@ def trade_off(
     across_axis: Row = {"title": f"{x}, %" if percent else x, "scale": alt.Scale(zero=False, padding=16)}
     up_axis: Row = {"title": y, "scale": alt.Scale(zero=False, padding=16)}
     base: Layer = alt.Chart().encode(tooltip=_tooltip(rows[0]))
-    bare = base.encode(**_group_encoding("choice", choices, legend=False))
+    bare = base.encode(**_group_encoding("choice", choices))
     whiskers = [
         bare.mark_rule(strokeWidth=1.5, style="interval").encode(
             x=alt.X("x_low:Q", **across_axis), x2="x_high:Q", y=alt.Y("y:Q", **up_axis)
