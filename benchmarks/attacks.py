@@ -63,8 +63,11 @@ def table(title: str, base: str, rows: list[Row]) -> None:
 def compare(title: str, base: str, cases: dict[str, tuple[Callable[[], Any], int, str]]) -> None:
     """One row a case; the first is what the others are compared with."""
     best = timed({name: (call, runs) for name, (call, runs, _) in cases.items()})
-    first = next(iter(best.values()))
-    rows = [Row(name, best[name], peak_mb(call), best[name] / first, note) for name, (call, _, note) in cases.items()]
+    baseline_time = next(iter(best.values()))
+    rows = [
+        Row(name, best[name], peak_mb(call), best[name] / baseline_time, note)
+        for name, (call, _, note) in cases.items()
+    ]
     table(title, base, rows)
 
 
@@ -87,8 +90,8 @@ def bench_lira(n: int, m: int) -> None:
     evidence = Evidence(rng.normal(size=n), rng.normal(size=(m, n)), rng.random((m, n)) < 0.5)
     single = Evidence(evidence.target, evidence.references.astype(np.float32), evidence.trained_on)
     part = min(n, 2000)
-    few = Evidence(evidence.target[:part], evidence.references[:, :part], evidence.trained_on[:, :part])
-    same = stats.spearmanr(lira_loop(few), LiRA(variance="per_record").score(few)).statistic
+    small_evidence = Evidence(evidence.target[:part], evidence.references[:, :part], evidence.trained_on[:, :part])
+    same = stats.spearmanr(lira_loop(small_evidence), LiRA(variance="per_record").score(small_evidence)).statistic
     cases = {
         "bare masked sums": (lambda: masked_sums(evidence.references, evidence.trained_on), 25, ""),
         "LiRA offline, global": (lambda: LiRA().score(evidence), 25, ""),
@@ -142,8 +145,8 @@ def bench_leave_one_out(n: int, m: int) -> None:
     def loop(mode, variance):
         rows = []
         for i in range(m):
-            rest = Evidence(signals[i], np.delete(signals, i, axis=0), np.delete(trained_on, i, axis=0))
-            rows.append(LiRA(mode, variance).score(rest))
+            remaining = Evidence(signals[i], np.delete(signals, i, axis=0), np.delete(trained_on, i, axis=0))
+            rows.append(LiRA(mode, variance).score(remaining))
         return np.array(rows)
 
     for mode, variance in (("offline", "global"), ("online", "per_record")):
@@ -154,10 +157,10 @@ def bench_leave_one_out(n: int, m: int) -> None:
         def slow(mode=mode, variance=variance):
             return loop(mode, variance)
 
-        apart = np.abs(fast() - slow()).max()
+        largest_gap = np.abs(fast() - slow()).max()
         cases = {
             "leave_one_out": (fast, 3, ""),
-            "LiRA.score, once a target": (slow, 1, f"largest difference {apart:.1e}"),
+            "LiRA.score, once a target": (slow, 1, f"largest difference {largest_gap:.1e}"),
         }
         compare(f"All-targets LiRA {mode}, {variance}: {n:,} records × {m} models", "leave_one_out", cases)
 

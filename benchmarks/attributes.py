@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 import divulge as dv
 from divulge import statistics
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 MODELS: dict[str, Callable[[], Any]] = {
     "forest": lambda: RandomForestClassifier(100, random_state=0),
     "forest, leaves of 5": lambda: RandomForestClassifier(100, min_samples_leaf=5, random_state=0),
@@ -52,8 +52,12 @@ def read_table(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray, list[st
     arrays = np.load(folder / f"{name}.npz", allow_pickle=False)
     x = np.hstack([arrays["X_num"], arrays["X_cat"]]).astype(np.float64)
     rows = np.unique(np.column_stack([x, arrays["y"]]), axis=0)
-    _, first = np.unique(rows[:, :-1], axis=0, return_index=True)
-    return rows[first, :-1], rows[first, -1].astype(int), [*arrays["num_names"].tolist(), *arrays["cat_names"].tolist()]
+    _, first_rows = np.unique(rows[:, :-1], axis=0, return_index=True)
+    return (
+        rows[first_rows, :-1],
+        rows[first_rows, -1].astype(int),
+        [*arrays["num_names"].tolist(), *arrays["cat_names"].tolist()],
+    )
 
 
 def draw(x: np.ndarray, y: np.ndarray, seed: int) -> list[dv.Records]:
@@ -67,10 +71,10 @@ def runs(folder: Path, n_null: int) -> Iterator[tuple[str, str, str, bool, Any, 
     for table, columns in COLUMNS.items():
         x, y, names = read_table(folder, table)
         for seed in range(1 + n_null):
-            *sets, others = draw(x, y, seed)
+            *sets, outsiders = draw(x, y, seed)
             data = dict(zip(("members", "nonmembers", "population"), sets, strict=True))
             for model, make in MODELS.items():
-                trained_on = sets[0] if seed == 0 else others
+                trained_on = sets[0] if seed == 0 else outsiders
                 target = make().fit(trained_on.x, trained_on.y)
                 for column, tolerance in columns.items():
                     start = time.perf_counter()
@@ -113,11 +117,12 @@ def main() -> None:
             lines += [f'"Leak found" in {leaks} of {len(results)} runs ({share}); at most 5 % are to be.']
             lines += ["", "| model | leak found | no leak found | too little data to say | split is confounded |"]
             lines += ["|---|---|---|---|---|"]
-            kinds = ("leak found", "no leak found", "too little data to say", "split is confounded")
+            verdict_answers = ("leak found", "no leak found", "too little data to say", "split is confounded")
             lines += [
-                f"| {name} | {' | '.join(str(each.count(kind)) for kind in kinds)} |" for name, each in answers.items()
+                f"| {name} | {' | '.join(str(each.count(answer_name)) for answer_name in verdict_answers)} |"
+                for name, each in answers.items()
             ]
-        (HERE / "results" / "attributes.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (FOLDER / "results" / "attributes.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def blind_score(rng, members, shape):
     """The blind score of each record, and the part of it that an attack reads."""
     z = rng.normal(size=len(members))
     sides = rng.choice([-1.2, 1.2], len(members))
-    made = {
+    blind_by_shape = {
         "members one sd higher": z + members,
         "the wrong way round": -(z + members),
         "both ends member-like": np.where(members, sides + z, z),
@@ -34,8 +34,12 @@ def blind_score(rng, members, shape):
         "constant": np.zeros(len(members)),
         "noise": z,
     }[shape]
-    read = {"the wrong way round": -made, "both ends member-like": np.abs(made), "noise": 0 * made}
-    return made, read.get(shape, made)
+    read = {
+        "the wrong way round": -blind_by_shape,
+        "both ends member-like": np.abs(blind_by_shape),
+        "noise": 0 * blind_by_shape,
+    }
+    return blind_by_shape, read.get(shape, blind_by_shape)
 
 
 SHAPES = (
@@ -107,11 +111,11 @@ def identification(runs):
             rng = np.random.default_rng([run, n, m])
             known_blind = rng.normal(size=n)
             blind = rng.normal(size=m) + np.where(members, shift_members, shift)
-            known = weight * known_blind + noise * rng.normal(size=n)
+            calibration = weight * known_blind + noise * rng.normal(size=n)
             scores = weight * blind + noise * rng.normal(size=m) + signal * members
             row = []
             for options in ({}, {"baseline": blind, "calibration_baseline": known_blind}):
-                selection = dv.identify(scores, known, fdr=0.1, seed=run, **options)
+                selection = dv.identify(scores, calibration, fdr=0.1, seed=run, **options)
                 row += [each.value for each in realised(selection.selected, members)]
                 row += [
                     selection.count > 0 and selection.guarantee.standing == "holds",
@@ -130,8 +134,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("evaluation", "identification"))
     parser.add_argument("--runs", type=int, default=200)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     for part in (evaluation, identification):
-        if asked.part in (None, part.__name__):
+        if arguments.part in (None, part.__name__):
             print(f"\n## {part.__name__}\n")
-            part(asked.runs)
+            part(arguments.runs)

@@ -35,11 +35,11 @@ def audited(x, y, population, model, seed, **kwargs):
 
 def first_answer(x, y, population, model, seed):
     """The same answer, sooner where the split is confounded: an audit says so before it looks at any score."""
-    baseline_model = blind.baseline(x[0], x[1], seed, y_members=y[0], y_nonmembers=y[1], others=population)
+    baseline_model = blind.baseline(x[0], x[1], seed, y_members=y[0], y_nonmembers=y[1], other_records=population)
     return "split is confounded" if baseline_model.confounded else audited(x, y, population, model, seed)
 
 
-def counted(answers):
+def count_answers(answers):
     counter = Counter(answers)
     return " | ".join(str(counter[answer]) for answer in ANSWERS)
 
@@ -55,11 +55,11 @@ def wiggly(x):
     return np.column_stack([2 * x[:, 0] + hidden @ np.random.default_rng(2).normal(size=60) / 4, np.zeros(len(x))])
 
 
-def drawn(rng, n):
+def draw_records(rng, n):
     return rng.normal(size=(n, 10)), (rng.random(n) < 0.1).astype(int)
 
 
-def shift(runs, most):
+def shift(runs, max_records):
     """A model trained on nothing; one of ten columns of the "members" is shifted by so many standard deviations."""
     print(f"\n| model | a side | shift {HEADER}\n|---|---|---{RULE}")
     cells = [
@@ -67,38 +67,38 @@ def shift(runs, most):
     ]
     for model in (linear, wiggly):
         for n, moved in cells:
-            if n > most:
+            if n > max_records:
                 continue
             answers = []
             for seed in range(runs):
                 rng = np.random.default_rng([seed, n])
-                (x, a), (z, b), population = drawn(rng, n), drawn(rng, n), drawn(rng, POPULATION)
+                (x, a), (z, b), population = draw_records(rng, n), draw_records(rng, n), draw_records(rng, POPULATION)
                 x[:, 0] += moved
                 answers.append(first_answer((x, z), (a, b), population, model, seed))
                 if n > CHECKED and seed < 2:
                     assert answers[-1] == audited((x, z), (a, b), population, model, seed)
-            print(f"| {model.__name__} | {n:,} | {moved:g} | {counted(answers)} |", flush=True)
+            print(f"| {model.__name__} | {n:,} | {moved:g} | {count_answers(answers)} |", flush=True)
 
 
-def leak(runs, most):
+def leak(runs, max_records):
     """No shift; the model answers its training records with a little more confidence."""
     print(f"\n| model | a side | raised by {HEADER}\n|---|---|---{RULE}")
     for model in (linear, wiggly):
         for n, raised in ((60, 1.2), (100, 0.9), (200, 0.7), (500, 0.45), (2000, 0.22), (5000, 0.14), (20000, 0.07)):
-            if n > most:
+            if n > max_records:
                 continue
             answers = []
             for seed in range(runs):
                 rng = np.random.default_rng([seed, n])
-                (x, a), (z, b), population = drawn(rng, n), drawn(rng, n), drawn(rng, POPULATION)
-                known = dict(zip(x[:, 9], a, strict=True))
+                (x, a), (z, b), population = draw_records(rng, n), draw_records(rng, n), draw_records(rng, POPULATION)
+                label_of = dict(zip(x[:, 9], a, strict=True))
 
-                def remembers(records, known=known, model=model, raised=raised):
-                    told = np.array([known.get(value, -1) for value in records[:, 9]])
-                    return model(records) + raised * (told[:, None] == [0, 1])
+                def remembers(records, label_of=label_of, model=model, raised=raised):
+                    labels_known = np.array([label_of.get(value, -1) for value in records[:, 9]])
+                    return model(records) + raised * (labels_known[:, None] == [0, 1])
 
                 answers.append(audited((x, z), (a, b), population, remembers, seed))
-            print(f"| {model.__name__} | {n:,} | {raised:g} | {counted(answers)} |", flush=True)
+            print(f"| {model.__name__} | {n:,} | {raised:g} | {count_answers(answers)} |", flush=True)
 
 
 def tables():
@@ -119,12 +119,16 @@ def tables():
     z = np.load(folder / "titanic2201.npz")
     yield "titanic", z["X"].astype(float), z["y"].astype(int)
     rng = np.random.default_rng(0)
-    own = rng.normal(size=(5300, 11))
+    columns_drawn = rng.normal(size=(5300, 11))
     rows = np.repeat(np.arange(5300), np.where(rng.random(5300) < 0.19, rng.integers(2, 4, 5300), 1))
-    yield "18 % have copies, as wine", own[rows], (own[rows, 0] + own[rows, 1] > 0).astype(int)
+    yield (
+        "18 % have copies, as wine",
+        columns_drawn[rows],
+        (columns_drawn[rows, 0] + columns_drawn[rows, 1] > 0).astype(int),
+    )
 
 
-def copies(runs, most):
+def copies(runs, max_records):
     """A model that saw no candidate; a table full of duplicates is divided at random, 1,500 + 1,500 and 2,000 + 300."""
     print(f"\n| table | duplicates | members / non-members {HEADER}\n|---|---|---{RULE}")
     for name, x, y in tables():
@@ -141,17 +145,23 @@ def copies(runs, most):
                 answers = []
                 for seed in range(runs):
                     rows = np.random.default_rng([seed, m]).permutation(len(x))
-                    inside, outside, rest = rows[:m], rows[m : m + n], rows[m + n :][:1500]
+                    inside, outside, population_rows = rows[:m], rows[m : m + n], rows[m + n :][:1500]
                     try:
                         answers.append(
-                            audited((x[inside], x[outside]), (y[inside], y[outside]), (x[rest], y[rest]), model, seed,
-                                    duplicates=policy)
-                        )  # fmt: skip
+                            audited(
+                                (x[inside], x[outside]),
+                                (y[inside], y[outside]),
+                                (x[population_rows], y[population_rows]),
+                                model,
+                                seed,
+                                duplicates=policy,
+                            )
+                        )
                     except dv.InputError:
                         answers.append("refused")
                 refused = answers.count("refused")
                 print(
-                    f"| {name} | {policy} | {m:,} / {n:,} | {counted(answers)} |"
+                    f"| {name} | {policy} | {m:,} / {n:,} | {count_answers(answers)} |"
                     + f" refused: {refused}" * bool(refused),
                     flush=True,
                 )
@@ -161,8 +171,8 @@ def digits_of_annotators(rng):
     """A forest on other digits; of the non-members every tenth label is wrong."""
     x, y = load_digits(return_X_y=True)
     order = rng.permutation(1750)
-    rows, seen = order[500:], order[:500]
-    model = ensemble.RandomForestClassifier(60, random_state=0).fit(x[seen], y[seen])
+    rows, training_rows = order[500:], order[:500]
+    model = ensemble.RandomForestClassifier(60, random_state=0).fit(x[training_rows], y[training_rows])
     wrong = rows[450:900][rng.random(450) < 0.1]
     y[wrong] += rng.integers(1, 10, len(wrong))
     return model, x[rows], y[rows] % 10, 450
@@ -186,7 +196,7 @@ def measured_values(rng):
     return model, x[1200:], y[1200:], 400
 
 
-def labels(runs, most):
+def labels(runs, max_records):
     """A model that saw no candidate; the labels of the non-members are less sure than those of the members."""
     print(f"\n| labels {HEADER}\n|---{RULE}")
     for draw in (digits_of_annotators, interactions, measured_values):
@@ -195,7 +205,7 @@ def labels(runs, most):
             model, x, y, n = draw(np.random.default_rng(seed))
             sides = (x[:n], x[n : 2 * n]), (y[:n], y[n : 2 * n])
             answers.append(audited(*sides, (x[2 * n :], y[2 * n :]), model, seed))
-        print(f"| {draw.__name__} | {counted(answers)} |", flush=True)
+        print(f"| {draw.__name__} | {count_answers(answers)} |", flush=True)
 
 
 PARTS = {"shift": shift, "leak": leak, "copies": copies, "labels": labels}
@@ -206,7 +216,7 @@ if __name__ == "__main__":
     parser.add_argument("parts", nargs="+", choices=PARTS)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--most", type=int, default=60_000, help="largest number of records of a kind")
-    given = parser.parse_args()
-    for part in given.parts:
-        print(f"\n# `benchmarks/blind.py {part} --runs {given.runs}`\n\n{PARTS[part].__doc__}", flush=True)
-        PARTS[part](given.runs, given.most)
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        print(f"\n# `benchmarks/blind.py {part} --runs {arguments.runs}`\n\n{PARTS[part].__doc__}", flush=True)
+        PARTS[part](arguments.runs, arguments.most)

@@ -101,9 +101,9 @@ def read(table: str, folder: Path) -> tuple[pl.DataFrame, np.ndarray]:
     name = FILES[table.split()[0]]
     separator = ";" if ";" in (folder / name).read_text(encoding="utf-8").splitlines()[0] else ","
     frame = pl.read_csv(folder / name, separator=separator).unique(maintain_order=True)
-    last = frame.columns[-1]
-    y = frame[last].to_numpy()
-    return frame.drop(last), (y > 5).astype(int) if table.endswith("5") else y
+    target_column = frame.columns[-1]
+    y = frame[target_column].to_numpy()
+    return frame.drop(target_column), (y > 5).astype(int) if table.endswith("5") else y
 
 
 def audit(row: Row, frame: pl.DataFrame, y: np.ndarray, seed: int) -> dv.auditing.Audit:
@@ -129,20 +129,20 @@ def describe(row: Row, runs: Sequence[dv.auditing.Audit]) -> str:
     """Return a row of the page: the first draw with its intervals, then lowest and highest of all draws."""
     if not row.recipe:
         stored = [run.about.stored for run in runs]
-        first = f"{stored[0].found} of {stored[0].members}; of non-members {stored[0].nonmembers_found}"
+        first_draw = f"{stored[0].found} of {stored[0].members}; of non-members {stored[0].nonmembers_found}"
         counts = [each.found for each in stored]
         spread = f"{min(counts)} to {max(counts)}"
     else:
         auc = [run[row.recipe].auc for run in runs]
         tpr = runs[0].summary().recipes[row.recipe].tpr_at_fpr
         rate = next(iter(tpr.values())) if isinstance(tpr, dict) else tpr[0]
-        first = f"{auc[0].value:.3f} [{auc[0].low:.3f}, {auc[0].high:.3f}]"
+        first_draw = f"{auc[0].value:.3f} [{auc[0].low:.3f}, {auc[0].high:.3f}]"
         if rate is not None:
-            first += f" / {rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
+            first_draw += f" / {rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
         spread = f"{min(each.value for each in auc):.3f} to {max(each.value for each in auc):.3f}"
     answers = ", ".join(sorted({run.verdict.answer for run in runs}))
     attack = row.recipe or "search of the model"
-    return f"| {row.table} | {row.model} | {attack} | {row.noted} | {first} | {spread} | {answers} |"
+    return f"| {row.table} | {row.model} | {attack} | {row.noted} | {first_draw} | {spread} | {answers} |"
 
 
 def main() -> None:
@@ -165,13 +165,13 @@ all draws. SHA-256 of the tables: {", ".join(digests)}.
 |---|---|---|---|---|---|---|
 """
     rows: list[str] = []
-    done: dict[tuple[str, str], list[dv.auditing.Audit]] = {}
+    finished: dict[tuple[str, str], list[dv.auditing.Audit]] = {}
     for row in ROWS:
         key = row.table, row.model
-        if key not in done:
+        if key not in finished:
             frame, y = read(row.table, folder)
-            done = {key: [audit(row, frame, y, seed) for seed in range(options.draws)]}
-        rows.append(describe(row, done[key]))
+            finished = {key: [audit(row, frame, y, seed) for seed in range(options.draws)]}
+        rows.append(describe(row, finished[key]))
         print(rows[-1], flush=True)
         PAGE.write_text(head + "\n".join(rows) + "\n" + READING, encoding="utf-8")
 

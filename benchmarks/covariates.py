@@ -22,11 +22,11 @@ from divulge import evaluation
 from divulge.auditing import verdict as judging
 from divulge.auditing.compare import gate
 from divulge.evaluation.covariates import Covariates, text_covariates
-from score_audits import KINDS, at_covariates, compared, scored, sizes
+from score_audits import SCORE_SHAPES, compared, scored, sizes, with_covariates
 
 ANSWERS = ("leak found", "no leak found", "split is confounded", "too little data to say")
 POLICY = "auc:0.55"
-VOCABULARY, WORDS, OF_TOPIC = 400, 60, 0.2
+VOCABULARY, WORDS, TOPIC_SHARE = 400, 60, 0.2
 
 
 def before(scores, members, texts):
@@ -35,23 +35,25 @@ def before(scores, members, texts):
     if texts is not None and texts.signs:
         return "split is confounded", "undecided"
     owed = () if texts is None else texts.owed_to_length(1 - judging.simultaneous_confidence(audit))
-    seen = [
-        one
-        for one in judging.test_statistics(judging.scopes(audit)[0], audit.fpr, judging.simultaneous_confidence(audit))
-        if one.leak
+    leaks = [
+        test
+        for test in judging.test_statistics(judging.scopes(audit)[0], audit.fpr, judging.simultaneous_confidence(audit))
+        if test.leak
     ]
     answer = audit.verdict.answer
-    if seen and all(one.recipe in owed for one in seen):
+    if leaks and all(test.recipe in owed for test in leaks):
         answer = "split is confounded"
     rulings = gate(audit, POLICY)
     states = ["undecided" if r.state == "broken" and r.recipe in owed else r.state for r in rulings]
     return answer, worst(states)
 
 
-def after(scores, members, texts, held, seed):
+def after(scores, members, texts, covariates_given, seed):
     """Answer and ruling on adjusted scores, and the share of records that took part."""
-    audit = at_covariates(scored(scores, members, fpr=(0.05,)), held, texts=replace(texts, among_equals={}), seed=seed)
-    part = 1.0 if audit.adjustment is None else float(audit.adjustment.kept.mean())
+    audit = with_covariates(
+        scored(scores, members, fpr=(0.05,)), covariates_given, texts=replace(texts, among_equals={}), seed=seed
+    )
+    part = 1.0 if audit.adjustment is None else float(audit.adjustment.is_included.mean())
     return audit.verdict.answer, worst([ruling.state for ruling in gate(audit, POLICY)]), part
 
 
@@ -66,11 +68,11 @@ def by_length(rng, m, n, longer, carried, leak, recipes=1, uneven=0.0, rounded=N
     length = rng.normal(size=m + n) + longer * members
     scores = {}
     for i in range(recipes):
-        left = rng.normal(size=m + n) * np.exp(-uneven * length) + leak * members
-        own = -carried * length + np.sqrt(1 - carried**2) * left
-        scores[f"r{i}"] = own if rounded is None else rounded(own)
-    held = Covariates(("length",), np.log1p(np.round(np.exp(6 + 0.5 * length)))[:, None])
-    return scores, members, compared(scores, members, held.values[:, 0]), held
+        residual = rng.normal(size=m + n) * np.exp(-uneven * length) + leak * members
+        row_scores = -carried * length + np.sqrt(1 - carried**2) * residual
+        scores[f"r{i}"] = row_scores if rounded is None else rounded(row_scores)
+    covariates_given = Covariates(("length",), np.log1p(np.round(np.exp(6 + 0.5 * length)))[:, None])
+    return scores, members, compared(scores, members, covariates_given.values[:, 0]), covariates_given
 
 
 def by_topic(rng, m, n, share, carried, leak, recipes=1):
@@ -78,8 +80,8 @@ def by_topic(rng, m, n, share, carried, leak, recipes=1):
     members = sizes(m, n)
     topic = rng.random(m + n) < np.where(members, share, 0.5)
     words = rng.integers(0, VOCABULARY, (m + n, WORDS))
-    own = rng.random((m + n, WORDS)) < OF_TOPIC
-    words = np.where(own, VOCABULARY + 100 * topic[:, None] + rng.integers(0, 100, (m + n, WORDS)), words)
+    is_topic_word = rng.random((m + n, WORDS)) < TOPIC_SHARE
+    words = np.where(is_topic_word, VOCABULARY + 100 * topic[:, None] + rng.integers(0, 100, (m + n, WORDS)), words)
     texts = [" ".join(f"w{word}" for word in row) for row in words]
     level = (topic - 0.5) * 2 * carried
     scores = {
@@ -90,30 +92,30 @@ def by_topic(rng, m, n, share, carried, leak, recipes=1):
     return scores, members, compared(scores, members, length, signs), text_covariates(texts)
 
 
-def apart(area: float) -> float:
+def shift_for_auc(area: float) -> float:
     """Standard deviations between two normal distributions with this AUC."""
     return float(2**0.5 * ndtri(area))
 
 
 def masking(area: float, carried: float) -> float:
     """By how much longer members must be for a leak of this AUC to vanish."""
-    return apart(area) * float(np.sqrt(1 - carried**2)) / carried
+    return shift_for_auc(area) * float(np.sqrt(1 - carried**2)) / carried
 
 
-def two_valued(own):
+def two_valued(scores):
     """The larger half."""
-    return (own > np.median(own)) * 1.0
+    return (scores > np.median(scores)) * 1.0
 
 
-def coarse(own):
+def coarse(scores):
     """Five values."""
-    return np.floor((rankdata(own) - 0.5) / len(own) * 5)
+    return np.floor((rankdata(scores) - 0.5) / len(scores) * 5)
 
 
 LENGTH = {
-    "masked leak, AUC .61": (by_length, (300, 300, masking(0.61, 0.9), 0.9, apart(0.61))),
-    "masked leak, AUC .59": (by_length, (1000, 1000, masking(0.59, 0.95), 0.95, apart(0.59))),
-    "masked leak, AUC .57": (by_length, (2000, 2000, masking(0.57, 0.95), 0.95, apart(0.57))),
+    "masked leak, AUC .61": (by_length, (300, 300, masking(0.61, 0.9), 0.9, shift_for_auc(0.61))),
+    "masked leak, AUC .59": (by_length, (1000, 1000, masking(0.59, 0.95), 0.95, shift_for_auc(0.59))),
+    "masked leak, AUC .57": (by_length, (2000, 2000, masking(0.57, 0.95), 0.95, shift_for_auc(0.57))),
     **{
         f"honest, {n} a side, longer by {z:g} SE": (by_length, (n, n, z * (2 / n) ** 0.5, 0.9, 0.0))
         for n in (300, 1000)
@@ -129,15 +131,15 @@ LENGTH = {
 PLAIN = {
     **{
         f"nothing differs, {kind}": (by_length, (300, 300, 0.0, 0.0, 0.0, 4, 0.0, lambda own, k=kind: tied(own, k)))
-        for kind in KINDS
+        for kind in SCORE_SHAPES
     },
     **{f"nothing differs, {n} a side": (by_length, (n, n, 0.0, 0.5, 0.0, 4)) for n in (5, 10, 20, 50, 100)},
     **{
-        f"leak, AUC {area:g}, correlation {carried:g}": (by_length, (300, 300, 0.0, carried, apart(area)))
+        f"leak, AUC {area:g}, correlation {carried:g}": (by_length, (300, 300, 0.0, carried, shift_for_auc(area)))
         for carried, area in ((0.0, 0.57), (0.0, 0.59), (0.3, 0.58), (0.7, 0.58), (0.9, 0.58))
     },
-    "leak, AUC .59, two-valued": (by_length, (300, 300, 0.0, 0.0, apart(0.59), 1, 0.0, two_valued)),
-    "leak, AUC .60, 100 members": (by_length, (100, 2000, 0.0, 0.0, apart(0.6))),
+    "leak, AUC .59, two-valued": (by_length, (300, 300, 0.0, 0.0, shift_for_auc(0.59), 1, 0.0, two_valued)),
+    "leak, AUC .60, 100 members": (by_length, (100, 2000, 0.0, 0.0, shift_for_auc(0.6))),
 }
 TOPIC = {
     **{
@@ -145,15 +147,15 @@ TOPIC = {
         for n in (300, 1000)
         for share in (0.5, 0.53, 0.56, 0.6)
     },
-    "masked leak, AUC .60, topic share .45": (by_topic, (500, 500, 0.45, 0.8, apart(0.6))),
-    "leak, AUC .59, topic share .50": (by_topic, (300, 300, 0.5, 0.0, apart(0.59))),
+    "masked leak, AUC .60, topic share .45": (by_topic, (500, 500, 0.45, 0.8, shift_for_auc(0.6))),
+    "leak, AUC .59, topic share .50": (by_topic, (300, 300, 0.5, 0.0, shift_for_auc(0.59))),
 }
 PARTS = {"length": LENGTH, "topic": TOPIC, "plain": PLAIN}
 
 
-def tied(own, kind):
+def tied(scores, shape):
     """Scores that know nothing of length or membership, of one kind."""
-    return KINDS[kind](np.random.default_rng(int(abs(own[0]) * 1e9)), own.shape)
+    return SCORE_SHAPES[shape](np.random.default_rng(int(abs(scores[0]) * 1e9)), scores.shape)
 
 
 def main() -> None:
@@ -161,29 +163,29 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=list(PARTS))
     parser.add_argument("--audits", type=int, default=200)
     parser.add_argument("--only", default="", help="cells whose names contain this")
-    asked = parser.parse_args()
-    for part in asked.parts:
-        only = f' --only "{asked.only}"' if asked.only else ""
-        print(f"\n# `benchmarks/covariates.py {part} --audits {asked.audits}{only}`\n")
-        kinds = "leak", "none", "confounded", "gate kept", "broken"
-        heads = [f"{when}: {what}" for when in ("before", "after") for what in kinds]
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        only = f' --only "{arguments.only}"' if arguments.only else ""
+        print(f"\n# `benchmarks/covariates.py {part} --audits {arguments.audits}{only}`\n")
+        outcomes = "leak", "none", "confounded", "gate kept", "broken"
+        heads = [f"{when}: {outcome}" for when in ("before", "after") for outcome in outcomes]
         print(f"| {part} | members / non-members | {' | '.join(heads)} | took part |")
         print(f"|---|---:|{'---:|' * (len(heads) + 1)}")
         for name, (draw, cell) in PARTS[part].items():
-            if asked.only not in name:
+            if arguments.only not in name:
                 continue
             rng = np.random.default_rng(29)
             old, new, parts = [], [], []
-            for seed in range(asked.audits):
-                scores, members, texts, held = draw(rng, *cell)
+            for seed in range(arguments.audits):
+                scores, members, texts, covariates_given = draw(rng, *cell)
                 old.append(before(scores, members, texts))
-                *found, took = after(scores, members, texts, held, seed)
-                new.append(tuple(found))
+                *answers, took = after(scores, members, texts, covariates_given, seed)
+                new.append(tuple(answers))
                 parts.append(took)
             cells = [
-                f"{np.mean([one[at] == what for one in run]):.1%}"
+                f"{np.mean([pair_of_answers[position] == outcome for pair_of_answers in run]):.1%}"
                 for run in (old, new)
-                for at, what in ((0, ANSWERS[0]), (0, ANSWERS[1]), (0, ANSWERS[2]), (1, "kept"), (1, "broken"))
+                for position, outcome in ((0, ANSWERS[0]), (0, ANSWERS[1]), (0, ANSWERS[2]), (1, "kept"), (1, "broken"))
             ]
             print(f"| {name} | {cell[0]:,} / {cell[1]:,} | {' | '.join(cells)} | {np.mean(parts):.0%} |", flush=True)
 

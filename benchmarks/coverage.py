@@ -65,33 +65,33 @@ def study(pieces, true):
 
 def of_auc(cell, m, n, draws):
     rng = np.random.default_rng(1)
-    at_once = max(1, CHUNK // (m + n)) if isinstance(cell, float) else draws
-    for start in range(0, draws, at_once):
-        inside, outside, weights = draw(rng, cell, m, n, min(at_once, draws - start))
+    batch_draws = max(1, CHUNK // (m + n)) if isinstance(cell, float) else draws
+    for start in range(0, draws, batch_draws):
+        inside, outside, weights = draw(rng, cell, m, n, min(batch_draws, draws - start))
         placements = statistics.placements_from_counts(inside, outside)
         yield [delong_alone(placements, ERROR), statistics.auc_bounds(placements, ERROR)], weights
 
 
 def of_pair(pair, m, n, draws):
     rng = np.random.default_rng(1)
-    at_once = max(1, CHUNK // (m + n))
-    for start in range(0, draws, at_once):
-        a, b = areas(rng, pair, m, n, min(at_once, draws - start), ERROR)
-        both = [paired_delong(a, b, ERROR), comparison.difference_bounds(a, b, ERROR)]
-        yield both, np.ones(len(both[0][0]))
+    batch_draws = max(1, CHUNK // (m + n))
+    for start in range(0, draws, batch_draws):
+        a, b = areas(rng, pair, m, n, min(batch_draws, draws - start), ERROR)
+        bounds_of_both = [paired_delong(a, b, ERROR), comparison.difference_bounds(a, b, ERROR)]
+        yield bounds_of_both, np.ones(len(bounds_of_both[0][0]))
 
 
 def compare(title, cells, sizes, true, pieces, smooth, draws):
     """Coverage before → now, a row a distribution; then the lengths of those without ties."""
-    found = {}
+    studies = {}
     for name, cell in cells.items():
         value = true(cell)
-        found[name] = [study(pieces(cell, m, n, draws), value) for m, n in sizes]
-    rows = ([name, *(f"{share(a)} → {share(b)}" for a, b, _ in row)] for name, row in found.items())
+        studies[name] = [study(pieces(cell, m, n, draws), value) for m, n in sizes]
+    rows = ([name, *(f"{share(a)} → {share(b)}" for a, b, _ in row)] for name, row in studies.items())
     table(f"{title}: coverage before → now", ["members/non-members", *sized(sizes)], rows)
-    rows = ([name, *(f"{ratio:.2f}" for *_, ratio in found[name])] for name in smooth)
+    rows = ([name, *(f"{ratio:.2f}" for *_, ratio in studies[name])] for name in smooth)
     table(f"{title}: length now / before, median", ["members/non-members", *sized(sizes)], rows)
-    before, now = np.array([[cell[:2] for cell in row] for row in found.values()]).transpose(2, 0, 1)
+    before, now = np.array([[cell[:2] for cell in row] for row in studies.values()]).transpose(2, 0, 1)
     wrong = [unexplained(cover, cells.values(), draws) for cover in (before, now)]
     print(f"\n{now.size} cells. Lowest coverage before {share(before.min())}, now {share(now.min())};", end=" ")
     print(f"lower than .95 by more than chance before {wrong[0]}, now {wrong[1]}.", flush=True)

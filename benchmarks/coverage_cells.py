@@ -25,13 +25,13 @@ def rounded(levels, area):
 def zeros(share, distance, members=None):
     """Zeros among normal scores; so many of the members', the same share unless given."""
     edges = np.linspace(-4, 4 + distance, FINE)
-    at = np.searchsorted(edges, 0.0)
-    both = []
+    zero_index = np.searchsorted(edges, 0.0)
+    pmfs = []
     for mean, zero in ((distance, share if members is None else members), (0.0, share)):
         pmf = (1 - zero) * _bins(edges, mean)
-        pmf[at] += zero
-        both.append(pmf)
-    return tuple(both)
+        pmf[zero_index] += zero
+        pmfs.append(pmf)
+    return tuple(pmfs)
 
 
 def saturated(members, nonmembers, distance):
@@ -102,19 +102,19 @@ def _all_tables(cell, m, n):
     return np.stack([m - a, a], -1), np.stack([n - b, b], -1), np.outer(ones[0][1], ones[1][1]).ravel()
 
 
-def delong_alone(found, error):
+def delong_alone(placements, error):
     """What the AUC's interval was: DeLong's on the logit scale, Chernoff's bound where that does not exist."""
-    value = found.value
-    m, n = found.members.size, found.nonmembers.size
-    v, w = statistics.placement_covariance(found, found, null=0.5)
+    value = placements.value
+    m, n = placements.members.size, placements.nonmembers.size
+    v, w = statistics.placement_covariance(placements, placements, null=0.5)
     exists = (value > 0) & (value < 1) & (np.minimum(m, n) > 1) & (v + w > 1e-20)
     with np.errstate(all="ignore"):
         freedom = np.where(exists, statistics.degrees_of_freedom(v, w, m, n), 1.0)
         reach = stdtrit(freedom, 1 - error / 2) * np.sqrt(v + w) / (value * (1 - value))
         ends = [expit(logit(value) + side * reach) for side in (-1, 1)]
     return tuple(
-        np.where(exists, end, _chernoff(value, np.minimum(m, n), error, far))
-        for end, far in zip(ends, (0.0, 1.0), strict=True)
+        np.where(exists, end, _chernoff(value, np.minimum(m, n), error, end_point))
+        for end, end_point in zip(ends, (0.0, 1.0), strict=True)
     )
 
 
@@ -134,7 +134,7 @@ def paired_delong(a, b, error):
     v, w = statistics.placement_covariance(gap, gap, null=0.0)
     with np.errstate(all="ignore"):
         reach = stdtrit(statistics.degrees_of_freedom(v, w, m, n), 1 - error / 2) * np.sqrt(v + w)
-    alike = (gap.members.values == 0).all(-1) & (gap.nonmembers.values == 0).all(-1)
+    same_ranking = (gap.members.values == 0).all(-1) & (gap.nonmembers.values == 0).all(-1)
     hoeffding = np.sqrt(2 * np.log(2 / error) / np.minimum(m, n))
-    reach = np.where(v + w > 1e-20, reach, np.where(alike, 0.0, hoeffding))
+    reach = np.where(v + w > 1e-20, reach, np.where(same_ranking, 0.0, hoeffding))
     return np.maximum(gap.value - reach, -1.0), np.minimum(gap.value + reach, 1.0)

@@ -33,8 +33,8 @@ def truths(cell):
         # A curve of steps: the largest slope of a chord from either corner.
         with np.errstate(all="ignore"):
             ratios = np.r_[tpr / fpr, (1 - fpr) / (1 - tpr)]
-        known = np.r_[tpr > 1e-12, fpr < 1 - 1e-12]
-        leak = max(0.0, np.log(np.maximum(ratios[known], 1e-300)).max())
+        defined = np.r_[tpr > 1e-12, fpr < 1 - 1e-12]
+        leak = max(0.0, np.log(np.maximum(ratios[defined], 1e-300)).max())
     return np.array([tpr_at_fpr, max(0.0, (tpr - fpr).max()), leak, leak])
 
 
@@ -55,13 +55,13 @@ def held(cell, m, n, draws):
     rng, members, true = np.random.default_rng(1), np.arange(m + n) < m, truths(cell)
     hits = []
     for seed, scores in enumerate(_scores(cell, m, n, draws, rng)):
-        made = (
+        estimates = (
             tpr_at_fpr(scores, members, FPR),
             advantage(scores, members),
             epsilon_lower_bound(scores, members),
             epsilon_lower_bound(scores, members, strategy="split", seed=seed),
         )
-        hits.append([e.low <= t + 1e-9 and t - 1e-9 <= e.high for e, t in zip(made, true, strict=True)])
+        hits.append([e.low <= t + 1e-9 and t - 1e-9 <= e.high for e, t in zip(estimates, true, strict=True)])
     return np.where(np.isfinite(true), np.mean(hits, 0), np.nan)
 
 
@@ -70,7 +70,7 @@ def paired_held(pair, m, n, draws):
     rng, members, true = np.random.default_rng(1), np.arange(m + n) < m, _true_difference(pair)
     hits = 0
     for _ in range(draws):
-        a, b = (np.append(*both) for both in zip(pair[0](rng, m), pair[1](rng, n), strict=True))
+        a, b = (np.append(*sides) for sides in zip(pair[0](rng, m), pair[1](rng, n), strict=True))
         difference = paired_difference(a, b, members, f"tpr@fpr={FPR}")
         hits += difference.low <= true + SLACK and true - SLACK <= difference.high
     return np.array([hits / draws])
@@ -80,7 +80,7 @@ def paired_held(pair, m, n, draws):
 def _true_difference(pair):
     """From a million records a side; off by less than `SLACK`."""
     rng = np.random.default_rng(99)
-    members, nonmembers = (kind(rng, 1_000_000) for kind in pair)
+    members, nonmembers = (draw(rng, 1_000_000) for draw in pair)
     shares = []
     for inside, outside in zip(members, nonmembers, strict=True):
         ordered = np.sort(outside.astype(float))

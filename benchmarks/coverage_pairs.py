@@ -9,12 +9,12 @@ from divulge import statistics
 from divulge.evaluation import comparison
 
 
-def rates(first, second, agree=1.0):
+def rates(first_rate, second_rate, agree=1.0):
     """Zeros and ones of two rates; with ``agree`` = 1 the rarer ones are ones in both runs."""
 
     def draw(rng, size):
         shared = rng.random(size)
-        return shared < first, np.where(rng.random(size) < agree, shared, rng.random(size)) < second
+        return shared < first_rate, np.where(rng.random(size) < agree, shared, rng.random(size)) < second_rate
 
     return draw
 
@@ -25,18 +25,18 @@ def zeros(share, distance, *, same):
     def draw(rng, size):
         base = rng.normal(size=size)
         zero = rng.random(size) < share
-        other = zero if same else rng.random(size) < share
-        return np.where(zero, 0, base + distance), np.where(other, 0, base + 0.5 * rng.normal(size=size))
+        zero_in_second = zero if same else rng.random(size) < share
+        return np.where(zero, 0, base + distance), np.where(zero_in_second, 0, base + 0.5 * rng.normal(size=size))
 
     return draw
 
 
-def normal(first, second, noise, *, step=0.0, lost=0.0):
+def normal(first_shift, second_shift, noise, *, step=0.0, lost=0.0):
     """Correlated normal scores, rounded to ``step``; a share ``lost`` of the records ranks last in the second run."""
 
     def draw(rng, size):
         base = rng.normal(size=size)
-        a, b = base + first, base + second + noise * rng.normal(size=size)
+        a, b = base + first_shift, base + second_shift + noise * rng.normal(size=size)
         b = np.where(rng.random(size) < lost, b - 20, b)
         return (np.round(a / step), np.round(b / step)) if step else (a, b)
 
@@ -64,7 +64,7 @@ PAIRS = (
 def true_difference(pair):
     """From a million records a side: off by a fourteenth of a standard error at 5,000 a side, which can cost .01."""
     rng = np.random.default_rng(99)
-    members, nonmembers = (kind(rng, 1_000_000) for kind in pair)
+    members, nonmembers = (draw(rng, 1_000_000) for draw in pair)
     values = []
     for inside, outside in zip(members, nonmembers, strict=True):
         ordered, inside = np.sort(outside.astype(float)), inside.astype(float)

@@ -112,9 +112,9 @@ def newsgroups() -> DataSet:
     texts = np.array([_body(row["text"]) for row in rows], dtype=object)
     x = hashes.transform(texts).toarray().astype(np.float32) * 8
     y = np.array([row["label"] for row in rows])
-    kept = np.abs(x).sum(axis=1) > 0
-    x, y = x[kept], y[kept]
-    return DataSet("20 Newsgroups", x, y, y, 3000, 4000, epochs=15, raw=texts[kept])
+    non_empty = np.abs(x).sum(axis=1) > 0
+    x, y = x[non_empty], y[non_empty]
+    return DataSet("20 Newsgroups", x, y, y, 3000, 4000, epochs=15, raw=texts[non_empty])
 
 
 def _body(text: str) -> str:

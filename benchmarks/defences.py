@@ -34,7 +34,7 @@ from sklearn.svm import SVC, SVR
 import divulge as dv
 from divulge.references import Train
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 N_REFERENCES = 4
 SIZES = {"wine": (60, 60), "diabetes": (120, 120)}
 HEAD = """# Settings that give away less
@@ -75,8 +75,8 @@ all draws' AUC. Brackets as above, of the draw alone.
 
 def draw(name: str, x: np.ndarray, y: np.ndarray, seed: int) -> dict[str, dv.Records]:
     """Return the sets of an audit; each class is among the members."""
-    _, first = np.unique(x, axis=0, return_index=True)
-    rows = np.random.default_rng(seed).permutation(np.sort(first))[:1400]
+    _, first_rows = np.unique(x, axis=0, return_index=True)
+    rows = np.random.default_rng(seed).permutation(np.sort(first_rows))[:1400]
     n, m = SIZES.get(name, (300, 300))
     make = (lambda part: dv.Records(x[part], y[part])) if name == "diabetes" else (
         lambda part: dv.Records(x[part], y[part].astype(int))
@@ -126,37 +126,37 @@ def format_row(table: str, model: str, row: Any) -> str:
     return f"| {table} | {model} | {row.name} | {' | '.join(cells)} | {row.stored or '–'} |"
 
 
-def write_page(rows: list[str], others: list[str]) -> None:
+def write_page(rows: list[str], draw_rows: list[str]) -> None:
     """Write both tables; in that of other draws, each row says how far the AUC of its setting lie apart."""
     auc: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         cells = [cell.strip() for cell in row.split("|")]
         auc[tuple(cells[1:4])] = [float(cells[4].split()[0])]
-    for row in others:
+    for row in draw_rows:
         cells = [cell.strip() for cell in row.split("|")]
         auc[tuple(cells[1:4])].append(float(cells[5].split()[0]))
     lines = []
-    for row in others:
+    for row in draw_rows:
         cells = row.split("|")
         values = auc[tuple(cell.strip() for cell in cells[1:4])]
         lines.append("|".join(cells[:7]) + f"| {min(values):.3f} to {max(values):.3f} |")
     text = HEAD.format(n=N_REFERENCES) + "\n".join(rows) + "\n"
     text += DRAWS_HEAD + "\n".join(lines) + "\n" if lines else ""
-    (HERE / "results" / "defences.md").write_text(text, encoding="utf-8")
+    (FOLDER / "results" / "defences.md").write_text(text, encoding="utf-8")
 
 
 def read_rows() -> tuple[list[str], list[str]]:
     """Return the rows of both tables as they stand."""
-    path = HERE / "results" / "defences.md"
+    path = FOLDER / "results" / "defences.md"
     if not path.exists():
         return [], []
-    first, _, second = path.read_text(encoding="utf-8").partition(DRAWS_HEAD)
-    return first.splitlines()[len(HEAD.splitlines()) :], second.splitlines()
+    settings_part, _, draws_part = path.read_text(encoding="utf-8").partition(DRAWS_HEAD)
+    return settings_part.splitlines()[len(HEAD.splitlines()) :], draws_part.splitlines()
 
 
-def measure(name: str, kind: str, sets: dict[str, dv.Records], seed: int) -> Any:
+def measure(name: str, model_type: str, sets: dict[str, dv.Records], seed: int) -> Any:
     """Measure the settings of one kind of model on one table."""
-    estimator, settings = models(name == "diabetes", seed)[kind]
+    estimator, settings = models(name == "diabetes", seed)[model_type]
     target = estimator.fit(sets["members"].x, sets["members"].y)
     references = Train(count=N_REFERENCES, engine="serial")
     return dv.defences.measure_settings(
@@ -171,23 +171,23 @@ def main() -> None:
     parser.add_argument("kinds", nargs="*", default=list(models(regression=False)))
     parser.add_argument("--draws", nargs="*", type=int, default=[0])
     arguments = parser.parse_args()
-    rows, others = read_rows()
+    rows, draw_rows = read_rows()
     tables = list(read_tables(Path(os.environ.get("DIVULGE_DATA", ""))))
     for seed in arguments.draws:
-        for kind in arguments.kinds:
+        for model_type in arguments.kinds:
             if seed == 0:
-                rows = [row for row in rows if f"| {kind} |" not in row]
+                rows = [row for row in rows if f"| {model_type} |" not in row]
             else:
-                others = [row for row in others if f"| {kind} |" not in row or f"| {seed} |" not in row]
+                draw_rows = [row for row in draw_rows if f"| {model_type} |" not in row or f"| {seed} |" not in row]
             for name, x, y in tables:
-                result = measure(name, kind, draw(name, x, y, seed), seed)
+                result = measure(name, model_type, draw(name, x, y, seed), seed)
                 for row in result.rows:
-                    line = format_row(name, kind, row)
+                    line = format_row(name, model_type, row)
                     cells = line.split("|")
-                    other = "|".join([*cells[:4], f" {seed} ", cells[4], cells[6]]) + "|"
-                    (rows if seed == 0 else others).append(line if seed == 0 else other)
-                print(name, kind, seed, flush=True)
-                write_page(rows, others)
+                    draw_line = "|".join([*cells[:4], f" {seed} ", cells[4], cells[6]]) + "|"
+                    (rows if seed == 0 else draw_rows).append(line if seed == 0 else draw_line)
+                print(name, model_type, seed, flush=True)
+                write_page(rows, draw_rows)
 
 
 if __name__ == "__main__":

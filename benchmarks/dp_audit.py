@@ -21,7 +21,7 @@ from dp_audit_mistakes import mistakes
 from dp_audit_peers import peers
 
 PARTS = {
-    "games": lambda runs: games(runs or 2000, asked.epsilon, asked.canaries),
+    "games": lambda runs: games(runs or 2000, arguments.epsilon, arguments.canaries),
     "published": lambda _: published(),
     "peers": lambda runs: peers(runs or 20),
     "training": lambda _: import_module("dp_audit_training").training(),
@@ -35,5 +35,5 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int)
     parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, help="games of these ε only")
     parser.add_argument("--canaries", type=int, nargs="+", default=SIZES, help="games of so many canaries only")
-    asked = parser.parse_args()
-    PARTS[asked.part](asked.runs)
+    arguments = parser.parse_args()
+    PARTS[arguments.part](arguments.runs)

@@ -140,7 +140,7 @@ def decided(epsilon):
         return rule.refutes(level(rule, epsilon, swaps), canaries, guesses, wrong, error, swaps=swaps)
 
     @cache
-    def enough(rule, canaries, guesses, error):
+    def max_wrong_for(rule, canaries, guesses, error):
         # The least number of wrong guesses that does not refute; fewer do.
         return bisect_left(
             range(guesses + 1), True, key=lambda u: not refuted(rule, canaries, guesses, u, error, False)
@@ -151,16 +151,16 @@ def decided(epsilon):
             return 0.0
         if swaps:  # the number of pairs differs from game to game, that of canaries does not
             return np.inf if refuted(rule, canaries, guesses, wrong, error, True) else 0.0
-        return np.inf if wrong < enough(rule, canaries, guesses, error) else 0.0
+        return np.inf if wrong < max_wrong_for(rule, canaries, guesses, error) else 0.0
 
-    last, ordered = {}, epsilon._ascending_order
+    cached, ordered = {}, epsilon._ascending_order
 
     def once(values, seed):
         key = (values.tobytes(), seed)
-        if key not in last:
-            last.clear()
-            last[key] = ordered(values, seed)
-        return last[key]
+        if key not in cached:
+            cached.clear()
+            cached[key] = ordered(values, seed)
+        return cached[key]
 
     with patch.object(GuessRule, "epsilon", bound), patch.object(epsilon, "_ascending_order", once):
         yield
@@ -185,7 +185,7 @@ def games(runs, epsilons=EPSILONS, sizes=SIZES):
     )
     print("| ε | canaries | mechanism | bound | above ε | median bound / ε |")
     print("|---|---|---|---|---|---|")
-    beyond, most, done = 0, 0, 0
+    beyond, most_wrong, n_done = 0, 0, 0
     for row, (epsilon, n, mechanism) in enumerate(cells()):
         if epsilon not in epsilons or n not in sizes:
             continue
@@ -198,11 +198,11 @@ def games(runs, epsilons=EPSILONS, sizes=SIZES):
                 play(mechanism, rng, n, epsilon, lows, i)
         for bound, low in lows.items():
             wrong = int((low > epsilon + 1e-5).sum())
-            most, done = max(most, wrong), done + 1
+            most_wrong, n_done = max(most_wrong, wrong), n_done + 1
             beyond += wrong > binom.isf(_ALPHA / total, runs, 0.05)
             share = "" if epsilon == 0 else f"{np.median(low[:_SEARCHED]) / epsilon:.2f}"
             print(f"| {epsilon:g} | {n} | {mechanism.name} | {bound} | {wrong / runs:.4f} | {share} |", flush=True)
-    print(f"\n{done} of {total} rows; the largest share above ε is {most / runs:.4f}, where .05 is stated.")
+    print(f"\n{n_done} of {total} rows; the largest share above ε is {most_wrong / runs:.4f}, where .05 is stated.")
     print(f"Rows beyond chance (at {_ALPHA:g} over all {total} rows): {beyond}.")
 
 
@@ -210,12 +210,12 @@ def published():
     """Known answers from counts alone."""
     counts = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": DELTA}
     print("| bound | ε ≥ |\n|---|---|")
-    for name, how in {
+    for name, options in {
         "any (Steinke et al. 2023; published 1.674)": {},
         "f-DP (Mahloujifar et al. 2024)": {"family": "gaussian", "bound": "f-dp"},
         "tight (published 4.137)": {"family": "gaussian"},
     }.items():
-        print(f"| {name} | {one_run_bound(**counts, **how).low:.3f} |")
+        print(f"| {name} | {one_run_bound(**counts, **options).low:.3f} |")
     print(f"| truth, μ = 1 | {GaussianMechanism().epsilon(1.0, DELTA):.3f} |")
 
 

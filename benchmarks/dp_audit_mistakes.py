@@ -15,7 +15,7 @@ from dp_audit_games import decided
 CANARIES = 250
 _SEARCHED = 10  # runs a row whose bound is searched for; of the others it is asked whether the claim is refuted
 _SURE = 0.9999  # confidence at which 200 right loops of every kind are flagged with probability .08 at most
-ASKED = ({}, {"confidence": _SURE}, {"family": False})
+BOUND_OPTIONS = ({}, {"confidence": _SURE}, {"family": False})
 
 
 def mistakes(runs):
@@ -29,10 +29,12 @@ def mistakes(runs):
     loops = {f"right: {name}": loop for name, loop in RIGHT.items()} | MISTAKES
     for name, loop in loops.items():
         epsilon = loop.claim.epsilon
-        lows = [[loop.bound(CANARIES, seed, **how) for how in ASKED] for seed in range(_SEARCHED)]
+        lows = [[loop.bound(CANARIES, seed, **options) for options in BOUND_OPTIONS] for seed in range(_SEARCHED)]
         bound = np.median(np.array(lows)[:, 0])
         with decided(epsilon):
-            lows += [[loop.bound(CANARIES, seed, **how) for how in ASKED] for seed in range(_SEARCHED, runs)]
+            lows += [
+                [loop.bound(CANARIES, seed, **options) for options in BOUND_OPTIONS] for seed in range(_SEARCHED, runs)
+            ]
         flags = (np.array(lows) > epsilon + 1e-5).sum(0)
         shares = " | ".join(f"{flag} of {runs}" for flag in flags)
         print(f"| {name} | {loop.claim.epsilon:.2f} | {bound:.2f} | {shares} |", flush=True)

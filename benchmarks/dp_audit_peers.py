@@ -17,14 +17,14 @@ _ERROR = 0.05
 
 def ours(delta):
     """Bounds of Divulge, by name; each takes scores and coins."""
-    one = partial(epsilon_one_run, delta=delta)
-    many = partial(epsilon_lower_bound, delta=delta)
+    one_run = partial(epsilon_one_run, delta=delta)
+    many_runs = partial(epsilon_lower_bound, delta=delta)
     bounds = {
-        "one run, any": one,
-        "one run, f-DP": partial(one, family="gaussian", bound="f-dp"),
-        "one run, tight": partial(one, family="gaussian"),
-        "many runs, any": many,
-        "many runs, Gaussian": partial(many, family="gaussian"),
+        "one run, any": one_run,
+        "one run, f-DP": partial(one_run, family="gaussian", bound="f-dp"),
+        "one run, tight": partial(one_run, family="gaussian"),
+        "many runs, any": many_runs,
+        "many runs, Gaussian": partial(many_runs, family="gaussian"),
     }
     return {f"Divulge: {name}": lambda s, m, prove=prove: prove(s, m).low for name, prove in bounds.items()}
 
@@ -33,14 +33,14 @@ def jax_privacy(delta):
     """Bounds of jax_privacy with its own defaults."""
     from jax_privacy import auditing
 
-    def by(method, **how):
+    def bound_by(method, **how):
         return lambda s, m: getattr(auditing.CanaryScoreAuditor(s[m], s[~m]), method)(_ERROR, delta=delta, **how)
 
     return {
-        "jax_privacy: one run": by("epsilon_one_run"),
-        "jax_privacy: one run, f-DP": by("epsilon_one_run_fdp"),
-        "jax_privacy: Clopper-Pearson": by("epsilon_clopper_pearson"),
-        "jax_privacy: GDP": by("epsilon_from_gdp"),
+        "jax_privacy: one run": bound_by("epsilon_one_run"),
+        "jax_privacy: one run, f-DP": bound_by("epsilon_one_run_fdp"),
+        "jax_privacy: Clopper-Pearson": bound_by("epsilon_clopper_pearson"),
+        "jax_privacy: GDP": bound_by("epsilon_from_gdp"),
     }
 
 
@@ -55,19 +55,21 @@ def privacy_guard(delta):
     """PrivacyGuard's f-DP bound, beside ours from the same counts."""
     from privacy_guard.analysis.mia.fdp_analysis_node import FDPAnalysisNode
 
-    def theirs(scores, members):
-        n, made, wrong = counts(scores, members)
-        return FDPAnalysisNode(m=n, c=made - wrong, c_cap=made, threshold=_ERROR, delta=delta).run_analysis().eps
+    def peer_bound(scores, members):
+        n, n_guesses, wrong = counts(scores, members)
+        return (
+            FDPAnalysisNode(m=n, c=n_guesses - wrong, c_cap=n_guesses, threshold=_ERROR, delta=delta).run_analysis().eps
+        )
 
-    return {"PrivacyGuard: f-DP, n/4 guesses": theirs}
+    return {"PrivacyGuard: f-DP, n/4 guesses": peer_bound}
 
 
 def of_counts(delta):
     """Bounds of Divulge from n/4 guesses, with nothing to pay for their choice."""
 
     def bound(scores, members, **how):
-        n, made, wrong = counts(scores, members)
-        return one_run_bound(canaries=n, guesses=made, wrong=wrong, delta=delta, family="gaussian", **how).low
+        n, n_guesses, wrong = counts(scores, members)
+        return one_run_bound(canaries=n, guesses=n_guesses, wrong=wrong, delta=delta, family="gaussian", **how).low
 
     return {
         "Divulge: f-DP, n/4 guesses": partial(bound, bound="f-dp"),
@@ -77,9 +79,9 @@ def of_counts(delta):
 
 def bounds(delta):
     """All that can be had."""
-    there = {"jax_privacy": jax_privacy, "privacy_guard": privacy_guard}
-    others = [make(delta) for name, make in there.items() if find_spec(name)]
-    return ours(delta) | of_counts(delta) | {name: bound for each in others for name, bound in each.items()}
+    makers = {"jax_privacy": jax_privacy, "privacy_guard": privacy_guard}
+    peer_bounds = [make(delta) for name, make in makers.items() if find_spec(name)]
+    return ours(delta) | of_counts(delta) | {name: bound for each in peer_bounds for name, bound in each.items()}
 
 
 def peers(runs):

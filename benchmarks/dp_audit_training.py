@@ -58,8 +58,8 @@ def by_divulge(x, y, noise, gradients):
     config = Hyperparameters(network, lr=LR, momentum=0.0, batch_size=size, privacy=Private(noise, CLIP))
     torch.manual_seed(0)
     module = network()
-    kind = private.GhostClipping if gradients is None else Watched
-    step = kind(config, module, stacked.mlp_layers(module), 0)
+    step_type = private.GhostClipping if gradients is None else Watched
+    step = step_type(config, module, stacked.mlp_layers(module), 0)
     step.planted = gradients
     for batch in private.poisson_batches(np.arange(len(y)), 0, 0, STEPS, size):
         step(x[batch], y[batch], LR)
@@ -80,9 +80,9 @@ def by_opacus(x, y, noise, gradients):
         gradients.attach(optimizer)
     inputs = x.clone().requires_grad_()
     for _ in range(STEPS):
-        at = torch.rand(len(y)) < RATE
+        batch = torch.rand(len(y)) < RATE
         optimizer.zero_grad()
-        cross_entropy(module(inputs[at]), y[at]).backward()
+        cross_entropy(module(inputs[batch]), y[batch]).backward()
         optimizer.step()
     return module.to_standard_module()
 
@@ -109,14 +109,17 @@ def training():
                 target_epsilon=epsilon, target_delta=DELTA, sample_rate=RATE, steps=STEPS, accountant="prv"
             )
         claim = dv.Claim(epsilon or 8.0, DELTA)
-        for trainer, kind in ((t, k) for t in (by_divulge, by_opacus) for k in ("records", "gradients")):
+        for trainer, canary_form in ((t, k) for t in (by_divulge, by_opacus) for k in ("records", "gradients")):
             began = time.perf_counter()
-            gradients, given = None, [data.x, data.y]
-            if kind == "gradients":
+            gradients, training_arrays = None, [data.x, data.y]
+            if canary_form == "gradients":
                 gradients = canaries.GradientCanaries(CANARIES, clip=CLIP, rate=RATE, noise=noise, seed=1)
             else:
-                given = [np.concatenate(both) for both in zip(given, (planted.insert.x, planted.insert.y), strict=True)]
-            model = trainer(*map(torch.from_numpy, given), noise, gradients)
+                training_arrays = [
+                    np.concatenate(array_pair)
+                    for array_pair in zip(training_arrays, (planted.insert.x, planted.insert.y), strict=True)
+                ]
+            model = trainer(*map(torch.from_numpy, training_arrays), noise, gradients)
             result = (
                 canaries.audit(model, planted, claim=claim, family="gaussian")
                 if gradients is None
@@ -126,7 +129,7 @@ def training():
             right = (dv.targets.TorchTarget(model, device="cpu").labels(holdout) == holdout.y).mean()
             stated = "none (tested: 8)" if epsilon is None else f"{epsilon:g}"
             print(
-                f"| {stated} | {noise:.2f} | {trainer.__name__[3:].capitalize()} | {kind} | "
+                f"| {stated} | {noise:.2f} | {trainer.__name__[3:].capitalize()} | {canary_form} | "
                 f"{result.proof.others['of any mechanism'].low:.2f} | {loosely:.2f} | {result.epsilon.low:.2f} | "
                 f"{result.proof.answer} | {right:.3f} | {time.perf_counter() - began:.0f} |",
                 flush=True,
@@ -182,18 +185,20 @@ def worst(runs, records=100, steps=10, epsilon=10.0, lr=0.1):
                 weights[name] = weights[name] - lr * total / records
         with torch.no_grad():
             scores.append(-float(loss(weights, canary[0], wrong[0])))
-    seen, included = np.array(scores), np.array(coins)
+    score_array, included = np.array(scores), np.array(coins)
     print(
         f"CNN of bb-audit, {records} records, {steps} full-batch steps at σ = {noise:.2f}, claim ε = {epsilon:g} at "
         f"δ = {DELTA:g}, {runs} runs, black box, {time.perf_counter() - began:.0f} s. Published: 7.21 (more runs).\n"
     )
     print("| bound | ε ≥ |\n|---|---|")
     for name, bound in {
-        "many runs, any": epsilon_lower_bound(seen, included, DELTA),
-        "many runs, Gaussian": epsilon_lower_bound(seen, included, DELTA, family="gaussian"),
-        "a coin per run, any": epsilon_one_run(seen, included, DELTA),
-        "a coin per run, Gaussian": epsilon_one_run(seen, included, DELTA, family="gaussian"),
+        "many runs, any": epsilon_lower_bound(score_array, included, DELTA),
+        "many runs, Gaussian": epsilon_lower_bound(score_array, included, DELTA, family="gaussian"),
+        "a coin per run, any": epsilon_one_run(score_array, included, DELTA),
+        "a coin per run, Gaussian": epsilon_one_run(score_array, included, DELTA, family="gaussian"),
     }.items():
         print(f"| {name} | {bound.low:.2f} |")
-    gap = (seen[included].mean() - seen[~included].mean()) / np.sqrt((seen[included].var() + seen[~included].var()) / 2)
+    gap = (score_array[included].mean() - score_array[~included].mean()) / np.sqrt(
+        (score_array[included].var() + score_array[~included].var()) / 2
+    )
     print(f"\nThe scores lie {gap:.2f} standard deviations apart, of the {mu:.2f} that the claim allows.")

@@ -110,19 +110,21 @@ class Partition:
 def print_twins(partitions) -> None:
     """Models that were trained again: how often each answer is given."""
     rng = np.random.default_rng(0)
-    rows, shares, why = [], [], Counter()
+    rows, shares, reasons = [], [], Counter()
     for k in (*CONTROLS, "references"):
         counts: Counter = Counter()
         for partition in partitions:
             for twin in partition.twins:
-                others = [other for other in partition.twins if other != twin]
-                drawn = partition.references if k == "references" else rng.choice(others, k, replace=False)
-                finding = partition.decide(twin, drawn)
+                other_twins = [twin_model for twin_model in partition.twins if twin_model != twin]
+                controls = partition.references if k == "references" else rng.choice(other_twins, k, replace=False)
+                finding = partition.decide(twin, controls)
                 counts[finding.answer] += 1
                 if k == 8:
                     shares.append(finding.share.high)
                     if finding.answer == TOO_LITTLE:
-                        why[next((name for name, part in WHY_TOO_LITTLE.items() if part in finding.reason), "")] += 1
+                        reasons[
+                            next((name for name, part in WHY_TOO_LITTLE.items() if part in finding.reason), "")
+                        ] += 1
         rows.append([f"{k} {'models trained again' if k != 'references' else '(8)'}", *_shares(counts)])
     twins = sum(len(partition.twins) for partition in partitions)
     print(f"{twins} models trained again, in {len(partitions)} partitions, answered as:\n")
@@ -133,7 +135,7 @@ def print_twins(partitions) -> None:
         f"Their AUCs lie between {min(e.value for e in naive):.3f} and {max(e.value for e in naive):.3f}; compared "
         f"with one half, {excluded} of {len(naive)} would be called different. Upper end of the share still remembered "
         f"(8 models): median {np.median(shares):.3f}. Why too little with 8: "
-        + ("; ".join(f"{name} {count}" for name, count in why.most_common()) or "never")
+        + ("; ".join(f"{name} {count}" for name, count in reasons.most_common()) or "never")
         + ".\n"
     )
 
@@ -143,23 +145,23 @@ def print_treatments(partitions) -> None:
     rows = []
     treated = [name for name in partitions[0].names if not name.startswith(("twin", "reference"))]
     for name in treated:
-        findings, of_eight, kept, other = [], [], [], []
+        findings, eight_controls, retained_findings, other_findings = [], [], [], []
         for partition in partitions:
             model = partition.names.index(name)
             findings.append(partition.decide(model, partition.twins[:4]))
-            of_eight.append(partition.decide(model, partition.twins[:8]))
-            kept.append(partition.quality["kept"][model] - partition.quality["kept"][0])
-            other.append(partition.quality["other"][model] - partition.quality["other"][0])
+            eight_controls.append(partition.decide(model, partition.twins[:8]))
+            retained_findings.append(partition.quality["kept"][model] - partition.quality["kept"][0])
+            other_findings.append(partition.quality["other"][model] - partition.quality["other"][0])
         rows.append(
             [
                 "nothing done" if name == "before" else name,
                 _count_answers(findings),
-                _count_answers(of_eight),
+                _count_answers(eight_controls),
                 _range([finding.auc_after.value for finding in findings]),
                 _range([finding.difference.value for finding in findings]),
                 _range([finding.share.value for finding in findings]),
-                f"{np.mean(kept):+.3f}",
-                f"{np.mean(other):+.3f}",
+                f"{np.mean(retained_findings):+.3f}",
+                f"{np.mean(other_findings):+.3f}",
             ]
         )
     _table(
@@ -252,8 +254,8 @@ def simulated_acquittals(runs: int) -> None:
                 ).finding  # fmt: skip
                 acquitted += finding.answer == NO_DIFFERENCE
             cells.append(_percent(acquitted, runs))
-        drawn = "drawn at random" if at_random else "of certain people"
-        name = f"{n_forgotten:,} and {n_never:,} records, {drawn}"
+        drawing = "drawn at random" if at_random else "of certain people"
+        name = f"{n_forgotten:,} and {n_never:,} records, {drawing}"
         rows.append([name, f"{spread * 0.28 / np.sqrt(10):.3f}", *cells])
     print("## Score arrays: how many records and controls an acquittal takes\n")
     print(

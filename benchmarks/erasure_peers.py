@@ -76,64 +76,64 @@ def print_partitions(partitions) -> None:
     names = [name for name in partitions[0].names if not name.startswith(("twin", "reference"))]
     rows = []
     for name in ("trained again", *names):
-        said: dict[str, list[bool]] = {measure: [] for measure in _NAMES}
+        answers_by_measure: dict[str, list[bool]] = {measure: [] for measure in _NAMES}
         leaks, iams = [], []
         for partition in partitions:
             models = partition.twins if name == "trained again" else [partition.names.index(name)]
             for model in models:
-                others = rng.choice([twin for twin in partition.twins if twin != model], 4, replace=False)
-                answers, leak, iam = judge(partition, model, others)
+                other_twins = rng.choice([twin for twin in partition.twins if twin != model], 4, replace=False)
+                answers, leak, iam = judge(partition, model, other_twins)
                 leaks.append(leak)
                 iams.append(iam)
                 for measure, answer in answers.items():
-                    said[measure].append(answer)
-        shown = "nothing done" if name == "before" else name
+                    answers_by_measure[measure].append(answer)
+        treatment_name = "nothing done" if name == "before" else name
         rows.append(
-            [shown, *(_rate(answers) for answers in said.values()),
+            [treatment_name, *(_rate(answers) for answers in answers_by_measure.values()),
              f"{min(leaks):.0f} to {max(leaks):.0f}", f"{min(iams):.2f} to {max(iams):.2f}"]
         )  # fmt: skip
     table(["model", *(f"{name}: found" for name in _NAMES), "privleak", "IAM"], rows)
 
 
-def judge(partition, model: int, others):
+def judge(partition, model: int, twins):
     """Return what each measure says of one model, privleak, and IAM's mean."""
     scores, forgotten = partition.scores, partition.forgotten
     finding = decide_request(
-        "", scores[model], scores[list(others)], forgotten, before=scores[0], at_random=False,
+        "", scores[model], scores[list(twins)], forgotten, before=scores[0], at_random=False,
         is_alike=partition.at_random, **RULES,
     ).finding  # fmt: skip
-    after, again, before = (scores[i, forgotten] for i in (model, others[0], 0))
-    leak = privleak(scores[model], scores[others[0]], forgotten)
+    after, retrained, before = (scores[i, forgotten] for i in (model, twins[0], 0))
+    leak = privleak(scores[model], scores[twins[0]], forgotten)
     answers = {
         _NAMES[0]: finding.answer in (REMEMBERED, OVERDONE),
-        _NAMES[1]: bool(forget_quality(after, again) < _LEVEL),
-        _NAMES[2]: bool(forget_quality(scores[model, ~forgotten], scores[others[0], ~forgotten]) < _LEVEL),
+        _NAMES[1]: bool(forget_quality(after, retrained) < _LEVEL),
+        _NAMES[2]: bool(forget_quality(scores[model, ~forgotten], scores[twins[0], ~forgotten]) < _LEVEL),
         _NAMES[3]: abs(leak) > _PRIVLEAK,
-        _NAMES[4]: bool(relative_kernel_p_value(after, again, before) < _LEVEL),
-        _NAMES[5]: bool(relative_divergence_p_value(after, again, before) < _LEVEL),
+        _NAMES[4]: bool(relative_kernel_p_value(after, retrained, before) < _LEVEL),
+        _NAMES[5]: bool(relative_divergence_p_value(after, retrained, before) < _LEVEL),
     }
-    iam = iam_scores(scores[model], scores[0], scores[list(others)])
+    iam = iam_scores(scores[model], scores[0], scores[list(twins)])
     return answers, leak, float(iam[forgotten].mean())
 
 
-def forget_quality(after, again) -> float:
+def forget_quality(after, retrained) -> float:
     """P-value of the two-sample Kolmogorov-Smirnov test."""
-    return float(stats.ks_2samp(after, again).pvalue)
+    return float(stats.ks_2samp(after, retrained).pvalue)
 
 
-def privleak(after, again, forgotten) -> float:
+def privleak(after, retrained, forgotten) -> float:
     """Relative difference of one less the AUC, in per cent."""
-    a, r = (1 - auc(scores, forgotten).value for scores in (after, again))
+    a, r = (1 - auc(scores, forgotten).value for scores in (after, retrained))
     return 100 * (a - r) / max(r, 1e-10)
 
 
-def relative_kernel_p_value(after, again, before) -> float:
+def relative_kernel_p_value(after, retrained, before) -> float:
     """P-value of "after is as near to the model trained again as to the one before" (relative MMD, normal limit).
 
     Unbiased MMD² of after against each of the others; their difference over its standard error, from the first
     projections of both U-statistics on the records of each sample.
     """
-    bandwidth = np.median(spatial.distance.pdist(np.r_[again, before][:, None])) or 1.0
+    bandwidth = np.median(spatial.distance.pdist(np.r_[retrained, before][:, None])) or 1.0
     m = len(after)
 
     def kernel(a, b):
@@ -144,8 +144,8 @@ def relative_kernel_p_value(after, again, before) -> float:
         np.fill_diagonal(k, 0.0)
         return k.sum(axis=1) / (len(a) - 1)
 
-    to_again, to_before = kernel(after, again), kernel(after, before)
-    own_again, own_before = inner(again), inner(before)
+    to_again, to_before = kernel(after, retrained), kernel(after, before)
+    own_again, own_before = inner(retrained), inner(before)
     value = own_again.mean() - 2 * to_again.mean() - own_before.mean() + 2 * to_before.mean()
     projections = (
         2 * (to_before.mean(axis=1) - to_again.mean(axis=1)),
@@ -156,7 +156,7 @@ def relative_kernel_p_value(after, again, before) -> float:
     return float(stats.norm.sf(value / error)) if error > 0 else 1.0
 
 
-def relative_divergence_p_value(after, again, before) -> float:
+def relative_divergence_p_value(after, retrained, before) -> float:
     """P-value of "after is no nearer to the model before than to the one trained again", by hockey-stick divergences.
 
     A divergence of order 1 is the mean over one sample less that over the other of "the likelihood ratio exceeds 1".
@@ -167,9 +167,9 @@ def relative_divergence_p_value(after, again, before) -> float:
     parts = []
     for fitted in (halves, ~halves):
         measured = np.zeros(int((~fitted).sum()))
-        for other, sign in ((again, 1.0), (before, -1.0)):
-            ratio = _likelihood_ratio(after[fitted], other[fitted])
-            measured += sign * ((ratio(after[~fitted]) > 1).astype(float) - (ratio(other[~fitted]) > 1))
+        for reference, sign in ((retrained, 1.0), (before, -1.0)):
+            ratio = _likelihood_ratio(after[fitted], reference[fitted])
+            measured += sign * ((ratio(after[~fitted]) > 1).astype(float) - (ratio(reference[~fitted]) > 1))
         parts.append(measured)
     values = np.concatenate(parts)
     error = values.std(ddof=1) / np.sqrt(len(values))
@@ -202,10 +202,10 @@ def iam_scores(after, before, controls):
         return -np.log(1e-2 - np.log(1e-5 + 1 / (1 + np.exp(-log_odds))))
 
     weights = np.linspace(0, 1, _STEPS)
-    own, unseen = signal(before), signal(controls)
+    own_signal, unseen = signal(before), signal(controls)
     total = np.zeros(len(after))
     for weight in weights[:-1]:
-        models = unseen + (own - unseen) * weight
+        models = unseen + (own_signal - unseen) * weight
         scale = np.sqrt(6) * models.std() / np.pi
         place = models.mean(axis=0) - np.euler_gamma * scale
         # Steps are weighted by the next one's place, as the authors' code does.
@@ -220,8 +220,8 @@ def print_ruli(name: str, folder: Path) -> None:
     setting = Networks(name, 0)
     third = len(setting.forgotten)
     # Records of the target that it keeps, that it is made to forget, and that it never sees.
-    kept, never = setting.kept[:third], setting.never[:third]
-    pool = np.r_[kept, setting.forgotten, never]
+    retained_rows, never = setting.kept[:third], setting.never[:third]
+    pool = np.r_[retained_rows, setting.forgotten, never]
     state = np.empty((_SHADOWS, len(pool)), int)  # of each record in each shadow model: 0 kept, 1 forgotten, 2 never
     rng = np.random.default_rng(1)
     for record in range(len(pool)):
@@ -235,19 +235,19 @@ def print_ruli(name: str, folder: Path) -> None:
     truth, rows = np.arange(third, len(pool)) < 2 * third, []
     for treatment, models in targets.items():
         scores = np.array([shadow[treatment] for shadow in shadows])
-        found = []
+        aucs = []
         for model in models:
-            own, ratio = clip_log_odds(setting.measure(model, pool)[0]), np.zeros(len(pool))
+            target_scores, ratio = clip_log_odds(setting.measure(model, pool)[0]), np.zeros(len(pool))
             for j in np.flatnonzero(compared):
-                forgot, unseen = (_density(own[j], scores[state[:, j] == kind, j]) for kind in (1, 2))
+                forgot, unseen = (_density(target_scores[j], scores[state[:, j] == role, j]) for role in (1, 2))
                 ratio[j] = forgot / (forgot + unseen) if forgot + unseen > 0 else 0.5
-            found.append(auc(ratio[compared], truth))
-        shown = [f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]" for each in found]
-        leaks = sum(each.low > 0.5 for each in found)
-        values = [each.value for each in found]
+            aucs.append(auc(ratio[compared], truth))
+        cells_shown = [f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]" for each in aucs]
+        leaks = sum(each.low > 0.5 for each in aucs)
+        values = [each.value for each in aucs]
         rows.append(
-            [treatment, shown[0] if len(shown) == 1 else f"{min(values):.3f} to {max(values):.3f}",
-             f"{leaks} of {len(found)}"]
+            [treatment, cells_shown[0] if len(cells_shown) == 1 else f"{min(values):.3f} to {max(values):.3f}",
+             f"{leaks} of {len(aucs)}"]
         )  # fmt: skip
     print(f"\n## RULI, {TITLES[name]}\n")
     print(f"{_SHADOWS} shadow models, treated like the target; {third} records forgotten and {third} never seen.\n")
@@ -259,13 +259,13 @@ def _shadow_scores(name: str, setting, pool, state, number: int, file: Path) -> 
     from erasure_training import Networks
 
     if not file.exists():
-        own = Networks(name, 0)
-        others = np.random.default_rng([33, number]).choice(setting.rest, 400, replace=False)
-        own.forgotten, own.kept = pool[state == 1], np.r_[pool[state == 0], others]
-        before = own.train(np.r_[own.forgotten, own.kept], 5000 + number)
-        models = {treatment: treat() for treatment, treat in own.treatments(lambda: before).items()}
-        models["trained again"] = own.train(own.kept, 7000 + number)
-        scores = {treatment: clip_log_odds(own.measure(model, pool)[0]) for treatment, model in models.items()}
+        shadow = Networks(name, 0)
+        other_rows = np.random.default_rng([33, number]).choice(setting.rest, 400, replace=False)
+        shadow.forgotten, shadow.kept = pool[state == 1], np.r_[pool[state == 0], other_rows]
+        before = shadow.train(np.r_[shadow.forgotten, shadow.kept], 5000 + number)
+        models = {treatment: treat() for treatment, treat in shadow.treatments(lambda: before).items()}
+        models["trained again"] = shadow.train(shadow.kept, 7000 + number)
+        scores = {treatment: clip_log_odds(shadow.measure(model, pool)[0]) for treatment, model in models.items()}
         np.savez(file.with_suffix(".part.npz"), **scores)
         file.with_suffix(".part.npz").rename(file)
     with np.load(file) as arrays:
@@ -326,9 +326,9 @@ def print_tofu(path: Path) -> None:
     table(["model", "trained on", "answers", "AUC", "difference", "answer", "forget quality (least)", "privleak"], rows)
 
 
-def _rate(said) -> str:
-    estimate = proportion(sum(said), len(said))
-    return f"{sum(said)} of {len(said)}" + (f" ({100 * estimate.value:.1f} %)" if len(said) > 20 else "")
+def _rate(answers) -> str:
+    estimate = proportion(sum(answers), len(answers))
+    return f"{sum(answers)} of {len(answers)}" + (f" ({100 * estimate.value:.1f} %)" if len(answers) > 20 else "")
 
 
 def table(columns, rows) -> None:

@@ -32,7 +32,7 @@ from data_sets import DATA_SETS, folder
 
 torch.set_num_threads(1)
 
-FORGOTTEN, KEPT, NEVER, OTHER = 300, 700, 400, 500
+FORGOTTEN, RETAINED, NEVER, N_OTHER = 300, 700, 400, 500
 REFERENCES = 8
 EPOCHS = {"location": 40, "fashion": 60, "adult": 40}
 WIDTH = 128
@@ -107,9 +107,9 @@ class Setting:
         self.at_random = partition % 3 != 2
         if not self.at_random:
             weight = np.where(group[rows] > np.median(group), 3.0, 1.0)
-            first = rng.choice(n, FORGOTTEN // size, replace=False, p=weight / weight.sum())
-            rows = np.r_[rows[first], np.delete(rows, first)]
-        edges = np.cumsum([FORGOTTEN // size, KEPT // size, NEVER // size, OTHER // size])
+            forgotten_groups = rng.choice(n, FORGOTTEN // size, replace=False, p=weight / weight.sum())
+            rows = np.r_[rows[forgotten_groups], np.delete(rows, forgotten_groups)]
+        edges = np.cumsum([FORGOTTEN // size, RETAINED // size, NEVER // size, N_OTHER // size])
         self.forgotten, self.kept, self.never, self.other, self.rest = np.split(rows, edges)
         self.rng = rng
 
@@ -199,7 +199,9 @@ class Forests(Setting):
 
         def halve(*others):
             forest = self.train(everything, 0)
-            forest.estimators_ = forest.estimators_[:50] + [tree for other in others for tree in other.estimators_[:50]]
+            forest.estimators_ = forest.estimators_[:50] + [
+                tree for other_forest in others for tree in other_forest.estimators_[:50]
+            ]
             return forest
 
         return {
@@ -215,9 +217,9 @@ class Forests(Setting):
 
 
 def _log_odds(log_p, y):
-    own = log_p[np.arange(len(y)), y]
-    others = np.where(np.arange(log_p.shape[1]) == y[:, None], -np.inf, log_p)
-    return own - np.logaddexp.reduce(others, axis=1), log_p.argmax(axis=1) == y
+    own_log = log_p[np.arange(len(y)), y]
+    other_logs = np.where(np.arange(log_p.shape[1]) == y[:, None], -np.inf, log_p)
+    return own_log - np.logaddexp.reduce(other_logs, axis=1), log_p.argmax(axis=1) == y
 
 
 class Messages(Setting):
@@ -282,8 +284,8 @@ class Messages(Setting):
         """What is sold as unlearning; in place of random labels, the forgotten documents have random words."""
         tokens = self.tokens[np.r_[self.forgotten, self.kept]].clone()
         part = tokens[: len(self.forgotten), 1:]
-        drawn = torch.tensor(self.rng.integers(3, self.WORDS, part.shape))
-        tokens[: len(self.forgotten), 1:] = torch.where(part > 0, drawn, part)
+        random_words = torch.tensor(self.rng.integers(3, self.WORDS, part.shape))
+        tokens[: len(self.forgotten), 1:] = torch.where(part > 0, random_words, part)
         return self.treat_network(before, 5, tokens=tokens)
 
     def prune(self, model):

@@ -42,15 +42,15 @@ def work(template, server, seed):
 
 def spend(seconds, seed, template, server):
     """Counts by part; the part that had the least of the time so far comes next, with the next seed when it is done."""
-    start, spent, left, seeds = time.monotonic(), {}, {}, {}
+    start, spent, remaining, seeds = time.monotonic(), {}, {}, {}
     tallies = {part: judge.Tally(part) for part in work(template, server, seed)}
     while time.monotonic() - start < seconds:
         part = min(tallies, key=lambda name: spent.get(name, 0.0))
-        if not left.get(part):
+        if not remaining.get(part):
             seeds[part] = seeds.get(part, seed - 1) + 1
-            left[part] = work(template, server, seeds[part])[part]
+            remaining[part] = work(template, server, seeds[part])[part]
         began = time.monotonic()
-        left[part].pop(0)(tallies[part])
+        remaining[part].pop(0)(tallies[part])
         spent[part] = spent.get(part, 0.0) + time.monotonic() - began
     return tallies, seeds
 
@@ -59,15 +59,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, contextlib.chdir(home), judge.little_memory():
         os.environ["TMPDIR"] = tempfile.tempdir = home
         with servers.Server().running() as server:
             template = commands.prepare(Path(tempfile.mkdtemp()))
-            tallies, seeds = spend(given.seconds, given.seed, template, server)
+            tallies, seeds = spend(arguments.seconds, arguments.seed, template, server)
     for part, tally in tallies.items():
-        print(f"{tally} (seeds {given.seed} to {seeds[part]})")
-        print(*(f"  {said}" for said in tally.violations), sep="\n", end="\n" * bool(tally.violations))
+        print(f"{tally} (seeds {arguments.seed} to {seeds[part]})")
+        print(*(f"  {violation}" for violation in tally.violations), sep="\n", end="\n" * bool(tally.violations))
     return any(tally.violations for tally in tallies.values())
 
 

@@ -55,10 +55,10 @@ def select(scores, calibration, level, method):
 
 
 def learn(scores, calibration, levels, seed):
-    judged, kept = pooled_scores.adadetect_scores(scores, calibration, seed=seed)
-    if max(levels) * (len(kept) + 1) < 1:
-        return np.zeros((len(levels), len(judged)), bool)
-    return levels_of(judged, kept, "bh", levels)
+    candidate_scores, calibration_scores = pooled_scores.adadetect_scores(scores, calibration, seed=seed)
+    if max(levels) * (len(calibration_scores) + 1) < 1:
+        return np.zeros((len(levels), len(candidate_scores)), bool)
+    return levels_of(candidate_scores, calibration_scores, "bh", levels)
 
 
 def gaussian(rng, n, m, members, signal, shape, columns=None):
@@ -85,10 +85,12 @@ def cell(rng, n, m, share, shape, runs, learned):
     names = ("adadetect",) if learned else METHODS
     false = {name: np.zeros((runs, len(LEVELS))) for name in names}
     for run in range(runs):
-        scores, known = gaussian(rng, n, m, members, 2.0, shape, 3 if learned else None)
-        for name, found in false.items():
-            chosen = learn(scores, known, LEVELS, run) if learned else levels_of(scores, known, name, LEVELS)
-            found[run] = chosen[:, members:].sum(1) / np.maximum(chosen.sum(1), 1)
+        scores, calibration = gaussian(rng, n, m, members, 2.0, shape, 3 if learned else None)
+        for name, fdp in false.items():
+            chosen = (
+                learn(scores, calibration, LEVELS, run) if learned else levels_of(scores, calibration, name, LEVELS)
+            )
+            fdp[run] = chosen[:, members:].sum(1) / np.maximum(chosen.sum(1), 1)
     return false
 
 
@@ -104,8 +106,8 @@ def simulation(quick, learned=False):
                 rate, error = false.mean(0), false.std(0, ddof=1) / np.sqrt(runs)
                 z = np.where(error > 0, (rate - LEVELS) / np.maximum(error, 1e-12), -np.inf)
                 cells.setdefault(method, []).extend(zip(rate / LEVELS, z, strict=True))
-        for method, found in cells.items():
-            ratio, z = np.array(found).T
+        for method, proportions in cells.items():
+            ratio, z = np.array(proportions).T
             limit = norm.isf(0.05 / len(z))
             rows.append((method, name, len(z), f"{ratio.max():.3f}", f"{z.max():.2f}", int((z > limit).sum())))
             print(f"  {rows[-1]}", flush=True)
@@ -120,13 +122,13 @@ def power(quick):
             rng, members = np.random.default_rng(0), round(1000 * share)
             results = {name: [] for name in (*METHODS, "ptdi .1", "adadetect")}
             for run in range(20 if quick else 2000):
-                scores, known = gaussian(rng, 500, 1000, members, signal, np.asarray, 3)
+                scores, calibration = gaussian(rng, 500, 1000, members, signal, np.asarray, 3)
                 for name in (*METHODS, "ptdi .1"):
                     method = PTDI(0.1) if name == "ptdi .1" else name
-                    chosen = levels_of(scores[:, 0], known[:, 0], method, (0.1,))
+                    chosen = levels_of(scores[:, 0], calibration[:, 0], method, (0.1,))
                     results[name].append(chosen[0, :members].mean())
                 if run < 100:
-                    results["adadetect"].append(learn(scores, known, (0.1,), run)[0, :members].mean())
+                    results["adadetect"].append(learn(scores, calibration, (0.1,), run)[0, :members].mean())
             rows.append((auc, share, *(mean(powers) for powers in results.values())))
     columns = ("AUC", "share", *METHODS, "ptdi eta .1", "adadetect")
     table("Power at FDR 0.1, m = 1000, n = 500 (adadetect: not told which of three signals counts)", columns, rows)
@@ -139,12 +141,14 @@ def sizes(quick):
         for m in (50, 200, 500, 1000):
             gains = []
             for _, signal in aucs:
-                rng, found = np.random.default_rng([n, m]), []
+                rng, powers = np.random.default_rng([n, m]), []
                 for run in range(10 if quick else 700):
                     members = round(m * (0.3, 0.5, 0.7)[run % 3])
-                    scores, known = gaussian(rng, n, m, members, signal, np.asarray)
-                    found.append([select(scores, known, 0.1, name)[:members].mean() for name in ("ptdi", "storey")])
-                gains.append(mean(np.subtract(*np.transpose(found))))
+                    scores, calibration = gaussian(rng, n, m, members, signal, np.asarray)
+                    powers.append(
+                        [select(scores, calibration, 0.1, name)[:members].mean() for name in ("ptdi", "storey")]
+                    )
+                gains.append(mean(np.subtract(*np.transpose(powers))))
             rows.append((n, m, *gains))
             print(f"  {rows[-1]}", flush=True)
     table("Power of ptdi less that of storey at FDR 0.1", ("n", "m", *(f"AUC {auc}" for auc, _ in aucs)), rows)
@@ -159,10 +163,10 @@ def tofu(runs=("retain90", "retain95")):
         yield " ".join(map(str, key)), {name: run.filter(pl.col("split") == name) for name in run["split"].unique()}
 
 
-def draw(rng, members, others, share):
+def draw(rng, members, outsiders, share):
     """Half of the non-members calibrate; the other half and as many members as ``share`` asks for are candidates."""
-    shuffled = rng.permutation(others)
-    half = len(others) // 2
+    shuffled = rng.permutation(outsiders)
+    half = len(outsiders) // 2
     nonmembers = shuffled[half:]
     count = min(len(members), round(share / (1 - share) * len(nonmembers)))
     nonmembers = nonmembers[: round(count * (1 - share) / share)] if share else nonmembers
@@ -173,15 +177,15 @@ def real(quick):
     levels, rows = (0.05, 0.1), {0.05: [], 0.1: []}
     worst = {level: [] for level in levels}
     for name, run in tofu(("retain90", "retain95", "retain99")):
-        members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
+        members, nonmembers = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
         for share in (0.0, 0.2, 0.5, 0.8):
             rng = np.random.default_rng(1)
             results = {method: np.zeros((50 if quick else 1000, 2, len(levels))) for method in METHODS}
             for i in range(50 if quick else 1000):
-                scores, known, count = draw(rng, members, others, share)
+                scores, calibration, count = draw(rng, members, nonmembers, share)
                 for method, pairs in results.items():
-                    chosen = levels_of(scores, known, method, levels)
-                    pairs[i] = np.transpose([outcome(one, count) for one in chosen])
+                    chosen = levels_of(scores, calibration, method, levels)
+                    pairs[i] = np.transpose([outcome(row, count) for row in chosen])
             for k, level in enumerate(levels):
                 cells = [f"{mean(pairs[:, 0, k])} / {mean(pairs[:, 1, k])}" for pairs in results.values()]
                 rows[level].append((name, share, *cells))
@@ -196,8 +200,8 @@ def real(quick):
 
 
 def step_up(p, level):
-    kept = np.flatnonzero(np.sort(p) <= level * np.arange(1, len(p) + 1) / len(p))
-    return p <= np.sort(p)[kept[-1]] if kept.size else np.zeros(len(p), bool)
+    passing = np.flatnonzero(np.sort(p) <= level * np.arange(1, len(p) + 1) / len(p))
+    return p <= np.sort(p)[passing[-1]] if passing.size else np.zeros(len(p), bool)
 
 
 def ties(t, s):
@@ -224,9 +228,9 @@ def traps(quick):
         rng = np.random.default_rng(2)
         wrong, right = [], []
         for _ in range(runs):
-            scores, known = gaussian(rng, n, m, 0, 0.0, shape)
-            wrong.append(step_up(p_of(scores, known), 0.1).any())
-            right.append(select(scores, known, 0.1, "ptdi" if "ptdi" in name else "bh").any())
+            scores, calibration = gaussian(rng, n, m, 0, 0.0, shape)
+            wrong.append(step_up(p_of(scores, calibration), 0.1).any())
+            right.append(select(scores, calibration, 0.1, "ptdi" if "ptdi" in name else "bh").any())
         rows.append((name, mean(wrong), mean(right)))
     table("Traps: FDR at level 0.1, no member at all", ("trap", "trap's FDR", "ours"), rows)
 
@@ -236,11 +240,11 @@ def traps(quick):
         results = {method: [] for method in METHODS}
         for _ in range(runs):
             scores = np.append(rng.normal(2, 1, 300), rng.normal(shift, 1, 700))
-            known = rng.normal(size=500)
+            calibration = rng.normal(size=500)
             for method, false in results.items():
-                false.append(outcome(select(scores, known, 0.1, method), 300)[0])
-            fired["exchangeability"] += not controls.exchangeability(known, rng.normal(shift, 1, 200)).passed
-            fired["low scores"] += not controls.low_scores(known, scores).passed
+                false.append(outcome(select(scores, calibration, 0.1, method), 300)[0])
+            fired["exchangeability"] += not controls.exchangeability(calibration, rng.normal(shift, 1, 200)).passed
+            fired["low scores"] += not controls.low_scores(calibration, scores).passed
         share = [f"{count / runs:.3f}" for count in fired.values()]
         rows.append((shift, *(mean(false) for false in results.values()), *share))
     columns = ("shift", *METHODS, *(f"{name} fires" for name in fired))
@@ -252,9 +256,9 @@ def traps(quick):
 def real_traps(quick):
     rows = []
     for name, run in tofu():
-        others = np.column_stack([-run["forget"]["loss"].to_numpy(), -run["forget"]["paraphrase_loss"].to_numpy()])
-        favoured = (others[:, 0] > others[:, 1]).mean()
-        moved = controls.exchangeability(-run["world_fact"]["loss"].to_numpy(), others[:, 0])
+        nonmembers = np.column_stack([-run["forget"]["loss"].to_numpy(), -run["forget"]["paraphrase_loss"].to_numpy()])
+        favoured = (nonmembers[:, 0] > nonmembers[:, 1]).mean()
+        moved = controls.exchangeability(-run["world_fact"]["loss"].to_numpy(), nonmembers[:, 0])
         rows.append((name, f"{favoured:.3f}", f"{moved.p_value:.1e}"))
     columns = (
         "run",
@@ -282,30 +286,36 @@ def usage_error(quick):
         rows = []
         runs = list(tofu(("retain90",)))
         for (name, run), (_, twin) in zip(runs, [runs[1], runs[0], runs[3], runs[2]], strict=True):
-            members, others = -run["retain"][column].to_numpy(), -run["forget"][column].to_numpy()
-            theirs, unseen = -twin["retain"][column].to_numpy(), -twin["forget"][column].to_numpy()
-            rng, error, held = np.random.default_rng(6), {}, {}
+            members, outsiders = -run["retain"][column].to_numpy(), -run["forget"][column].to_numpy()
+            twin_members, unseen = -twin["retain"][column].to_numpy(), -twin["forget"][column].to_numpy()
+            rng, error, covered = np.random.default_rng(6), {}, {}
             for _ in range(20 if quick else 300):
                 for share in (0.0, 0.2, 0.5, 0.8):
-                    one, two = rng.permutation(len(others)), rng.permutation(len(members))
-                    calibration, nonmembers = one[: len(one) // 2], one[len(one) // 2 :]
-                    chosen, taught = two[: len(two) // 2], two[len(two) // 2 :]
+                    nonmember_order, member_order = rng.permutation(len(outsiders)), rng.permutation(len(members))
+                    calibration, nonmembers = (
+                        nonmember_order[: len(nonmember_order) // 2],
+                        nonmember_order[len(nonmember_order) // 2 :],
+                    )
+                    chosen, taught = member_order[: len(member_order) // 2], member_order[len(member_order) // 2 :]
                     count = round(share / (1 - share) * len(nonmembers)) if share < 0.5 else len(chosen)
-                    kept = nonmembers[: round(count * (1 - share) / share)] if share else nonmembers
-                    scores = np.append(members[chosen[:count]], others[kept])
-                    counts, true = Counts.empty(others[calibration]).add(scores), count / len(scores)
-                    found = {"unseen only": usage.share(counts), "with members": usage.share(counts, theirs[taught])}
-                    for kind, estimate in found.items():
-                        error.setdefault(kind, []).append(abs(estimate.value - true))
-                        held.setdefault(kind, []).append(estimate.low <= true <= estimate.high)
-                    values = duci(scores, theirs[taught], unseen[calibration])
+                    kept_nonmembers = nonmembers[: round(count * (1 - share) / share)] if share else nonmembers
+                    scores = np.append(members[chosen[:count]], outsiders[kept_nonmembers])
+                    counts, true = Counts.empty(outsiders[calibration]).add(scores), count / len(scores)
+                    estimates = {
+                        "unseen only": usage.share(counts),
+                        "with members": usage.share(counts, twin_members[taught]),
+                    }
+                    for method, estimate in estimates.items():
+                        error.setdefault(method, []).append(abs(estimate.value - true))
+                        covered.setdefault(method, []).append(estimate.low <= true <= estimate.high)
+                    values = duci(scores, twin_members[taught], unseen[calibration])
                     error.setdefault("DUCI", []).append(abs(values - true))
                     # Without a twin it has no rate of members: as if all of them stood above the best tenth.
-                    cut = np.quantile(others[calibration], 0.9)
-                    rate = (others[calibration] > cut).mean()
-                    blind = np.clip(((scores > cut).mean() - rate) / (1 - rate), 0, 1)
+                    threshold = np.quantile(outsiders[calibration], 0.9)
+                    rate = (outsiders[calibration] > threshold).mean()
+                    blind = np.clip(((scores > threshold).mean() - rate) / (1 - rate), 0, 1)
                     error.setdefault("DUCI, no twin", []).append(abs(blind - true))
-            rows.append((name, *(mean(error[k]) for k in ERRORS), *(f"{np.mean(v):.3f}" for v in held.values())))
+            rows.append((name, *(mean(error[k]) for k in ERRORS), *(f"{np.mean(v):.3f}" for v in covered.values())))
         columns = ("run", "ours, unseen only", "DUCI, no twin", "ours, twin", "DUCI, twin", "holds", "holds, twin")
         table(f"Share of members from {column}: mean absolute error, and how often our interval holds", columns, rows)
 
@@ -316,8 +326,8 @@ def coverage(quick):
     cells = list(itertools.product((0.0, 0.5, 1.2, 2.3, 4.0), (0.0, 0.1, 0.5, 0.8, 1.0), SHAPES.values()))
     for k, n, m in ((5, 5, 5), (5, 100, 100), (5, 2000, 2000), (60, 500, 1000), (60, 5000, 5000), (5000, 20, 500)):
         rng = np.random.default_rng([k, n, m])
-        taught, alone = np.transpose([held(rng, k, n, m, *which, runs) for which in cells])
-        figures = (taught.mean(), taught.min(), alone.mean(), alone.min())
+        taught, without_members = np.transpose([held(rng, k, n, m, *cell_settings, runs) for cell_settings in cells])
+        figures = (taught.mean(), taught.min(), without_members.mean(), without_members.min())
         rows.append((k, n, m, len(cells), *(f"{figure:.3f}" for figure in figures)))
         print(f"  {rows[-1]}", flush=True)
     columns = ("known members", "n", "m", "cells", "mean", "worst", "mean, low end without", "worst")
@@ -326,25 +336,25 @@ def coverage(quick):
 
 def held(rng, k, n, m, signal, share, shape, runs):
     """How often the interval with known members, and the low end without, hold the share."""
-    members, found = round(m * share), []
+    members, covered = round(m * share), []
     for _ in range(runs):
-        scores, known = gaussian(rng, n, m, members, signal, shape)
-        counts = Counts.empty(known).add(scores)
+        scores, calibration = gaussian(rng, n, m, members, signal, shape)
+        counts = Counts.empty(calibration).add(scores)
         taught = usage.mixture(counts, shape(rng.normal(signal, 1, k)))
-        found.append((taught.low <= members / m <= taught.high, usage.share(counts).low <= members / m))
-    return np.mean(found, axis=0)
+        covered.append((taught.low <= members / m <= taught.high, usage.share(counts).low <= members / m))
+    return np.mean(covered, axis=0)
 
 
 ERRORS = ("unseen only", "DUCI, no twin", "with members", "DUCI")
 
 
-def duci(scores, members, others):
+def duci(scores, members, nonmembers):
     """Tong et al. 2025: the share above the twin's best cut, corrected by the twin's rates there."""
-    cuts = np.sort(np.append(members, others))
-    gap = [(members > cut).mean() - (others > cut).mean() for cut in cuts]
-    cut = cuts[int(np.argmax(gap))]
-    false = (others > cut).mean()
-    return np.clip(((scores > cut).mean() - false) / ((members > cut).mean() - false), 0, 1)
+    cuts = np.sort(np.append(members, nonmembers))
+    gap = [(members > threshold).mean() - (nonmembers > threshold).mean() for threshold in cuts]
+    threshold = cuts[int(np.argmax(gap))]
+    false = (nonmembers > threshold).mean()
+    return np.clip(((scores > threshold).mean() - false) / ((members > threshold).mean() - false), 0, 1)
 
 
 PARTS = {

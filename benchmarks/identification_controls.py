@@ -96,12 +96,14 @@ def whole(quick):
         rng, counter, false = np.random.default_rng(6), Counter(), []
         runs = (20 if quick else 200) if topic else (100 if quick else 1000)
         for seed in range(runs):
-            scores, said = np.append(rng.normal(shift, 1, 60), rng.normal(size=140)), {}
+            scores, texts_given = np.append(rng.normal(shift, 1, 60), rng.normal(size=140)), {}
             if topic:
                 # A number makes each text its own, as no candidate may be among the calibration.
-                said["candidate_texts"] = _own(texts(rng, 60, WORDS[:6]) + texts(rng, 140, WORDS[6:]), 0)
-                said["calibration_texts"] = _own(texts(rng, 200, WORDS[6:]), 1)
-            selection = identify(scores, rng.normal(size=200), fdr=0.1, holdout=rng.normal(size=100), seed=seed, **said)
+                texts_given["candidate_texts"] = _own(texts(rng, 60, WORDS[:6]) + texts(rng, 140, WORDS[6:]), 0)
+                texts_given["calibration_texts"] = _own(texts(rng, 200, WORDS[6:]), 1)
+            selection = identify(
+                scores, rng.normal(size=200), fdr=0.1, holdout=rng.normal(size=100), seed=seed, **texts_given
+            )
             counter[selection.guarantee.standing] += 1
             false.append(realised(selection.selected, np.arange(200) < 60)[0].value)
         rows.append(
@@ -117,9 +119,11 @@ def signals(quick):
     for n, h, m, d, digits in ((20, 10, 50, 3, 9), (120, 60, 30, 12, 9), (300, 150, 400, 3, 9), (300, 150, 400, 3, 0)):
         rng, void, mix = np.random.default_rng(7), [], np.eye(d) + 0.3
         for seed in range(runs):
-            judged, known, other = (np.round(rng.normal(size=(size, d)) @ mix, digits) for size in (m, n, h))
-            judged[: m // 2] -= 3
-            selection = identify(judged, known, fdr=0.2, holdout=other, seed=seed)
+            candidates, calibration, holdout = (
+                np.round(rng.normal(size=(size, d)) @ mix, digits) for size in (m, n, h)
+            )
+            candidates[: m // 2] -= 3
+            selection = identify(candidates, calibration, fdr=0.2, holdout=holdout, seed=seed)
             void.append(selection.guarantee.standing == "void")
         rows.append((n, h, m, d, "continuous" if digits else "rounded", rate(void)))
     columns = ("calibration", "holdout", "candidates", "signals", "scores", "void")
@@ -131,18 +135,18 @@ def power(quick):
     runs, rows = 50 if quick else 200, []
     for shift in (0.1, 0.25, 0.5, 1.0):
         for h in (20, 100, 500):
-            rng, one, each, all_ = np.random.default_rng(8), [], [], []
+            rng, one_signal, each, all_ = np.random.default_rng(8), [], [], []
             for seed in range(runs):
-                judged, known, other = (rng.normal(size=(size, 3)) for size in (300, 500, h))
-                judged[:100] += 3
-                one.append(not controls.exchangeability(known[:, 0], other[:, 0] + shift).passed)
+                candidates, calibration, holdout = (rng.normal(size=(size, 3)) for size in (300, 500, h))
+                candidates[:100] += 3
+                one_signal.append(not controls.exchangeability(calibration[:, 0], holdout[:, 0] + shift).passed)
                 if seed < runs // 4:
-                    for moved, found in (([0], each), ([0, 1, 2], all_)):
-                        apart = other.copy()
-                        apart[:, moved] += shift
-                        selection = identify(judged, known, fdr=0.1, holdout=apart, seed=seed)
-                        found.append(selection.guarantee.standing == "void")
-            rows.append((shift, h, rate(one), rate(each), rate(all_)))
+                    for moved, alarms in (([0], each), ([0, 1, 2], all_)):
+                        shifted_holdout = holdout.copy()
+                        shifted_holdout[:, moved] += shift
+                        selection = identify(candidates, calibration, fdr=0.1, holdout=shifted_holdout, seed=seed)
+                        alarms.append(selection.guarantee.standing == "void")
+            rows.append((shift, h, rate(one_signal), rate(each), rate(all_)))
     columns = ("shift, sd", "holdout", "one score", "one of three signals", "all of three")
     table("A holdout that differs is found (500 calibration scores)", columns, rows)
 
@@ -154,21 +158,21 @@ def splits(quick):
     frame = pl.read_parquet(Path(DATA) / "tofu_llama2_phi_scores.parquet").filter(pl.col("trained_on") == "retain90")
     rows = []
     for (model, decay), run in frame.sort("index").group_by("model", "weight_decay", maintain_order=True):
-        members, others = (run.filter(pl.col("split") == name) for name in ("retain", "forget"))
+        members, nonmembers = (run.filter(pl.col("split") == name) for name in ("retain", "forget"))
         counter, false, strength = Counter(), [], []
         count = 3 if quick else 20
         for seed in range(count):
-            order = np.random.default_rng(seed).permutation(len(others))
-            known, judged = others[order[:150]], pl.concat([members, others[order[150:]]])
+            order = np.random.default_rng(seed).permutation(len(nonmembers))
+            calibration, candidates = nonmembers[order[:150]], pl.concat([members, nonmembers[order[150:]]])
             selection = identify(
-                -judged["loss"].to_numpy(),
-                -known["loss"].to_numpy(),
+                -candidates["loss"].to_numpy(),
+                -calibration["loss"].to_numpy(),
                 fdr=0.05,
-                candidate_texts=judged["answer"].to_list(),
-                calibration_texts=known["answer"].to_list(),
+                candidate_texts=candidates["answer"].to_list(),
+                calibration_texts=calibration["answer"].to_list(),
                 seed=seed,
             )
-            fdp, hit = realised(selection.selected, np.arange(len(judged)) < len(members))
+            fdp, hit = realised(selection.selected, np.arange(len(candidates)) < len(members))
             counter[selection.guarantee.standing] += 1
             false.append(fdp.value)
             strength.append(hit.value)

@@ -38,21 +38,21 @@ def peak(work):
 def decisions(quick):
     m, n = (10**6, 10**5) if quick else (10**7, 10**6)
     rng = np.random.default_rng(7)
-    scores, known = np.append(rng.normal(3, 1, m // 10), rng.normal(size=m - m // 10)), rng.normal(size=n)
-    ordered = np.sort(known)
+    scores, calibration = np.append(rng.normal(3, 1, m // 10), rng.normal(size=m - m // 10)), rng.normal(size=n)
+    ordered = np.sort(calibration)
 
     def streaming():
-        counts = Counts.empty(known)
+        counts = Counts.empty(calibration)
         for start in range(0, m, 1 << 21):
             counts = counts.add(scores[start : start + (1 << 21)])
         return fdr.decide(counts, fdr=0.1)
 
     work = {
         "np.sort(test)": lambda: np.sort(scores),
-        "selection (threshold)": lambda: fdr.threshold(scores, known, fdr=0.1),
+        "selection (threshold)": lambda: fdr.threshold(scores, calibration, fdr=0.1),
         "streaming in chunks of 2^21": streaming,
         "all p-values": lambda: p_values(scores, ordered),
-        "all of select(), p-values included": lambda: fdr.select(scores, known, fdr=0.1),
+        "all of select(), p-values included": lambda: fdr.select(scores, calibration, fdr=0.1),
     }
     seconds = dict.fromkeys(work, np.inf)
     for _ in range(5):  # in turns, so that a busy machine slows all alike
@@ -69,11 +69,11 @@ def corpus(each):
     from pydoc_data.topics import topics
 
     words, rng = " ".join(topics.values()).split(), np.random.default_rng(0)
-    found = []
+    documents = []
     for length in np.repeat([32, 64, 128, 256], each):
         start = rng.integers(len(words) - length)
-        found.append(" ".join(words[start : start + length]))
-    return [found[i] for i in rng.permutation(len(found))], list(topics.values())
+        documents.append(" ".join(words[start : start + length]))
+    return [documents[i] for i in rng.permutation(len(documents))], list(topics.values())
 
 
 def pythia(width, layers, heads):
@@ -106,24 +106,24 @@ def min_k_loop(model, tokenizer, text, plus):
         with torch.no_grad():
             loss, logits = model(ids, labels=ids)[:2]
         logp = torch.nn.functional.log_softmax(logits, dim=-1)
-        own = [logp[0, i, token].item() for i, token in enumerate(ids[0][1:])]
-        return loss.item(), own, logits, logp
+        own_logs = [logp[0, i, token].item() for i, token in enumerate(ids[0][1:])]
+        return loss.item(), own_logs, logits, logp
 
-    loss, own, logits, logp = likelihood(text)
+    loss, own_logs, logits, logp = likelihood(text)
     lowered = likelihood(text.lower())[0]
-    found = {
+    statistics = {
         "log_likelihood": -loss,
         "lowercase": lowered / loss,
         "zlib": -loss / len(zlib.compress(text.encode())),
-        "min_k": np.mean(np.sort(own)[: max(int(0.2 * len(own)), 1)]),
+        "min_k": np.mean(np.sort(own_logs)[: max(int(0.2 * len(own_logs)), 1)]),
     }
     if plus:
         p = torch.nn.functional.softmax(logits[0, :-1], dim=-1)
         mu = (p * logp[0, :-1]).sum(-1)
         sigma = (p * torch.square(logp[0, :-1])).sum(-1) - torch.square(mu)
-        z = (np.array(own) - mu.numpy()) / sigma.sqrt().numpy()
-        found["min_k_plus"] = np.mean(np.sort(z)[: max(int(0.2 * len(z)), 1)])
-    return found
+        z = (np.array(own_logs) - mu.numpy()) / sigma.sqrt().numpy()
+        statistics["min_k_plus"] = np.mean(np.sort(z)[: max(int(0.2 * len(z)), 1)])
+    return statistics
 
 
 def every_statistic(model, tokenizer, text, exact=False):
@@ -135,13 +135,13 @@ def every_statistic(model, tokenizer, text, exact=False):
         logits = model(ids).logits[0, :-1]
     logits = logits.double() if exact else logits
     logp, p = torch.log_softmax(logits, dim=-1), torch.softmax(logits, dim=-1)
-    own = logp.gather(1, ids[0, 1:, None])[:, 0]
+    own_logp = logp.gather(1, ids[0, 1:, None])[:, 0]
     entropy = -(p * logp).sum(-1)
     variance = (p * torch.square(logp + entropy[:, None])).sum(-1)
-    others = p.clone().scatter_(1, ids[0, 1:, None], 0.0)
-    modified = -(1 - own.exp()) * own - (others * torch.log1p(-others)).sum(-1)
+    other_probabilities = p.clone().scatter_(1, ids[0, 1:, None], 0.0)
+    modified = -(1 - own_logp.exp()) * own_logp - (other_probabilities * torch.log1p(-other_probabilities)).sum(-1)
     half, two = 2 * p.sqrt().sum(-1).log(), -p.square().sum(-1).log()
-    return torch.stack([own, entropy, variance, modified, half, two, -logp.amax(-1)]).numpy()
+    return torch.stack([own_logp, entropy, variance, modified, half, two, -logp.amax(-1)]).numpy()
 
 
 def whole_loop(model, tokenizer, text):
@@ -179,41 +179,44 @@ def scoring(quick, name):
         "ours": lambda: ours(target, texts),
     }
     min_k_loop(model, tokenizer, texts[0], True), ours(target, texts[:2])
-    seconds, found = dict.fromkeys(work, np.inf), {}
+    seconds, outputs = dict.fromkeys(work, np.inf), {}
     for _ in range(2):  # in turns, so that a busy machine slows all alike
-        for kind, part in work.items():
+        for method, part in work.items():
             start = time.perf_counter()
-            found[kind] = part()
-            seconds[kind] = min(seconds[kind], time.perf_counter() - start)
+            outputs[method] = part()
+            seconds[method] = min(seconds[method], time.perf_counter() - start)
     rows = [
-        (kind, f"{taken:.2f}", f"{taken / count * 1e3:.2f}", f"{taken / seconds['ours']:.2f}")
-        for kind, taken in seconds.items()
+        (method, f"{seconds_taken:.2f}", f"{seconds_taken / count * 1e3:.2f}", f"{seconds_taken / seconds['ours']:.2f}")
+        for method, seconds_taken in seconds.items()
     ]
     threads = torch.get_num_threads()
     title = f"{name}: {len(texts)} documents, {count} tokens, and again in lower case, {threads} thread(s)"
     table(title, ("", "wall s", "ms per token", "over ours"), rows)
-    agreement(name, model, tokenizer, texts, found)
+    agreement(name, model, tokenizer, texts, outputs)
 
 
-def agreement(name, model, tokenizer, texts, found):
+def agreement(name, model, tokenizer, texts, outputs):
     from divulge.targets.token_statistics import PER_TOKEN
 
-    stats, signals = found["ours"]
-    rows, naive = stats.rows(), [row for row, _ in found["loop for all we give"]]
+    stats, signals = outputs["ours"]
+    rows, naive = stats.rows(), [row for row, _ in outputs["loop for all we give"]]
     exact = [every_statistic(model, tokenizer, text, exact=True) for text in texts]
     lines = []
-    for k, kind in enumerate(PER_TOKEN):
+    for k, statistic in enumerate(PER_TOKEN):
 
-        def apart(one, two):
-            return f"{max(np.abs(a - b).max() for a, b in zip(one, two, strict=True)):.1e}"
+        def largest_gap(first_rows, second_rows):
+            return f"{max(np.abs(a - b).max() for a, b in zip(first_rows, second_rows, strict=True)):.1e}"
 
-        mine, theirs, true = rows[kind], [row[k] for row in naive], [row[k] for row in exact]
-        lines.append((kind, apart(mine, theirs), apart(mine, true), apart(theirs, true)))
+        mine, naive_rows, true = rows[statistic], [row[k] for row in naive], [row[k] for row in exact]
+        lines.append((statistic, largest_gap(mine, naive_rows), largest_gap(mine, true), largest_gap(naive_rows, true)))
     columns = ("statistic", "ours - naive fp32", "ours - double", "naive fp32 - double")
     table(f"Largest difference, {name}", columns, lines)
-    loop = found["Min-K%, Min-K%++ loop"]
-    errors = {kind: max(abs(row[kind] - signals[kind][i]) for i, row in enumerate(loop)) for kind in loop[0]}
-    print("signals against the loop's: " + ", ".join(f"{kind} {error:.1e}" for kind, error in errors.items()))
+    loop = outputs["Min-K%, Min-K%++ loop"]
+    errors = {
+        statistic: max(abs(row[statistic] - signals[statistic][i]) for i, row in enumerate(loop))
+        for statistic in loop[0]
+    }
+    print("signals against the loop's: " + ", ".join(f"{statistic} {error:.1e}" for statistic, error in errors.items()))
 
 
 PARTS = {

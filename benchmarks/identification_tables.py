@@ -40,8 +40,8 @@ def make_tables(rows, with_ids):
     return candidates, calibration
 
 
-def write_tables(kind, rows, paths):
-    with_ids, _, write = KINDS[kind]
+def write_tables(file_type, rows, paths):
+    with_ids, _, write = FILE_TYPES[file_type]
     for table, path in zip(make_tables(rows, with_ids), paths, strict=True):
         write(table, path)
 
@@ -53,7 +53,7 @@ def write_shards(table, path):
         table.slice(i * size, size).write_parquet(path / f"part-{i:05}.parquet")
 
 
-KINDS = {
+FILE_TYPES = {
     "parquet, text ids": (True, ".parquet", pl.DataFrame.write_parquet),
     "parquet, no ids": (False, ".parquet", pl.DataFrame.write_parquet),
     "csv, text ids": (True, ".csv", pl.DataFrame.write_csv),
@@ -79,7 +79,7 @@ def run_identify(python, candidates, calibration, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", default=[], help=", ".join(KINDS))
+    parser.add_argument("kinds", nargs="*", metavar="KIND", default=[], help=", ".join(FILE_TYPES))
     parser.add_argument("--rows", type=int, default=10**6)
     parser.add_argument("--against", help="Python of another environment")
     parser.add_argument("--runs", type=int, default=3)
@@ -87,13 +87,15 @@ def main():
     pythons = {"this version": sys.executable} | ({"the other": options.against} if options.against else {})
     print(f"{options.rows:,} rows, {os.cpu_count()} cores; medians of {options.runs} runs in turns, after one more\n")
     print("| files | version | wall s | processor s | peak MiB | load |\n|---|---|---|---|---|---|")
-    for kind in options.kinds or KINDS:
-        suffix = KINDS[kind][1]
+    for file_type in options.kinds or FILE_TYPES:
+        suffix = FILE_TYPES[file_type][1]
         folder = Path(tempfile.mkdtemp(prefix="identification-"))
         try:
             paths = [folder / f"candidates{suffix}", folder / f"calibration{suffix}"]
             # In a process of its own: what this one has held would count as memory of those it starts.
-            writer = multiprocessing.get_context("spawn").Process(target=write_tables, args=(kind, options.rows, paths))
+            writer = multiprocessing.get_context("spawn").Process(
+                target=write_tables, args=(file_type, options.rows, paths)
+            )
             writer.start()
             writer.join()
             measured = {name: [] for name in pythons}
@@ -106,7 +108,7 @@ def main():
             shutil.rmtree(folder)
         for name, figures in measured.items():
             wall, processor, memory, load = (statistics.median(column) for column in zip(*figures, strict=True))
-            print(f"| {kind} | {name} | {wall:.1f} | {processor:.1f} | {memory:,.0f} | {load:.1f} |", flush=True)
+            print(f"| {file_type} | {name} | {wall:.1f} | {processor:.1f} | {memory:,.0f} | {load:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,11 @@ def closure(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
             continue
         visited.add((package, chosen))
         for line in metadata.distribution(package).requires or ():
-            needed = Requirement(line)
-            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in (*chosen, "")):
-                queue.append((canonicalize_name(needed.name), frozenset(needed.extras)))
+            requirement = Requirement(line)
+            if requirement.marker is None or any(
+                requirement.marker.evaluate({"extra": extra}) for extra in (*chosen, "")
+            ):
+                queue.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
     return {package for package, _ in visited}
 
 
@@ -39,12 +41,12 @@ def size(package: str) -> float:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     plain = closure("divulge")
-    needed = [line for line in metadata.requires("divulge") or () if "extra" not in line]
-    direct = [canonicalize_name(Requirement(line).name) for line in needed]
+    requirements = [line for line in metadata.requires("divulge") or () if "extra" not in line]
+    direct = [canonicalize_name(Requirement(line).name) for line in requirements]
     print(f"plain: {sum(map(size, plain)):.0f} MB\n\n| package | with what it needs alone |\n|---|---:|")
     for name in sorted(direct, key=lambda name: -size(name)):
-        others = set().union(*(closure(other) for other in direct if other != name))
-        print(f"| {name} | {sum(map(size, closure(name) - others)):.0f} |")
+        shared_packages = set().union(*(closure(other_name) for other_name in direct if other_name != name))
+        print(f"| {name} | {sum(map(size, closure(name) - shared_packages)):.0f} |")
     print("\n| extra | adds |\n|---|---:|")
     for extra in metadata.metadata("divulge").get_all("Provides-Extra") or ():
         try:

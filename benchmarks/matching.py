@@ -75,7 +75,7 @@ def network(
 
     def prepare(seed: int) -> tuple[dict[str, Any], Any, Callable[[Any], Any], dict[str, Any]]:
         data = read()
-        sets, others = split(data.x, data.y, members, population, seed)
+        sets, outsiders = split(data.x, data.y, members, population, seed)
         width, classes = data.x.shape[1], int(data.y.max()) + 1
 
         def make_model() -> nn.Module:
@@ -86,7 +86,12 @@ def network(
             "matched": Train(make_model, count=COUNT, engine="stacked", match="auto"),
             "oracle": Train(make_model, count=COUNT, engine="stacked", **truth),
         }
-        return sets, others, lambda records: Train(make_model, **truth).one(records, seed=1000 + seed), trainings
+        return (
+            sets,
+            outsiders,
+            lambda records: Train(make_model, **truth).train_model(records, seed=1000 + seed),
+            trainings,
+        )
 
     return prepare
 
@@ -98,7 +103,7 @@ def estimator(
 
     def prepare(seed: int) -> tuple[dict[str, Any], Any, Callable[[Any], Any], dict[str, Any]]:
         data = read()
-        sets, others = split(data.x, data.y, members, population, seed)
+        sets, outsiders = split(data.x, data.y, members, population, seed)
 
         def train(records: Any) -> Any:
             fitted = make(random_state=seed, **truth).fit(records.x, records.y)
@@ -109,7 +114,7 @@ def estimator(
             "matched": Train(make, count=COUNT, engine="serial", match="auto"),
             "oracle": Train(lambda: make(**truth), count=COUNT, engine="serial"),
         }
-        return sets, others, train, trainings
+        return sets, outsiders, train, trainings
 
     return prepare
 
@@ -132,9 +137,9 @@ def language_model(
         )
         texts = [text for text in texts if len(text) >= 40]
         order = np.random.default_rng([11, seed]).permutation(len(texts))
-        base_texts, rest = [texts[row] for row in order[:600]], [texts[row] for row in order[600:]]
+        base_texts, other_texts = [texts[row] for row in order[:600]], [texts[row] for row in order[600:]]
         base = demo.train_language_model(base_texts, demo.DemoModelConfig(epochs=4, width=64), seed=seed)
-        sets, others = split(np.array(rest, dtype=object), None, members, population, seed)
+        sets, outsiders = split(np.array(other_texts, dtype=object), None, members, population, seed)
         settings = {"count": 3, "device": "cpu", "engine": "serial", "bos": "add"}
         trainings = {
             "defaults": FineTune(base, **settings),
@@ -143,8 +148,8 @@ def language_model(
         }
         return (
             sets,
-            others,
-            lambda records: FineTune(base, bos="add", **truth).one(records, seed=1000 + seed),
+            outsiders,
+            lambda records: FineTune(base, bos="add", **truth).train_model(records, seed=1000 + seed),
             trainings,
         )
 
@@ -207,22 +212,22 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
         views = prepared.modality.compute_signals(prepared, log)
         report_agreement(prepared, views[0], log)
         names = signal_names(prepared.inputs.recipes)
-        found: dict[str, Any] = {"seconds": time.process_time() - began}
+        outcome: dict[str, Any] = {"seconds": time.process_time() - began}
         for recipe in prepared.inputs.recipes:
             scores = score_recipe(recipe, names[recipe.name], views).scores[prepared.layout.candidate_rows]
             truth = prepared.inputs.truth
-            found[recipe.name] = [
+            outcome[recipe.name] = [
                 dv.evaluation.auc(scores, truth).value,
                 dv.evaluation.tpr_at_fpr(scores, truth, 0.01).value,
             ]
         agreement = log.agreement[0]
-        found |= {"rmse": agreement.rmse.value, "spread": agreement.spread.value, "differs": agreement.differs}
+        outcome |= {"rmse": agreement.rmse.value, "spread": agreement.spread.value, "differs": agreement.differs}
         if log.matched is not None:
-            found |= {"chosen": log.matched.chosen, "models": log.matched.models}
-            found["tried"] = [
+            outcome |= {"chosen": log.matched.chosen, "models": log.matched.models}
+            outcome["tried"] = [
                 [t.setting, t.score and t.score.value, t.rmse and t.rmse.value] for t in log.matched.tried
             ]
-        row[name] = found
+        row[name] = outcome
     return row
 
 
@@ -235,19 +240,19 @@ def _with_pool(prepared: Any) -> Any:
 
 def measure_null(case: Case, seed: int) -> dict[str, Any]:
     """Audit a target that was trained on none of the records, with matched references."""
-    sets, others, train, trainings = case.prepare(seed)
+    sets, outsiders, train, trainings = case.prepare(seed)
     result = dv.audit(
-        train(others), **sets, recipes=case.recipes, references=trainings["matched"], seed=seed, progress=None
+        train(outsiders), **sets, recipes=case.recipes, references=trainings["matched"], seed=seed, progress=None
     )
     return {"case": case.name, "seed": seed, "answer": result.verdict.answer}
 
 
-def run_pieces(out: Path, kind: str, cases: list[Case], seeds: range, work: Callable[[Case, int], Any]) -> None:
+def run_pieces(out: Path, piece: str, cases: list[Case], seeds: range, work: Callable[[Case, int], Any]) -> None:
     """Measure what is not yet in ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         for case in cases:
-            path = out / f"{kind}-{case.name.replace(' ', '_')}-{seed}.json"
+            path = out / f"{piece}-{case.name.replace(' ', '_')}-{seed}.json"
             if not path.exists():
                 path.write_text(json.dumps(work(case, seed)))
                 print(path.name, flush=True)
@@ -278,13 +283,13 @@ def write_table(out: Path) -> None:
         for case in CASES.values():
             mine = [row for row in rows if row["case"] == case.name]
             for attack in case.recipes if mine else ():
-                cells = [_cell([row[how][attack][statistic] for row in mine]) for how in HOWS]
+                cells = [_cell([row[training][attack][statistic] for row in mine]) for training in HOWS]
                 lines.append(_row([f"{case.name} ({len(mine)})", case.truth, attack, *cells]))
     lines += _table("What was chosen", ["target, draw", "RMSE", "said to differ", "chosen", "models", "seconds"])
     for row in rows:
-        rmse = ", ".join(f"{row[how]['rmse']:.2f}" for how in HOWS)
-        differs = ", ".join("yes" if row[how]["differs"] else "no" for how in HOWS)
-        seconds = ", ".join(f"{row[how]['seconds']:.0f}" for how in HOWS[:2])
+        rmse = ", ".join(f"{row[training]['rmse']:.2f}" for training in HOWS)
+        differs = ", ".join("yes" if row[training]["differs"] else "no" for training in HOWS)
+        seconds = ", ".join(f"{row[training]['seconds']:.0f}" for training in HOWS[:2])
         chosen, models = row["matched"]["chosen"], str(row["matched"]["models"])
         lines.append(_row([f"{row['case']}, {row['seed']}", rmse, differs, chosen, models, seconds]))
     nulls = [json.loads(path.read_text()) for path in sorted(out.glob("null-*.json"))]
@@ -292,8 +297,8 @@ def write_table(out: Path) -> None:
         lines += _table("Models that leak nothing, with matching", ["target", "audits", "answers"])
     for name in dict.fromkeys(row["case"] for row in nulls):
         answers = [row["answer"] for row in nulls if row["case"] == name]
-        counted = ", ".join(f"{answer}: {answers.count(answer)}" for answer in sorted(set(answers)))
-        lines.append(_row([name, str(len(answers)), counted]))
+        answer_counts = ", ".join(f"{answer}: {answers.count(answer)}" for answer in sorted(set(answers)))
+        lines.append(_row([name, str(len(answers)), answer_counts]))
     RESULTS.write_text("\n".join(lines) + "\n")
     print(RESULTS.read_text())
 

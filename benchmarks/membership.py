@@ -34,7 +34,7 @@ from divulge.targets import Metered, TorchTarget
 MODELS = 64
 BUDGETS = (0, 1, 2, 4, 8, 16, 64)
 SIGNALS = tuple(classification.SIGNALS)
-OUT, BOTH, TAUGHT = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES
+OUT, IN_AND_OUT, TAUGHT = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES
 
 
 @dataclass(frozen=True)
@@ -81,17 +81,17 @@ class Case:
     @cached_property
     def data(self) -> DataSet:
         """Records of this seed, in order."""
-        whole, size = data(self.key), self.size
+        full_set, size = data(self.key), self.size
         rng = np.random.default_rng(self.seed)
-        order, used = rng.permutation(len(whole.x)), size.members + size.outsiders + size.population
-        names = np.unique(whole.group)
+        order, used = rng.permutation(len(full_set.x)), size.members + size.outsiders + size.population
+        names = np.unique(full_set.group)
         self.dropped = rng.permutation(names)[: -(-len(names) // 4)]
-        beyond = order[used:][np.isin(whole.group[order[used:]], self.dropped)][:OUTSIDERS]
-        judged = size.members + size.outsiders
-        rows = np.r_[order[:judged], beyond, order[judged:used]]
+        beyond = order[used:][np.isin(full_set.group[order[used:]], self.dropped)][:OUTSIDERS]
+        n_judged = size.members + size.outsiders
+        rows = np.r_[order[:n_judged], beyond, order[n_judged:used]]
         self.extra = len(beyond)
-        raw = whole.x if whole.raw is None or self.key == "cifar100" else whole.raw
-        return replace(whole, x=whole.x[rows], y=whole.y[rows], group=whole.group[rows], raw=raw[rows])
+        raw = full_set.x if full_set.raw is None or self.key == "cifar100" else full_set.raw
+        return replace(full_set, x=full_set.x[rows], y=full_set.y[rows], group=full_set.group[rows], raw=raw[rows])
 
     @cached_property
     def unseen(self) -> np.ndarray:
@@ -138,8 +138,8 @@ class Case:
     def target(self) -> TorchTarget:
         """Trained on the members."""
         torch.manual_seed(self.seed)
-        own = self.records[: self.size.members]
-        net = self.settings().one(own, seed=1000 + self.seed, classes=int(self.data.y.max()) + 1)
+        member_records = self.records[: self.size.members]
+        net = self.settings().train_model(member_records, seed=1000 + self.seed, classes=int(self.data.y.max()) + 1)
         return TorchTarget(net, device="cpu")
 
     def measured(self) -> dict[str, np.ndarray]:
@@ -147,23 +147,25 @@ class Case:
         path = self.out / f"{self.key}-{self.seed}-target.npz"
         if not path.exists():
             logits = self.target.logits(self.records)
-            kept = dict(zip(SIGNALS, signals_from_logits(logits, self.data.y, SIGNALS).T, strict=True))
-            told = classification.one_hot_logits(logits.argmax(axis=1), logits.shape[1])
+            signal_values = dict(zip(SIGNALS, signals_from_logits(logits, self.data.y, SIGNALS).T, strict=True))
+            label_logits = classification.one_hot_logits(logits.argmax(axis=1), logits.shape[1])
             for name in classification.LABELS_ENOUGH:
-                kept[name] = signals_from_logits(told, self.data.y, (name,))[:, 0]
-            judged = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)
+                signal_values[name] = signals_from_logits(label_logits, self.data.y, (name,))[:, 0]
+            judged_rows = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)
             for recipe in recipes.label_recipes():
-                if recipe.signal_name not in kept and self.runs(recipe):
+                if recipe.signal_name not in signal_values and self.runs(recipe):
                     began = time.process_time()
-                    kept[recipe.signal_name] = np.zeros(len(self.data.x))
-                    kept[recipe.signal_name][judged] = recipe.signal.measure(self.target, self.records[judged])
-                    kept[f"{recipe.signal_name} seconds"] = np.array(time.process_time() - began)
-            store.write_arrays(path, kept)
+                    signal_values[recipe.signal_name] = np.zeros(len(self.data.x))
+                    signal_values[recipe.signal_name][judged_rows] = recipe.signal.measure(
+                        self.target, self.records[judged_rows]
+                    )
+                    signal_values[f"{recipe.signal_name} seconds"] = np.array(time.process_time() - began)
+            store.write_arrays(path, signal_values)
         return store.read_arrays(path)
 
-    def references(self, rows: np.ndarray, what: str, *, taught: bool = False) -> Models:
+    def references(self, rows: np.ndarray, role: str, *, taught: bool = False) -> Models:
         """Signals of models trained on halves of these records; ``taught``: on all, as the target labels them."""
-        path = self.out / f"{self.key}-{self.seed}-{what}.npz"
+        path = self.out / f"{self.key}-{self.seed}-{role}.npz"
         if not path.exists():
             lessons, splits = self.records[rows], np.ones((self.most, len(rows)), dtype=bool)
             if taught:
@@ -179,35 +181,35 @@ class Case:
             inside[:, rows] = splits
             seconds = np.array((time.process_time() - began) / self.most)
             store.write_arrays(path, {"signals": fitted.outputs[0], "trained_on": inside, "seconds": seconds})
-        kept = store.read_arrays(path)
-        return Models(dict(zip(SIGNALS, kept["signals"].transpose(2, 0, 1), strict=True)), kept["trained_on"])
+        stored = store.read_arrays(path)
+        return Models(dict(zip(SIGNALS, stored["signals"].transpose(2, 0, 1), strict=True)), stored["trained_on"])
 
-    def evidence(self, unseen: bool, kinds: frozenset[Need] = frozenset({OUT, BOTH, TAUGHT})) -> Measurements:
+    def evidence(self, unseen: bool, needs: frozenset[Need] = frozenset({OUT, IN_AND_OUT, TAUGHT})) -> Measurements:
         """All that attacks may read, of models these kinds alone; candidates, calibration, population."""
-        asked, held = self.asked(unseen), self.held(unseen)
-        calibration, free = np.split(held, [len(held) // 5])
-        rows = np.r_[asked, held]
+        candidate_rows, population_rows = self.asked(unseen), self.held(unseen)
+        calibration, free = np.split(population_rows, [len(population_rows) // 5])
+        rows = np.r_[candidate_rows, population_rows]
         target = self.measured()
         models = {}
-        if OUT in kinds:
+        if OUT in needs:
             models[OUT] = self.references(free, "unseen" if unseen else "out")
-        if TAUGHT in kinds:
+        if TAUGHT in needs:
             models[TAUGHT] = self.references(free, "unseen-taught" if unseen else "taught", taught=True)
-        if BOTH in kinds and not unseen:
-            models[BOTH] = self.references(np.r_[asked, calibration], "both")
+        if IN_AND_OUT in needs and not unseen:
+            models[IN_AND_OUT] = self.references(np.r_[candidate_rows, calibration], "both")
         raw = self.data.raw
-        seen = regression_features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
+        features = regression_features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
         return Measurements(
             {name: values[rows] for name, values in target.items() if values.ndim},
-            Layout(len(asked), len(calibration), len(free)),
+            Layout(len(candidate_rows), len(calibration), len(free)),
             labels=self.data.y[rows],
-            features=seen,
-            models={need: _first(kept, rows, self.most) for need, kept in models.items()},
+            features=features,
+            models={need: _first(stored, rows, self.most) for need, stored in models.items()},
         )
 
 
-def _first(kept: Models, rows: np.ndarray, count: int) -> Models:
-    return Models({name: z[:count][:, rows] for name, z in kept.signals.items()}, kept.trained_on[:count][:, rows])
+def _first(models: Models, rows: np.ndarray, count: int) -> Models:
+    return Models({name: z[:count][:, rows] for name, z in models.signals.items()}, models.trained_on[:count][:, rows])
 
 
 def tried(case: Case, budget: int) -> Iterator[recipes.Recipe]:
@@ -218,34 +220,43 @@ def tried(case: Case, budget: int) -> Iterator[recipes.Recipe]:
             yield recipe
 
 
-def attacked(case: Case, unseen: bool, again: tuple[str, ...], only: tuple[str, ...]) -> None:
+def attacked(case: Case, unseen: bool, recipes_again: tuple[str, ...], only: tuple[str, ...]) -> None:
     """Scores of the candidates under every recipe, or only some, at every budget, kept."""
     path = case.out / f"{case.key}-{case.seed}-{'unseen' if unseen else 'known'}-scores.npz"
-    done = store.read_arrays(path) if path.exists() else {}
-    asked = case.asked(unseen)
-    done["member"] = asked < case.size.members
+    scores_done = store.read_arrays(path) if path.exists() else {}
+    candidate_rows = case.asked(unseen)
+    scores_done["member"] = candidate_rows < case.size.members
     selected = [r for r in (*recipes.recipes(), *recipes.label_recipes()) if r.name in only or not only]
-    whole = case.evidence(unseen, frozenset().union(*(recipe.needs for recipe in selected)))
-    everyone = np.arange(whole.layout.total)
+    measurements = case.evidence(unseen, frozenset().union(*(recipe.needs for recipe in selected)))
+    everyone = np.arange(measurements.layout.total)
     for budget in (budget for budget in BUDGETS if budget <= case.most):
-        some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
+        budget_evidence = replace(
+            measurements,
+            models={need: _first(models, everyone, budget) for need, models in measurements.models.items()},
+        )
         if not budget:
-            some = replace(whole, models={})
+            budget_evidence = replace(measurements, models={})
         for recipe in (recipe for recipe in tried(case, budget) if recipe in selected):
             name = f"{budget}/{recipe.name}"
-            if (name in done and recipe.name not in again) or (recipe.references == "in and out" and unseen):
+            if (name in scores_done and recipe.name not in recipes_again) or (
+                recipe.references == "in and out" and unseen
+            ):
                 continue
             seeded, began = recipes.seeded(recipe, case.seed), time.process_time()
-            scored = seeded.attack.run(some.evidence(recipe.signal_name, recipe.needs))
-            done[f"{name}/seconds"] = np.array(time.process_time() - began)
-            done[name] = scored.scores[: len(asked)]
+            scored = seeded.attack.run(budget_evidence.evidence(recipe.signal_name, recipe.needs))
+            scores_done[f"{name}/seconds"] = np.array(time.process_time() - began)
+            scores_done[name] = scored.scores[: len(candidate_rows)]
             if scored.chosen is not None:
-                done[f"{name}/chosen"] = np.array(scored.chosen)
-            auc = dv.evaluation.auc(done[name], done["member"])
-            tpr = dv.evaluation.tpr_at_fpr(done[name], done["member"], 0.01)
-            taken = float(done[f"{name}/seconds"])
-            print(f"{path.stem} {name}: {auc.value:.3f} {tpr.value:.3f} {taken:.2f} s", *scored.notes[:1], flush=True)
-        store.write_arrays(path, done)
+                scores_done[f"{name}/chosen"] = np.array(scored.chosen)
+            auc = dv.evaluation.auc(scores_done[name], scores_done["member"])
+            tpr = dv.evaluation.tpr_at_fpr(scores_done[name], scores_done["member"], 0.01)
+            seconds_taken = float(scores_done[f"{name}/seconds"])
+            print(
+                f"{path.stem} {name}: {auc.value:.3f} {tpr.value:.3f} {seconds_taken:.2f} s",
+                *scored.notes[:1],
+                flush=True,
+            )
+        store.write_arrays(path, scores_done)
 
 
 def searched(case: Case) -> None:
@@ -254,12 +265,12 @@ def searched(case: Case) -> None:
     if path.exists() or case.key not in SEARCHED:
         return
     records = case.records[case.candidates]
-    kept = {"loss": signals_from_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
+    distances = {"loss": signals_from_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
     for queries in QUERIES:
         meter = Metered(case.target)
-        kept[str(queries)] = BoundaryDistance(queries=queries, seed=case.seed).measure(meter, records)
-        kept[f"{queries} asked"] = np.array(meter.queries / len(records))
-    store.write_arrays(path, kept)
+        distances[str(queries)] = BoundaryDistance(queries=queries, seed=case.seed).measure(meter, records)
+        distances[f"{queries} asked"] = np.array(meter.queries / len(records))
+    store.write_arrays(path, distances)
 
 
 def main() -> None:
@@ -271,16 +282,16 @@ def main() -> None:
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--most", type=int, default=MODELS)
     parser.add_argument("--recipes", nargs="*", default=[])
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    given.out.mkdir(parents=True, exist_ok=True)
-    for key in given.set:
-        for seed in given.seeds:
-            case = Case(key, seed, given.out, given.most)
-            if not given.recipes:
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for key in arguments.set:
+        for seed in arguments.seeds:
+            case = Case(key, seed, arguments.out, arguments.most)
+            if not arguments.recipes:
                 searched(case)
-            for unseen in (False, True)[: 1 + given.unseen]:
-                attacked(case, unseen, tuple(given.again), tuple(given.recipes))
+            for unseen in (False, True)[: 1 + arguments.unseen]:
+                attacked(case, unseen, tuple(arguments.again), tuple(arguments.recipes))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import divulge as dv
 from divulge import recipes, store
 from membership import BUDGETS, OUTSIDERS, QUERIES, SEARCHED, SIZES
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 TITLES = {
     "fashion": ("Fashion-MNIST", "images"),
     "cifar100": ("CIFAR-100", "images"),
@@ -33,7 +33,7 @@ TITLES = {
 }
 STATISTICS = {"AUC": "auc", "TPR at 1 %": "tpr@fpr=0.01", "TPR at 0.1 %": "tpr@fpr=0.001"}
 # Fewer non-members than this, and 0.1 % of them is less than one.
-LEAST = 1000
+MIN_NONMEMBERS = 1000
 PLAIN = ("loss", "lira", "rmia")
 HEAD = """# Every recipe by number of reference models
 
@@ -77,7 +77,7 @@ def coverage(draws: int = 20_000) -> dict[float, float]:
     for ratio in (0.0, 0.5, 1.0, 2.0, 5.0):
         values = ratio * rng.normal(size=(draws, 3)) + rng.normal(size=(draws, 3))
         runs = [[dv.Estimate(v, v - 1.96, v + 1.96, 0.95, "normal") for v in row] for row in values.tolist()]
-        covered[ratio] = float(np.mean([(one := over_seeds(row)).low <= 0 <= one.high for row in runs]))
+        covered[ratio] = float(np.mean([(interval := over_seeds(row)).low <= 0 <= interval.high for row in runs]))
     return covered
 
 
@@ -88,46 +88,48 @@ def loaded(folder: Path, key: str, classes: str) -> list[Scores]:
 
 def measured(runs: Sequence[Scores], name: str) -> list[dv.Estimate | None]:
     """Each statistic over the seeds; None where there are too few non-members."""
-    found: list[dv.Estimate | None] = []
+    estimates: list[dv.Estimate | None] = []
     for statistic in STATISTICS.values():
-        if statistic == "tpr@fpr=0.001" and min((~run["member"]).sum() for run in runs) < LEAST:
-            found.append(None)
+        if statistic == "tpr@fpr=0.001" and min((~run["member"]).sum() for run in runs) < MIN_NONMEMBERS:
+            estimates.append(None)
             continue
-        found.append(clipped(over_seeds([dv.evaluation.measure(r[name], r["member"], statistic) for r in runs])))
-    return found
+        estimates.append(clipped(over_seeds([dv.evaluation.measure(r[name], r["member"], statistic) for r in runs])))
+    return estimates
 
 
-def clipped(of: dv.Estimate) -> dv.Estimate:
+def clipped(estimate: dv.Estimate) -> dv.Estimate:
     """No rate is below 0 or above 1."""
-    return dv.Estimate(of.value, max(of.low, 0.0), min(of.high, 1.0), of.confidence, of.method)
+    return dv.Estimate(
+        estimate.value, max(estimate.low, 0.0), min(estimate.high, 1.0), estimate.confidence, estimate.method
+    )
 
 
 def seconds(folder: Path, key: str, runs: Sequence[Scores], name: str) -> float:
     """Of one processor core, for the attack; where it is a signal that asks the target many times, for that too."""
-    taken = np.mean([run[f"{name}/seconds"] for run in runs])
+    mean_seconds = np.mean([run[f"{name}/seconds"] for run in runs])
     signals = {recipe.name: f"{recipe.signal_name} seconds" for recipe in recipes.label_recipes()}
-    if asked := signals.get(name.partition("/")[2]):
+    if signal_name := signals.get(name.partition("/")[2]):
         targets = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-target.npz"))]
-        taken += np.mean([float(target.get(asked, 0.0)) for target in targets])
-    return float(taken)
+        mean_seconds += np.mean([float(target.get(signal_name, 0.0)) for target in targets])
+    return float(mean_seconds)
 
 
 def rows(folder: Path) -> list[tuple]:
     """Set, classes, references, recipe, estimates, seconds."""
-    found = []
+    table_rows = []
     for key in TITLES:
         for classes in ("known", "unseen"):
             runs = loaded(folder, key, classes)
             for name in (name for name in (runs[0] if runs else ()) if f"{name}/seconds" in runs[0]):
                 budget, _, recipe = name.partition("/")
                 estimates = measured(runs, name)
-                found.append((key, classes, int(budget), recipe, estimates, seconds(folder, key, runs, name)))
-    return sorted(found, key=lambda row: (list(TITLES).index(row[0]), row[1], row[2]))
+                table_rows.append((key, classes, int(budget), recipe, estimates, seconds(folder, key, runs, name)))
+    return sorted(table_rows, key=lambda row: (list(TITLES).index(row[0]), row[1], row[2]))
 
 
 def differences(folder: Path) -> list[tuple]:
     """How far a recipe is above the best of LOSS, LiRA and RMIA, with few references, on the same records."""
-    found = []
+    difference_rows = []
     for key in TITLES:
         for classes in ("known", "unseen"):
             runs = loaded(folder, key, classes)
@@ -135,21 +137,23 @@ def differences(folder: Path) -> list[tuple]:
                 for recipe in ("auto", "bavaria", "learned-few", "learned"):
                     if f"{budget}/{recipe}" in runs[0]:
                         ends = [ahead(runs, f"{budget}/{recipe}", budget, s) for s in ("auc", "tpr@fpr=0.01")]
-                        found.append((key, classes, budget, recipe, *ends))
-    return found
+                        difference_rows.append((key, classes, budget, recipe, *ends))
+    return difference_rows
 
 
 def ahead(runs: Sequence[Scores], name: str, budget: int, statistic: str) -> tuple[str, dv.Estimate]:
     """The best plain recipe by its mean over the seeds, and the paired difference from it."""
 
-    def plain(one: str) -> str:
-        return f"{0 if one == 'loss' else budget}/{one}"
+    def plain(recipe_name: str) -> str:
+        return f"{0 if recipe_name == 'loss' else budget}/{recipe_name}"
 
     means = {
-        one: np.mean([dv.evaluation.measure(run[plain(one)], run["member"], statistic).value for run in runs])
-        for one in PLAIN
+        recipe_name: np.mean(
+            [dv.evaluation.measure(run[plain(recipe_name)], run["member"], statistic).value for run in runs]
+        )
+        for recipe_name in PLAIN
     }
-    best = max(means, key=lambda one: means[one])
+    best = max(means, key=lambda recipe_name: means[recipe_name])
     pairs = [dv.evaluation.paired_difference(run[name], run[plain(best)], run["member"], statistic) for run in runs]
     return best, over_seeds(pairs)
 
@@ -161,45 +165,47 @@ def by_queries(folder: Path) -> list[str]:
         runs = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-boundary.npz"))]
         member = np.arange(SIZES[key].members + SIZES[key].outsiders) < SIZES[key].members
         for queries in QUERIES if runs else ():
-            asked = np.mean([run[f"{queries} asked"] for run in runs])
+            mean_queries = np.mean([run[f"{queries} asked"] for run in runs])
             auc = over_seeds([dv.evaluation.auc(run[str(queries)], member) for run in runs])
-            apart = [dv.evaluation.paired_difference(run[str(queries)], run["loss"], member, "auc") for run in runs]
+            paired = [dv.evaluation.paired_difference(run[str(queries)], run["loss"], member, "auc") for run in runs]
             lines.append(
-                f"| {TITLES[key][0]} | {queries:,} | {asked:.0f} | {short(auc)} | {signed(over_seeds(apart))} |"
+                f"| {TITLES[key][0]} | {queries:,} | {mean_queries:.0f} | {short(auc)} | {signed(over_seeds(paired))} |"
             )
     return lines
 
 
-def short(of: dv.Estimate | None) -> str:
+def short(estimate: dv.Estimate | None) -> str:
     """As tables show it."""
-    return "" if of is None else f"{of.value:.3f} [{of.low:.3f}, {of.high:.3f}]"
+    return "" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def choices(folder: Path) -> list[tuple]:
     """What the games of `auto` chose, by set, classes and references: in how many seeds each attack."""
-    found, untried = [], {option.name for option in dv.attacks.auto.JOINED}
+    choice_rows, untried = [], {option.name for option in dv.attacks.auto.JOINED}
     for key in TITLES:
         for classes in ("known", "unseen"):
             for budget in BUDGETS[1:]:
                 chosen = [str(run.get(f"{budget}/auto/chosen", "")) for run in loaded(folder, key, classes)]
-                counted = Counter(name for one in chosen for name in one.split(" + ") if name and name not in untried)
-                told = ", ".join(f"{name} {n}" for name, n in counted.most_common())
-                found.append((key, classes, budget, told))
-    return [row for row in found if row[-1]]
+                choice_counts = Counter(
+                    name for choice in chosen for name in choice.split(" + ") if name and name not in untried
+                )
+                counts_text = ", ".join(f"{name} {n}" for name, n in choice_counts.most_common())
+                choice_rows.append((key, classes, budget, counts_text))
+    return [row for row in choice_rows if row[-1]]
 
 
-def markdown(folder: Path, found: list[tuple]) -> str:
+def markdown(folder: Path, table_rows: list[tuple]) -> str:
     """The page."""
     runs = {key: loaded(folder, key, "known") for key in TITLES}
-    done = [key for key in TITLES if runs[key]]
-    held = ", ".join(f"{100 * share:.1f}" for share in coverage().values())
+    finished_sets = [key for key in TITLES if runs[key]]
+    coverage_text = ", ".join(f"{100 * share:.1f}" for share in coverage().values())
     lines = [
-        HEAD.format(outsiders=f"{OUTSIDERS:,}", least=f"{LEAST:,}", held=held),
+        HEAD.format(outsiders=f"{OUTSIDERS:,}", least=f"{MIN_NONMEMBERS:,}", held=coverage_text),
         "",
         "| set | members | non-members | unseen: members, non-members | seeds | seconds a reference model |",
         "|---|---:|---:|---|---:|---:|",
     ]
-    for key in done:
+    for key in finished_sets:
         trained = [store.read_arrays(path)["seconds"] for path in sorted(folder.glob(f"{key}-*-out.npz"))]
         hidden = [f"{run['member'].sum()}, {(~run['member']).sum()}" for run in loaded(folder, key, "unseen")]
         size = SIZES[key]
@@ -213,9 +219,10 @@ def markdown(folder: Path, found: list[tuple]) -> str:
         "| set | classes | references | recipe | AUC | against | TPR at 1 % | against |",
         "|---|---|---:|---|---|---|---|---|",
     ]
-    for key, classes, budget, recipe, (best, auc), (other, tpr) in differences(folder):
+    for key, classes, budget, recipe, (best, auc), (best_by_tpr, tpr) in differences(folder):
         lines.append(
-            f"| {TITLES[key][0]} | {classes} | {budget} | {recipe} | {signed(auc)} | {best} | {signed(tpr)} | {other} |"
+            f"| {TITLES[key][0]} | {classes} | {budget} | {recipe} "
+            f"| {signed(auc)} | {best} | {signed(tpr)} | {best_by_tpr} |"
         )
     lines += [
         "",
@@ -224,7 +231,10 @@ def markdown(folder: Path, found: list[tuple]) -> str:
         "| set | classes | references | chosen |",
         "|---|---|---:|---|",
     ]
-    lines += [f"| {TITLES[key][0]} | {classes} | {budget} | {told} |" for key, classes, budget, told in choices(folder)]
+    lines += [
+        f"| {TITLES[key][0]} | {classes} | {budget} | {counts_text} |"
+        for key, classes, budget, counts_text in choices(folder)
+    ]
     lines += ["", "## Labels only: distance to the decision boundary", "", *by_queries(folder)]
     for classes in ("known", "unseen"):
         lines += ["", f"## {classes.capitalize()} classes", ""]
@@ -232,41 +242,41 @@ def markdown(folder: Path, found: list[tuple]) -> str:
             f"| set | references | recipe | {' | '.join(STATISTICS)} | seconds |",
             "|---|---:|---|---|---|---|---:|",
         ]
-        for key, where, budget, recipe, estimates, taken in found:
-            if where == classes:
-                shown = " | ".join(map(short, estimates))
-                lines.append(f"| {TITLES[key][0]} | {budget} | {recipe} | {shown} | {taken:.2f} |")
+        for key, row_classes, budget, recipe, estimates, seconds_taken in table_rows:
+            if row_classes == classes:
+                cells = " | ".join(map(short, estimates))
+                lines.append(f"| {TITLES[key][0]} | {budget} | {recipe} | {cells} | {seconds_taken:.2f} |")
     return "\n".join(lines) + "\n"
 
 
-def signed(of: dv.Estimate) -> str:
+def signed(estimate: dv.Estimate) -> str:
     """A difference."""
-    return f"{of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
+    return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
 
 
-def figures(folder: Path, found: list[tuple]) -> dict:
+def figures(folder: Path, table_rows: list[tuple]) -> dict:
     """As `divulge.recipes.measured` reads them."""
 
-    def rounded(of: dv.Estimate | None) -> list[float] | None:
-        return None if of is None else [round(end, 4) for end in (of.value, of.low, of.high)]
+    def rounded(estimate: dv.Estimate | None) -> list[float] | None:
+        return None if estimate is None else [round(end, 4) for end in (estimate.value, estimate.low, estimate.high)]
 
     return {
         "version": 1,
         "sets": {
             key: {
                 "title": title,
-                "kind": kind,
+                "kind": data_type,
                 "members": SIZES[key].members,
                 "nonmembers": SIZES[key].outsiders,
                 "target": "MLP, 128 hidden units",
                 "seeds": len(loaded(folder, key, "known")),
             }
-            for key, (title, kind) in TITLES.items()
+            for key, (title, data_type) in TITLES.items()
             if loaded(folder, key, "known")
         },
         "rows": [
-            [key, classes, budget, recipe, *map(rounded, estimates), round(taken, 2)]
-            for key, classes, budget, recipe, estimates, taken in found
+            [key, classes, budget, recipe, *map(rounded, estimates), round(seconds_taken, 2)]
+            for key, classes, budget, recipe, estimates, seconds_taken in table_rows
         ],
     }
 
@@ -288,7 +298,7 @@ def digest(folder: Path, found: list[tuple]) -> str:
     return "\n".join(lines).replace(" 0.", " .").replace("[0.", "[.").replace("+0.", "+.").replace("-0.", "-.")
 
 
-FEW = """# Few reference models, many seeds
+FEW_REFERENCES = """# Few reference models, many seeds
 
 `benchmarks/membership.py --most 4 --recipes loss lira rmia bavaria learned-few auto --seeds 3 … {last}`, then
 `benchmarks/membership_tables.py FOLDER --few`. Data sets, targets and sizes are those of `membership.md`; these seeds
@@ -313,32 +323,34 @@ def few(folder: Path) -> str:
         "| references | set | seeds | recipe | AUC | TPR at 1 % | AUC minus the best | TPR at 1 % minus the best |",
     ]
     lines.append("|---:|---|---:|---|---|---|---|---|")
-    last = 0
+    most_seeds = 0
     for budget in (1, 2, 4):
         for key, (title, _) in TITLES.items():
             runs = [run for run in loaded(folder, key, "known") if "4/auto" in run]
-            last = max(last, 2 + len(runs))
+            most_seeds = max(most_seeds, 2 + len(runs))
             for recipe in ("auto", "bavaria", "learned-few") if runs else ():
-                name, cells, apart = f"{budget}/{recipe}", [], []
+                name, cells, gains = f"{budget}/{recipe}", [], []
                 for statistic in ("auc", "tpr@fpr=0.01"):
 
-                    def value(run: Scores, one: str, statistic: str = statistic) -> float:
-                        return dv.evaluation.measure(run[one], run["member"], statistic).value
+                    def value(run: Scores, recipe_name: str, statistic: str = statistic) -> float:
+                        return dv.evaluation.measure(run[recipe_name], run["member"], statistic).value
 
-                    plain = {one: f"{0 if one == 'loss' else budget}/{one}" for one in PLAIN}
-                    best = max(PLAIN, key=lambda one: np.mean([value(run, plain[one]) for run in runs]))
+                    plain = {
+                        recipe_name: f"{0 if recipe_name == 'loss' else budget}/{recipe_name}" for recipe_name in PLAIN
+                    }
+                    best = max(PLAIN, key=lambda recipe_name: np.mean([value(run, plain[recipe_name]) for run in runs]))
                     cells.append(short(clipped(student([value(run, name) for run in runs]))))
                     beyond = student([value(run, name) - value(run, plain[best]) for run in runs])
-                    apart.append(f"{signed(beyond)} ({best})")
-                lines.append(f"| {budget} | {title} | {len(runs)} | {recipe} | {' | '.join([*cells, *apart])} |")
-    return FEW.format(last=last) + "\n" + "\n".join(lines) + "\n"
+                    gains.append(f"{signed(beyond)} ({best})")
+                lines.append(f"| {budget} | {title} | {len(runs)} | {recipe} | {' | '.join([*cells, *gains])} |")
+    return FEW_REFERENCES.format(last=most_seeds) + "\n" + "\n".join(lines) + "\n"
 
 
 def averaged(sets: Sequence[dv.Estimate]) -> dv.Estimate:
     """The mean over these data sets, and no others: half-widths of independent intervals add by their squares."""
-    mean = float(np.mean([one.value for one in sets]))
-    down = math.sqrt(sum((one.value - one.low) ** 2 for one in sets)) / len(sets)
-    up = math.sqrt(sum((one.high - one.value) ** 2 for one in sets)) / len(sets)
+    mean = float(np.mean([estimate.value for estimate in sets]))
+    down = math.sqrt(sum((estimate.value - estimate.low) ** 2 for estimate in sets)) / len(sets)
+    up = math.sqrt(sum((estimate.high - estimate.value) ** 2 for estimate in sets)) / len(sets)
     return dv.Estimate(mean, mean - down, mean + up, 0.95, "mean over data sets")
 
 
@@ -348,26 +360,29 @@ def main() -> None:
     parser.add_argument("--digest", action="store_true", help="print the table of the documentation, write nothing")
     parser.add_argument("--few", action="store_true", help="many seeds, few reference models")
     parser.add_argument("--add", nargs="+", metavar="RECIPE", help="replace the figures of these recipes alone")
-    given = parser.parse_args()
-    if given.few:
-        (HERE / "results" / "membership_few.md").write_text(few(given.folder))
+    arguments = parser.parse_args()
+    if arguments.few:
+        (FOLDER / "results" / "membership_few.md").write_text(few(arguments.folder))
         return
-    table_rows = rows(given.folder)
-    if given.digest:
-        print(digest(given.folder, table_rows))
+    table_rows = rows(arguments.folder)
+    if arguments.digest:
+        print(digest(arguments.folder, table_rows))
         return
-    whole, kept = figures(given.folder, table_rows), HERE.parent / "src/divulge/recipes/measured.json"
-    if given.add:
-        before, order = json.loads(kept.read_text()), list(TITLES)
-        assert before["sets"] == whole["sets"], "other data sets, sizes or seeds than those of the figures there"
-        rest = [row for row in before["rows"] if row[3] not in given.add]
-        added = [row for row in whole["rows"] if row[3] in given.add]
-        whole["rows"] = sorted(rest + added, key=lambda row: (order.index(row[0]), row[1], row[2]))
+    new_figures, figures_file = (
+        figures(arguments.folder, table_rows),
+        FOLDER.parent / "src/divulge/recipes/measured.json",
+    )
+    if arguments.add:
+        before, order = json.loads(figures_file.read_text()), list(TITLES)
+        assert before["sets"] == new_figures["sets"], "other data sets, sizes or seeds than those of the figures there"
+        kept_rows = [row for row in before["rows"] if row[3] not in arguments.add]
+        added = [row for row in new_figures["rows"] if row[3] in arguments.add]
+        new_figures["rows"] = sorted(kept_rows + added, key=lambda row: (order.index(row[0]), row[1], row[2]))
     else:
-        (HERE / "results" / "membership.md").write_text(markdown(given.folder, table_rows))
-    head = json.dumps({name: whole[name] for name in ("version", "sets")}, indent=1)[:-2]
-    body = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in whole["rows"])
-    kept.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
+        (FOLDER / "results" / "membership.md").write_text(markdown(arguments.folder, table_rows))
+    head = json.dumps({name: new_figures[name] for name in ("version", "sets")}, indent=1)[:-2]
+    body = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in new_figures["rows"])
+    figures_file.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

@@ -53,9 +53,9 @@ def mlp_plain():
 
 
 def cnn_net():
-    first = nn.Sequential(nn.Conv2d(1, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
-    second = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
-    return nn.Sequential(first, second, nn.Flatten(), nn.Linear(400, 10))
+    first_block = nn.Sequential(nn.Conv2d(1, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+    second_block = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(first_block, second_block, nn.Flatten(), nn.Linear(400, 10))
 
 
 def cnn_plain():
@@ -93,8 +93,8 @@ class Row:
 
 
 def images(records):
-    with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as opened:
-        loaded = np.load(opened)
+    with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as file:
+        loaded = np.load(file)
         train = dv.Records(loaded["x_train"][:records, None] / np.float32(255), loaded["y_train"][:records].astype(int))
         test = dv.Records(loaded["x_test"][:, None] / np.float32(255), loaded["y_test"].astype(int))
     return train, test
@@ -129,10 +129,10 @@ def timed(name, work, repeats=1):
     for _ in range(repeats):
         cpu, wall = time.process_time(), time.perf_counter()
         result = work()
-        accuracy, said = result if isinstance(result, tuple) else (result, "")
+        accuracy, remark = result if isinstance(result, tuple) else (result, "")
         rows.append(Row(name, time.process_time() - cpu, time.perf_counter() - wall, accuracy))
-    if said:
-        print(f"    {name}: {said}")
+    if remark:
+        print(f"    {name}: {remark}")
     return min(rows, key=lambda row: row.cpu)
 
 
@@ -146,20 +146,20 @@ def table(title, rows, epochs, note=""):
         )
 
 
-def in_process(title, make, other, count, data, test, epochs, batch_size=128):
+def in_process(title, make, other_make, count, data, test, epochs, batch_size=128):
     """Engines of one process: CPU time is theirs alone, the better of two runs."""
     train = Train(make, count, epochs=epochs, batch_size=batch_size, engine="serial", device="cpu")
     split = splits.online(len(data), count, 0, labels=data.y)
-    for kind in ("serial", "stacked"):  # first calls pay for caches and kernels
-        engine(replace(train, engine=kind, epochs=1), data, test, split)
+    for engine_name in ("serial", "stacked"):  # first calls pay for caches and kernels
+        engine(replace(train, engine=engine_name, epochs=1), data, test, split)
     work = {
         "DataLoader loop": lambda: dataloader(train, data, test, split),
         "serial (tensors)": lambda: engine(train, data, test, split),
         "stacked": lambda: engine(replace(train, engine="stacked"), data, test, split),
         "auto": lambda: engine(replace(train, engine="auto", workers=1), data, test, split),
     }
-    if other is not None:
-        work["vmap"] = lambda: engine(replace(train, engine="stacked", make_model=other), data, test, split)
+    if other_make is not None:
+        work["vmap"] = lambda: engine(replace(train, engine="stacked", make_model=other_make), data, test, split)
     rows = [timed(name, call, repeats=2) for name, call in work.items()]
     table(title, rows, count * epochs, f", batches of {batch_size}")
     best = min(row.cpu for row in rows[1:] if row.name != "auto")
@@ -171,7 +171,7 @@ def fan_out(count, data, test, epochs):
     """Two processes against one: work done per second of wall time, and CPU time the spreading costs."""
     split = splits.online(len(data), count, 0, labels=data.y)
     train = Train(mlp_net, count, epochs=epochs, engine="stacked", device="cpu", workers=2)
-    alone = timed("stacked, one process", lambda: engine(train, data, test, split))
+    one_process = timed("stacked, one process", lambda: engine(train, data, test, split))
     two = replace(train, engine="processes")
     timed("two processes, cold", lambda: engine(replace(two, epochs=1), data, test, split))
     pids = [int(pid) for pid in Path("/proc/self/task", str(os.getpid()), "children").read_text().split()]
@@ -179,9 +179,11 @@ def fan_out(count, data, test, epochs):
     warm = timed("two processes, warm", lambda: engine(two, data, test, split))
     spent = sum(map(cpu_of, pids)) - before
     print(f"\nFan-out, {count} MLPs, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"    one process {alone.wall:.2f} s, two {warm.wall:.2f} s: speed-up {alone.wall / warm.wall:.2f}")
+    print(
+        f"    one process {one_process.wall:.2f} s, two {warm.wall:.2f} s: speed-up {one_process.wall / warm.wall:.2f}"
+    )
     print(f"    cores at work in the two processes: {spent / warm.wall:.2f}")
-    print(f"    CPU seconds: one process {alone.cpu:.2f}, two {spent:.2f} (+ {warm.cpu:.2f} in the parent)")
+    print(f"    CPU seconds: one process {one_process.cpu:.2f}, two {spent:.2f} (+ {warm.cpu:.2f} in the parent)")
 
 
 def forest(records, seed):
@@ -194,30 +196,34 @@ def forests(count, data, test, turns=3):
     Where others use the machine too, wall time says little of two processes. Nobody else's work is in CPU time: with
     two cores to themselves, they would take what the busier of the two takes, and the parent's own work.
     """
-    flat, seen = (dv.Records(part.x.reshape(len(part), -1), part.y) for part in (data, test))
+    flat, test_records = (dv.Records(part.x.reshape(len(part), -1), part.y) for part in (data, test))
     split = splits.online(len(flat), count, 0, labels=flat.y)
-    one = Custom(forest, count, engine="serial")
-    two = replace(one, engine="processes", workers=2)
+    in_process = Custom(forest, count, engine="serial")
+    in_two = replace(in_process, engine="processes", workers=2)
 
     def loop_alone():
         for model in range(count):
             rows = split.members(model)
-            forest(dv.Records(flat.x[rows], flat.y[rows]), model).predict_proba(seen.x)
+            forest(dv.Records(flat.x[rows], flat.y[rows]), model).predict_proba(test_records.x)
 
-    two.fit(flat, split.trained_on[:count], seed=1, observe=[seen])  # starts the processes
+    in_two.fit(flat, split.trained_on[:count], seed=1, observe=[test_records])  # starts the processes
     pids = [int(pid) for pid in Path("/proc/self/task", str(os.getpid()), "children").read_text().split()]
     best = {}
     for _ in range(turns):
         for name, work in {
             "scikit-learn, plain loop": loop_alone,
-            "Custom, one process": lambda: one.fit(flat, split, seed=0, observe=[seen]),
-            "Custom, two processes": lambda: two.fit(flat, split, seed=0, observe=[seen]),
+            "Custom, one process": lambda: in_process.fit(flat, split, seed=0, observe=[test_records]),
+            "Custom, two processes": lambda: in_two.fit(flat, split, seed=0, observe=[test_records]),
         }.items():
             before, wall, cpu = [cpu_of(pid) for pid in pids], time.perf_counter(), time.process_time()
             work()
-            own, taken = time.process_time() - cpu, time.perf_counter() - wall
-            theirs = [cpu_of(pid) - spent for pid, spent in zip(pids, before, strict=True)]
-            row = (own + max(theirs, default=0.0), own + sum(theirs), taken)
+            parent_seconds, wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
+            worker_seconds = [cpu_of(pid) - spent for pid, spent in zip(pids, before, strict=True)]
+            row = (
+                parent_seconds + max(worker_seconds, default=0.0),
+                parent_seconds + sum(worker_seconds),
+                wall_seconds,
+            )
             best[name] = min(best.get(name, row), row)
     base = best["Custom, one process"]
     print(f"\nForests, {count} of 100 trees on {int(split.trained_on[0].sum())} images, ", end="")
@@ -263,13 +269,13 @@ def private_training(steps):
     for name in ("ghost norms", "Opacus"):
         for warm in (True, False):
             module = network_training.build_network(net, 0).train()
-            made = (
+            private_step = (
                 private.GhostClipping(config, module, stacked.mlp_layers(module), 0) if name == "ghost norms" else None
             )
-            step = made or private.OpacusClipping(config, module, n, 0)
+            step = private_step or private.OpacusClipping(config, module, n, 0)
             started = time.process_time()
-            for at in private.poisson_batches(rows, 0, 0, 2 if warm else steps, batch):
-                step(data.x[at], data.y[at], 0.02)
+            for batch_rows in private.poisson_batches(rows, 0, 0, 2 if warm else steps, batch):
+                step(data.x[batch_rows], data.y[batch_rows], 0.02)
             spent[name] = (time.process_time() - started) / (2 if warm else steps)
     plain = Train(net, 2, epochs=1, batch_size=batch, device="cpu")
     started = time.process_time()
@@ -293,16 +299,16 @@ def every_model_the_target(n):
     started = time.process_time()
     slow = []
     for model in range(64):
-        others = np.arange(64) != model
-        evidence = dv.Evidence(target=signal[model], references=signal[others], trained_on=inside[others])
+        other_models = np.arange(64) != model
+        evidence = dv.Evidence(target=signal[model], references=signal[other_models], trained_on=inside[other_models])
         slow.append(LiRA().score(evidence))
     naive = time.process_time() - started
-    apart = float(np.abs(fast - np.stack(slow)).max())
+    largest_gap = float(np.abs(fast - np.stack(slow)).max())
     print(
         f"\nLeave-one-out LiRA, 64 models x {n} records: naive loop {naive:.2f} s, sum subtraction {quick:.3f} s: ",
         end="",
     )
-    print(f"{naive / quick:.1f}x, largest difference {apart:.1e}")
+    print(f"{naive / quick:.1f}x, largest difference {largest_gap:.1e}")
 
 
 def scale(models_count, n):
@@ -310,19 +316,23 @@ def scale(models_count, n):
     from divulge import signals
     from divulge.attacks import RMIA, LiRA
 
-    def both(logits, labels):
-        kinds = signals.classification
-        return np.stack([kinds.scaled_logit(logits, labels), kinds.confidence(logits, labels)], axis=1)
+    def two_signals(logits, labels):
+        classification = signals.classification
+        return np.stack(
+            [classification.scaled_logit(logits, labels), classification.confidence(logits, labels)], axis=1
+        )
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 20)).astype(np.float32)
     everyone = dv.Records(x, (x[:, 0] > 0).astype(int))
-    some, others = everyone[np.arange(2000)], everyone[np.arange(2000, 7000)]
+    trained_records, fresh_records = everyone[np.arange(2000)], everyone[np.arange(2000, 7000)]
     split = splits.online(2000, models_count, 0)
     train = Train(lambda: nn.Linear(20, 2), models_count, epochs=2, engine="stacked", device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
-        fitted = train.fit(some, split, seed=0, observe=[everyone, others], signal=both, out=folder)
+        fitted = train.fit(
+            trained_records, split, seed=0, observe=[everyone, fresh_records], signal=two_signals, out=folder
+        )
         print(f"\nScale: {models_count} linear models x {n} records: {time.process_time() - started:.1f} CPU s", end="")
         print(f", resident at most {peak():.0f} MB")
         inside = np.zeros((models_count, n), dtype=bool)
@@ -360,11 +370,14 @@ def on_gpu(counts):
     for name, make in (("MLP 3072-512-100", wide), ("small ResNet", resnet)):
         for count in counts:
             split = splits.online(len(data), count, 0, labels=data.y)
-            for kind in ("serial", "stacked"):
-                train = Train(make, count, epochs=5, engine=kind, device="cuda")
+            for engine_name in ("serial", "stacked"):
+                train = Train(make, count, epochs=5, engine=engine_name, device="cuda")
                 engine(replace(train, epochs=1), data, test, split)
-                row = timed(kind, lambda train=train, split=split: engine(train, data, test, split))
-                print(f"{name}, {count} models, {kind}: {count / row.wall:.2f} models/s, accuracy {row.accuracy:.3f}")
+                row = timed(engine_name, lambda train=train, split=split: engine(train, data, test, split))
+                print(
+                    f"{name}, {count} models, {engine_name}: {count / row.wall:.2f} models/s, "
+                    f"accuracy {row.accuracy:.3f}"
+                )
 
 
 def in_process_parts(options, counts, data, test, epochs):

@@ -28,7 +28,7 @@ import divulge as dv
 from divulge import statistics
 from divulge.references import Custom
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 RECIPES = ("auto", "loss", "calibrated", "lira", "rmia", "base", "learned", "quantile-trees")
 N_REFERENCES = 8
 MODELS: dict[str, Callable[[int], Any]] = {
@@ -87,8 +87,8 @@ def fit(make: Callable[[int], Any], records: dv.Records, seed: int) -> Any:
 
 def audit(make: Callable[[int], Any], table: Table, seed: int, *, null: bool = False) -> dv.auditing.Audit:
     """Audit one target; that of a null audit was trained on other records."""
-    sets, others = table.draw(seed)
-    target = fit(make, others if null else sets["members"], seed)
+    sets, outsiders = table.draw(seed)
+    target = fit(make, outsiders if null else sets["members"], seed)
     references = Custom(partial(fit, make), count=N_REFERENCES, engine="serial")
     return dv.audit(target, **sets, recipes=RECIPES, references=references, seed=seed, duplicates="drop", fpr=[0.05])
 
@@ -97,8 +97,8 @@ def row_of_audits(name: str, model: str, runs: list[dv.auditing.Audit]) -> str:
     """Return a row of the first table: mean AUC of every recipe, with the interval of the first audit."""
     fitted, cells = runs[0].about.regression_fit, []
     for recipe in RECIPES:
-        first, mean = runs[0][recipe].auc, np.mean([run[recipe].auc.value for run in runs])
-        cells.append(f"{mean:.3f} [{first.low:.3f}, {first.high:.3f}]")
+        first_auc, mean = runs[0][recipe].auc, np.mean([run[recipe].auc.value for run in runs])
+        cells.append(f"{mean:.3f} [{first_auc.low:.3f}, {first_auc.high:.3f}]")
     r_squared = " / ".join(f"{each.value:.2f}" for each in (fitted.r_squared_members, fitted.r_squared_nonmembers))
     return f"| {name.replace('_', ' ')} | {model} | {r_squared} | {' | '.join(cells)} |"
 
@@ -111,7 +111,7 @@ def write_page(n_seeds: int, rows: list[str], null_rows: list[str], n_alarms: in
         share = statistics.proportion(n_alarms, n_null)
         lines += [f'The verdict was "leak found" in {n_alarms} of {n_null} audits ({share}).', ""]
     lines += ["| table | model | leak found | mean AUC of auto |", "|---|---|---|---|", *null_rows, ""]
-    (HERE / "results" / "regression.md").write_text("\n".join(lines), encoding="utf-8")
+    (FOLDER / "results" / "regression.md").write_text("\n".join(lines), encoding="utf-8")
 
 
 def main() -> None:

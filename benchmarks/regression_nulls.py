@@ -66,19 +66,19 @@ def draw_tables(rng: np.random.Generator, n: int) -> dict[str, tuple[np.ndarray,
 def audit(seed: int) -> tuple[str, str, int, dv.auditing.Audit]:
     """Audit a target that was trained on other records; return kind of values, model, members and result."""
     rng, n = np.random.default_rng(seed), SIZES[seed % 3]
-    kinds = list(draw_tables(np.random.default_rng(0), 20))
-    kind, model = kinds[seed % len(kinds)], list(MODELS)[seed % len(MODELS)]
-    x, y = draw_tables(rng, 5 * n)[kind]
-    x = x + rng.normal(size=x.shape) * 1e-9 if kind != "rounded columns" else x
-    members, nonmembers, population, others = np.split(np.arange(5 * n), [n, 2 * n, 4 * n])
+    value_types = list(draw_tables(np.random.default_rng(0), 20))
+    value_type, model = value_types[seed % len(value_types)], list(MODELS)[seed % len(MODELS)]
+    x, y = draw_tables(rng, 5 * n)[value_type]
+    x = x + rng.normal(size=x.shape) * 1e-9 if value_type != "rounded columns" else x
+    members, nonmembers, population, other_rows = np.split(np.arange(5 * n), [n, 2 * n, 4 * n])
     sets = {
         name: dv.Records(x[rows], np.asarray(y, float)[rows]).with_real_values()
         for name, rows in (("members", members), ("nonmembers", nonmembers), ("population", population))
     }
-    target = MODELS[model](seed).fit(x[others], y[others])
+    target = MODELS[model](seed).fit(x[other_rows], y[other_rows])
     references = Train(count=4, engine="serial")
     options = {"seed": seed, "duplicates": "drop", "fpr": [0.05], "task": "regression"}
-    return kind, model, n, dv.audit(target, **sets, recipes=["auto", "loss"], references=references, **options)
+    return value_type, model, n, dv.audit(target, **sets, recipes=["auto", "loss"], references=references, **options)
 
 
 def main() -> None:
@@ -91,10 +91,10 @@ def main() -> None:
     rows: list[str] = []
     n_leaks = 0
     for seed in range(options.first, options.first + options.count):
-        kind, model, n, result = audit(seed)
+        value_type, model, n, result = audit(seed)
         n_leaks += result.verdict.answer == "leak found"
         scores = " | ".join(f"{result[name].auc.value:.3f}" for name in ("auto", "loss"))
-        rows.append(f"| {seed} | {kind} | {model} | {n} | {scores} | {result.verdict.answer} |")
+        rows.append(f"| {seed} | {value_type} | {model} | {n} | {scores} | {result.verdict.answer} |")
         print(rows[-1], flush=True)
     share = statistics.proportion(n_leaks, options.count)
     description = f'"Leak found" was said in {n_leaks} of {options.count} audits ({share}); at most 5 % are promised.'

@@ -302,9 +302,9 @@ def without_varying_keys(text: str) -> str:
         return text
 
 
-def first_difference(first: str, other: str) -> str:
+def first_difference(first_text: str, other_text: str) -> str:
     """Return the first lines in which two texts differ, shortened to fit a cell."""
-    lines = difflib.unified_diff(first.splitlines(), other.splitlines(), lineterm="", n=0)
+    lines = difflib.unified_diff(first_text.splitlines(), other_text.splitlines(), lineterm="", n=0)
     changed = [line[:160] for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     return "differs: " + " ".join(changed[:4]).replace("|", "\\|")
 
@@ -318,7 +318,7 @@ def run_commands(
         write(table, place / f"{stem}{ending}")
     for stem, extra in (("plan", ""), ("defend", DEFEND), ("forget", FORGET)):
         (place / f"{stem}.toml").write_text((PLAN + extra).format(ending), encoding="utf-8")
-    found = {}
+    outputs = {}
     with contextlib.chdir(place):
         for name, arguments in COMMANDS.items():
             before = {*Path().rglob("*")}
@@ -327,16 +327,16 @@ def run_commands(
             text = without_ending(text.replace(str(place.resolve()), "."))
             for stem in tables:
                 text = text.replace(f"{stem}{ending}", f"{stem}.TABLE")
-            found[name] = (code, text)
+            outputs[name] = (code, text)
             print(f"{place.name} {name}: {code}", file=sys.stderr)
-    return found
+    return outputs
 
 
 def compare_spellings(results: dict[str, dict[str, tuple[int, str]]]) -> tuple[str, int]:
     """Return the Markdown table, and how many cells differ."""
-    first, different = next(iter(results.values())), 0
+    first_outputs, different = next(iter(results.values())), 0
     lines = ["| command | " + " | ".join(results) + " |", "|---" * (len(results) + 1) + "|"]
-    for command, (code, text) in first.items():
+    for command, (code, text) in first_outputs.items():
         cells = [f"exit code {code}" if code in (0, 1, 3) else f"fails: {text[:200]}"]
         different += code not in (0, 1, 3)
         for result in list(results.values())[1:]:
@@ -372,13 +372,13 @@ def audit_reversed(folder: Path, tables: dict[str, pl.DataFrame]) -> tuple[str, 
         unnamed = plan.replace('id = "person"\nlabel = "outcome"\n', "")
         (place / "unnamed.toml").write_text(unnamed, encoding="utf-8")
         with contextlib.chdir(place):
-            for way, words in {"plan": ("plan.toml",), "options": ("unnamed.toml", *NAMES)}.items():
-                code, output = run_command(("audit", *words, "--out", way, "--json"), ".csv")
+            for route, words in {"plan": ("plan.toml",), "options": ("unnamed.toml", *NAMES)}.items():
+                code, output = run_command(("audit", *words, "--out", route, "--json"), ".csv")
                 if code:
                     raise SystemExit(output)
-                scores[f"{way}, {order}"] = dv.auditing.load(Path(way)).scores["loss"]
-        first = scores["Python, as fitted"]
-        equal = [np.array_equal(scores[f"{way}, {order}"], first) for way in ("Python", "plan", "options")]
+                scores[f"{route}, {order}"] = dv.auditing.load(Path(route)).scores["loss"]
+        expected = scores["Python, as fitted"]
+        equal = [np.array_equal(scores[f"{route}, {order}"], expected) for route in ("Python", "plan", "options")]
         cells = ["same scores" if same else "differs" for same in equal]
         lines.append(f"| {order} | {result['loss'].auc.value:.3f}, {cells[0]} | {cells[1]} | {cells[2]} |")
     return "\n".join(lines), sum("differs" in line for line in lines)

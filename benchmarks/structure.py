@@ -37,19 +37,19 @@ def measure() -> list[tuple[str, str, float, set[str]]]:
     """Return table, kind of model, AUC and names of the hints of each model."""
     rows = [[cell.strip() for cell in row.split("|")] for row in read_rows()[0]]
     auc = {tuple(cells[1:4]): float(cells[4].split()[0]) for cells in rows}
-    found = []
+    cases = []
     for table, x, y in read_tables(Path(os.environ["DIVULGE_DATA"])):
         members = draw(table, x, y, 0)["members"]
-        for kind, (estimator, settings) in models(regression=table == "diabetes").items():
+        for model_type, (estimator, settings) in models(regression=table == "diabetes").items():
             for setting in [{}, *settings]:
                 model = clone(estimator)
-                last = model.steps[-1][1] if hasattr(model, "steps") else model
-                last.set_params(**setting)
+                last_step = model.steps[-1][1] if hasattr(model, "steps") else model
+                last_step.set_params(**setting)
                 model.fit(members.x, members.y)
                 name = ", ".join(f"{key} = {value}" for key, value in setting.items()) or "as it is"
                 hints = inspect_model(model, training_records=len(members)).hints + inspect_outputs(model, members)
-                found.append((table, kind, auc[table, kind, name], {hint.name for hint in hints}))
-    return found
+                cases.append((table, model_type, auc[table, model_type, name], {hint.name for hint in hints}))
+    return cases
 
 
 def format_spread(values: list[float]) -> str:
@@ -81,7 +81,10 @@ def main() -> None:
             lines.append(format_row(hint, "forests, boosting", trees))
     lines.append("")
     lines += ["| table | model | AUC | hints |", "|---|---|---|---|"]
-    lines += [f"| {table} | {kind} | {auc:.3f} | {', '.join(sorted(hints))} |" for table, kind, auc, hints in cases]
+    lines += [
+        f"| {table} | {model_type} | {auc:.3f} | {', '.join(sorted(hints))} |"
+        for table, model_type, auc, hints in cases
+    ]
     PAGE.write_text(HEAD.format(n=len(cases)) + "\n".join(lines) + "\n", encoding="utf-8")
 
 

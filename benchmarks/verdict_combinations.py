@@ -21,7 +21,7 @@ from divulge.auditing.compare import gate
 from divulge.auditing.verdict import simultaneous_confidence
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import column_covariates
-from score_audits import at_covariates, scored
+from score_audits import scored, with_covariates
 
 ANSWERS = ("leak found", "split is confounded", "too little data to say", "no leak found")
 VALUES = {
@@ -63,18 +63,18 @@ def audited(cell: Cell, seed: int):
     x = rng.normal(size=(n, 4))
     if cell.named == "no, in the records":
         x[:, 1] = column
-    left = rng.normal(size=(cell.recipes, n)) + 2**0.5 * ndtri(cell.leak) * inside
-    own = VALUES[cell.values](CARRIED * column + 0.4 * x[:, 0] + (1 - CARRIED**2) ** 0.5 * left)
+    leaks = rng.normal(size=(cell.recipes, n)) + 2**0.5 * ndtri(cell.leak) * inside
+    values = VALUES[cell.values](CARRIED * column + 0.4 * x[:, 0] + (1 - CARRIED**2) ** 0.5 * leaks)
     members = inside[rows]
-    scores = {f"r{i}": each[rows] for i, each in enumerate(own)}
+    scores = {f"r{i}": each[rows] for i, each in enumerate(values)}
     audit = scored(scores, members, fpr=(0.05,) if cell.n >= 30 else (0.1,))
     audit = replace(audit, duplicate_groups=rows if cell.copies else None)
     audit = replace(audit, unexplained_scores=blind.adjust_scores(audit.scores, x[rows], None, seed))
     if cell.named == "number":
-        return at_covariates(audit, column_covariates({"age": column[rows]}), seed=seed)
+        return with_covariates(audit, column_covariates({"age": column[rows]}), seed=seed)
     if cell.named == "categories":
         words = np.round(column * 1.5).astype(int).astype(str)
-        return at_covariates(
+        return with_covariates(
             audit, column_covariates({"ward": words[rows], "age": rng.normal(size=n)[rows]}), seed=seed
         )
     return audit
@@ -83,34 +83,34 @@ def audited(cell: Cell, seed: int):
 def contradicted(audit) -> bool:
     """Whether a raw AUC shows a leak by itself."""
     raw = [audit[name].distinct for name in audit]
-    areas = [evaluation.auc(one.scores, one.members, simultaneous_confidence(audit)) for one in raw]
+    areas = [evaluation.auc(outcome.scores, outcome.members, simultaneous_confidence(audit)) for outcome in raw]
     return any(area.low > 0.5 or area.high < 0.5 for area in areas)
 
 
 def null_cells():
     """No leak: sizes, ties, recipes, names of the column, differences in it, copies."""
     for m, n in ((12, 12), (60, 60), (300, 300), (300, 15)):
-        for named, longer in (("no", 0.0), ("number", 0.0), ("number", 2.0), ("categories", 0.0), ("categories", 2.0)):
-            for values in VALUES if named == "number" else ("continuous", "two-valued"):
+        for column, longer in (("no", 0.0), ("number", 0.0), ("number", 2.0), ("categories", 0.0), ("categories", 2.0)):
+            for values in VALUES if column == "number" else ("continuous", "two-valued"):
                 for recipes in (1, 4) if (values, n) == ("continuous", 60) else (4,):
-                    yield Cell(m, n, values, recipes, named, longer)
+                    yield Cell(m, n, values, recipes, column, longer)
         if m + n <= 120:
-            for named in ("no", "number"):
+            for column in ("no", "number"):
                 for values in ("continuous", "two-valued"):
-                    yield Cell(m, n, values, 4, named, copies=True)
+                    yield Cell(m, n, values, 4, column, copies=True)
 
 
 def leak_cells():
     """A leak, open or hidden by as large a difference in the column as makes the raw AUC 1/2."""
     for m, n, area in ((300, 300, 0.58), (300, 300, 0.61), (60, 60, 0.75), (300, 40, 0.7)):
         masking = -(2**0.5) * ndtri(area) * (1 - CARRIED**2) ** 0.5 / CARRIED / (1 / m + 1 / n) ** 0.5
-        for named in ("no", "number", "categories"):
-            yield Cell(m, n, named=named, leak=area)
-        for named in ("number", "categories", "no, in the records"):
-            yield Cell(m, n, named=named, longer=masking, leak=area)
+        for column in ("no", "number", "categories"):
+            yield Cell(m, n, named=column, leak=area)
+        for column in ("number", "categories", "no, in the records"):
+            yield Cell(m, n, named=column, longer=masking, leak=area)
         yield Cell(m, n, "two-valued", named="number", longer=masking, leak=area)
-    for named in ("no", "number"):
-        yield Cell(60, 60, named=named, copies=True, leak=0.75)
+    for column in ("no", "number"):
+        yield Cell(60, 60, named=column, copies=True, leak=0.75)
 
 
 PARTS = {"null": null_cells, "leak": leak_cells}

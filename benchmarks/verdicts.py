@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from divulge.auditing.compare import gate
 from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, INFORMED, audited
-from score_audits import KINDS, null, scored, sizes
+from score_audits import SCORE_SHAPES, null, scored, sizes
 
 SIZES = ((1, 1), (1, 1000), (5, 5), (30, 30), (100, 10), (60, 60), (500, 120), (1000, 1000))
 MODEL_SIZES = ((30, 30), (100, 10), (200, 20), (200, 200), (1000, 120))
@@ -25,15 +25,17 @@ def models(runs: int) -> None:
     print("\n| answers | members / non-members | leak found | no leak found | too little data | confounded |")
     print("|---|---|---|---|---|---|")
     for m, n in MODEL_SIZES:
-        for kind in ANSWERS | INFORMED:
-            answers = [audited(kind, m, n, seed).verdict.answer for seed in range(runs)]
-            print(f"| {kind} | {m:,} / {n:,} | {' | '.join(shares(answers, 'split is confounded'))} |", flush=True)
+        for model_type in ANSWERS | INFORMED:
+            answers = [audited(model_type, m, n, seed).verdict.answer for seed in range(runs)]
+            print(
+                f"| {model_type} | {m:,} / {n:,} | {' | '.join(shares(answers, 'split is confounded'))} |", flush=True
+            )
 
 
 def shares(answers: list[str], *further: str) -> list[str]:
     """How often each of the three answers was given, and further ones."""
-    said = "leak found", "no leak found", "too little data to say", *further
-    return [f"{answers.count(answer) / len(answers):.3f}" for answer in said]
+    answers_counted = "leak found", "no leak found", "too little data to say", *further
+    return [f"{answers.count(answer) / len(answers):.3f}" for answer in answers_counted]
 
 
 def wrong(runs: int) -> None:
@@ -41,11 +43,11 @@ def wrong(runs: int) -> None:
     print("\n| scores | members / non-members | broken | leak found | no leak found | too little data | FPR too high |")
     print("|---|---|---|---|---|---|---|")
     for m, n in SIZES:
-        for kind in KINDS:
+        for shape in SCORE_SHAPES:
             rng = np.random.default_rng(m + n)
             broken, alarms, answers = 0, 0, []
             for _ in range(runs):
-                audit = null(rng, kind, m, n, 8)
+                audit = null(rng, shape, m, n, 8)
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
                 outcomes = [audit[name] for name in audit]
                 nulls = [
@@ -55,7 +57,7 @@ def wrong(runs: int) -> None:
                 alarms += any(null.broken for null in nulls)
                 answers.append(audit.verdict.answer)
             cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]
-            print(f"| {kind} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)
+            print(f"| {shape} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)
 
 
 def kept(runs: int) -> None:
@@ -76,12 +78,12 @@ def seen(runs: int) -> None:
     print("\n| members / non-members | AUC | leak found |\n|---|---|---|")
     for m, n in ((5, 5), (20, 20), (30, 30), (40, 40), (60, 60), (500, 60), (60, 500), (1000, 1000)):
         rng, members = np.random.default_rng(m + n), sizes(m, n)
-        named = null(rng, "continuous", m, n, 1)
-        enough = named.verdict.answer == "no leak found"
-        area = named.summary().smallest_detectable.auc if enough else 0.75
-        drawn = rng.normal(size=(runs, m + n)) + 2**0.5 * ndtri(area) * members
-        result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
-        print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {result / runs:.3f} |", flush=True)
+        null_audit = null(rng, "continuous", m, n, 1)
+        has_power = null_audit.verdict.answer == "no leak found"
+        area = null_audit.summary().smallest_detectable.auc if has_power else 0.75
+        draws = rng.normal(size=(runs, m + n)) + 2**0.5 * ndtri(area) * members
+        result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in draws)
+        print(f"| {m:,} / {n:,} | {area:.3f}{'' if has_power else ' (too little)'} | {result / runs:.3f} |", flush=True)
 
 
 PARTS = {"models": models, "wrong": wrong, "kept": kept, "seen": seen}
@@ -91,8 +93,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--runs", type=int, default=1000)
-    asked = parser.parse_args()
-    for part in asked.parts:
-        print(f"\n# `benchmarks/verdicts.py {part} --runs {asked.runs}`")
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        print(f"\n# `benchmarks/verdicts.py {part} --runs {arguments.runs}`")
         print(f"\n{PARTS[part].__doc__}")
-        PARTS[part](asked.runs)
+        PARTS[part](arguments.runs)

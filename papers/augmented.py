@@ -87,20 +87,20 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
     rows = np.random.default_rng(seed).permutation(len(x))[: 2 * n + POPULATION]
     x, y = x[rows], y[rows].astype(np.int64)
     everything = dv.Records(x, y)
-    asked = (everything, *versions.of(everything, seed))
+    record_versions = (everything, *versions.generate(everything, seed))
     inside = splits.offline(POPULATION, max(MODELS), seed, labels=y[2 * n :]).trained_on
     parts = [np.arange(n), *(2 * n + np.flatnonzero(row) for row in inside)]
-    told = []
+    signal_rows = []
     for model, part in enumerate(parts):
         target = trained(make, x[part], y[part], classes, 1000 * seed + model, epochs, moved=moved)
-        told.append([signals_from_logits(target.logits(version), y, SIGNALS) for version in asked])
+        signal_rows.append([signals_from_logits(target.logits(version), y, SIGNALS) for version in record_versions])
         if not model:
             right = (target.logits(everything).argmax(axis=1) == y).astype(float)
             print(f"accuracy: members {right[:n].mean():.3f}, others {right[n : 2 * n].mean():.3f}", flush=True)
-    table = np.array(told)  # models, versions, records, signals
-    made = {}
+    table = np.array(signal_rows)  # models, versions, records, signals
+    evidence_by_name = {}
     for i, name in enumerate(SIGNALS):
-        one = [
+        version_evidence = [
             dv.Evidence(
                 values[0, : 2 * n],
                 values[1:, : 2 * n],
@@ -110,8 +110,8 @@ def evidences(load, make, n, epochs, versions, seed, *, moved):
             )
             for values in table[..., i].swapaxes(0, 1)
         ]
-        made[name] = one
-    return made, np.arange(2 * n) < n
+        evidence_by_name[name] = version_evidence
+    return evidence_by_name, np.arange(2 * n) < n
 
 
 def fewer(evidence, models):
@@ -130,16 +130,16 @@ ATTACKS = {"lira": ("scaled-logit", LiRA(), Averaged(LiRA())), "rmia": ("confide
 Scores = dict[tuple[int, str, int], np.ndarray]
 
 
-def attacked(made, versions) -> Scores:
+def attacked(evidence_by_name, versions) -> Scores:
     """Scores by number of reference models, attack and number of queries."""
     scores: Scores = {}
     for models in MODELS:
         for name, (signal, inner, outer) in ATTACKS.items():
-            first, *rest = (fewer(one, models) for one in made[signal])
-            scores[models, name, 1] = inner.score(first)
+            original, *further = (fewer(evidence, models) for evidence in evidence_by_name[signal])
+            scores[models, name, 1] = inner.score(original)
             if isinstance(versions, ImageVersions):
-                scores[models, name, 2] = outer.score(replace(first, queries=[rest[8]]))
-            scores[models, name, 1 + len(rest)] = outer.score(replace(first, queries=rest))
+                scores[models, name, 2] = outer.score(replace(original, queries=[further[8]]))
+            scores[models, name, 1 + len(further)] = outer.score(replace(original, queries=further))
     return scores
 
 
@@ -147,16 +147,21 @@ def rows(case: str, runs: list[Scores], member: np.ndarray) -> list[str]:
     """A line for each attack, with its paired differences from one query."""
     lines = []
     for models, name, queries in runs[0]:
-        own, one = [run[models, name, queries] for run in runs], [run[models, name, 1] for run in runs]
+        own_scores, single_query = [run[models, name, queries] for run in runs], [run[models, name, 1] for run in runs]
         cells = [
-            short(clipped(over_seeds([dv.evaluation.measure(scores, member, statistic) for scores in own])))
+            short(clipped(over_seeds([dv.evaluation.measure(scores, member, statistic) for scores in own_scores])))
             for statistic in STATISTICS
         ]
-        apart = [
-            over_seeds([dv.evaluation.paired_difference(*pair, member, each) for pair in zip(own, one, strict=True)])
+        differences = [
+            over_seeds(
+                [
+                    dv.evaluation.paired_difference(*pair, member, each)
+                    for pair in zip(own_scores, single_query, strict=True)
+                ]
+            )
             for each in STATISTICS
         ]
-        cells += [signed(each) if queries > 1 else "" for each in apart]
+        cells += [signed(each) if queries > 1 else "" for each in differences]
         lines.append(f"| {case} | {models} | {name} | {queries} | {' | '.join(cells)} |")
     return lines
 
@@ -169,11 +174,11 @@ def main() -> None:
     for case, (load, make, n, epochs, versions, moved) in CASES.items():
         runs = []
         for seed in range(SEEDS):
-            made, member = evidences(load, make, n, epochs, versions, seed, moved=moved)
-            runs.append(attacked(made, versions))
-        told = rows(case, runs, member)
-        print(*told, sep="\n", flush=True)
-        lines += told
+            evidence_by_name, member = evidences(load, make, n, epochs, versions, seed, moved=moved)
+            runs.append(attacked(evidence_by_name, versions))
+        table_rows = rows(case, runs, member)
+        print(*table_rows, sep="\n", flush=True)
+        lines += table_rows
     PAGE.write_text("\n".join(lines) + "\n")
 
 

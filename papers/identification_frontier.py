@@ -57,9 +57,9 @@ def adaptive(runs):
             rng, members = np.random.default_rng([n, m, round(10 * share)]), round(share * m)
             results = {level: {name: [] for name in methods} for level in rows}
             for _ in range(runs):
-                scores, known = draw(rng, n, m, members, AUCS[auc])
-                counts = Counts.empty(known).add(scores)
-                false = Counts.empty(known).add(scores[members:]).reached
+                scores, calibration = draw(rng, n, m, members, AUCS[auc])
+                counts = Counts.empty(calibration).add(scores)
+                false = Counts.empty(calibration).add(scores[members:]).reached
                 for level, name in itertools.product(rows, methods):
                     results[level][name].append(outcome(counts, false, level, methods[name]))
             for level, each in results.items():
@@ -69,15 +69,15 @@ def adaptive(runs):
                     worst.setdefault(name, []).append((values.mean() / level, (values.mean() - level) / error))
                 gain = power["adaptive"] - power["simple"]
                 better = power["adaptive"].mean() - max(power["storey"].mean(), power["ptdi"].mean())
-                shown = [f"{power[name].mean():.3f}" for name in methods]
+                powers = [f"{power[name].mean():.3f}" for name in methods]
                 paired = f"{gain.mean():+.3f} ± {1.96 * gain.std() / np.sqrt(runs):.3f}"
-                rows[level].append((auc, share, *shown, paired, f"{better:+.3f}"))
+                rows[level].append((auc, share, *powers, paired, f"{better:+.3f}"))
         columns = ("AUC", "share", *methods, "adaptive − simple", "adaptive − better of storey, ptdi")
         for level, cells in rows.items():
             table(f"Power at level {level}, n = {n}, m = {m}, {runs} runs", columns, cells)
         top = {name: np.max(pairs, axis=0) for name, pairs in worst.items()}
-        said = ", ".join(f"{name} {ratio:.3f} (largest z {z:.2f})" for name, (ratio, z) in top.items())
-        print(f"\nLargest false discovery rate over its level, 50 cells: {said}.", flush=True)
+        ratios_text = ", ".join(f"{name} {ratio:.3f} (largest z {z:.2f})" for name, (ratio, z) in top.items())
+        print(f"\nLargest false discovery rate over its level, 50 cells: {ratios_text}.", flush=True)
 
 
 def shift(runs):
@@ -87,10 +87,10 @@ def shift(runs):
     for moved, odd in ((0.0, 0.0), (0.1, 0.0), (0.25, 0.0), (0.5, 0.0), (0.0, 0.02), (0.0, 0.05), (0.0, 0.1)):
         rng, results = np.random.default_rng(3), {name: [] for name in methods}
         for _ in range(runs):
-            scores, known = draw(rng, 500, 1000, 300, 2.0, moved)
-            known[: round(500 * odd)] = -9 + 0.1 * known[: round(500 * odd)]
-            counts = Counts.empty(known).add(scores)
-            false = Counts.empty(known).add(scores[300:]).reached
+            scores, calibration = draw(rng, 500, 1000, 300, 2.0, moved)
+            calibration[: round(500 * odd)] = -9 + 0.1 * calibration[: round(500 * odd)]
+            counts = Counts.empty(calibration).add(scores)
+            false = Counts.empty(calibration).add(scores[300:]).reached
             for name, method in methods.items():
                 results[name].append(outcome(counts, false, 0.1, method)[0])
         rows.append((moved, odd, *(f"{np.mean(v):.3f}" for v in results.values())))
@@ -104,20 +104,20 @@ def envelope(runs):
     for n, m in ((100, 200), (500, 1000), (2000, 1000)):
         for auc, share in ((0.8, 0.5), (0.8, 0.9), (0.95, 0.3), (0.95, 0.5), (0.95, 0.7), (0.99, 0.5), (0.95, 0.0)):
             rng, members = np.random.default_rng([n, m]), round(share * m)
-            named, true, missed, average = [], [], [], []
+            sizes_named, true, missed, average = [], [], [], []
             for _ in range(runs):
-                scores, known = draw(rng, n, m, members, AUCS[auc])
-                counts = Counts.empty(known).add(scores)
+                scores, calibration = draw(rng, n, m, members, AUCS[auc])
+                counts = Counts.empty(calibration).add(scores)
                 best = fdp.envelope_from_counts(counts)
                 order = np.argsort(-scores)
                 false = np.cumsum(order >= members)
                 missed.append(np.any(false > np.asarray(best) * np.arange(1, m + 1) + 1e-9))
                 k = best.largest(0.1)
-                named.append(k)
+                sizes_named.append(k)
                 true.append(false[k - 1] / k if k else 0.0)
                 rank = fdr.step_up(counts, 0.1, Storey()).rank
                 average.append(int(counts.reached[rank]) if rank >= 0 else 0)
-            row = (n, m, auc, share, f"{np.mean(named):.0f}", f"{np.mean(true):.3f}", f"{np.mean(average):.0f}")
+            row = (n, m, auc, share, f"{np.mean(sizes_named):.0f}", f"{np.mean(true):.3f}", f"{np.mean(average):.0f}")
             rows.append((*row, f"{np.mean(missed):.3f}"))
     title = "Named with at most a tenth of non-members, 95 % confidence for all numbers at once"
     table(title, ("n", "m", "AUC", "share", "named", "their FDP", "`storey` selects at .1", "any bound fails"), rows)
@@ -130,8 +130,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part")
     parser.add_argument("--runs", type=int, default=2000)
-    given = parser.parse_args()
-    for name in given.parts or PARTS:
+    arguments = parser.parse_args()
+    for name in arguments.parts or PARTS:
         start = time.perf_counter()
-        PARTS[name](given.runs)
+        PARTS[name](arguments.runs)
         print(f"\n{name}: {time.perf_counter() - start:.0f} s", flush=True)

@@ -90,22 +90,22 @@ def step_up(counts, false, share, levels):
 
 def draw(rng, n, m, members, signal, shape):
     scores = shape(np.append(rng.normal(signal, 1, members), rng.normal(size=m - members)))
-    known = shape(rng.normal(size=n))
-    counts = Counts.empty(known).add(scores)
-    false = Counts.empty(known).add(scores[members:]).reached if members < m else np.zeros(n + 1, np.int64)
+    calibration = shape(rng.normal(size=n))
+    counts = Counts.empty(calibration).add(scores)
+    false = Counts.empty(calibration).add(scores[members:]).reached if members < m else np.zeros(n + 1, np.int64)
     return counts, false
 
 
 def cell(seed, n, m, share, signal, shape, runs, procedures):
     """False discovery proportions and powers, ``[runs, levels]`` each, by procedure."""
     rng, members = np.random.default_rng(seed), round(share * m)
-    kept = {name: np.zeros((2, runs, len(LEVELS))) for name in procedures}
+    outcomes = {name: np.zeros((2, runs, len(LEVELS))) for name in procedures}
     for run in range(runs):
         counts, false = draw(rng, n, m, members, signal, shape)
         for name, estimate in procedures.items():
             wrong, right = step_up(counts, false, estimate(counts, rng), LEVELS)
-            kept[name][:, run] = wrong, right / max(members, 1)
-    return kept
+            outcomes[name][:, run] = wrong, right / max(members, 1)
+    return outcomes
 
 
 def rates(runs):
@@ -115,21 +115,24 @@ def rates(runs):
         cells = {}
         for n, m, share in itertools.product((20, 100, 1000), (10, 100, 1000), SHARES):
             seed = [n, m, round(10 * share)]
-            kept = cell(seed, n, m, share, 2.0, make, runs, OURS | PEERS)
-            for name, (false, _) in kept.items():
+            outcomes = cell(seed, n, m, share, 2.0, make, runs, OURS | PEERS)
+            for name, (false, _) in outcomes.items():
                 rate, error = false.mean(0), false.std(0, ddof=1) / np.sqrt(len(false))
                 z = (rate - LEVELS) / np.maximum(error, 1e-9)
-                where = [(n, m, share, level) for level in LEVELS.tolist()]
-                cells.setdefault(name, []).extend(zip(rate / LEVELS, z, rate, error, where, strict=True))
-        for name, found in cells.items():
-            z = np.array([one[1] for one in found])
+                settings = [(n, m, share, level) for level in LEVELS.tolist()]
+                cells.setdefault(name, []).extend(zip(rate / LEVELS, z, rate, error, settings, strict=True))
+        for name, cell_values in cells.items():
+            z = np.array([cell_value[1] for cell_value in cell_values])
             limit = norm.isf(0.05 / len(z))
-            top = max(found, key=lambda one: one[0])
+            top = max(cell_values, key=lambda cell_value: cell_value[0])
             n, m, share, level = top[4]
-            most = f"{np.clip(z.max(), -999, 999):.1f}"
-            rows.append((name, shape, len(z), f"{top[0]:.2f}", most, int((z > limit).sum())))
+            largest_z = f"{np.clip(z.max(), -999, 999):.1f}"
+            rows.append((name, shape, len(z), f"{top[0]:.2f}", largest_z, int((z > limit).sum())))
             if (z > limit).any():
-                top = max((one for one in found if one[1] > limit), key=lambda one: one[0])
+                top = max(
+                    (cell_value for cell_value in cell_values if cell_value[1] > limit),
+                    key=lambda cell_value: cell_value[0],
+                )
                 n, m, share, level = top[4]
                 worst.append((name, shape, n, m, share, level, f"{top[2]:.3f} ± {1.96 * top[3]:.3f}"))
         print(f"  ({shape} done)", flush=True)
@@ -147,8 +150,10 @@ def power(runs):
             if share == 0.0 and area != 0.8:
                 continue
             seed = [n, m, round(10 * share)]
-            kept = cell(seed, n, m, share, AUCS[area], np.asarray, runs, OURS | PEERS)
-            cells = [f"{false[:, 1].mean():.3f} / {found[:, 1].mean():.3f}" for false, found in kept.values()]
+            outcomes = cell(seed, n, m, share, AUCS[area], np.asarray, runs, OURS | PEERS)
+            cells = [
+                f"{false[:, 1].mean():.3f} / {power_runs[:, 1].mean():.3f}" for false, power_runs in outcomes.values()
+            ]
             rows.append((area if share else "", share, *cells))
         size = f"{n} calibration scores, {m} candidates, {runs} runs"
         title = f"Realised rate / power at level .1, {size}"
@@ -158,18 +163,18 @@ def power(runs):
 def knockoffs(runs):
     """Differences of documents and paraphrases: symmetric for non-members, and as measured on real paraphrases."""
     rows = []
-    for said, lean in (("half", 0.5), ("60 %", 0.6), ("88 %, as measured (TOFU)", 0.88)):
+    for share_name, lean in (("half", 0.5), ("60 %", 0.6), ("88 %, as measured (TOFU)", 0.88)):
         for m, share in ((100, 0.0), (1000, 0.0), (1000, 0.3), (1000, 0.5), (1000, 0.7)):
             rng, members = np.random.default_rng([m, round(10 * share)]), round(share * m)
             false, power = np.zeros((runs, 2)), np.zeros((runs, 2))
             for run in range(runs):
                 gap = np.append(rng.normal(2.326, 1, members), rng.normal(norm.ppf(lean), 1, m - members))
-                for at, level in enumerate((0.1, 0.2)):
+                for level_index, level in enumerate((0.1, 0.2)):
                     chosen, _ = select_by_knockoffs(gap, np.zeros(m), fdr=level)
-                    false[run, at] = chosen[members:].sum() / max(chosen.sum(), 1)
-                    power[run, at] = chosen[:members].mean() if members else 0
-            cells = [f"{shown(false[:, at])} / {power[:, at].mean():.3f}" for at in (0, 1)]
-            rows.append((said, m, share, *cells))
+                    false[run, level_index] = chosen[members:].sum() / max(chosen.sum(), 1)
+                    power[run, level_index] = chosen[:members].mean() if members else 0
+            cells = [f"{shown(false[:, level_index])} / {power[:, level_index].mean():.3f}" for level_index in (0, 1)]
+            rows.append((share_name, m, share, *cells))
     columns = ("non-members that favour their original", "m", "share of members", "level .1", "level .2")
     table(f"KTD: realised rate / power, {runs} runs; members' differences lie 2.3 sd above", columns, rows)
 
@@ -179,20 +184,23 @@ def thresholds(runs):
     rows = []
     for area, share in itertools.product((0.8, 0.95), (0.0, 0.1, 0.5, 0.9)):
         rng, m, n, members = np.random.default_rng(round(10 * share)), 1000, 500, round(share * 1000)
-        kept = np.zeros((runs, 3, 2))
+        outcomes = np.zeros((runs, 3, 2))
         errors = np.zeros(runs)
         for run in range(runs):
             scores = np.append(rng.normal(AUCS[area], 1, members), rng.normal(size=m - members))
-            known, twin = rng.normal(size=n), rng.normal(AUCS[area], 1, n)
-            cuts = np.sort(np.append(known, twin))
-            up = [1 - np.searchsorted(np.sort(side), cuts, side="right") / n for side in (twin, known)]
+            nonmembers, twin = rng.normal(size=n), rng.normal(AUCS[area], 1, n)
+            cuts = np.sort(np.append(nonmembers, twin))
+            up = [1 - np.searchsorted(np.sort(side), cuts, side="right") / n for side in (twin, nonmembers)]
             best = int(np.argmax(up[0] - up[1]))
             used = (np.mean(scores > cuts[best]) - up[1][best]) / (up[0][best] - up[1][best])
             errors[run] = abs(used - share)
-            rules = (scores > np.quantile(known, 0.9), scores > np.quantile(known, 0.99), scores > cuts[best])
+            rules = (scores > np.quantile(nonmembers, 0.9), scores > np.quantile(nonmembers, 0.99), scores > cuts[best])
             for k, chosen in enumerate(rules):
-                kept[run, k] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
-        cells = [f"{shown(kept[:, i, 0])} / {kept[:, i, 1].mean():.3f}" for i in range(3)]
+                outcomes[run, k] = (
+                    chosen[members:].sum() / max(chosen.sum(), 1),
+                    chosen[:members].sum() / max(members, 1),
+                )
+        cells = [f"{shown(outcomes[:, i, 0])} / {outcomes[:, i, 1].mean():.3f}" for i in range(3)]
         rows.append((area, share, *cells, f"{errors.mean():.3f}"))
     columns = ("AUC", "share of members", "threshold, FPR .1", "threshold, FPR .01", "DUCI's cut", "error of its share")
     table(f"Realised rate / power of thresholds, 500 calibration scores, 1,000 candidates, {runs} runs", columns, rows)
@@ -205,9 +213,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="part")
     parser.add_argument("--runs", type=int, default=2000)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     table("Where each formula was read", ("procedure", "source"), SOURCES.items())
-    for name in given.parts or PARTS:
+    for name in arguments.parts or PARTS:
         start = time.perf_counter()
-        PARTS[name](given.runs)
+        PARTS[name](arguments.runs)
         print(f"\n{name}: {time.perf_counter() - start:.0f} s", flush=True)

@@ -30,7 +30,7 @@ from divulge import labels
 from label_data import data
 
 TAUS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
-MOST = 2**20  # labellings tried per block
+MAX_LABELLINGS = 2**20  # labellings tried per block
 
 
 def theorem3(m: int, classes: int, strength: float) -> np.ndarray:
@@ -103,37 +103,37 @@ def labelling(index: np.ndarray, classes: int, m: int) -> np.ndarray:
     return index[:, None] // classes ** np.arange(m)[::-1] % classes
 
 
-def argmin(means: np.ndarray, given: np.ndarray) -> np.ndarray:
+def argmin(means: np.ndarray, noisy_answers: np.ndarray) -> np.ndarray:
     """``np.argmin(np.abs(means - answer))`` for every given answer."""
     finite = np.flatnonzero(np.isfinite(means))
     if not len(finite):
-        return np.zeros(len(given), dtype=int)
-    values, first = np.unique(means[finite], return_index=True)
-    right = np.searchsorted(values, given).clip(max=len(values) - 1)
-    left = (right - 1).clip(0)
-    near = np.where(given - values[left] <= values[right] - given, left, right)
+        return np.zeros(len(noisy_answers), dtype=int)
+    values, first_rows = np.unique(means[finite], return_index=True)
+    right = np.searchsorted(values, noisy_answers).clip(max=len(values) - 1)
+    lower = (right - 1).clip(0)
+    nearest = np.where(noisy_answers - values[lower] <= values[right] - noisy_answers, lower, right)
     unread = int(np.argmax(~np.isfinite(means)))
-    return np.where(np.isfinite(given), finite[first[near]], unread)
+    return np.where(np.isfinite(noisy_answers), finite[first_rows[nearest]], unread)
 
 
 def shares(table: np.ndarray, y: np.ndarray, tau: float, rng: np.random.Generator) -> np.ndarray:
     """Share of labels right of every draw ``y [draws, m]``."""
     m, classes = table.shape
     means = answers(table)
-    given = means[number(y, classes)] + tau * rng.choice([-1, 1], len(y))
-    return (labelling(argmin(means, given), classes, m) == y).mean(axis=1)
+    noisy_answers = means[number(y, classes)] + tau * rng.choice([-1, 1], len(y))
+    return (labelling(argmin(means, noisy_answers), classes, m) == y).mean(axis=1)
 
 
 def reach(y: np.ndarray, classes: int, code, oracle, tau: float, draws: int) -> tuple[int, int]:
     """Largest N with every label right in all draws, and with at least half of them; two larger ones were tried."""
-    whole = half = failed = n = 0
-    while failed < 2 and classes ** (n + 1) <= MOST:
+    all_right = half = failed = n = 0
+    while failed < 2 and classes ** (n + 1) <= MAX_LABELLINGS:
         n += 1
         rng = np.random.default_rng([n, draws])
         worst = shares(oracle(code(n, classes, n * tau)), rng.choice(y, (draws, n)), tau, rng).min()
-        whole = n if worst == 1 else whole
+        all_right = n if worst == 1 else all_right
         half, failed = (n, 0) if worst >= 0.5 else (half, failed + 1)
-    return whole, half
+    return all_right, half
 
 
 def our_plan(metric: str, classes: int, n: int, tau: float, method: str) -> labels.QueryPlan:
@@ -151,8 +151,8 @@ def our_reach(y: np.ndarray, classes: int, metric: str, tau: float, draws: int, 
     rng = np.random.default_rng([low, draws])
     table, rows = plan.spec.loss().table(plan.queries[0]), np.arange(low)
     for truth in rng.choice(y, (draws, low)):
-        given = table[rows, truth].mean() + tau * rng.choice([-1, 1])
-        assert (labels.read(plan, [given]).labels == truth).all()
+        noisy_answer = table[rows, truth].mean() + tau * rng.choice([-1, 1])
+        assert (labels.read(plan, [noisy_answer]).labels == truth).all()
     return low
 
 
@@ -181,19 +181,19 @@ def line(*cells: object) -> None:
 def figure_1(sets: dict[str, np.ndarray], draws: int) -> None:
     print(f"\n## Figure 1 and Figure 3 (left): the largest N in one query, {draws} draws of labels")
     head("panel", "loss", "data", "code", *(f"τ = {tau:g}" for tau in TAUS))
-    for whole, half, loss, codes, metric, names in PANELS:
+    for full_panel, half, loss, codes, metric, names in PANELS:
         for name in names:
             y = sets[name]
             classes = int(y.max()) + 1
-            for said, code, oracle in codes + (BINARY if loss == "cross-entropy" and classes == 2 else ()):
+            for code_name, code, oracle in codes + (BINARY if loss == "cross-entropy" and classes == 2 else ()):
                 results = [reach(y, classes, code, oracle, tau, draws) for tau in TAUS]
-                for panel, cells in zip((whole, half), zip(*results, strict=True), strict=True):
+                for panel, cells in zip((full_panel, half), zip(*results, strict=True), strict=True):
                     if panel:
-                        line(panel, loss, name, said, *cells)
-            for said, method in (("Theorem 3, logits", "theorem3"), ("ours", "auto")):
+                        line(panel, loss, name, code_name, *cells)
+            for code_name, method in (("Theorem 3, logits", "theorem3"), ("ours", "auto")):
                 if method == "auto" or loss != "cross-entropy":
                     cells = [our_reach(y, classes, metric, tau, draws // 10, method) for tau in TAUS]
-                    line(whole if loss == "cross-entropy" else half, loss, name, said, *cells)
+                    line(full_panel if loss == "cross-entropy" else half, loss, name, code_name, *cells)
 
 
 SIZES = {"Titanic": 14, "Iris": 8, "Satellite": 5}
@@ -211,14 +211,14 @@ def blocks(y: np.ndarray, m: int) -> np.ndarray:
 
 def accuracy(y: np.ndarray, table: np.ndarray, tau: float, runs: int) -> float:
     m = len(table)
-    asked = blocks(y, m)
-    counted = (np.arange(asked.size) < len(y)).reshape(asked.shape)
+    label_blocks = blocks(y, m)
+    is_row = (np.arange(label_blocks.size) < len(y)).reshape(label_blocks.shape)
     means, right = answers(table), []
-    index = number(asked, table.shape[1])
+    index = number(label_blocks, table.shape[1])
     for seed in range(runs):
-        noise = tau * np.random.default_rng(seed).choice([-1, 1], len(asked))
+        noise = tau * np.random.default_rng(seed).choice([-1, 1], len(label_blocks))
         result = labelling(argmin(means, means[index] + noise), table.shape[1], m)
-        right.append((result == asked)[counted].mean())
+        right.append((result == label_blocks)[is_row].mean())
     return float(np.mean(right))
 
 
@@ -239,8 +239,8 @@ def figure_2(sets: dict[str, np.ndarray], runs: int) -> None:
     for panel, loss, oracle, metric, names in LOSSES:
         for name in names:
             y = sets[name]
-            classes, most = int(y.max()) + 1, SIZES[name]
-            sizes = range(1, most + 1)
+            classes, max_size = int(y.max()) + 1, SIZES[name]
+            sizes = range(1, max_size + 1)
             head("panel", "loss", "data", "τ", "code", *(f"M = {m}" for m in sizes))
             line(panel, loss, name, "", "queries", *(-(-len(y) // m) for m in sizes))
             for tau in (1e-4, 1.0):
@@ -273,8 +273,8 @@ def footnote_6(y: np.ndarray, draws: int) -> None:
                 means = answers(-np.log(np.stack([1 - p, p], axis=1)))
                 result = argmin(means, means[number(truth, 2)] + rng.uniform(-tau, tau, 1))
                 right.append((labelling(result, 2, n) == truth).mean())
-            shown = (np.mean(right), np.mean(np.equal(right, 1)), np.mean(np.equal(right, 0)))
-            line(n, tau, *(f"{100 * value:.1f}" for value in shown))
+            shares_right = (np.mean(right), np.mean(np.equal(right, 1)), np.mean(np.equal(right, 0)))
+            line(n, tau, *(f"{100 * value:.1f}" for value in shares_right))
 
 
 def speed() -> None:

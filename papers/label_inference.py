@@ -143,20 +143,20 @@ def splits(y: np.ndarray, seeds: int) -> None:
         "\nHidden split (Titanic, 30 % scored): queries, limit, seeds with every row right, proven, certain and wrong"
     )
     for name, options in SPLITS:
-        for known in (True, False):
+        for size_known in (True, False):
             right = proven = bad = 0
             for seed in range(seeds):
                 scored = np.random.default_rng(seed).permutation(len(y)) < round(0.3 * len(y))
-                size = int(scored.sum()) if known else "unknown"
+                size = int(scored.sum()) if size_known else "unknown"
                 spec = labels.OracleSpec(n=len(y), scored=size, **options)
                 plan = labels.design(spec)
                 simulation = labels.simulate(spec, y, plan, seed=seed, scored=scored)
                 right += simulation.accuracy == 1
                 proven += bool(simulation.inference.proven.all())
                 bad += simulation.certain_and_wrong
-            said = "known" if known else "unknown"
+            size_text = "known" if size_known else "unknown"
             print(
-                f"{name:20s} size {said:8s}{plan.count:6d}{labels.capacity(spec).queries:6d}  "
+                f"{name:20s} size {size_text:8s}{plan.count:6d}{labels.capacity(spec).queries:6d}  "
                 f"{right}/{seeds} right, {proven}/{seeds} all proven, certain and wrong {bad}",
                 flush=True,
             )
@@ -209,7 +209,10 @@ def decoding(method: str, block: int | None, bound: str) -> None:
         truth.append(labelling.ravel())
     y, total = np.concatenate(truth)[: part.code.n], np.concatenate(sums)
     answers = np.asarray((part.base + total * np.longdouble(part.unit)) / part.code.n, dtype=float)
-    for what, run in (("sums to labels", lambda: part.code.decode(total)[0]), ("answers", lambda: read(plan, answers))):
+    for step_name, run in (
+        ("sums to labels", lambda: part.code.decode(total)[0]),
+        ("answers", lambda: read(plan, answers)),
+    ):
         spent = []
         for _ in range(5):
             started = time.perf_counter()
@@ -220,7 +223,10 @@ def decoding(method: str, block: int | None, bound: str) -> None:
         run()
         peak = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
-        print(f"{method}, {what}: {1e3 * min(spent):.0f} ms (of 5 runs; bound {bound}), peak {peak:.0f} MB", flush=True)
+        print(
+            f"{method}, {step_name}: {1e3 * min(spent):.0f} ms (of 5 runs; bound {bound}), peak {peak:.0f} MB",
+            flush=True,
+        )
 
 
 def read(plan: labels.QueryPlan, answers: np.ndarray) -> np.ndarray:

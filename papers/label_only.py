@@ -35,23 +35,25 @@ def case(load, trained, seed):
     x, y = load()
     x, classes = x.reshape(len(x), -1).astype(np.float32), int(y.max()) + 1
     order = np.random.default_rng(seed).permutation(len(x))
-    own, others = order[:trained], order[trained : trained + N]
+    training_rows, nonmember_rows = order[:trained], order[trained : trained + N]
 
     def make():
         return nn.Sequential(nn.Linear(x.shape[1], 128), nn.ReLU(), nn.Linear(128, classes))
 
     train = Train(make, count=1, epochs=60, optimizer="adam", batch_size=32)
-    target = TorchTarget(train.one(dv.Records(x[own], y[own]), seed=seed, classes=classes), device="cpu")
-    rows = np.r_[own[:N], others]
+    target = TorchTarget(
+        train.train_model(dv.Records(x[training_rows], y[training_rows]), seed=seed, classes=classes), device="cpu"
+    )
+    rows = np.r_[training_rows[:N], nonmember_rows]
     return target, dv.Records(x[rows], y[rows]), np.arange(2 * N) < N
 
 
-def one_by_one(signal, plane, near, at, records, rows):
+def one_by_one(signal, plane, nearest, rows_searched, records, rows):
     """The same search for one record after the other, from the same starts."""
     rng = np.random.default_rng(0)
     for k in range(rows):
-        search = _BoundarySearch(plane, plane.points[at[k : k + 1]], records.y[at[k : k + 1]])
-        beyond = search.halved(plane.points[near[k : k + 1]])
+        search = _BoundarySearch(plane, plane.points[rows_searched[k : k + 1]], records.y[rows_searched[k : k + 1]])
+        beyond = search.halved(plane.points[nearest[k : k + 1]])
         for number, directions in enumerate(_plan_rounds(signal.queries - 9), start=1):
             beyond = search.closer(beyond, directions, number, rng)
 
@@ -59,22 +61,25 @@ def one_by_one(signal, plane, near, at, records, rows):
 def speed(name, target, records, rows=20):
     """All records at once beside one after the other, which is timed on some of them."""
     plane = _ScaledRecords.from_records(target, records)
-    near, at = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
+    nearest, rows_searched = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
     for queries in (50, 250, 1000):
         signal, best = BoundaryDistance(queries=queries), [np.inf, np.inf]
         work = (
             lambda signal=signal: signal.measure(target, records),
-            lambda signal=signal: one_by_one(signal, plane, near, at, records, rows),
+            lambda signal=signal: one_by_one(signal, plane, nearest, rows_searched, records, rows),
         )
         for _ in range(3):
-            for which, call in enumerate(work):
+            for index, call in enumerate(work):
                 began = time.process_time()
                 call()
-                best[which] = min(best[which], time.process_time() - began)
-        batched, alone = best[0], best[1] * len(at) / rows  # of records told wrong there is nothing to search
+                best[index] = min(best[index], time.process_time() - began)
+        batched, one_by_one_seconds = (
+            best[0],
+            best[1] * len(rows_searched) / rows,
+        )  # of records told wrong there is nothing to search
         print(
             f"{name}, {len(records)} records, at most {queries} queries: batched {batched:.2f} s, one by one "
-            f"{alone:.2f} s, {alone / batched:.1f} x"
+            f"{one_by_one_seconds:.2f} s, {one_by_one_seconds / batched:.1f} x"
         )
 
 
@@ -92,11 +97,11 @@ def main() -> None:
         for seed in range(SEEDS):
             target, records, member = case(load, trained, seed)
 
-            def add(what, scores, queries, seconds, member=member, records=records, rows=rows):
+            def add(row_name, scores, queries, seconds, member=member, records=records, rows=rows):
                 auc = dv.evaluation.auc(scores, member).value
-                rows.setdefault(what, []).append((auc, queries / len(records), seconds))
-                left = Residual(Threshold()).score(dv.Evidence(scores, features=records.x, labels=records.y))
-                rows.setdefault(f"{what}, residual", []).append((dv.evaluation.auc(left, member).value, 0, 0))
+                rows.setdefault(row_name, []).append((auc, queries / len(records), seconds))
+                residual = Residual(Threshold()).score(dv.Evidence(scores, features=records.x, labels=records.y))
+                rows.setdefault(f"{row_name}, residual", []).append((dv.evaluation.auc(residual, member).value, 0, 0))
 
             logits = target.logits(records)
             add(
@@ -112,10 +117,10 @@ def main() -> None:
                     scores = signal.measure(meter, records)
                     add(f"{signal.name} {budget}", scores, meter.queries, time.perf_counter() - began)
         print(f"\n{name}\n{'':38}{'AUC':>22}{'queries a record':>18}{'seconds':>9}")
-        for what, values in rows.items():
+        for row_name, values in rows.items():
             auc, queries, seconds = np.array(values).T
             spread = f"[{auc.min():.3f}, {auc.max():.3f}]"
-            print(f"{what:38}{auc.mean():8.3f} {spread}{queries.mean():16.0f}{seconds.mean():9.1f}")
+            print(f"{row_name:38}{auc.mean():8.3f} {spread}{queries.mean():16.0f}{seconds.mean():9.1f}")
         speed(name, target, records)
 
 

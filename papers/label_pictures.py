@@ -32,14 +32,14 @@ def tables(section: str) -> list[list[dict[str, str]]]:
     """The tables of the section whose title begins so, each as rows by column."""
     text = RESULTS.read_text(encoding="utf-8")
     body = text.split(f"## {section}", 1)[1].split("\n## ", 1)[0]
-    found = []
+    tables_read = []
     for block in body.split("\n\n"):
         lines = [
             [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if line[:1] == "|"
         ]
         if lines:
-            found.append([dict(zip(lines[0], cells, strict=True)) for cells in lines[2:]])
-    return found
+            tables_read.append([dict(zip(lines[0], cells, strict=True)) for cells in lines[2:]])
+    return tables_read
 
 
 def reaches() -> pl.DataFrame:
@@ -77,18 +77,18 @@ def accuracies() -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def reach(found: pl.DataFrame, panel: str, title: str) -> alt.LayerChart:
+def reach(points: pl.DataFrame, panel: str, title: str) -> alt.LayerChart:
     axis = alt.Axis(values=[1e-4, 1e-3, 0.01, 0.1, 1])
-    base = alt.Chart(found.filter(pl.col("panel") == panel), title=title, width=250, height=260).encode(
+    base = alt.Chart(points.filter(pl.col("panel") == panel), title=title, width=250, height=260).encode(
         alt.X("τ:Q", scale=alt.Scale(type="log"), title="noise τ", axis=axis),
         alt.Y("N:Q", scale=alt.Scale(type="sqrt"), title="labels read in one query, N"),
         alt.Color("data:N", sort=DATA, scale=alt.Scale(domain=DATA, range=COLOURS), title="data"),
     )
-    return drawn(base, [code for code in CODES if code in set(found["code"])])
+    return drawn(base, [code for code in CODES if code in set(points["code"])])
 
 
-def accuracy(found: pl.DataFrame, title: str) -> alt.LayerChart:
-    base = alt.Chart(found.filter(pl.col("title") == title), title=title, width=230, height=180).encode(
+def accuracy(points: pl.DataFrame, title: str) -> alt.LayerChart:
+    base = alt.Chart(points.filter(pl.col("title") == title), title=title, width=230, height=180).encode(
         alt.X("queries:Q", scale=alt.Scale(type="log", nice=False), title="queries, N/M rounded up"),
         alt.Y("right:Q", scale=alt.Scale(domain=[0, 100]), title="labels right, %"),
         alt.Color("τ:N", scale=alt.Scale(range=COLOURS), title="noise τ"),
@@ -117,9 +117,9 @@ def main() -> None:
     save(alt.hconcat(*(reach(reached, panel, title) for panel, title in titles.items())), "002-1")
     panels = [[accuracy(right, f"{loss}, {data}") for data in DATA] for loss in ("cross-entropy", "softmax")]
     save(alt.vconcat(*(alt.hconcat(*row) for row in panels)), "002-2")
-    left = reach(reached, "3 left", "sigmoid, ≥ 50 %, Titanic")
+    left_panel = reach(reached, "3 left", "sigmoid, ≥ 50 %, Titanic")
     save(
-        alt.hconcat(left, accuracy(right, "sigmoid, Titanic")).resolve_scale(
+        alt.hconcat(left_panel, accuracy(right, "sigmoid, Titanic")).resolve_scale(
             color="independent", strokeDash="independent", shape="independent"
         ),
         "002-3",

@@ -2,14 +2,16 @@ r"""Was this document used? Every attack on fine-tuned language models, at 0 to 
 
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks \
         python papers/language.py scores --out FOLDER --texts news|messages [--epochs 4] [--references 4]
-        [--seeds 0 1 2] [--lora]
+        [--seeds 0 1 2] [--lora] [--rate R] [--members 300 --others 1000 --population 400] [--knockoffs]
     PYTHONPATH=src:benchmarks python papers/language.py tables --out FOLDER
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py twins
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py speed
 
 The base (GPT-2's architecture, 2 layers of 128, byte-level BPE of 4,096) is made once from newsgroup articles and kept
 in ``--base``; what is fine-tuned on was never shown to it. ``scores`` keeps every document's scores in ``--out``, one
-file a seed, and makes none that is there; ``tables`` prints what lies there.
+file a seed, and makes none that is there; ``tables`` prints what lies there. ``--base`` may name a pretrained model too
+(``papers/deep.py smollm2``). ``--knockoffs`` keeps norms of gradients of documents and of their paraphrases as well;
+``papers/ptdi.py kept`` then compares identification with PTDI and KTD on the same documents.
 """
 
 from __future__ import annotations
@@ -37,8 +39,10 @@ from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
 from divulge.types import TokenLogs
 from membership_tables import STATISTICS, clipped, over_seeds, short, signed
+from ptdi import gradient_norms
+from ptdi import paired as paraphrased
 
-MEMBERS, OTHERS, POPULATION = 300, 1000, 400
+MEMBERS, N_NONMEMBERS, POPULATION = 300, 1000, 400
 COUNTS = (0, 1, 3, 4, 16)
 GAINS = (
     ("0/base-ratio", "0/loss"),
@@ -50,6 +54,7 @@ GAINS = (
     ("16/windows", "4/windows"),
     ("0/ez", "0/wbc"),
     ("0/ez-smoothed", "0/ez"),
+    ("1/windows + ez", "1/windows"),
     ("3/windows + ez", "3/windows"),
     ("3/windows + ez", "3/windows + ratio"),
     ("3/windows + ratio + ez", "3/windows + ez"),
@@ -78,17 +83,24 @@ class Case:
     population: dv.Records
 
     @property
+    def candidates(self) -> int:
+        """Number of members and non-members."""
+        return len(self.members) + len(self.others)
+
+    @property
     def everything(self) -> dv.Records:
         """All of them, in this order."""
         return dv.Records(np.concatenate([self.members.x, self.others.x, self.population.x]))
 
 
-def case(kind: str, seed: int, others: int = OTHERS) -> Case:
+def case(
+    text_type: str, seed: int, others: int = N_NONMEMBERS, members: int = MEMBERS, population: int = POPULATION
+) -> Case:
     """Drawn anew for each seed."""
-    every = [text[:LONGEST] for text in made.news()[6000:]] if kind == "news" else made.messages()
-    drawn = np.random.default_rng(seed).permutation(len(every))[: MEMBERS + others + POPULATION]
+    every = [text[:LONGEST] for text in made.news()[6000:]] if text_type == "news" else made.messages()
+    drawn = np.random.default_rng(seed).permutation(len(every))[: members + others + population]
     texts = np.array([every[i] for i in drawn], dtype=object)
-    return Case(*map(dv.Records, np.split(texts, [MEMBERS, MEMBERS + others])))
+    return Case(*map(dv.Records, np.split(texts, [members, members + others])))
 
 
 def base(folder: str) -> CausalLM:
@@ -100,26 +112,40 @@ def base(folder: str) -> CausalLM:
 def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> tuple[Measurements, Models | None]:
     """Everything that a recipe may read, and all reference models."""
     every = documents.everything
-    asked = target.tokens(list(every.x))
-    own = {r.signal: tokens.get_signal(r.signal)(asked) for r in document_recipes() if isinstance(r.signal, str)}
+    target_statistics = target.tokens(list(every.x))
+    own_signals = {
+        r.signal: tokens.get_signal(r.signal)(target_statistics)
+        for r in document_recipes()
+        if isinstance(r.signal, str)
+    }
     logs = tuning.base.tokens(list(every.x), vocabulary=False).logp[None]
-    models = {Need.REFERENCES_BASE: said(asked, logs, np.zeros((1, len(every)), bool))}
-    candidates = len(documents.members) + len(documents.others)
-    layout = Layout(candidates, 0, POPULATION)
+    models = {Need.REFERENCES_BASE: said(target_statistics, logs, np.zeros((1, len(every)), bool))}
+    candidates, population = documents.candidates, len(documents.population)
+    layout = Layout(candidates, 0, population)
     fine_tuned = None
     if tuning.count:
-        halves = splits.offline(POPULATION, max(tuning.count, 2), seed).trained_on[: tuning.count]
+        halves = splits.offline(population, max(tuning.count, 2), seed).trained_on[: tuning.count]
         trained = tuning.fit(documents.population, halves, seed=seed, observe=[every])
-        held = np.hstack([np.zeros((len(halves), candidates), bool), halves])
-        fine_tuned = said(asked, trained.outputs[0], held)
-    logs = TokenLogs(asked.offsets, np.minimum(asked.logp, 0), wrong=asked.logp < -asked.renyi_inf)
-    return Measurements(own, layout, models=models, tokens=logs), fine_tuned
+        trained_on = np.hstack([np.zeros((len(halves), candidates), bool), halves])
+        fine_tuned = said(target_statistics, trained.outputs[0], trained_on)
+    logs = TokenLogs(
+        target_statistics.offsets,
+        np.minimum(target_statistics.logp, 0),
+        wrong=target_statistics.logp < -target_statistics.renyi_inf,
+    )
+    return Measurements(own_signals, layout, models=models, tokens=logs), fine_tuned
 
 
-def said(asked: TokenStatistics, logs: np.ndarray, held: np.ndarray) -> Models:
-    each = [TokenStatistics(asked.offsets, asked.zlib_bytes, logp=row.astype(float)) for row in logs]
+def said(target_statistics: TokenStatistics, logs: np.ndarray, trained_on: np.ndarray) -> Models:
+    each = [
+        TokenStatistics(target_statistics.offsets, target_statistics.zlib_bytes, logp=row.astype(float)) for row in logs
+    ]
     names = ("log_likelihood", *tokens.RESCALED)
-    return Models({n: np.stack([tokens.get_signal(n)(one) for one in each]) for n in names}, held, np.minimum(logs, 0))
+    return Models(
+        {n: np.stack([tokens.get_signal(n)(statistics) for statistics in each]) for n in names},
+        trained_on,
+        np.minimum(logs, 0),
+    )
 
 
 def first(models: Models, count: int) -> Models:
@@ -128,9 +154,9 @@ def first(models: Models, count: int) -> Models:
     return Models(signals, models.trained_on[:count], models.tokens[:count])
 
 
-def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[str, np.ndarray]:
+def scores(measurements: Measurements, fine_tuned: Models | None, count: int) -> dict[str, np.ndarray]:
     """Recipe → scores, of the recipes that read ``count`` reference models; 0: those that read none, or the base."""
-    kept = {}
+    scores_by_recipe = {}
     for recipe in document_recipes():
         reads = recipe.references
         if not isinstance(recipe.signal, str) or recipe.features or reads == "in and out":
@@ -139,55 +165,77 @@ def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[s
             continue
         if count and recipe.attack.least_references > count:
             continue
-        own = found if not count else replace(found, models={Need.REFERENCES_OUT: first(fine_tuned, count)})
-        kept[recipe.name] = recipe.attack.run(own.evidence(recipe.signal, recipe.needs)).scores
+        at_count = (
+            measurements if not count else replace(measurements, models={Need.REFERENCES_OUT: first(fine_tuned, count)})
+        )
+        scores_by_recipe[recipe.name] = recipe.attack.run(at_count.evidence(recipe.signal, recipe.needs)).scores
     for name, parts in (AVERAGES if count else {}).items():
-        kept[name] = np.mean([special.ndtri((stats.rankdata(kept[p]) - 0.5) / len(kept[p])) for p in parts], axis=0)
-    return kept
+        scores_by_recipe[name] = np.mean(
+            [special.ndtri((stats.rankdata(scores_by_recipe[p]) - 0.5) / len(scores_by_recipe[p])) for p in parts],
+            axis=0,
+        )
+    return scores_by_recipe
 
 
 def kept(options: argparse.Namespace) -> None:
     """Scores of each seed, in a file of its own."""
     options.out.mkdir(parents=True, exist_ok=True)
-    how = {"lr": 1e-2, "lora": LoRA(8)} if options.lora else {"lr": 1e-3}
-    tuning = FineTune(base(options.base), options.references, options.epochs, engine="serial", **how)
+    training_options = {"lr": 1e-2, "lora": LoRA(8)} if options.lora else {"lr": 1e-3}
+    training_options |= {} if options.rate is None else {"lr": options.rate}
+    tuning = FineTune(base(options.base), options.references, options.epochs, engine="serial", **training_options)
     for seed in options.seeds:
         path = options.out / f"{options.texts}-{'lora' if options.lora else 'full'}-{options.epochs}-{seed}.npz"
         if path.exists():
             continue
-        began, documents = time.perf_counter(), case(options.texts, seed)
-        target = tuning.one(documents.members, seed=seed + 1000)
-        one, models = measured(target, tuning, documents, seed)
-        arrays = {"member": np.arange(MEMBERS + OTHERS) < MEMBERS}
+        began = time.perf_counter()
+        documents = case(options.texts, seed, options.others, options.members, options.population)
+        target = tuning.train_model(documents.members, seed=seed + 1000)
+        measurements, models = measured(target, tuning, documents, seed)
+        if options.knockoffs:
+            beside = options.out / "knockoffs" / path.name
+            beside.parent.mkdir(exist_ok=True)
+            store.write_arrays(beside, gradients(target, list(documents.everything.x[: documents.candidates])))
+        arrays = {"member": np.arange(documents.candidates) < len(documents.members)}
         for count in (c for c in COUNTS if c <= options.references):
-            arrays |= {f"{count}/{name}": values for name, values in scores(one, models, count).items()}
+            arrays |= {f"{count}/{name}": values for name, values in scores(measurements, models, count).items()}
         store.write_arrays(path, arrays)
         print(f"{path.name}: {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def gradients(target: CausalLM, texts: list[str]) -> dict[str, np.ndarray]:
+    """Scores of documents and of their paraphrases: minus the norm of the gradient in the last block's weights."""
+    for weight in target.model.parameters():
+        weight.requires_grad_(False)
+    body = target.model.base_model
+    blocks = body.layers if hasattr(body, "layers") else body.h
+    for weight in blocks[-1].parameters():
+        weight.requires_grad_(True)
+    return {"own": gradient_norms(target, texts), "other": gradient_norms(target, paraphrased(texts, 1))}
 
 
 def tables(options: argparse.Namespace) -> None:
     """What lies in the folder: one table for each kind of documents and fine-tune."""
     names = {path.name.rpartition("-")[0] for path in options.out.glob("*.npz")}
-    for texts, how, epochs in sorted(name.split("-") for name in names):
-        paths = sorted(options.out.glob(f"{texts}-{how}-{epochs}-*.npz"))
+    for texts, training, epochs in sorted(name.split("-") for name in names):
+        paths = sorted(options.out.glob(f"{texts}-{training}-{epochs}-*.npz"))
         runs = [store.read_arrays(path) for path in paths]
-        print(f"\n## {TITLES[texts]}, {TITLES[how]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
+        print(f"\n## {TITLES[texts]}, {TITLES[training]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
         print(f"| references | recipe | {' | '.join(STATISTICS)} |")
         print("|---:|---|---|---|---|")
         for name in (name for name in runs[0] if name != "member"):
             seeds = {s: [evaluation.measure(run[name], run["member"], s) for run in runs] for s in STATISTICS.values()}
-            shown = " | ".join(short(clipped(over_seeds(each))) for each in seeds.values())
-            print(f"| {name.replace('/', ' | ')} | {shown} |")
+            cells = " | ".join(short(clipped(over_seeds(each))) for each in seeds.values())
+            print(f"| {name.replace('/', ' | ')} | {cells} |")
         print("\n| gain | over | AUC | TPR at 1 % |\n|---|---|---|---|")
-        for one, other in (pair for pair in GAINS if set(pair) <= set(runs[0])):
-            pairs = [[paired(run, one, other, s) for run in runs] for s in ("auc", "tpr@fpr=0.01")]
+        for recipe, base_recipe in (pair for pair in GAINS if set(pair) <= set(runs[0])):
+            pairs = [[paired(run, recipe, base_recipe, s) for run in runs] for s in ("auc", "tpr@fpr=0.01")]
             gained = " | ".join(signed(over_seeds(each)) for each in pairs)
-            print(f"| {told(one)} | {told(other)} | {gained} |")
+            print(f"| {told(recipe)} | {told(base_recipe)} | {gained} |")
 
 
-def paired(run: dict[str, np.ndarray], one: str, other: str, statistic: str) -> dv.Estimate:
+def paired(run: dict[str, np.ndarray], recipe: str, base_recipe: str, statistic: str) -> dv.Estimate:
     """The difference of two recipes on the same documents."""
-    return evaluation.paired_difference(run[one], run[other], run["member"], statistic)
+    return evaluation.paired_difference(run[recipe], run[base_recipe], run["member"], statistic)
 
 
 def told(name: str) -> str:
@@ -203,10 +251,10 @@ def twins(options: argparse.Namespace) -> None:
     recipes = ("loss", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "rmia")
     for seed in range(20):
         documents, strangers = case("messages", seed, 400), case("messages", seed + 500, 400)
-        target = tuning.one(strangers.members, seed=seed)
-        known = set(strangers.members.x)
+        target = tuning.train_model(strangers.members, seed=seed)
+        member_texts = set(strangers.members.x)
         sets = {
-            name: dv.Records(np.array([text for text in records.x if text not in known], dtype=object))
+            name: dv.Records(np.array([text for text in records.x if text not in member_texts], dtype=object))
             for name, records in vars(documents).items()
         }
         run = dv.audit(
@@ -223,12 +271,13 @@ def speed(options: argparse.Namespace) -> None:
     target, documents = base(options.base), case("news", 0)
     every = list(documents.everything.x)
     texts = [text for text, ids in zip(every, target.encoded(every), strict=True) if len(ids) <= made.CONTEXT][:600]
-    together = timed(lambda: target.tokens(texts, vocabulary=False))
-    alone = timed(lambda: [one_by_one(target, text) for text in texts])
-    own = target.tokens(texts[:50], vocabulary=False).logp
-    apart = np.abs(own - np.concatenate([one_by_one(target, text) for text in texts[:50]])).max()
+    batch_seconds = timed(lambda: target.tokens(texts, vocabulary=False))
+    single_seconds = timed(lambda: [one_by_one(target, text) for text in texts])
+    batch_logs = target.tokens(texts[:50], vocabulary=False).logp
+    largest_gap = np.abs(batch_logs - np.concatenate([one_by_one(target, text) for text in texts[:50]])).max()
     print(
-        f"scoring {len(texts)} documents: {alone / together:.2f} times as fast as one by one; gap at most {apart:.1e}"
+        f"scoring {len(texts)} documents: {single_seconds / batch_seconds:.2f} times as fast as one by one; "
+        f"gap at most {largest_gap:.1e}"
     )
     halves = splits.offline(POPULATION, 4, 0)
     for epochs in (2, 8):
@@ -280,6 +329,11 @@ if __name__ == "__main__":
     parser.add_argument("--references", type=int, default=4)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--lora", action="store_true")
+    parser.add_argument("--rate", type=float, help="learning rate; default: 1e-3, and 1e-2 with LoRA")
+    parser.add_argument("--members", type=int, default=MEMBERS)
+    parser.add_argument("--others", type=int, default=N_NONMEMBERS)
+    parser.add_argument("--population", type=int, default=POPULATION)
+    parser.add_argument("--knockoffs", action="store_true", help="gradients of documents and of paraphrases as well")
     parser.add_argument("--base", default=str(Path(tempfile.gettempdir()) / "divulge-base"))
     chosen = parser.parse_args()
     if chosen.part in ("scores", "tables") and chosen.out is None:

@@ -34,25 +34,25 @@ def rows(name: str) -> list[dict]:
 def news() -> list[str]:
     """Bodies of newsgroup articles of 200 to 1,500 characters, each once, shuffled."""
     bodies = (row["text"].partition("\n\n")[2].strip() for row in rows("20news_bydate.jsonl.gz"))
-    kept = sorted({body[:1500] for body in bodies if len(body) >= 200})
-    return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))]
+    unique_texts = sorted({body[:1500] for body in bodies if len(body) >= 200})
+    return [unique_texts[i] for i in np.random.default_rng(0).permutation(len(unique_texts))]
 
 
 def messages() -> list[str]:
     """Text messages of at least 60 characters, each once, shuffled."""
-    kept = sorted({row["text"].strip() for row in rows("sms_spam.jsonl.gz") if len(row["text"].strip()) >= 60})
-    return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))]
+    unique_texts = sorted({row["text"].strip() for row in rows("sms_spam.jsonl.gz") if len(row["text"].strip()) >= 60})
+    return [unique_texts[i] for i in np.random.default_rng(0).permutation(len(unique_texts))]
 
 
 def tokenizer(texts: list[str], size: int = 4096) -> transformers.PreTrainedTokenizerFast:
-    cut = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    byte_level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw = tokenizers.Tokenizer(tokenizers.models.BPE())
-    raw.pre_tokenizer = cut
+    raw.pre_tokenizer = byte_level
     raw.decoder = tokenizers.decoders.ByteLevel()
     raw.train_from_iterator(
         texts,
         tokenizers.trainers.BpeTrainer(
-            vocab_size=size, special_tokens=["<s>"], initial_alphabet=cut.alphabet(), show_progress=False
+            vocab_size=size, special_tokens=["<s>"], initial_alphabet=byte_level.alphabet(), show_progress=False
         ),
     )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")
@@ -70,7 +70,7 @@ def base(texts: list[str], folder: Path, *, layers: int, width: int, epochs: int
     torch.manual_seed(0)
     empty = CausalLM(transformers.GPT2LMHeadModel(config), words, name="empty", bos="add")
     training = dv.references.FineTune(empty, epochs=epochs, lr=3e-3, batch_size=16, schedule="cosine", warmup=0.05)
-    model = training.one(dv.Records(np.array(texts, object)), seed=0)
+    model = training.train_model(dv.Records(np.array(texts, object)), seed=0)
     model.model.save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

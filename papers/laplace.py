@@ -48,16 +48,16 @@ def weights(net: nn.Sequential) -> np.ndarray:
 
 def posterior(net: nn.Sequential, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draws of the last layer, ``[draws, classes, width + 1]``."""
-    last = weights(net)
+    output_weights = weights(net)
     read = hidden(net, x)
-    p = torch.from_numpy(read @ last.T).softmax(1).numpy()
+    p = torch.from_numpy(read @ output_weights.T).softmax(1).numpy()
     # The curvature in its eigenbasis: sums over records of what is read, times the softmax's mean curvature.
     wide, sideways = np.linalg.eigh(read.T @ read)
     steep, upright = np.linalg.eigh(np.diag(p.mean(axis=0)) - p.T @ p / len(x))
     curvature = np.outer(np.maximum(steep, 0), np.maximum(wide, 0))
-    evidence = [-(prior * (last**2).sum() + np.log1p(curvature / prior).sum()) / 2 for prior in PRIORS]
+    evidence = [-(prior * (output_weights**2).sum() + np.log1p(curvature / prior).sum()) / 2 for prior in PRIORS]
     spread = 1 / np.sqrt(curvature + PRIORS[int(np.argmax(evidence))])
-    return last + upright @ (rng.normal(size=(DRAWS, *spread.shape)) * spread) @ sideways.T
+    return output_weights + upright @ (rng.normal(size=(DRAWS, *spread.shape)) * spread) @ sideways.T
 
 
 def t_statistic(target: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -67,45 +67,45 @@ def t_statistic(target: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
 def scores(case: Case, number: int) -> dict[str, np.ndarray]:
     """Of the candidates, under each attack with the same reference model."""
-    asked, held = case.candidates, case.held(False)
-    free = held[len(held) // 5 :]
+    candidates, population = case.candidates, case.held(False)
+    free = population[len(population) // 5 :]
     rng = np.random.default_rng([case.seed, number])
-    own = np.sort(rng.permutation(free)[: len(free) // 2])
+    training_rows = np.sort(rng.permutation(free)[: len(free) // 2])
     classes = int(case.data.y.max()) + 1
-    net = case.settings().one(case.records[own], seed=5000 + 10 * case.seed + number, classes=classes)
+    net = case.settings().train_model(case.records[training_rows], seed=5000 + 10 * case.seed + number, classes=classes)
     outputs, logits = case.target.logits(case.records), hidden(net, case.data.x) @ weights(net).T
-    found = {}
+    scores_by_attack = {}
     for name, (signal, attack) in ATTACKS.items():
-        ours, theirs = (signals_from_logits(z, case.data.y, (signal,))[:, 0] for z in (outputs, logits))
+        ours, reference_signals = (signals_from_logits(z, case.data.y, (signal,))[:, 0] for z in (outputs, logits))
         evidence = dv.Evidence(
-            ours[asked], theirs[None, asked], None, ours[free], theirs[None, free],
-            population_trained_on=np.isin(free, own)[None],
+            ours[candidates], reference_signals[None, candidates], None, ours[free], reference_signals[None, free],
+            population_trained_on=np.isin(free, training_rows)[None],
         )  # fmt: skip
-        found[name] = attack.score(evidence)
-    read, y = hidden(net, case.data.x[asked]), case.data.y[asked]
-    layers = posterior(net, case.data.x[own], case.data.y[own], rng)
-    drawn = np.stack([classification.hinge(read @ layer.T, y) for layer in layers])
-    return {**found, "Laplace": t_statistic(classification.hinge(outputs[asked], y), drawn)}
+        scores_by_attack[name] = attack.score(evidence)
+    read, y = hidden(net, case.data.x[candidates]), case.data.y[candidates]
+    layers = posterior(net, case.data.x[training_rows], case.data.y[training_rows], rng)
+    posterior_draws = np.stack([classification.hinge(read @ layer.T, y) for layer in layers])
+    return {**scores_by_attack, "Laplace": t_statistic(classification.hinge(outputs[candidates], y), posterior_draws)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--set", nargs="*", default=list(SIZES), choices=SIZES)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     names = (*ATTACKS, "Laplace")
     print(f"| set | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
-    for key in given.set:
-        kept: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for key in arguments.set:
+        rates_by_attack: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for seed in range(3):
-            case = Case(key, seed, given.out)
+            case = Case(key, seed, arguments.out)
             member = case.candidates < case.size.members
             for number in range(REFERENCES):
                 for name, values in scores(case, number).items():
                     auc = dv.evaluation.auc(values, member).value
-                    kept[name].append((auc, dv.evaluation.tpr_at_fpr(values, member, 0.01).value))
-        cells = ("{:.3f} / {:.3f}".format(*np.mean(kept[name], axis=0)) for name in names)
+                    rates_by_attack[name].append((auc, dv.evaluation.tpr_at_fpr(values, member, 0.01).value))
+        cells = ("{:.3f} / {:.3f}".format(*np.mean(rates_by_attack[name], axis=0)) for name in names)
         print(f"| {TITLES[key][0]} | {' | '.join(cells)} |", flush=True)
 
 

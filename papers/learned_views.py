@@ -20,45 +20,45 @@ from divulge import store
 from divulge.attacks.reference_moments import equal_counts
 from membership import SIGNALS, SIZES
 
-FEW = ("scaled-logit", "negative-loss")
-MORE = (*FEW, "hinge", "modified-entropy", "top-two-gap")
+TWO_VIEWS = ("scaled-logit", "negative-loss")
+FIVE_VIEWS = (*TWO_VIEWS, "hinge", "modified-entropy", "top-two-gap")
 
 Signals = dict[str, np.ndarray]
 
 
-def views(own: Signals, others: Signals, drawn: np.ndarray, names: Sequence[str]) -> np.ndarray:
+def views(target_signals: Signals, reference_signals: Signals, chosen: np.ndarray, names: Sequence[str]) -> np.ndarray:
     """Each signal and its mean over the models drawn; the logarithm of their mean probability."""
-    means = {name: (values * drawn).sum(axis=0) / drawn.sum(axis=0) for name, values in others.items()}
-    columns = [part for name in names for part in (own[name], means[name])]
+    means = {name: (values * chosen).sum(axis=0) / chosen.sum(axis=0) for name, values in reference_signals.items()}
+    columns = [part for name in names for part in (target_signals[name], means[name])]
     return np.stack([*columns, np.log(np.maximum(means["confidence"], 1e-30))], axis=1)
 
 
 def measured(folder: Path, key: str, seed: int, budget: int, names: Sequence[str]) -> np.ndarray:
     """AUC and TPR at 1 %."""
     target = store.read_arrays(folder / f"{key}-{seed}-target.npz")
-    kept = store.read_arrays(folder / f"{key}-{seed}-out.npz")
-    size, inside = SIZES[key], kept["trained_on"][:budget]
-    references = {name: kept["signals"][:budget, :, i].astype(float) for i, name in enumerate(SIGNALS)}
+    stored = store.read_arrays(folder / f"{key}-{seed}-out.npz")
+    size, inside = SIZES[key], stored["trained_on"][:budget]
+    references = {name: stored["signals"][:budget, :, i].astype(float) for i, name in enumerate(SIGNALS)}
     free = np.arange(inside.shape[1])[-size.population + size.population // 5 :]
     rows, truth = [], []
     for model in range(budget):
-        others = {
+        reference_signals = {
             name: np.vstack([np.delete(values[:, free], model, axis=0), target[name][free]])
             for name, values in references.items()
         }
-        held = inside[model, free]
-        out = np.vstack([np.delete(~inside[:, free], model, axis=0), np.ones_like(held)])
-        drawn, full = equal_counts(out, held, np.random.default_rng(model))
-        own = {name: values[model, free] for name, values in references.items()}
+        is_member = inside[model, free]
+        out = np.vstack([np.delete(~inside[:, free], model, axis=0), np.ones_like(is_member)])
+        chosen, full = equal_counts(out, is_member, np.random.default_rng(model))
+        target_signals = {name: values[model, free] for name, values in references.items()}
         with np.errstate(invalid="ignore"):
-            rows.append(views(own, others, drawn, names)[full])
-        truth.append(held[full])
+            rows.append(views(target_signals, reference_signals, chosen, names)[full])
+        truth.append(is_member[full])
     fitted = pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000))
     fitted.fit(np.concatenate(rows), np.concatenate(truth))
-    asked = slice(0, size.members + size.outsiders)
-    own = {name: target[name][asked] for name in SIGNALS}
-    others = {name: values[:, asked] for name, values in references.items()}
-    scores = fitted.decision_function(views(own, others, ~inside[:, asked], names))
+    candidates = slice(0, size.members + size.outsiders)
+    target_signals = {name: target[name][candidates] for name in SIGNALS}
+    reference_signals = {name: values[:, candidates] for name, values in references.items()}
+    scores = fitted.decision_function(views(target_signals, reference_signals, ~inside[:, candidates], names))
     member = np.arange(len(scores)) < size.members
     return np.array([dv.evaluation.auc(scores, member).value, dv.evaluation.tpr_at_fpr(scores, member, 0.01).value])
 
@@ -71,8 +71,10 @@ def main() -> None:
     gains = []
     for key in SIZES:
         for budget in (1, 2, 4, 8):
-            pairs = [[measured(folder, key, seed, budget, names) for names in (FEW, MORE)] for seed in range(3)]
-            gains.append(np.array([more - few for few, more in pairs]))
+            pairs = [
+                [measured(folder, key, seed, budget, names) for names in (TWO_VIEWS, FIVE_VIEWS)] for seed in range(3)
+            ]
+            gains.append(np.array([five_views - two_views for two_views, five_views in pairs]))
             auc, tpr = gains[-1].mean(axis=0)
             print(f"| {key} | {budget} | {auc:+.3f} | {tpr:+.3f} |", flush=True)
     runs = np.stack(gains).reshape(len(SIZES), 4, 3, 2).mean(axis=1).reshape(-1, 2)

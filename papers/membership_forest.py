@@ -40,20 +40,20 @@ def forest(records: dv.Records, seed: int) -> RandomForestClassifier:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     logging.disable()
     print("| table | members | recipe | AUC | TPR at 1 % | TPR at 5 % |\n|---|---:|---|---|---|---|")
     for name, (load, n) in TABLES.items():
         x, y = load()
-        found: dict[str, list[list[dv.Estimate]]] = {}
-        for seed in range(given.seeds):
+        estimates: dict[str, list[list[dv.Estimate]]] = {}
+        for seed in range(arguments.seeds):
             order = np.random.default_rng(seed).permutation(len(x))
-            whole = dv.Records(x[order], y[order])
-            own, others, beyond = whole[:n], whole[n : 2 * n], whole[2 * n :]
+            records = dv.Records(x[order], y[order])
+            members, nonmembers, beyond = records[:n], records[n : 2 * n], records[2 * n :]
             result = dv.audit(
-                forest(own, 1000 + seed),
-                members=own,
-                nonmembers=others,
+                forest(members, 1000 + seed),
+                members=members,
+                nonmembers=nonmembers,
                 population=beyond,
                 references=references.Custom(forest, count=16, engine="serial"),
                 recipes=RECIPES,
@@ -63,9 +63,11 @@ def main() -> None:
             member = np.asarray(result.members)
             for recipe in RECIPES:
                 scores = result.scores[recipe]
-                asked = ("auc", "tpr@fpr=0.01", "tpr@fpr=0.05")
-                found.setdefault(recipe, []).append([dv.evaluation.measure(scores, member, s) for s in asked])
-        for recipe, runs in found.items():
+                statistics_named = ("auc", "tpr@fpr=0.01", "tpr@fpr=0.05")
+                estimates.setdefault(recipe, []).append(
+                    [dv.evaluation.measure(scores, member, s) for s in statistics_named]
+                )
+        for recipe, runs in estimates.items():
             cells = " | ".join(short(clipped(over_seeds(column))) for column in zip(*runs, strict=True))
             print(f"| {name} | {n} | {recipe} | {cells} |", flush=True)
 

@@ -81,7 +81,7 @@ def trainer(teach: Callable[[dv.Records], torch.Tensor]) -> Callable[[dv.Records
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     logging.disable()
     torch.set_num_threads(1)
 
@@ -97,13 +97,13 @@ def main() -> None:
     def answers(records: dv.Records) -> torch.Tensor:
         return torch.cat([target(part).softmax(1) for part in torch.from_numpy(records.x).split(250)]).clone()
 
-    found: dict[tuple[str, str], list[list[dv.Estimate]]] = {}
+    estimates_found: dict[tuple[str, str], list[list[dv.Estimate]]] = {}
     began = time.process_time()
-    for seed in range(given.seeds):
+    for seed in range(arguments.seeds):
         rng = np.random.default_rng(seed)
         inside, outside = rng.permutation(6000)[:1000], 6000 + rng.permutation(6000)[:3000]
         sets = [dv.Records(x[rows], y[rows]) for rows in (inside, outside[:1000], outside[1000:])]
-        for how, teach in (("on labels", labels), ("distilled", answers)):
+        for teaching, teach in (("on labels", labels), ("distilled", answers)):
             result = dv.audit(
                 target,
                 members=sets[0],
@@ -119,15 +119,15 @@ def main() -> None:
                 scores, loss = result.scores[recipe], result.scores["loss"]
                 estimates = [dv.evaluation.measure(scores, member, s) for s in STATISTICS]
                 beyond = [dv.evaluation.paired_difference(scores, loss, member, s) for s in STATISTICS]
-                found.setdefault((how, recipe), []).append([*estimates, *beyond])
-    print(f"{given.seeds} seeds, {time.process_time() - began:.0f} s of one core.\n")
+                estimates_found.setdefault((teaching, recipe), []).append([*estimates, *beyond])
+    print(f"{arguments.seeds} seeds, {time.process_time() - began:.0f} s of one core.\n")
     print("| references | recipe | AUC | TPR at 1 % | AUC minus LOSS's | TPR at 1 % minus LOSS's |")
     print("|---|---|---|---|---|---|")
-    for (how, recipe), runs in found.items():
+    for (teaching, recipe), runs in estimates_found.items():
         columns = [over_seeds(column) for column in zip(*runs, strict=True)]
         beyond = ("", "") if recipe == "loss" else map(signed, columns[2:])
         cells = *(short(clipped(column)) for column in columns[:2]), *beyond
-        print(f"| {how} | {recipe} | {' | '.join(cells)} |")
+        print(f"| {teaching} | {recipe} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

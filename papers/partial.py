@@ -65,15 +65,16 @@ def ratios(mine, outputs, population, rows) -> dict:
         population: their scaled logits of the auxiliary records' completions, ``[m, z]``.
         rows: which of these each was trained on.
     """
-    drawn = range(1, len(mine)) if len(mine) > 1 else range(1)
-    log, count = np.logaddexp.reduce, np.log(len(drawn))
-    evidence = lambda at, k: dv.Evidence(mine[at][k], outputs[at][:, :, k].astype(float))  # noqa: E731
+    draw_indices = range(1, len(mine)) if len(mine) > 1 else range(1)
+    log, count = np.logaddexp.reduce, np.log(len(draw_indices))
+    evidence = lambda index, k: dv.Evidence(mine[index][k], outputs[index][:, :, k].astype(float))  # noqa: E731
     marginal = dv.Evidence(
-        np.minimum(log([mine[at][0] for at in drawn]) - count, 0),
-        np.minimum(log([outputs[at][:, :, 0].astype(float) for at in drawn]) - count, 0),
+        np.minimum(log([mine[index][0] for index in draw_indices]) - count, 0),
+        np.minimum(log([outputs[index][:, :, 0].astype(float) for index in draw_indices]) - count, 0),
     )
     averaged = dv.Evidence(
-        np.mean([mine[at][1] for at in drawn], axis=0), np.mean([outputs[at][:, :, 1] for at in drawn], axis=0)
+        np.mean([mine[index][1] for index in draw_indices], axis=0),
+        np.mean([outputs[index][:, :, 1] for index in draw_indices], axis=0),
     )
     lessons = dv.Evidence(
         mine[0][1], outputs[0][:, :, 1], population=np.zeros(population.shape[1]), population_references=population,
@@ -82,7 +83,7 @@ def ratios(mine, outputs, population, rows) -> dict:
     return {
         "LOSS, cg": mine[0][0],
         "LiRA, cg": LiRA().score(averaged),
-        "RMIA ratio, cg": np.mean([BASE(scale=1.0).score(evidence(at, 0)) for at in drawn], axis=0),
+        "RMIA ratio, cg": np.mean([BASE(scale=1.0).score(evidence(index, 0)) for index in draw_indices], axis=0),
         "RMIA ratio, cg, 1 query": BASE(scale=1.0).score(evidence(0, 0)),
         "marginal ratio, cg": BASE(scale=1.0).score(marginal),
         "learned, cg, 1 query": Learned().score(lessons),
@@ -112,21 +113,26 @@ def imputers(cell: Cell, places, _) -> dict:
 
 def descent(cell: Cell, places, _) -> dict:
     """MRAD and its kin: they descend the target's own loss."""
-    fitted = {kind: signals.MRAD(detector=kind, **OURS).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
+    fitted = {
+        detector_name: signals.MRAD(detector=detector_name, **OURS).fit(cell.auxiliary, cell.seed)
+        for detector_name in DETECTORS
+    }
     train, rows = cell.train(2), cell.rows(SHADOWS)
     shadows = [
-        TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + i, classes=cell.classes), device="cpu")
+        TorchTarget(
+            train.train_model(cell.auxiliary[row], seed=cell.seed + 100 + i, classes=cell.classes), device="cpu"
+        )
         for i, row in enumerate(rows)
     ]
     scores = {}
     for place in places:
-        partial, found = cell.partial(*place), {}
+        partial, scores_by_name = cell.partial(*place), {}
         for name, options in MRADS.items():
             settings = signals.MRAD(**options, **OURS)
-            found[name] = replace(fitted[settings.detector], settings=settings).measure(cell.target, partial)
-        for name, kind in (("MRAD, unclipped, δ_s/δ", "cade"), ("gradient norm, δ_s/δ", "gradient-norm")):
-            found[name] = fitted[kind].measure(cell.target, partial, shadows=shadows)
-        scores[place] = found
+            scores_by_name[name] = replace(fitted[settings.detector], settings=settings).measure(cell.target, partial)
+        for name, detector_name in (("MRAD, unclipped, δ_s/δ", "cade"), ("gradient norm, δ_s/δ", "gradient-norm")):
+            scores_by_name[name] = fitted[detector_name].measure(cell.target, partial, shadows=shadows)
+        scores[place] = scores_by_name
     return scores
 
 
@@ -161,8 +167,8 @@ def online(cell: Cell, places, _) -> dict:
     inside = dv.references.splits.online(2 * N, models, cell.seed).trained_on
     rows = np.zeros((models, 2 * N * LESSONS), dtype=bool)
     for model in range(models):
-        first = 2 * N * (model % LESSONS)
-        rows[model, first : first + 2 * N] = inside[model]
+        start = 2 * N * (model % LESSONS)
+        rows[model, start : start + 2 * N] = inside[model]
     records = dv.Records(lessons.reshape(-1, *cell.pool.x.shape[1:]), np.tile(cell.pool.y, LESSONS))
     trained = cell.train(models).fit(
         records, rows, seed=cell.seed, classes=cell.classes, observe=[best], signal=both,
@@ -208,13 +214,15 @@ _PLANNED = ("masks", "shares", "online", "matching", "references", "models")
 
 def planned(name: str, case: Case, seed: int) -> list[Task]:
     """The cells of one data set and seed."""
-    of = {mask: tuple((mask, share) for share in case.shares) for mask in case.masks}
-    first = case.masks[0]
-    tasks = [Task(name, case, seed, part, places) for places in of.values() for part in ("offline", "descent")]
-    tasks += [Task(name, case, seed, "online", ((first, share),)) for share in case.online]
-    tasks.append(Task(name, case, seed, "imputers", of[first]))
+    places_by_mask = {mask: tuple((mask, share) for share in case.shares) for mask in case.masks}
+    first_mask = case.masks[0]
+    tasks = [
+        Task(name, case, seed, part, places) for places in places_by_mask.values() for part in ("offline", "descent")
+    ]
+    tasks += [Task(name, case, seed, "online", ((first_mask, share),)) for share in case.online]
+    tasks.append(Task(name, case, seed, "imputers", places_by_mask[first_mask]))
     if case.matching:
-        tasks.append(Task(name, case, seed, "matching", tuple((first, share) for share in case.matching)))
+        tasks.append(Task(name, case, seed, "matching", tuple((first_mask, share) for share in case.matching)))
     return tasks
 
 
@@ -254,16 +262,18 @@ def show(name: str, results) -> None:
     accuracy = np.mean([result["accuracy"] for result in results], axis=0)
     seeds = len({result["seed"] for result in results})
     print(f"\n### {name}: {seeds} seeds, training accuracy {accuracy[0]:.2f}, other records {accuracy[1]:.2f}")
-    whole = {attack: found for (mask, attack), found in rows.items() if mask == "whole"}
+    on_whole_records = {attack: estimates for (mask, attack), estimates in rows.items() if mask == "whole"}
     for mask in dict.fromkeys(mask for mask, _ in rows if mask != "whole"):
-        part = {attack: found | whole.get(attack, {}) for (m, attack), found in rows.items() if m == mask}
-        shares = sorted({share for found in part.values() for share in found})
+        part = {
+            attack: estimates | on_whole_records.get(attack, {}) for (m, attack), estimates in rows.items() if m == mask
+        }
+        shares = sorted({share for estimates in part.values() for share in estimates})
         for measure in ("auc", "tpr"):
             print(f"\n{mask}: {'AUC' if measure == 'auc' else 'TPR at FPR 1 %'}\n")
             print("| known share | " + " | ".join(f"{share:g}" for share in shares) + " |")
             print("|---" * (len(shares) + 1) + "|")
-            for attack, found in part.items():
-                cells = [pooled([line[measure] for line in found.get(share, [])], seeds) for share in shares]
+            for attack, estimates in part.items():
+                cells = [pooled([line[measure] for line in estimates.get(share, [])], seeds) for share in shares]
                 print(f"| {attack} | " + " | ".join(cells) + " |")
 
 
@@ -276,8 +286,8 @@ def pooled(estimates, seeds: int) -> str:
         return ""
     value, low, high = np.array(estimates).T
     below, above = (np.sqrt(((value - end) ** 2).sum()) / len(value) for end in (low, high))
-    some = "" if len(value) >= seeds else f" ({len(value)} of {seeds} seeds)"
-    return f"{value.mean():.3f} [{value.mean() - below:.2f}, {value.mean() + above:.2f}]{some}"
+    seeds_note = "" if len(value) >= seeds else f" ({len(value)} of {seeds} seeds)"
+    return f"{value.mean():.3f} [{value.mean() - below:.2f}, {value.mean() + above:.2f}]{seeds_note}"
 
 
 def timing(pool: Path) -> None:
@@ -300,18 +310,18 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="print what is there, run nothing")
     parser.add_argument("--timing", action="store_true", help="time the scoring alone")
     parser.add_argument("--out", type=Path, default=Path("runs/partial"))
-    given = parser.parse_args()
-    if given.timing:
-        timing(given.out / "pool")
+    arguments = parser.parse_args()
+    if arguments.timing:
+        timing(arguments.out / "pool")
         return
-    outcomes: dict[str, list] = {name: [] for name in given.only}
-    for seed in range(1 if given.quick else given.seeds):
-        for name in given.only:
+    outcomes: dict[str, list] = {name: [] for name in arguments.only}
+    for seed in range(1 if arguments.quick else arguments.seeds):
+        for name in arguments.only:
             case = CASES[name]
-            if given.quick:
+            if arguments.quick:
                 case = replace(case, references=4, models=4, shares=(0.4,), online=(0.4,), matching=())
-            tasks = [task for task in planned(name, case, seed) if task.part in given.parts]
-            outcomes[name] += finished(tasks, given.out, given.tables)
+            tasks = [task for task in planned(name, case, seed) if task.part in arguments.parts]
+            outcomes[name] += finished(tasks, arguments.out, arguments.tables)
     for name, results in outcomes.items():
         if results:
             show(name, results)

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import nn
 
 import divulge as dv
@@ -95,8 +96,8 @@ def adult():
     numbers, codes = z["X_num"].astype(np.float64), z["X_cat"]
     numbers = (numbers - numbers.mean(0)) / numbers.std(0)
     groups = [np.eye(codes[:, j].max() + 1)[codes[:, j]] for j in range(codes.shape[1])]
-    x, first = np.unique(np.hstack([numbers, *groups]).astype(np.float32), axis=0, return_index=True)
-    return x, z["y"].astype(int)[first]
+    x, first_rows = np.unique(np.hstack([numbers, *groups]).astype(np.float32), axis=0, return_index=True)
+    return x, z["y"].astype(int)[first_rows]
 
 
 @cache
@@ -122,6 +123,23 @@ class Channels(nn.Module):
         return x.movedim(-1, 1)
 
 
+class Transformer(nn.Module):
+    """Patches of 4 x 4 pixels, two layers of 96 with four heads, the mean over patches."""
+
+    def __init__(self, shape, classes, width=96):
+        super().__init__()
+        self.cut = nn.Conv2d(shape[-1], width, 4, 4)
+        self.place = nn.Parameter(torch.randn(1, shape[0] * shape[1] // 16, width) * 0.02)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        """One batch, channels last."""
+        patches = self.cut(x.movedim(-1, 1)).flatten(2).transpose(1, 2)
+        return self.head(self.body(patches + self.place).mean(1))
+
+
 @dataclass(frozen=True)
 class Case:
     """A data set, a network, how it is trained, and what is tried on it."""
@@ -138,6 +156,7 @@ class Case:
     shares: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.9)
     online: tuple[float, ...] = (0.4,)
     matching: tuple[float, ...] = (0.4, 0.9)
+    noise: float | None = None  # of DP-SGD, which clips gradients at 1; None: without
 
     def make(self, shape, classes):
         """A network for records of this shape."""
@@ -146,6 +165,8 @@ class Case:
                 nn.Flatten(), nn.Linear(int(np.prod(shape)), 256), nn.ReLU(), nn.Dropout(self.dropout),
                 nn.Linear(256, classes),
             )  # fmt: skip
+        if self.network == "transformer":
+            return Transformer(shape, classes)
         return nn.Sequential(
             Channels(),
             nn.Conv2d(3, 24, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -182,15 +203,16 @@ class Cell:
     @cached_property
     def target(self) -> TorchTarget:
         """Trained on the whole records of the members."""
-        return TorchTarget(self.train(2).one(self.pool[:N], seed=self.seed, classes=self.classes), device="cpu")
+        return TorchTarget(self.train(2).train_model(self.pool[:N], seed=self.seed, classes=self.classes), device="cpu")
 
     def train(self, count: int):
         """How networks are trained, target and references alike."""
         case, shape = self.case, self.pool.x.shape[1:]
+        private = None if case.noise is None else dv.references.Private(noise=case.noise, clip=1.0)
         return dv.references.Train(
             lambda: case.make(shape, self.classes), count=count, epochs=case.epochs, optimizer="adamw",
-            lr=case.lr, weight_decay=case.weight_decay, batch_size=100, stop_at_accuracy=0.995, engine="serial",
-            device="cpu",
+            lr=case.lr, weight_decay=case.weight_decay, batch_size=100, engine="serial", device="cpu",
+            stop_at_accuracy=0.995 if private is None else None, privacy=private,
         )  # fmt: skip
 
     def rows(self, count: int):
@@ -210,8 +232,8 @@ class Cell:
         if mask != "attributes":
             return completion.mask(f"{mask}:{share}", shape, seed=self.seed)
         names = list(dict.fromkeys(name.split("=")[0] for name in attributes()))
-        kept = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
-        return completion.mask(f"columns:{','.join(kept)}", shape, columns=attributes())
+        known_names = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
+        return completion.mask(f"columns:{','.join(known_names)}", shape, columns=attributes())
 
     def partial(self, mask: str, share: float) -> dv.PartialRecords:
         """What is known of the candidates."""
@@ -219,12 +241,12 @@ class Cell:
 
     def asked(self, place) -> list[dv.Records]:
         """What models are asked about: best completion and draws of the candidates, best one of the auxiliary."""
-        partial, held = self.partial(*place), self.auxiliary
-        own = self.gaussian.complete(dv.PartialRecords(held.x, held.y, self.known(*place)))[0]
+        partial, auxiliary = self.partial(*place), self.auxiliary
+        auxiliary_guess = self.gaussian.complete(dv.PartialRecords(auxiliary.x, auxiliary.y, self.known(*place)))[0]
         best = self.gaussian.complete(partial)[0]
-        drawn = [] if place[0] == "whole" else self.gaussian.sample(partial, DRAWS, self.seed)
-        views = [dv.Records(x.astype(np.float32), self.pool.y) for x in (best, *drawn)]
-        return [dv.Records(own.astype(np.float32), held.y), *views]
+        draws = [] if place[0] == "whole" else self.gaussian.sample(partial, DRAWS, self.seed)
+        views = [dv.Records(x.astype(np.float32), self.pool.y) for x in (best, *draws)]
+        return [dv.Records(auxiliary_guess.astype(np.float32), auxiliary.y), *views]
 
     def signals(self, x) -> np.ndarray:
         """Both signals of the target, ``[2, n]``."""

@@ -42,15 +42,15 @@ def load():
 
 def evidence(x, y, signal, population: int, seed: int):
     """Candidates are the members and 16,000 outsiders; population and outsiders are drawn anew a seed."""
-    others = MEMBERS + np.random.default_rng(seed).permutation(len(x) - MEMBERS)
-    held, rows = others[:population], np.r_[:MEMBERS, others[-16_000:]]
+    outsiders = MEMBERS + np.random.default_rng(seed).permutation(len(x) - MEMBERS)
+    population_rows, rows = outsiders[:population], np.r_[:MEMBERS, outsiders[-16_000:]]
     return Evidence(
         signal[rows],
         features=x[rows],
         labels=y[rows],
-        population=signal[held],
-        population_features=x[held],
-        population_labels=y[held],
+        population=signal[population_rows],
+        population_features=x[population_rows],
+        population_labels=y[population_rows],
     )
 
 

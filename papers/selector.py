@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
 
 # A class of which a model has fewer members or non-members than this says nothing.
-_LEAST = 10
+_MIN_PER_SIDE = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,18 +88,20 @@ def leave_one_class_out(
         raise InputError("options: at least 1 attack is needed, got none")
     y = check_labels(labels, "labels")
     inside = check_mask(trained_on, "trained_on", (None, len(y)))
-    known = check_records(features, "features")
+    feature_table = check_records(features, "features")
     signals = {name: check_matrix(signal, f"options[{name!r}]: signal") for name, (_, signal) in options.items()}
     for name, signal in signals.items():
         if signal.shape != inside.shape:
             raise InputError(f"options[{name!r}]: a signal of shape {inside.shape} is needed, got {signal.shape}")
     turns = list(_turns(inside, y, np.unique(y).tolist() if classes is None else list(classes)))
     if not turns:
-        raise InputError(f"labels: no class has {_LEAST} members and {_LEAST} non-members under any reference model")
+        raise InputError(
+            f"labels: no class has {_MIN_PER_SIDE} members and {_MIN_PER_SIDE} non-members under any reference model"
+        )
     cells = {
         name: np.array(
             [
-                _auc(attack, signals[name][model], inside[model], known, y, held_out_class)
+                _auc(attack, signals[name][model], inside[model], feature_table, y, held_out_class)
                 for model, held_out_class in turns
             ]
         )
@@ -135,7 +137,7 @@ def _turns(inside: Bools, labels: Ints, classes: Iterable[int]) -> Iterator[tupl
         for label in classes:
             n_members = int(inside[model, labels == label].sum())
             n_nonmembers = int((~inside[model] & (labels == label)).sum())
-            if min(n_members, n_nonmembers) >= _LEAST and (~inside[model] & (labels != label)).any():
+            if min(n_members, n_nonmembers) >= _MIN_PER_SIDE and (~inside[model] & (labels != label)).any():
                 yield model, label
 
 

@@ -37,25 +37,25 @@ COUNTS = (1, 4, 16)
 
 def seen(folder: Path, key: str) -> list[dict[str, np.ndarray]]:
     """Scores of each seed by name: the recipes', and the parts of the transfer attack."""
-    found = []
+    runs = []
     for seed, run in enumerate(loaded(folder, key, "known")):
         member = run["member"]
         rows = {"LOSS (not labels only)": run["0/loss"], "`correct`": run["0/correct"]}
         if "0/boundary" in run:
             rows["`boundary`, 500 queries"] = run["0/boundary"]
-        for recipe, what in (("correct-calibrated", "reference"), ("transfer", "substitute")):
+        for recipe, model_role in (("correct-calibrated", "reference"), ("transfer", "substitute")):
             for count in COUNTS:
-                rows[f"`{recipe}`, {count} {what}{'s' * (count > 1)}"] = run[f"{count}/{recipe}"]
-        taught, own = (
-            store.read_arrays(folder / f"{key}-{seed}-{what}.npz")["signals"][: max(COUNTS), : len(member)]
-            for what in ("taught", "out")
+                rows[f"`{recipe}`, {count} {model_role}{'s' * (count > 1)}"] = run[f"{count}/{recipe}"]
+        taught, own_signals = (
+            store.read_arrays(folder / f"{key}-{seed}-{model_role}.npz")["signals"][: max(COUNTS), : len(member)]
+            for model_role in ("taught", "out")
         )
         loss, sure = SIGNALS.index("label-loss"), SIGNALS.index("confidence")
         rows["the substitutes alone, 16"] = taught[:, :, loss].mean(axis=0)
-        rows["models taught by their own labels alone, 16"] = own[:, :, loss].mean(axis=0)
+        rows["models taught by their own labels alone, 16"] = own_signals[:, :, loss].mean(axis=0)
         rows["right or wrong, less the substitutes, 16"] = run["0/correct"] - taught[:, :, sure].mean(axis=0)
-        found.append(rows | {"member": member})
-    return found
+        runs.append(rows | {"member": member})
+    return runs
 
 
 def table(folder: Path, key: str) -> list[str]:
@@ -72,12 +72,12 @@ def table(folder: Path, key: str) -> list[str]:
             for s in ("auc", "tpr@fpr=0.01")
         )
         pairs = [dv.evaluation.paired_difference(run[name], run["`correct`"], run["member"], "auc") for run in runs]
-        apart = "" if name == "`correct`" else signed(over_seeds(pairs))
-        lines.append(f"| {name} | {short(auc)} | {short(tpr)} | {apart} |")
-    told = [run["`correct`"] > 0 for run in runs]
-    alone = [
+        difference = "" if name == "`correct`" else signed(over_seeds(pairs))
+        lines.append(f"| {name} | {short(auc)} | {short(tpr)} | {difference} |")
+    is_right = [run["`correct`"] > 0 for run in runs]
+    substitute_aucs = [
         dv.evaluation.auc(run["the substitutes alone, 16"][right], run["member"][right])
-        for run, right in zip(runs, told, strict=True)
+        for run, right in zip(runs, is_right, strict=True)
     ]
     ahead = [
         dv.evaluation.paired_difference(
@@ -87,7 +87,8 @@ def table(folder: Path, key: str) -> list[str]:
     ]
     return [
         *lines, "",
-        f"The substitutes alone, 16, among the records that the target tells right: AUC {short(over_seeds(alone))}.",
+        f"The substitutes alone, 16, among the records that the target tells right: "
+        f"AUC {short(over_seeds(substitute_aucs))}.",
         f"`correct-calibrated`, 4 references, minus `transfer`, 4 substitutes: AUC {signed(over_seeds(ahead))}.", "",
     ]  # fmt: skip
 
@@ -96,8 +97,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    done = [key for key in TITLES if len(loaded(folder, key, "known")) > 1]
-    page = "\n".join([HEAD, *(line for key in done for line in table(folder, key))]).rstrip() + "\n"
+    finished = [key for key in TITLES if len(loaded(folder, key, "known")) > 1]
+    page = "\n".join([HEAD, *(line for key in finished for line in table(folder, key))]).rstrip() + "\n"
     (Path(__file__).parent / "results" / "transfer.md").write_text(page)
     print(page)
 

@@ -46,103 +46,111 @@ RATES = ("raw", "conformal", "weighted", "effective", "expected", "holds")
 Found = dict[str, np.ndarray]
 
 
-def features(of: models.Case, population: np.ndarray) -> np.ndarray:
+def features(case: models.Case, population: np.ndarray) -> np.ndarray:
     """What a regressor sees: principal components, fitted on the auditor's records."""
     from sklearn.decomposition import PCA
 
-    if of.x.shape[1] <= COMPONENTS:
-        return of.x
-    fitted = PCA(COMPONENTS, svd_solver="randomized", random_state=of.seed).fit(of.x[population])
-    return fitted.transform(of.x)
+    if case.x.shape[1] <= COMPONENTS:
+        return case.x
+    fitted = PCA(COMPONENTS, svd_solver="randomized", random_state=case.seed).fit(case.x[population])
+    return fitted.transform(case.x)
 
 
-def attack(of: models.Case, fold: int | None, given: argparse.Namespace) -> Found:
+def attack(case: models.Case, fold: int | None, arguments: argparse.Namespace) -> Found:
     """Scores of the asked candidates under every attack, and what became of their false-positive rate.
 
     Half of the population is for calibration: regressors learn from the other half.
     """
-    population = models.population(of, fold, given.keep)
-    order = np.random.default_rng(of.seed).permutation(population)
-    known, held = np.sort(order[len(order) // 2 :]), np.sort(order[: len(order) // 2])
-    everyone = np.arange(of.candidates.stop)
-    asked = everyone if fold is None else everyone[of.fold[everyone] == fold]
-    member = asked < of.data.members
-    table = features(of, population)
-    target = models.target(of)
+    population = models.population(case, fold, arguments.keep)
+    order = np.random.default_rng(case.seed).permutation(population)
+    training_rows, calibration = np.sort(order[len(order) // 2 :]), np.sort(order[: len(order) // 2])
+    everyone = np.arange(case.candidates.stop)
+    candidates = everyone if fold is None else everyone[case.fold[everyone] == fold]
+    member = candidates < case.data.members
+    table = features(case, population)
+    target = models.target(case)
     logits = target["logits"].astype(np.float64)
-    hinge, gap = signals.hinge(logits, of.y), signals.top_two_gap(logits)
+    hinge, gap = signals.hinge(logits, case.y), signals.top_two_gap(logits)
 
-    def evidence(signal: np.ndarray, rows: np.ndarray, seen: np.ndarray = table) -> Evidence:
+    def evidence(signal: np.ndarray, rows: np.ndarray, table_given: np.ndarray = table) -> Evidence:
         return Evidence(
             signal[rows],
-            features=seen[rows],
-            labels=of.y[rows],
-            population=signal[known],
-            population_features=seen[known],
-            population_labels=of.y[known],
+            features=table_given[rows],
+            labels=case.y[rows],
+            population=signal[training_rows],
+            population_features=table_given[training_rows],
+            population_labels=case.y[training_rows],
         )
 
     def regression(regressor: object) -> QuantileRegression:
-        return QuantileRegression(regressor, conformal=False, seed=of.seed)
+        return QuantileRegression(regressor, conformal=False, seed=case.seed)
 
     boosted = Boosted(Booster(rounds=100), folds=3)
     quantile = regression(boosted)
-    scores = quantile.score(evidence(hinge, np.r_[asked, held]))
-    found = {
+    scores = quantile.score(evidence(hinge, np.r_[candidates, calibration]))
+    scores_by_attack = {
         "member": member,
-        "LOSS": signals.negative_loss(logits, of.y)[asked],
-        "gap": gap[asked],
-        BASELINE: scores[: len(asked)],
-        "quantile, gap": regression(boosted).score(evidence(gap, asked)),
-        "quantile, a class": regression(PerClass()).score(evidence(hinge, asked)),
-        "transductive": Transductive(seed=of.seed).score(evidence(hinge, asked)),
+        "LOSS": signals.negative_loss(logits, case.y)[candidates],
+        "gap": gap[candidates],
+        BASELINE: scores[: len(candidates)],
+        "quantile, gap": regression(boosted).score(evidence(gap, candidates)),
+        "quantile, a class": regression(PerClass()).score(evidence(hinge, candidates)),
+        "transductive": Transductive(seed=case.seed).score(evidence(hinge, candidates)),
     }
-    ranks = [rankdata(found[name]) for name in (BASELINE, "transductive")]
-    found["combined"] = ranks[0] + ranks[1]
-    if given.networks:
-        found["quantile, hidden"] = regression(boosted).score(evidence(hinge, asked, target["hidden"]))
-        for name, network, seen in networks(of, given.body):
-            found[name] = regression(network).score(evidence(hinge, asked, seen))
-    if given.references:
-        found |= with_references(of, fold, asked, population, logits, given.keep)
+    ranks = [rankdata(scores_by_attack[name]) for name in (BASELINE, "transductive")]
+    scores_by_attack["combined"] = ranks[0] + ranks[1]
+    if arguments.networks:
+        scores_by_attack["quantile, hidden"] = regression(boosted).score(evidence(hinge, candidates, target["hidden"]))
+        for name, network, table_given in networks(case, arguments.body):
+            scores_by_attack[name] = regression(network).score(evidence(hinge, candidates, table_given))
+    if arguments.references:
+        scores_by_attack |= with_references(case, fold, candidates, population, logits, arguments.keep)
     raw = quantile.nominal_threshold(CONFORMAL)
-    return found | rates(scores[: len(asked)], scores[len(asked) :], member, table[asked], table[held], raw, of.seed)
+    return scores_by_attack | rates(
+        scores[: len(candidates)],
+        scores[len(candidates) :],
+        member,
+        table[candidates],
+        table[calibration],
+        raw,
+        case.seed,
+    )
 
 
-def networks(of: models.Case, body: str) -> list[tuple[str, regressors.Network, np.ndarray]]:
+def networks(case: models.Case, body: str) -> list[tuple[str, regressors.Network, np.ndarray]]:
     """Neural regressors with both heads, on what the data set is made of."""
-    seen = of.raw
-    if seen.dtype == object:
+    raw_records = case.raw
+    if raw_records.dtype == object:
         looks: bodies.Body = bodies.TextBag()
-    elif seen.ndim > 2:
+    elif raw_records.ndim > 2:
         looks = bodies.SmallCNN() if body == "small" else bodies.Backbone(body, size=64)
     else:
         looks = bodies.MLP((256, 128))
-    return [(f"network, {head}", regressors.Network(looks, head=head), seen) for head in ("gaussian", "pinball")]
+    return [(f"network, {head}", regressors.Network(looks, head=head), raw_records) for head in ("gaussian", "pinball")]
 
 
-def with_references(of, fold, asked, population, logits, keep) -> Found:
+def with_references(case, fold, candidates, population, logits, keep) -> Found:
     """LiRA and RMIA, on the true class and on the gap, and RMIA with unseen records among those it compares with."""
-    held = models.half_models(of, fold, keep)
-    trained_on, answers = held["trained_on"], held["logits"].astype(np.float64)
+    half_models = models.half_models(case, fold, keep)
+    trained_on, answers = half_models["trained_on"], half_models["logits"].astype(np.float64)
 
     def evidence(signal, compared=population) -> Evidence:
-        target, others = signal(logits), np.stack([signal(answer) for answer in answers])
+        target, reference_signals = signal(logits), np.stack([signal(answer) for answer in answers])
         return Evidence(
-            target[asked],
-            references=others[:, asked],
-            trained_on=trained_on[:, asked],
+            target[candidates],
+            references=reference_signals[:, candidates],
+            trained_on=trained_on[:, candidates],
             population=target[compared],
-            population_references=others[:, compared],
+            population_references=reference_signals[:, compared],
             population_trained_on=trained_on[:, compared],
         )
 
     def confidence(z: np.ndarray) -> np.ndarray:
-        return signals.confidence(z, of.y)
+        return signals.confidence(z, case.y)
 
-    everything = np.arange(len(of.x))[of.held]
+    everything = np.arange(len(case.x))[case.held]
     return {
-        "LiRA": LiRA().score(evidence(lambda z: signals.scaled_logit(z, of.y))),
+        "LiRA": LiRA().score(evidence(lambda z: signals.scaled_logit(z, case.y))),
         "LiRA, gap": LiRA().score(evidence(signals.top_two_gap)),
         "RMIA": RMIA().score(evidence(confidence)),
         "RMIA, a = 1": RMIA(offline_a=1.0).score(evidence(confidence)),
@@ -152,25 +160,25 @@ def with_references(of, fold, asked, population, logits, keep) -> Found:
     }
 
 
-def rates(scores, calibration, member, asked, held, raw: float, seed: int) -> Found:
+def rates(scores, calibration, member, candidates, calibration_table, raw: float, seed: int) -> Found:
     """False-positive rates at 5 % of quantile regression: by itself, by conformal rank, and weighted for the shift."""
     outside = scores[~member]
-    ratio = weighted.density_ratio(held, asked, seed=seed)
+    ratio = weighted.density_ratio(calibration_table, candidates, seed=seed)
     try:
         corrected = weighted.decide(calibration, scores, CONFORMAL, ratio).selected[~member].mean()
     except InputError:
         corrected = np.nan
     threshold = fpr.threshold(calibration, CONFORMAL)
-    seen = transfer.assess(held, asked, threshold.select(calibration), CONFORMAL, seed=seed)
-    found = {
+    assessment = transfer.assess(calibration_table, candidates, threshold.select(calibration), CONFORMAL, seed=seed)
+    rates_by_rule = {
         "raw": (outside > raw).mean(),
         "conformal": threshold.select(outside).mean(),
         "weighted": corrected,
         "effective": ratio.effective,
-        "expected": seen.expected_fpr.value,
-        "holds": float(seen.holds),
+        "expected": assessment.expected_fpr.value,
+        "holds": float(assessment.holds),
     }
-    return {f"fpr:{name}": np.array([value]) for name, value in found.items()}
+    return {f"fpr:{name}": np.array([value]) for name, value in rates_by_rule.items()}
 
 
 def auc(scores: np.ndarray, member: np.ndarray) -> float:
@@ -183,10 +191,12 @@ def tpr(scores: np.ndarray, member: np.ndarray, level: float = LEVEL) -> float:
     return float(100 * (scores[member] > outside[int(level * len(outside) + 1e-9)]).mean())
 
 
-def over_seeds(cells: dict[tuple[int, int], Found], of: Callable[[Found], float], digits: int, sign: str = "") -> str:
+def over_seeds(
+    cells: dict[tuple[int, int], Found], measure: Callable[[Found], float], digits: int, sign: str = ""
+) -> str:
     """The mean over the folds of each seed, then mean and Student's interval over seeds."""
     seeds = sorted({seed for seed, _ in cells})
-    each = np.array([np.mean([of(c) for (s, _), c in cells.items() if s == seed]) for seed in seeds])
+    each = np.array([np.mean([measure(c) for (s, _), c in cells.items() if s == seed]) for seed in seeds])
     if len(each) == 1:
         return f"{each[0]:{sign}.{digits}f}"
     result = mean(each)
@@ -218,32 +228,40 @@ def report_classes(cells: dict[tuple[int, int], Found], classes: dict[tuple[int,
     print("\nTPR at 1 %, % / AUC of each class when it is unseen, mean over seeds:\n")
     print("| unseen | " + " | ".join(chosen) + " |\n|---|" + "---:|" * len(chosen))
     for name in sorted(set(classes.values())):
-        some = [cells[place] for place in cells if classes[place] == name]
-        shown = [
-            f"{np.mean([tpr(c[key], c['member']) for c in some]):.1f} / "
-            f"{np.mean([auc(c[key], c['member']) for c in some]):.3f}"
+        cells_of_class = [cells[place] for place in cells if classes[place] == name]
+        cells_shown = [
+            f"{np.mean([tpr(c[key], c['member']) for c in cells_of_class]):.1f} / "
+            f"{np.mean([auc(c[key], c['member']) for c in cells_of_class]):.3f}"
             for key in chosen
         ]
-        print(f"| {name} | {' | '.join(shown)} |")
+        print(f"| {name} | {' | '.join(cells_shown)} |")
 
 
-def report_rates(found: Found) -> None:
-    refused = int(np.isnan(found["weighted"]).sum())
-    shown = ", ".join(f"{key} {_percent(found[key])}" for key in ("raw", "conformal", "weighted", "expected"))
-    print(f"\nFPR at nominal 5 %: {shown}; the weighted rule refused {refused} of {len(found['raw'])}")
-    answered = ~np.isnan(found["weighted"])
+def report_rates(rates_by_rule: Found) -> None:
+    refused = int(np.isnan(rates_by_rule["weighted"]).sum())
+    rates_text = ", ".join(
+        f"{key} {_percent(rates_by_rule[key])}" for key in ("raw", "conformal", "weighted", "expected")
+    )
+    print(f"\nFPR at nominal 5 %: {rates_text}; the weighted rule refused {refused} of {len(rates_by_rule['raw'])}")
+    answered = ~np.isnan(rates_by_rule["weighted"])
     if answered.any():
-        before, after = (100 * np.abs(found[key][answered] - CONFORMAL).mean() for key in ("conformal", "weighted"))
+        before, after = (
+            100 * np.abs(rates_by_rule[key][answered] - CONFORMAL).mean() for key in ("conformal", "weighted")
+        )
         print(f"where it answered, mean distance from 5 %: conformal {before:.2f}, weighted {after:.2f} points")
-    held = found["holds"] > 0
-    for says, rows in (("expected to hold", held), ("not expected to hold", ~held)):
+    expected_to_hold = rates_by_rule["holds"] > 0
+    for says, rows in (("expected to hold", expected_to_hold), ("not expected to hold", ~expected_to_hold)):
         if rows.any():
-            print(f"{says}: {int(rows.sum())} cells, realised conformal FPR {_percent(found['conformal'][rows])}")
+            print(
+                f"{says}: {int(rows.sum())} cells, realised conformal FPR {_percent(rates_by_rule['conformal'][rows])}"
+            )
 
 
 def _percent(values: np.ndarray) -> str:
-    some = 100 * values[~np.isnan(values)]
-    return "–" if not some.size else f"{some.mean():.2f} [{some.min():.2f}, {some.max():.2f}]"
+    percentages = 100 * values[~np.isnan(values)]
+    return (
+        "–" if not percentages.size else f"{percentages.mean():.2f} [{percentages.min():.2f}, {percentages.max():.2f}]"
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -260,29 +278,29 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--weight-decay", type=float, default=0.0, help="of target and reference models")
     parser.add_argument("--epsilon", type=float, help="train them with DP-SGD at this ε (δ = 1e-5)")
     parser.add_argument("--quick", action="store_true", help="satimage, one seed, two folds, no reference models")
-    given = parser.parse_args()
-    if given.quick:
-        given.data, given.seeds, given.folds, given.references = ["satimage"], [1], 2, False
-    return given
+    parsed = parser.parse_args()
+    if parsed.quick:
+        parsed.data, parsed.seeds, parsed.folds, parsed.references = ["satimage"], [1], 2, False
+    return parsed
 
 
 def main() -> None:
-    given = arguments()
-    out = given.out or Path(tempfile.mkdtemp())
-    chosen = "full" if given.references else "plain"
-    chosen += f"-networks-{given.body}" * given.networks + f"-keep-{given.keep}" * (given.keep > 0)
-    for key in given.data:
+    options = arguments()
+    out = options.out or Path(tempfile.mkdtemp())
+    chosen = "full" if options.references else "plain"
+    chosen += f"-networks-{options.body}" * options.networks + f"-keep-{options.keep}" * (options.keep > 0)
+    for key in options.data:
         data, cells, classes = DATA_SETS[key](), {}, {}
-        for seed in given.seeds:
-            of = models.case(key, data, seed, given.folds, out, given.weight_decay, given.epsilon)
-            for fold in [None] if given.known else range(given.folds):
-                asked = "all" if fold is None else f"{fold}-of-{given.folds}"
-                path = of.folder / f"scores-{chosen}-{asked}.npz"
-                cells[seed, fold] = models.kept(path, lambda of=of, fold=fold: attack(of, fold, given))
-                classes[seed, fold] = ", ".join(f"{name:>2}" for name in np.unique(of.group[of.fold == fold]))
-                print(f"{data.name}, seed {seed}, fold {asked}: done", file=sys.stderr, flush=True)
+        for seed in options.seeds:
+            case = models.case(key, data, seed, options.folds, out, options.weight_decay, options.epsilon)
+            for fold in [None] if options.known else range(options.folds):
+                fold_name = "all" if fold is None else f"{fold}-of-{options.folds}"
+                path = case.folder / f"scores-{chosen}-{fold_name}.npz"
+                cells[seed, fold] = models.kept(path, lambda case=case, fold=fold: attack(case, fold, options))
+                classes[seed, fold] = ", ".join(f"{name:>2}" for name in np.unique(case.group[case.fold == fold]))
+                print(f"{data.name}, seed {seed}, fold {fold_name}: done", file=sys.stderr, flush=True)
         report(data.name, cells)
-        if not given.known and given.folds == len(np.unique(data.group)):
+        if not options.known and options.folds == len(np.unique(data.group)):
             report_classes(cells, classes)
 
 

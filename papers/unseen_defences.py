@@ -28,16 +28,18 @@ SETS = {"cifar10": cifar10, "cifar100": cifar100}
 DROPPED = {1: 20, 2: 10, 5: 4}  # classes dropped at once, and the folds that makes of 20
 
 
-def dropped_in_turn(of: models.Case, most: int) -> dict[tuple[int, int], Found]:
+def dropped_in_turn(case: models.Case, max_folds: int) -> dict[tuple[int, int], Found]:
     """The first ``most`` folds, each unseen once."""
-    everyone = candidates(of)
+    everyone = candidates(case)
 
-    def one(fold: int) -> Found:
-        return scored(of, models.population(of, fold), everyone[of.fold[everyone] == fold])
+    def attack_fold(fold: int) -> Found:
+        return scored(case, models.population(case, fold), everyone[case.fold[everyone] == fold])
 
     return {
-        (of.seed, fold): models.kept(of.folder / f"regression-{fold}-of-{of.folds}.npz", lambda fold=fold: one(fold))
-        for fold in range(min(most, of.folds))
+        (case.seed, fold): models.kept(
+            case.folder / f"regression-{fold}-of-{case.folds}.npz", lambda fold=fold: attack_fold(fold)
+        )
+        for fold in range(min(max_folds, case.folds))
     }
 
 
@@ -47,37 +49,43 @@ def over(values: list[float]) -> str:
 
 
 def accuracies(cases: list[models.Case]) -> str:
-    inside, outside = zip(*(accuracy(of) for of in cases), strict=True)
+    inside, outside = zip(*(accuracy(case) for case in cases), strict=True)
     return f"train {over(list(inside))} %, test {over(list(outside))} %"
 
 
-def decay_table(data: DataSet, given: argparse.Namespace) -> None:
+def decay_table(data: DataSet, arguments: argparse.Namespace) -> None:
     print("## Weight decay: CIFAR-100, 1, 2 or 5 of 20 superclasses dropped\n")
-    for decay in given.decay:
-        found, cases = {}, []
+    for decay in arguments.decay:
+        cells_by_count, cases = {}, []
         for count, folds in DROPPED.items():
-            cases = [models.case("cifar100", data, seed, folds, given.out, decay) for seed in given.seeds]
-            found[count] = {place: cell for of in cases for place, cell in dropped_in_turn(of, given.most).items()}
+            cases = [models.case("cifar100", data, seed, folds, arguments.out, decay) for seed in arguments.seeds]
+            cells_by_count[count] = {
+                place: cell for case in cases for place, cell in dropped_in_turn(case, arguments.most).items()
+            }
             say(f"decay {decay:g}, {count} dropped: done")
         print(f"### Weight decay {decay:g}; target accuracy: {accuracies(cases)}\n")
         columns = [f"{name}, {count} dropped" for name, _, _ in measures() for count in DROPPED]
         rows = {
-            key: [spread(found[count], key, of, digits) for _, of, digits in measures() for count in DROPPED]
+            key: [
+                spread(cells_by_count[count], key, case, digits) for _, case, digits in measures() for count in DROPPED
+            ]
             for key in (*ATTACKS, GAIN)
         }
         table("attack", columns, rows)
         print(flush=True)
 
 
-def privacy_table(sets: dict[str, DataSet], given: argparse.Namespace) -> None:
+def privacy_table(sets: dict[str, DataSet], arguments: argparse.Namespace) -> None:
     print("## Differential privacy, one class dropped\n")
     for key, data in sets.items():
-        for epsilon in given.epsilon:
+        for epsilon in arguments.epsilon:
             folds = len(np.unique(data.y))
-            cases = [models.case(key, data, seed, folds, given.out, epsilon=epsilon) for seed in given.seeds]
-            cells = {place: cell for of in cases for place, cell in dropped_in_turn(of, given.most).items()}
+            cases = [models.case(key, data, seed, folds, arguments.out, epsilon=epsilon) for seed in arguments.seeds]
+            cells = {place: cell for case in cases for place, cell in dropped_in_turn(case, arguments.most).items()}
             print(f"### {data.name}, ε = {epsilon:g}; target accuracy: {accuracies(cases)}\n")
-            rows = {key: [spread(cells, key, of, digits) for _, of, digits in measures()] for key in (*ATTACKS, GAIN)}
+            rows = {
+                key: [spread(cells, key, case, digits) for _, case, digits in measures()] for key in (*ATTACKS, GAIN)
+            }
             table("attack", [name for name, _, _ in measures()], rows)
             print(flush=True)
             say(f"{data.name}, epsilon {epsilon:g}: done")
@@ -91,12 +99,12 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 4.0, 16.0])
     parser.add_argument("--data", nargs="+", default=list(SETS), choices=list(SETS), help="of Table 2")
     parser.add_argument("--most", type=int, default=3, help="folds asked about, of each seed")
-    given = parser.parse_args()
-    given.out = given.out or Path(tempfile.mkdtemp())
-    if given.decay:
-        decay_table(cifar100(), given)
-    if given.epsilon:
-        privacy_table({key: SETS[key]() for key in given.data}, given)
+    arguments = parser.parse_args()
+    arguments.out = arguments.out or Path(tempfile.mkdtemp())
+    if arguments.decay:
+        decay_table(cifar100(), arguments)
+    if arguments.epsilon:
+        privacy_table({key: SETS[key]() for key in arguments.data}, arguments)
 
 
 if __name__ == "__main__":

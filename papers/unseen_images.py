@@ -37,7 +37,7 @@ from unseen_classes import COMPONENTS, Found, auc, tpr
 from unseen_regression import say, table
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-ASKED = 3  # the class that the networks are asked about
+CLASS_ASKED = 3  # the class that the networks are asked about
 
 
 class Block(nn.Module):
@@ -86,40 +86,45 @@ def answers(images: np.ndarray) -> np.ndarray:
         return torch.cat([net(part) for part in x.split(250)]).numpy()
 
 
-def scores(signal: np.ndarray, features: np.ndarray, regressor: object, asked: np.ndarray, held: np.ndarray):
+def scores(
+    signal: np.ndarray, features: np.ndarray, regressor: object, candidates: np.ndarray, training_rows: np.ndarray
+):
     evidence = Evidence(
-        signal[asked], features=features[asked], population=signal[held], population_features=features[held]
+        signal[candidates],
+        features=features[candidates],
+        population=signal[training_rows],
+        population_features=features[training_rows],
     )
     return QuantileRegression(regressor, conformal=False, seed=0).score(evidence)
 
 
-def principal(images: np.ndarray, held: np.ndarray) -> np.ndarray:
+def principal(images: np.ndarray, training_rows: np.ndarray) -> np.ndarray:
     from sklearn.decomposition import PCA
 
     flat = images.reshape(len(images), -1)
-    return PCA(COMPONENTS, svd_solver="randomized", random_state=0).fit(flat[held]).transform(flat)
+    return PCA(COMPONENTS, svd_solver="randomized", random_state=0).fit(flat[training_rows]).transform(flat)
 
 
-def by_trees(images, y, logits, asked, held) -> Found:
-    columns, trees = principal(images, held), Boosted(Booster(rounds=100), folds=3)
+def by_trees(images, y, logits, candidates, training_rows) -> Found:
+    columns, trees = principal(images, training_rows), Boosted(Booster(rounds=100), folds=3)
     hinge, gap = signals.hinge(logits, y), signals.top_two_gap(logits)
     return {
-        "LOSS": signals.negative_loss(logits, y)[asked],
-        "gap": gap[asked],
-        "quantile, trees, hinge": scores(hinge, columns, trees, asked, held),
-        "quantile, trees, gap": scores(gap, columns, trees, asked, held),
-        "transductive": Transductive().score(Evidence(hinge[asked], features=columns[asked])),
+        "LOSS": signals.negative_loss(logits, y)[candidates],
+        "gap": gap[candidates],
+        "quantile, trees, hinge": scores(hinge, columns, trees, candidates, training_rows),
+        "quantile, trees, gap": scores(gap, columns, trees, candidates, training_rows),
+        "transductive": Transductive().score(Evidence(hinge[candidates], features=columns[candidates])),
     }
 
 
-def by_network(name: bodies.Architecture, passes: int, images, signal, asked, held, evaluation) -> Found:
+def by_network(name: bodies.Architecture, passes: int, images, signal, candidates, training_rows, evaluation) -> Found:
     """z-scores of the candidates ``asked``, and the last layer on training and evaluation images."""
     config = regressors.Network(bodies.Backbone(name, size=32), lr=1e-4, batch_size=16, epochs=passes, held=0)
-    fitted = config.fit(images[held], signal[held])
-    location, scale = fitted.predict(images[asked])
+    fitted = config.fit(images[training_rows], signal[training_rows])
+    location, scale = fitted.predict(images[candidates])
     return {
-        "scores": (signal[asked] - location) / scale,
-        "seen": fitted.embed(images[held]),
+        "scores": (signal[candidates] - location) / scale,
+        "seen": fitted.embed(images[training_rows]),
         "query": fitted.embed(images[evaluation]),
     }
 
@@ -135,7 +140,9 @@ def shown(cells: list[Found], key: str, measure, digits: int) -> str:
 def report(cells: list[Found]) -> None:
     columns = {"AUC": (auc, 3), "TPR at FPR 1 %, %": (tpr, 2)}
     keys = [key for key in cells[0] if key != "member"]
-    table("attack", columns, {k: [shown(cells, k, of, digits) for of, digits in columns.values()] for k in keys})
+    table(
+        "attack", columns, {k: [shown(cells, k, measure, digits) for measure, digits in columns.values()] for k in keys}
+    )
     print(flush=True)
 
 
@@ -145,8 +152,8 @@ def main() -> None:
     parser.add_argument("--networks", nargs="*", default=["convnext-tiny", "resnet-18"], choices=bodies.ARCHITECTURES)
     parser.add_argument("--records", type=int, default=600, help="images that a network learns from")
     parser.add_argument("--passes", type=int, default=2)
-    given = parser.parse_args()
-    out = given.out or Path(tempfile.mkdtemp())
+    arguments = parser.parse_args()
+    out = arguments.out or Path(tempfile.mkdtemp())
     images, y = cifar10_images()
     logits = models.kept(out / "resnet20.npz", lambda: {"logits": answers(images)})["logits"].astype(np.float64)
     order = 6000 + np.random.default_rng(0).permutation(6000)
@@ -155,28 +162,38 @@ def main() -> None:
     print(f"Target accuracy: {right[:6000].mean():.1%} on members, {right[6000:].mean():.1%} on non-members\n")
     cells = []
     for label in range(10):
-        asked, held = candidates[y[candidates] == label], population[y[population] != label]
-        cells.append({"member": asked < 6000} | by_trees(images, y, logits, asked, held))
+        class_candidates, training_rows = candidates[y[candidates] == label], population[y[population] != label]
+        cells.append({"member": class_candidates < 6000} | by_trees(images, y, logits, class_candidates, training_rows))
         say(f"class {label}: done")
     print("## Each class unseen in turn: 600 members and about 300 non-members of each\n")
     report(cells)
-    one_class(given, out, images, y, logits, candidates, population, cells[ASKED])
+    one_class(arguments, out, images, y, logits, candidates, population, cells[CLASS_ASKED])
 
 
-def one_class(given, out: Path, images, y, logits, candidates, population, found: Found) -> None:
-    asked, held = candidates[y[candidates] == ASKED], population[y[population] != ASKED][: given.records]
-    evaluation = np.random.default_rng(1).permutation(candidates)[: given.records]
-    found, gap, fits = dict(found), signals.top_two_gap(logits), {}
-    for name in given.networks:
+def one_class(arguments, out: Path, images, y, logits, candidates, population, scores_by_attack: Found) -> None:
+    class_candidates, training_rows = (
+        candidates[y[candidates] == CLASS_ASKED],
+        population[y[population] != CLASS_ASKED][: arguments.records],
+    )
+    evaluation = np.random.default_rng(1).permutation(candidates)[: arguments.records]
+    scores_by_attack, gap, fits = dict(scores_by_attack), signals.top_two_gap(logits), {}
+    for name in arguments.networks:
         start = time.process_time()
-        path = out / f"resnet20-{name}-{given.passes}-{given.records}.npz"
-        made = models.kept(path, lambda name=name: by_network(name, given.passes, images, gap, asked, held, evaluation))
-        found[f"quantile, {name}, gap"] = made["scores"]
-        fit = transfer.measure_linearity(made["seen"], made["query"])
+        path = out / f"resnet20-{name}-{arguments.passes}-{arguments.records}.npz"
+        network_output = models.kept(
+            path,
+            lambda name=name: by_network(
+                name, arguments.passes, images, gap, class_candidates, training_rows, evaluation
+            ),
+        )
+        scores_by_attack[f"quantile, {name}, gap"] = network_output["scores"]
+        fit = transfer.measure_linearity(network_output["seen"], network_output["query"])
         fits[name] = [f"{v:.3g}" for v in (fit.error, fit.fresh_error, fit.variance, fit.explained)]
         say(f"{name}: done in {time.process_time() - start:.0f} s of a core")
-    print(f"## Class {ASKED} unseen: {given.passes} passes over {len(held)} images of other classes\n")
-    report([found])
+    print(
+        f"## Class {CLASS_ASKED} unseen: {arguments.passes} passes over {len(training_rows)} images of other classes\n"
+    )
+    report([scores_by_attack])
     print(f"Linear fit of the density ratio on the last layer, {len(evaluation)} candidates of all classes:\n")
     table("regressor", ["MSE", "MSE on fresh records", "variance of the ratio", "explained"], fits)
 

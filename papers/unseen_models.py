@@ -101,31 +101,31 @@ def noise_for(epsilon: float, data: DataSet) -> float:
     return high
 
 
-def inputs(of: Case, rows: np.ndarray) -> np.ndarray:
+def inputs(case: Case, rows: np.ndarray) -> np.ndarray:
     """What a network sees: the records, whitened on ``rows`` where the data set asks for it."""
-    if not of.data.components:
-        return of.x
+    if not case.data.components:
+        return case.x
     from sklearn.decomposition import PCA
 
-    fitted = PCA(of.data.components, whiten=True, svd_solver="randomized", random_state=0).fit(of.x[rows])
-    return fitted.transform(of.x).astype(np.float32)
+    fitted = PCA(case.data.components, whiten=True, svd_solver="randomized", random_state=0).fit(case.x[rows])
+    return fitted.transform(case.x).astype(np.float32)
 
 
 def network(width: int, hidden: int, classes: int) -> Callable[[], nn.Module]:
     return lambda: nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
-def settings(of: Case, width: int, count: int) -> references.Train:
+def settings(case: Case, width: int, count: int) -> references.Train:
     return references.Train(
-        network(width, of.data.hidden, of.classes),
+        network(width, case.data.hidden, case.classes),
         count=count,
-        epochs=of.data.epochs,
+        epochs=case.data.epochs,
         optimizer="adam",
         lr=3e-3,
         batch_size=BATCH,
-        weight_decay=of.weight_decay,
-        privacy=references.Private(of.noise) if of.noise else None,
-        engine="auto" if of.noise else "stacked",
+        weight_decay=case.weight_decay,
+        privacy=references.Private(case.noise) if case.noise else None,
+        engine="auto" if case.noise else "stacked",
     )
 
 
@@ -137,41 +137,41 @@ def kept(path: Path, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.
     return store.read_arrays(path)
 
 
-def target(of: Case) -> dict[str, np.ndarray]:
+def target(case: Case) -> dict[str, np.ndarray]:
     def make() -> dict[str, np.ndarray]:
-        rows = np.arange(of.data.members)
-        x = inputs(of, rows)
-        config = settings(of, x.shape[1], 2)
-        net = config.one(Records(x[rows], of.y[rows]), seed=of.seed, classes=of.classes)
+        rows = np.arange(case.data.members)
+        x = inputs(case, rows)
+        config = settings(case, x.shape[1], 2)
+        net = config.train_model(Records(x[rows], case.y[rows]), seed=case.seed, classes=case.classes)
         with torch.inference_mode():
             hidden = net[:2](torch.from_numpy(x))
             return {"hidden": hidden.numpy(), "logits": net[2](hidden).numpy()}
 
-    return kept(of.folder / "target.npz", make)
+    return kept(case.folder / "target.npz", make)
 
 
-def population(of: Case, without: int | None, keep: int = 0) -> np.ndarray:
+def population(case: Case, without: int | None, keep: int = 0) -> np.ndarray:
     """What the auditor holds: all but fold ``without``, of whose classes (or subgroups) ``keep`` each remain."""
-    rows = np.arange(len(of.x))[of.held]
+    rows = np.arange(len(case.x))[case.held]
     if without is None:
         return rows
-    dropped = rows[of.fold[rows] == without]
-    some = [dropped[of.group[dropped] == name][:keep] for name in np.unique(of.group[dropped])]
-    return np.sort(np.concatenate([rows[of.fold[rows] != without], *some]))
+    dropped = rows[case.fold[rows] == without]
+    kept_rows = [dropped[case.group[dropped] == name][:keep] for name in np.unique(case.group[dropped])]
+    return np.sort(np.concatenate([rows[case.fold[rows] != without], *kept_rows]))
 
 
-def half_models(of: Case, without: int | None, keep: int = 0) -> dict[str, np.ndarray]:
+def half_models(case: Case, without: int | None, keep: int = 0) -> dict[str, np.ndarray]:
     """Reference models, each trained on half of what the auditor holds: ``logits[m, n, K]``, ``trained_on[m, n]``."""
 
     def make() -> dict[str, np.ndarray]:
-        rows = population(of, without, keep)
-        x = inputs(of, rows)
-        config = settings(of, x.shape[1], REFERENCES)
-        splits = references.splits.offline(len(rows), REFERENCES, of.seed, labels=of.y[rows])
-        fitted = config.fit(Records(x[rows], of.y[rows]), splits, seed=of.seed, observe=[x], classes=of.classes)
+        rows = population(case, without, keep)
+        x = inputs(case, rows)
+        config = settings(case, x.shape[1], REFERENCES)
+        splits = references.splits.offline(len(rows), REFERENCES, case.seed, labels=case.y[rows])
+        fitted = config.fit(Records(x[rows], case.y[rows]), splits, seed=case.seed, observe=[x], classes=case.classes)
         trained_on = np.zeros((len(fitted.trained_on), len(x)), dtype=bool)
         trained_on[:, rows] = fitted.trained_on
         return {"logits": fitted.outputs[0].astype(np.float16), "trained_on": trained_on}
 
-    asked = "all" if without is None else f"{without}-of-{of.folds}" + f"-keep-{keep}" * (keep > 0)
-    return kept(of.folder / f"references-{asked}.npz", make)
+    fold_name = "all" if without is None else f"{without}-of-{case.folds}" + f"-keep-{keep}" * (keep > 0)
+    return kept(case.folder / f"references-{fold_name}.npz", make)

@@ -19,49 +19,49 @@ ATTACKS = ("LOSS", "quantile, hinge", "quantile, gap")
 GAIN = "hinge less LOSS"
 
 
-def scored(of: models.Case, population: np.ndarray, asked: np.ndarray) -> Found:
+def scored(case: models.Case, population: np.ndarray, candidates: np.ndarray) -> Found:
     """Scores of the candidates ``asked``; the regressor learns from all of ``population``, as the source's does."""
-    logits = models.target(of)["logits"].astype(np.float64)
-    table = features(of, population)
-    regression = QuantileRegression(Boosted(Booster(rounds=100), folds=3), conformal=False, seed=of.seed)
+    logits = models.target(case)["logits"].astype(np.float64)
+    table = features(case, population)
+    regression = QuantileRegression(Boosted(Booster(rounds=100), folds=3), conformal=False, seed=case.seed)
 
     def score(signal: np.ndarray) -> np.ndarray:
         return regression.score(
             Evidence(
-                signal[asked],
-                features=table[asked],
-                labels=of.y[asked],
+                signal[candidates],
+                features=table[candidates],
+                labels=case.y[candidates],
                 population=signal[population],
                 population_features=table[population],
-                population_labels=of.y[population],
+                population_labels=case.y[population],
             )
         )
 
     return {
-        "member": asked < of.data.members,
-        "LOSS": signals.negative_loss(logits, of.y)[asked],
-        "quantile, hinge": score(signals.hinge(logits, of.y)),
+        "member": candidates < case.data.members,
+        "LOSS": signals.negative_loss(logits, case.y)[candidates],
+        "quantile, hinge": score(signals.hinge(logits, case.y)),
         "quantile, gap": score(signals.top_two_gap(logits)),
     }
 
 
-def accuracy(of: models.Case) -> tuple[float, float]:
+def accuracy(case: models.Case) -> tuple[float, float]:
     """Of the target, in per cent, on its members and on the non-members among the candidates."""
-    right = models.target(of)["logits"].argmax(axis=1) == of.y
-    members = np.arange(len(right)) < of.data.members
-    return 100 * float(right[members].mean()), 100 * float(right[of.candidates][~members[of.candidates]].mean())
+    right = models.target(case)["logits"].argmax(axis=1) == case.y
+    members = np.arange(len(right)) < case.data.members
+    return 100 * float(right[members].mean()), 100 * float(right[case.candidates][~members[case.candidates]].mean())
 
 
-def candidates(of: models.Case) -> np.ndarray:
-    return np.arange(of.candidates.stop)
+def candidates(case: models.Case) -> np.ndarray:
+    return np.arange(case.candidates.stop)
 
 
 def table(head: str, columns: Iterable[str], cells: dict[str, list[str]]) -> None:
     """Markdown: an attack a row."""
     names = list(columns)
     print(f"| {head} | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
-    for key, shown in cells.items():
-        print(f"| {key} | " + " | ".join(shown) + " |")
+    for key, cells_shown in cells.items():
+        print(f"| {key} | " + " | ".join(cells_shown) + " |")
 
 
 def measures(level: float = 0.01) -> tuple[tuple[str, Callable[[np.ndarray, np.ndarray], float], int], ...]:

@@ -31,29 +31,29 @@ from unseen_classes import Found, with_references
 from unseen_regression import ATTACKS, GAIN, accuracy, candidates, compare, measures, say, scored, spread, table
 
 DROPPED = (1, 10, 50, 90, 99)
-KEPT = (2, 5, 10, 20, 50)
+KEPT_COUNTS = (2, 5, 10, 20, 50)
 LOW = 0.001
 FOLDS = 4
 
 Cells = dict[tuple[int, int], Found]
 
 
-def missing(of: models.Case, count: int) -> np.ndarray:
+def missing(case: models.Case, count: int) -> np.ndarray:
     """The classes the auditor lacks; fewer are a part of more."""
-    return seeds.generator(of.seed, "unseen", "order").permutation(np.unique(of.y))[:count]
+    return seeds.generator(case.seed, "unseen", "order").permutation(np.unique(case.y))[:count]
 
 
-def without(of: models.Case, count: int) -> Found:
+def without(case: models.Case, count: int) -> Found:
     """Every candidate asked about, by an auditor who lacks ``count`` classes."""
-    held, gone = models.population(of, None), missing(of, count)
-    result = scored(of, held[~np.isin(of.y[held], gone)], candidates(of))
-    return result | {"unseen": np.isin(of.y[candidates(of)], gone)}
+    population, gone = models.population(case, None), missing(case, count)
+    result = scored(case, population[~np.isin(case.y[population], gone)], candidates(case))
+    return result | {"unseen": np.isin(case.y[candidates(case)], gone)}
 
 
-def few_of_each(of: models.Case, count: int) -> Found:
-    held = models.population(of, None)
-    kept = KeepPerClass(count).mask(Records(of.x[held], of.y[held]), seed=of.seed)
-    return scored(of, held[kept], candidates(of))
+def few_of_each(case: models.Case, count: int) -> Found:
+    population = models.population(case, None)
+    is_kept = KeepPerClass(count).mask(Records(case.x[population], case.y[population]), seed=case.seed)
+    return scored(case, population[is_kept], candidates(case))
 
 
 def on(cells: Cells, rows: str) -> Cells:
@@ -70,59 +70,76 @@ def show(head: str, columns: dict[str, Cells], keys: tuple[str, ...] = (*ATTACKS
         print(flush=True)
 
 
-def figure_three(given: argparse.Namespace) -> None:
+def figure_three(arguments: argparse.Namespace) -> None:
     data = cifar100_fine()
-    cases = [models.case("cifar100-fine", data, seed, 2, given.out) for seed in given.seeds]
-    for of in cases:
+    cases = [models.case("cifar100-fine", data, seed, 2, arguments.out) for seed in arguments.seeds]
+    for case in cases:
         print(
-            f"Seed {of.seed}: target accuracy {accuracy(of)[0]:.1f} % on its members, {accuracy(of)[1]:.1f} % on others"
+            f"Seed {case.seed}: target accuracy {accuracy(case)[0]:.1f} % on its members, "
+            f"{accuracy(case)[1]:.1f} % on others"
         )
 
     def cells(name: str, make) -> Cells:
-        results = {(of.seed, 0): models.kept(of.folder / f"{name}.npz", lambda of=of: make(of)) for of in cases}
+        results = {
+            (case.seed, 0): models.kept(case.folder / f"{name}.npz", lambda case=case: make(case)) for case in cases
+        }
         say(f"{name}: done")
         return results
 
-    dropped = {count: cells(f"dropped-{count}", lambda of, count=count: without(of, count)) for count in DROPPED}
-    everything = cells("everything", lambda of: scored(of, models.population(of, None), candidates(of)))
-    kept = {count: cells(f"kept-{count}", lambda of, count=count: few_of_each(of, count)) for count in KEPT}
+    dropped = {count: cells(f"dropped-{count}", lambda case, count=count: without(case, count)) for count in DROPPED}
+    everything = cells("everything", lambda case: scored(case, models.population(case, None), candidates(case)))
+    cells_by_count = {
+        count: cells(f"kept-{count}", lambda case, count=count: few_of_each(case, count)) for count in KEPT_COUNTS
+    }
     print("\n## Classes the auditor lacks, of 100\n")
-    show("All candidates", {"none": everything} | {str(count): found for count, found in dropped.items()})
-    show("Candidates of the missing classes alone", {str(n): on(found, "unseen") for n, found in dropped.items()})
+    show("All candidates", {"none": everything} | {str(count): cells_found for count, cells_found in dropped.items()})
+    show(
+        "Candidates of the missing classes alone",
+        {str(n): on(cells_found, "unseen") for n, cells_found in dropped.items()},
+    )
     print("## Records the auditor holds of every class\n")
-    show("All candidates", {str(count): found for count, found in kept.items()} | {"all (about 100)": everything})
+    show(
+        "All candidates",
+        {str(count): cells_found for count, cells_found in cells_by_count.items()} | {"all (about 100)": everything},
+    )
 
 
-def shadowed(of: models.Case, fold: int) -> Found:
+def shadowed(case: models.Case, fold: int) -> Found:
     """LOSS, quantile regression, LiRA and RMIA on the classes of ``fold``, which no auditor's record has."""
-    asked = candidates(of)
-    asked, held = asked[of.fold[asked] == fold], models.population(of, fold)
-    logits = models.target(of)["logits"].astype(np.float64)
-    found = scored(of, held, asked) | with_references(of, fold, asked, held, logits, 0)
-    return found | {"gap": signals.top_two_gap(logits)[asked]}
+    candidate_rows = candidates(case)
+    candidate_rows, population = candidate_rows[case.fold[candidate_rows] == fold], models.population(case, fold)
+    logits = models.target(case)["logits"].astype(np.float64)
+    scores_by_attack = scored(case, population, candidate_rows) | with_references(
+        case, fold, candidate_rows, population, logits, 0
+    )
+    return scores_by_attack | {"gap": signals.top_two_gap(logits)[candidate_rows]}
 
 
-def confidence(of: models.Case, fold: int) -> np.ndarray:
+def confidence(case: models.Case, fold: int) -> np.ndarray:
     """In per cent: what non-members get on their true label, of unseen and seen classes, from references and target."""
-    asked = candidates(of)[of.data.members :]
-    unseen = of.fold[asked] == fold
-    answers = [*models.half_models(of, fold)["logits"].astype(np.float64), models.target(of)["logits"]]
-    own = np.array([signals.confidence(logits[asked], of.y[asked]) for logits in answers])
-    return 100 * np.array([own[part][..., rows].mean() for part in (slice(-1), -1) for rows in (unseen, ~unseen)])
+    nonmember_rows = candidates(case)[case.data.members :]
+    unseen = case.fold[nonmember_rows] == fold
+    answers = [*models.half_models(case, fold)["logits"].astype(np.float64), models.target(case)["logits"]]
+    true_confidence = np.array(
+        [signals.confidence(logits[nonmember_rows], case.y[nonmember_rows]) for logits in answers]
+    )
+    return 100 * np.array(
+        [true_confidence[part][..., rows].mean() for part in (slice(-1), -1) for rows in (unseen, ~unseen)]
+    )
 
 
-def figure_six(given: argparse.Namespace) -> None:
-    of = models.case("cifar100-many", replace(cifar100(), outsiders=40_000), given.seeds[0], FOLDS, given.out)
+def figure_six(arguments: argparse.Namespace) -> None:
+    case = models.case("cifar100-many", replace(cifar100(), outsiders=40_000), arguments.seeds[0], FOLDS, arguments.out)
     cells, sure = [], []
     for fold in range(FOLDS):
-        cells.append(models.kept(of.folder / f"shadowed-{fold}.npz", lambda fold=fold: shadowed(of, fold)))
-        sure.append(confidence(of, fold))
+        cells.append(models.kept(case.folder / f"shadowed-{fold}.npz", lambda fold=fold: shadowed(case, fold)))
+        sure.append(confidence(case, fold))
         say(f"figure 6, fold {fold}: done")
     print("## Reference models at FPR 0.1 %: 5 of 20 superclasses unseen, each once\n")
     compare(cells, (0.01, LOW))
-    unseen, seen, own_unseen, own_seen = np.mean(sure, axis=0)
+    unseen, seen_mean, own_unseen, own_seen = np.mean(sure, axis=0)
     print(f"Mean confidence in the true label of non-members, %: reference models {unseen:.2f} on unseen classes and")
-    print(f"{seen:.2f} on seen ones; the target, which knows all, {own_unseen:.2f} and {own_seen:.2f}.")
+    print(f"{seen_mean:.2f} on seen ones; the target, which knows all, {own_unseen:.2f} and {own_seen:.2f}.")
 
 
 def main() -> None:
@@ -130,10 +147,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--figures", type=int, nargs="+", default=[3, 6], choices=[3, 6])
-    given = parser.parse_args()
-    given.out = given.out or Path(tempfile.mkdtemp())
-    for number in given.figures:
-        {3: figure_three, 6: figure_six}[number](given)
+    arguments = parser.parse_args()
+    arguments.out = arguments.out or Path(tempfile.mkdtemp())
+    for number in arguments.figures:
+        {3: figure_three, 6: figure_six}[number](arguments)
 
 
 if __name__ == "__main__":

@@ -88,85 +88,88 @@ def trained(words: np.ndarray, y: np.ndarray, rows: np.ndarray, seed: int) -> np
             return np.concatenate([model(input_ids=part).logits.numpy() for part in x.split(256)])
 
 
-def target(of: models.Case, words: np.ndarray) -> np.ndarray:
-    rows, seed = np.arange(of.data.members), seeds.derive_seed(of.seed, "text", "target")
-    made = models.kept(of.folder / "gpt2.npz", lambda: {"logits": trained(words, of.y, rows, seed)})
-    return made["logits"].astype(np.float64)
+def target(case: models.Case, words: np.ndarray) -> np.ndarray:
+    rows, seed = np.arange(case.data.members), seeds.derive_seed(case.seed, "text", "target")
+    stored = models.kept(case.folder / "gpt2.npz", lambda: {"logits": trained(words, case.y, rows, seed)})
+    return stored["logits"].astype(np.float64)
 
 
-def others(of: models.Case, words: np.ndarray, fold: int, count: int) -> Found:
+def others(case: models.Case, words: np.ndarray, fold: int, count: int) -> Found:
     """Reference models on halves of the population without ``fold``."""
 
     def make() -> Found:
-        rows = models.population(of, fold)
-        halves = references.splits.offline(len(rows), count, of.seed, labels=of.y[rows]).trained_on
-        inside = np.zeros((count, len(of.x)), dtype=bool)
+        rows = models.population(case, fold)
+        halves = references.splits.offline(len(rows), count, case.seed, labels=case.y[rows]).trained_on
+        inside = np.zeros((count, len(case.x)), dtype=bool)
         inside[:, rows] = halves
-        draws = [seeds.derive_seed(of.seed, "text", "reference", fold, number) for number in range(count)]
-        logits = [trained(words, of.y, np.flatnonzero(one), draw) for one, draw in zip(inside, draws, strict=True)]
+        draws = [seeds.derive_seed(case.seed, "text", "reference", fold, number) for number in range(count)]
+        logits = [trained(words, case.y, np.flatnonzero(half), draw) for half, draw in zip(inside, draws, strict=True)]
         return {"logits": np.stack(logits), "inside": inside}
 
-    return models.kept(of.folder / f"gpt2-references-{fold}-{count}.npz", make)
+    return models.kept(case.folder / f"gpt2-references-{fold}-{count}.npz", make)
 
 
-def attack(of: models.Case, words: np.ndarray, fold: int) -> Found:
+def attack(case: models.Case, words: np.ndarray, fold: int) -> Found:
     """Attacks without reference models, on the candidates of ``fold``."""
-    logits, population = target(of, words), models.population(of, fold)
-    asked = np.arange(of.candidates.stop)
-    asked = asked[of.fold[asked] == fold]
+    logits, population = target(case, words), models.population(case, fold)
+    candidates = np.arange(case.candidates.stop)
+    candidates = candidates[case.fold[candidates] == fold]
     network = regressors.Network(bodies.TextBag(WORDS, ROWS), epochs=15)
     trees = Boosted(Booster(rounds=100), folds=3)
 
-    def evidence(signal: np.ndarray, seen: np.ndarray) -> Evidence:
+    def evidence(signal: np.ndarray, features_given: np.ndarray) -> Evidence:
         return Evidence(
-            signal[asked],
-            features=seen[asked],
+            signal[candidates],
+            features=features_given[candidates],
             population=signal[population],
-            population_features=seen[population],
+            population_features=features_given[population],
         )
 
-    def quantile(regressor: object, signal: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        return QuantileRegression(regressor, conformal=False, seed=of.seed).score(evidence(signal, seen))
+    def quantile(regressor: object, signal: np.ndarray, features_given: np.ndarray) -> np.ndarray:
+        return QuantileRegression(regressor, conformal=False, seed=case.seed).score(evidence(signal, features_given))
 
-    hinge, gap = signals.hinge(logits, of.y), signals.top_two_gap(logits)
+    hinge, gap = signals.hinge(logits, case.y), signals.top_two_gap(logits)
     start = time.process_time()
-    by_network = {
-        f"quantile, network, {name}": quantile(network, signal, of.raw)
+    network_scores = {
+        f"quantile, network, {name}": quantile(network, signal, case.raw)
         for name, signal in (("gap", gap), ("hinge", hinge))
     }
     SECONDS["regressor"].append((time.process_time() - start) / 2)
     return {
-        "member": asked < of.data.members,
-        "asked": asked,
-        "LOSS": signals.negative_loss(logits, of.y)[asked],
-        "gap": gap[asked],
-        **by_network,
-        "quantile, trees, hinge": quantile(trees, hinge, of.x),
-        "transductive": Transductive(seed=of.seed).score(Evidence(hinge[asked], features=of.x[asked])),
+        "member": candidates < case.data.members,
+        "asked": candidates,
+        "LOSS": signals.negative_loss(logits, case.y)[candidates],
+        "gap": gap[candidates],
+        **network_scores,
+        "quantile, trees, hinge": quantile(trees, hinge, case.x),
+        "transductive": Transductive(seed=case.seed).score(Evidence(hinge[candidates], features=case.x[candidates])),
     }
 
 
-def with_references(of: models.Case, words: np.ndarray, fold: int, asked: np.ndarray, count: int) -> Found:
-    logits, population = target(of, words), models.population(of, fold)
-    held = others(of, words, fold, count)
+def with_references(case: models.Case, words: np.ndarray, fold: int, candidates: np.ndarray, count: int) -> Found:
+    logits, population = target(case, words), models.population(case, fold)
+    references = others(case, words, fold, count)
 
     def evidence(signal, compared: np.ndarray) -> Evidence:
-        own, theirs = signal(logits), np.stack([signal(one) for one in held["logits"].astype(np.float64)])
+        target_signals, reference_signals = (
+            signal(logits),
+            np.stack([signal(reference_logits) for reference_logits in references["logits"].astype(np.float64)]),
+        )
         return Evidence(
-            own[asked],
-            references=theirs[:, asked],
-            trained_on=held["inside"][:, asked],
-            population=own[compared],
-            population_references=theirs[:, compared],
-            population_trained_on=held["inside"][:, compared],
+            target_signals[candidates],
+            references=reference_signals[:, candidates],
+            trained_on=references["inside"][:, candidates],
+            population=target_signals[compared],
+            population_references=reference_signals[:, compared],
+            population_trained_on=references["inside"][:, compared],
         )
 
     def confidence(z: np.ndarray) -> np.ndarray:
-        return signals.confidence(z, of.y)
+        return signals.confidence(z, case.y)
 
-    everything = np.arange(len(of.x))[of.held]
+    everything = np.arange(len(case.x))[case.held]
     return {
-        "LiRA": LiRA().score(evidence(lambda z: signals.scaled_logit(z, of.y), population)),
+        "LiRA": LiRA().score(evidence(lambda z: signals.scaled_logit(z, case.y), population)),
         "RMIA": RMIA().score(evidence(confidence, population)),
         "RMIA, unseen in Z": RMIA(ranking="published").score(evidence(confidence, everything)),
     }
@@ -191,26 +194,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--references", type=int, default=4, help="models of each fold; 0: none")
     parser.add_argument("--reference-folds", type=int, default=1, help="folds that have them")
-    given = parser.parse_args()
-    out, documents = given.out or Path(tempfile.mkdtemp()), data()
+    arguments = parser.parse_args()
+    out, documents = arguments.out or Path(tempfile.mkdtemp()), data()
     cells, compared = [], []
-    for seed in given.seeds:
-        of = models.case("newsgroups-gpt2", documents, seed, FOLDS, out)
-        words = bodies.TextBag(WORDS, ROWS).prepare(of.raw)
-        right = target(of, words).argmax(axis=1) == of.y
-        inside, outside = right[:MEMBERS].mean(), right[MEMBERS : of.candidates.stop].mean()
+    for seed in arguments.seeds:
+        case = models.case("newsgroups-gpt2", documents, seed, FOLDS, out)
+        words = bodies.TextBag(WORDS, ROWS).prepare(case.raw)
+        right = target(case, words).argmax(axis=1) == case.y
+        inside, outside = right[:MEMBERS].mean(), right[MEMBERS : case.candidates.stop].mean()
         print(f"Seed {seed}: target accuracy {inside:.1%} on its members, {outside:.1%} on non-members\n", flush=True)
         for fold in range(FOLDS):
-            path = of.folder / f"gpt2-scores-{fold}.npz"
-            cells.append(models.kept(path, lambda of=of, words=words, fold=fold: attack(of, words, fold)))
+            path = case.folder / f"gpt2-scores-{fold}.npz"
+            cells.append(models.kept(path, lambda case=case, words=words, fold=fold: attack(case, words, fold)))
             say(f"seed {seed}, fold {fold}: done")
-            if given.references and fold < given.reference_folds:
-                result = with_references(of, words, fold, cells[-1]["asked"], given.references)
+            if arguments.references and fold < arguments.reference_folds:
+                result = with_references(case, words, fold, cells[-1]["asked"], arguments.references)
                 compared.append(cells[-1] | result)
                 say(f"seed {seed}, fold {fold}: reference models done")
     report(f"Every fold ({len(cells)} cells)", cells)
     if compared:
-        print(f"### With {given.references} reference models ({len(compared)} cells)\n")
+        print(f"### With {arguments.references} reference models ({len(compared)} cells)\n")
         compare(compared)
     for name, each in SECONDS.items():
         if each:

@@ -46,68 +46,70 @@ def network(raw: np.ndarray) -> regressors.Network:
     return regressors.Network(bodies.MLP() if raw.ndim == 2 else bodies.SmallCNN(), epochs=15)
 
 
-def embedded(of: models.Case, fold: int) -> Found:
+def embedded(case: models.Case, fold: int) -> Found:
     """The network of one unseen class: what it predicts of every record, its last layer, and who is who."""
-    held = models.population(of, fold)
-    gap = signals.top_two_gap(models.target(of)["logits"].astype(np.float64))
-    fitted = network(of.raw).fit(of.raw[held], gap[held], seed=of.seed)
+    population = models.population(case, fold)
+    gap = signals.top_two_gap(models.target(case)["logits"].astype(np.float64))
+    fitted = network(case.raw).fit(case.raw[population], gap[population], seed=case.seed)
     return {
         "gap": gap,
-        "bound": fitted.predict(of.raw)[0] + 1.6448536 * fitted.predict(of.raw)[1],
-        "layer": fitted.embed(of.raw).astype(np.float32),
-        "held": held,
+        "bound": fitted.predict(case.raw)[0] + 1.6448536 * fitted.predict(case.raw)[1],
+        "layer": fitted.embed(case.raw).astype(np.float32),
+        "held": population,
     }
 
 
-def refitted(layer: np.ndarray, gap: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def refitted(layer: np.ndarray, gap: np.ndarray, population: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Components of the last layer, and the linear quantile on them with the least pinball loss on ``held``."""
     from sklearn.decomposition import PCA
     from sklearn.linear_model import QuantileRegressor
 
-    few = PCA(WIDTH, svd_solver="full").fit(layer[held]).transform(layer)
-    few /= few[held].std(axis=0) + 1e-12
-    fit = QuantileRegressor(quantile=1 - LEVEL, alpha=0, solver="highs").fit(few[held], gap[held])
-    return few, fit.predict(few)
+    components = PCA(WIDTH, svd_solver="full").fit(layer[population]).transform(layer)
+    components /= components[population].std(axis=0) + 1e-12
+    fit = QuantileRegressor(quantile=1 - LEVEL, alpha=0, solver="highs").fit(components[population], gap[population])
+    return components, fit.predict(components)
 
 
-def measured(of: models.Case, fold: int) -> Found:
+def measured(case: models.Case, fold: int) -> Found:
     """The figures of both tables for one unseen class."""
-    made = models.kept(of.folder / f"layer-{fold}-of-{of.folds}.npz", lambda: embedded(of, fold))
-    gap, layer, held = made["gap"], made["layer"].astype(np.float64), made["held"]
-    asked = candidates(of)
-    unseen = asked[of.fold[asked] == fold]
-    first = []
-    for query in (asked, unseen):
-        fit = transfer.measure_linearity(layer[held], layer[query])
-        first += [fit.error, fit.fresh_error, fit.variance, fit.explained]
-    outside = asked[asked >= of.data.members]
-    seen, gone = outside[of.fold[outside] != fold], outside[of.fold[outside] == fold]
-    few, exact = refitted(layer, gap, held)
-    second = []
-    for bound in (made["bound"], exact):
+    stored = models.kept(case.folder / f"layer-{fold}-of-{case.folds}.npz", lambda: embedded(case, fold))
+    gap, layer, population = stored["gap"], stored["layer"].astype(np.float64), stored["held"]
+    candidate_rows = candidates(case)
+    unseen = candidate_rows[case.fold[candidate_rows] == fold]
+    fit_figures = []
+    for query in (candidate_rows, unseen):
+        fit = transfer.measure_linearity(layer[population], layer[query])
+        fit_figures += [fit.error, fit.fresh_error, fit.variance, fit.explained]
+    outside = candidate_rows[candidate_rows >= case.data.members]
+    seen_rows, gone = outside[case.fold[outside] != fold], outside[case.fold[outside] == fold]
+    components, exact = refitted(layer, gap, population)
+    rate_figures = []
+    for bound in (stored["bound"], exact):
         above = gap > bound
-        size, p_value = transfer.multiaccuracy(few[held], above[held], LEVEL)
-        second += [size, p_value, *(100 * above[rows].mean() for rows in (seen, outside, gone))]
-    return {"fit": np.array(first), "rates": np.array(second)}
+        size, p_value = transfer.multiaccuracy(components[population], above[population], LEVEL)
+        rate_figures += [size, p_value, *(100 * above[rows].mean() for rows in (seen_rows, outside, gone))]
+    return {"fit": np.array(fit_figures), "rates": np.array(rate_figures)}
 
 
-def stopped(of: models.Case, fold: int) -> Found:
+def stopped(case: models.Case, fold: int) -> Found:
     """The hinge of candidates of ``fold``, and its scores by a network that stops early and by one that does not."""
-    held, asked = models.population(of, fold), candidates(of)
-    asked = asked[of.fold[asked] == fold]
-    hinge = signals.hinge(models.target(of)["logits"].astype(np.float64), of.y)
-    found = {"member": asked < of.data.members, "LOSS": hinge[asked]}
+    population, candidate_rows = models.population(case, fold), candidates(case)
+    candidate_rows = candidate_rows[case.fold[candidate_rows] == fold]
+    hinge = signals.hinge(models.target(case)["logits"].astype(np.float64), case.y)
+    scores_by_name = {"member": candidate_rows < case.data.members, "LOSS": hinge[candidate_rows]}
     for name, share in (("stopped early", 0.2), ("30 passes", 0.0)):
-        fitted = regressors.Network(bodies.MLP(), held=share).fit(of.raw[held], hinge[held], seed=of.seed)
-        location, scale = fitted.predict(of.raw[asked])
-        found[name] = (hinge[asked] - location) / scale
-    return found
+        fitted = regressors.Network(bodies.MLP(), held=share).fit(
+            case.raw[population], hinge[population], seed=case.seed
+        )
+        location, scale = fitted.predict(case.raw[candidate_rows])
+        scores_by_name[name] = (hinge[candidate_rows] - location) / scale
+    return scores_by_name
 
 
 def stopping(out: Path) -> None:
-    of = models.case("location", DATA_SETS["location"](), SEED, 4, out)
+    case = models.case("location", DATA_SETS["location"](), SEED, 4, out)
     print("\n## Early stopping: Location-30, a quarter of the classes unseen\n")
-    compare([models.kept(of.folder / f"stopped-{f}.npz", lambda f=f: stopped(of, f)) for f in range(4)])
+    compare([models.kept(case.folder / f"stopped-{f}.npz", lambda f=f: stopped(case, f)) for f in range(4)])
 
 
 def shown(values: np.ndarray) -> str:
@@ -120,27 +122,31 @@ def main() -> None:
     sets = ["fashion", "cifar100", "newsgroups", "location"]
     parser.add_argument("--data", nargs="+", default=sets, choices=list(DATA_SETS))
     parser.add_argument("--classes", type=int, default=3, help="how many are unseen in turn")
-    given = parser.parse_args()
-    out = given.out or Path(tempfile.mkdtemp())
+    arguments = parser.parse_args()
+    out = arguments.out or Path(tempfile.mkdtemp())
     fits, rates = {}, {}
-    for key in given.data:
+    for key in arguments.data:
         data = DATA_SETS[key]()
-        of = models.case(key, data, SEED, len(np.unique(data.group)), out)
-        found = []
-        for fold in range(given.classes):
-            found.append(models.kept(of.folder / f"carries-{fold}.npz", lambda of=of, fold=fold: measured(of, fold)))
+        case = models.case(key, data, SEED, len(np.unique(data.group)), out)
+        measured_folds = []
+        for fold in range(arguments.classes):
+            measured_folds.append(
+                models.kept(case.folder / f"carries-{fold}.npz", lambda case=case, fold=fold: measured(case, fold))
+            )
             say(f"{data.name}, class {fold}: done")
-        first, second = (np.array([one[part] for one in found]) for part in ("fit", "rates"))
-        for name, part in (("everything", first[:, :4]), ("the unseen class", first[:, 4:])):
+        fit_rows, rate_rows = (
+            np.array([measured_fold[part] for measured_fold in measured_folds]) for part in ("fit", "rates")
+        )
+        for name, part in (("everything", fit_rows[:, :4]), ("the unseen class", fit_rows[:, 4:])):
             fits[f"{data.name}, {name}"] = [shown(column) for column in part.T]
-        for name, part in (("Gaussian head", second[:, :5]), ("exact pinball", second[:, 5:])):
+        for name, part in (("Gaussian head", rate_rows[:, :5]), ("exact pinball", rate_rows[:, 5:])):
             rates[f"{data.name}, {name}"] = [shown(column) for column in part.T]
     print("## The density ratio and its linear fit on the last layer\n")
     table("evaluated on", ["MSE", "MSE on fresh records", "variance of the ratio", "explained on fresh records"], fits)
     print("\n## Multi-accuracy on the training records, and the realised rate at a nominal 5 %, %\n")
     columns = ["violation", "its p-value", "seen classes", "everything", "the unseen class"]
     table("regressor", columns, rates)
-    if "location" in given.data:
+    if "location" in arguments.data:
         stopping(out)
 
 

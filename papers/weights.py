@@ -30,7 +30,7 @@ def oracle(runs, quick):
 
 
 def _exact(d, runs):
-    found = []
+    runs_measured = []
     for seed in range(runs):
         x, y = mixture(20, d, np.random.default_rng(seed))
         start = time.process_time()
@@ -39,8 +39,8 @@ def _exact(d, runs):
         state = margin.kkt(exact.net, x, y)
         naive = zero_one(exact, x, y), margin.kkt(exact.net, x, y, clarke=False).residual
         rates = _on_and_above(exact.net, 1, x, d, seed)
-        found.append((took, state.residual, abs(exact.gap), exact.net.width, *rates, *naive))
-    f = np.array(found)
+        runs_measured.append((took, state.residual, abs(exact.gap), exact.net.width, *rates, *naive))
+    f = np.array(runs_measured)
     worst = [f"{f[:, 0].max():.1f}", f"{f[:, 1].max():.0e}", f"{f[:, 2].max():.0e}"]
     naive = [f"{column.min():.2f} / {np.median(column):.2f}" for column in f[:, 6:].T]
     neurons = "-".join(f"{k:.0f}" for k in dict.fromkeys((f[:, 3].min(), f[:, 3].max())))
@@ -95,11 +95,11 @@ def trained(d, seed, width=1000, steps=5000):
 
 def hundred(runs, quick):
     def row(d):
-        found = []
+        runs_measured = []
         for seed in range(runs):
             x, _, run, took = trained(d, seed)
-            found.append((took, run.margin[-1], *_on_and_above(run.net, run.margin[-1], x, d, seed)))
-        f = np.array(found)
+            runs_measured.append((took, run.margin[-1], *_on_and_above(run.net, run.margin[-1], x, d, seed)))
+        f = np.array(runs_measured)
         return [d, f"{f[:, 0].max():.2f}", f"{f[:, 1].min():.1f}", *columns(f[:, 2:], 2), f"{f[:, 2].min():.2f}"]
 
     names = ["d", "s (max)", "margin (min)", "on m", "test ≥ m", "on m (min)"]
@@ -108,13 +108,13 @@ def hundred(runs, quick):
 
 def nnls(runs, quick):
     def row(d):
-        found = []
+        runs_measured = []
         for seed in range(runs):
             x, y = mixture(220, d, np.random.default_rng(seed))
             run = margin.train(x[:20], y[:20], width=1000, target_margin=100.0, seed=seed, max_steps=10_000)
-            both = (signals.kkt_nnls(run.net, x, y), signals.margin_abs(run.net, x))
-            found.append([value for score in both for value in attack(score, np.arange(220) < 20)])
-        return [d, *columns(found, 4)]
+            score_pairs = (signals.kkt_nnls(run.net, x, y), signals.margin_abs(run.net, x))
+            runs_measured.append([value for score in score_pairs for value in attack(score, np.arange(220) < 20)])
+        return [d, *columns(runs_measured, 4)]
 
     names = ["d", "NNLS AUC", "NNLS TPR@1 %", "abs(Φ) AUC", "abs(Φ) TPR@1 %"]
     table(f"White-box multipliers, 20 members and 200 fresh in one pool, {runs} runs", names, map(row, (20, 50, 100)))
@@ -126,10 +126,10 @@ def leaked(runs, quick):
         for seed in range(runs):
             x, _, run, _ = trained(d, seed)
             fresh, _ = mixture(2000, d, np.random.default_rng(1000 + seed))
-            for found, z in ((small, 10), (large, 100)):
+            for counts_by_size, z in ((small, 10), (large, 100)):
                 sets = [np.vstack([x[i : i + 1], fresh[z * i : z * (i + 1)]]) for i in range(20)]
                 hits = [np.argmax(np.abs(margin.leaked_point(run.net, each).outputs)) == 0 for each in sets]
-                found.append(np.mean(hits))
+                counts_by_size.append(np.mean(hits))
         return [d, shown(small), shown(large)]
 
     title = f"Leaked point: the largest abs(Φ) of a set with one member is the member's, {runs} runs"
@@ -177,10 +177,12 @@ def main():
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"sections: {', '.join(SECTIONS)}")
     parser.add_argument("--figures", help="figures of the paper instead: 1 to 5 and C, separated by commas")
     parser.add_argument("--runs", type=int, help="data sets a setting (10, or 3 with --quick)")
-    given = parser.parse_args()
-    chosen = [FIGURES[figure] for figure in given.figures.split(",")] if given.figures else given.only.split(",")
+    arguments = parser.parse_args()
+    chosen = (
+        [FIGURES[figure] for figure in arguments.figures.split(",")] if arguments.figures else arguments.only.split(",")
+    )
     for name in chosen:
-        SECTIONS[name](given.runs or (3 if given.quick else 10), given.quick)
+        SECTIONS[name](arguments.runs or (3 if arguments.quick else 10), arguments.quick)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ _VALUES = 2**25  # fresh values held at once
 def gaussians(n, d, squared, rng, *, crossed=False):
     """Records around ±μ labelled by the sign; ``crossed``, around ±μ, +1, and ±ν, -1, with ν orthogonal to μ."""
     x, length = rng.normal(size=(n, d)), np.sqrt(squared)
-    side, which = rng.choice([-1.0, 1.0], n), rng.integers(2, size=n) if crossed else np.zeros(n, int)
-    x[np.arange(n), which] += length * side
-    return x, np.where(which, -1.0, 1.0) if crossed else side
+    side, cluster = rng.choice([-1.0, 1.0], n), rng.integers(2, size=n) if crossed else np.zeros(n, int)
+    x[np.arange(n), cluster] += length * side
+    return x, np.where(cluster, -1.0, 1.0) if crossed else side
 
 
 def separated(n, d, squared, rng, *, crossed=False):
@@ -34,19 +34,19 @@ def separated(n, d, squared, rng, *, crossed=False):
 
 def outputs(net, d, squared, seed, *, fresh=FRESH, crossed=False):
     """Φ of ``fresh`` fresh records, and their labels; a block at a time, in single precision for speed."""
-    rng, found = np.random.default_rng([seed, 1]), []
+    rng, blocks = np.random.default_rng([seed, 1]), []
     w, b, v = (part.astype(np.float32) for part in (net.w, net.b, net.v))
     block = max(1, min(fresh, _VALUES // d))
     for start in range(0, fresh, block):
         x, y = gaussians(min(block, fresh - start), d, squared, rng, crossed=crossed)
-        found.append((np.maximum(x.astype(np.float32) @ w.T + b, 0) @ v, y))
-    return tuple(np.concatenate(part) for part in zip(*found, strict=True))
+        blocks.append((np.maximum(x.astype(np.float32) @ w.T + b, 0) @ v, y))
+    return tuple(np.concatenate(part) for part in zip(*blocks, strict=True))
 
 
-def shares(seen, fresh):
+def shares(training_outputs, fresh):
     """(a) and (b) of the figures, from Φ of the training records and of fresh ones."""
-    m = np.abs(seen).min()
-    return (np.abs(seen) <= 1.1 * m).mean(), (np.abs(fresh) >= m * (1 - 1e-6)).mean()
+    m = np.abs(training_outputs).min()
+    return (np.abs(training_outputs) <= 1.1 * m).mean(), (np.abs(fresh) >= m * (1 - 1e-6)).mean()
 
 
 def dimension(runs, quick):
@@ -58,22 +58,31 @@ def dimension(runs, quick):
 
 
 def _dimension(d, runs):
-    made, exact = [], []
+    trained_rows, exact = [], []
     for seed in range(runs):
         x, y = separated(N, d, 1.0, np.random.default_rng([seed, 0]))
         run = margin.train(x, y, width=WIDTH, target_margin=100.0, seed=seed, max_steps=600 if d <= 10 else 5000)
         if run.reached:
-            seen, fresh = run.net(x), outputs(run.net, d, 1.0, seed)[0]
-            size = np.abs(np.concatenate([seen, fresh]))
+            training_outputs, fresh = run.net(x), outputs(run.net, d, 1.0, seed)[0]
+            size = np.abs(np.concatenate([training_outputs, fresh]))
             members = np.arange(len(size)) < N
-            made.append((*shares(seen, fresh), *attack(size, members), *attack(-np.abs(size - 100.0), members)))
+            trained_rows.append(
+                (*shares(training_outputs, fresh), *attack(size, members), *attack(-np.abs(size - 100.0), members))
+            )
         try:
             best = margin.solve(x, y).net
         except InputError:  # records of both labels closer than float64 resolves
             continue
         exact.append(shares(best(x), outputs(best, d, 1.0, seed)[0]))
-    result = columns(made, 6)
-    return [f"{d:,}", f"{len(made)}/{runs}", *result[:2], *columns(exact, 2), f"{len(exact)}/{runs}", *result[2:]]
+    result = columns(trained_rows, 6)
+    return [
+        f"{d:,}",
+        f"{len(trained_rows)}/{runs}",
+        *result[:2],
+        *columns(exact, 2),
+        f"{len(exact)}/{runs}",
+        *result[2:],
+    ]
 
 
 def epochs(runs, quick):
@@ -83,14 +92,14 @@ def epochs(runs, quick):
 
 
 def _epochs(count, runs):
-    found, right = [], 0
+    rows_found, right = [], 0
     for seed in range(runs):
         x, y = separated(N, 500, 1.0, np.random.default_rng([seed, 0]))
         net = margin.descend(x, y, width=1000, steps=count, learning_rate=0.1, seed=seed).net
-        seen = net(x)
-        right += bool((seen * y > 0).all())
-        found.append((*shares(seen, outputs(net, 500, 1.0, seed)[0]), np.abs(seen).min()))
-    return [f"{count:,}", *columns(found, 3), f"{right}/{runs}"]
+        training_outputs = net(x)
+        right += bool((training_outputs * y > 0).all())
+        rows_found.append((*shares(training_outputs, outputs(net, 500, 1.0, seed)[0]), np.abs(training_outputs).min()))
+    return [f"{count:,}", *columns(rows_found, 3), f"{right}/{runs}"]
 
 
 def width(runs, quick):
@@ -101,14 +110,14 @@ def width(runs, quick):
 
 
 def _width(d, k, runs):
-    found, reached = [], 0
+    rows_found, reached = [], 0
     for seed in range(runs):
         x, y = separated(N, d, 1.0, np.random.default_rng([seed, 0]))
         run = margin.train(x, y, width=k, target_margin=100.0, seed=seed)
         reached += run.reached
         on, above = shares(run.net(x), outputs(run.net, d, 1.0, seed)[0])
-        found.append((on, 1e5 * above))
-    return [d, f"{k:,}", *columns(found, 2), f"{reached}/{runs}"]
+        rows_found.append((on, 1e5 * above))
+    return [d, f"{k:,}", *columns(rows_found, 2), f"{reached}/{runs}"]
 
 
 # Kind, training records, inputs, ‖μ‖² and width. The last row has ‖μ‖² ≥ n^.51·√d and d ≥ n²·‖μ‖².
@@ -133,19 +142,19 @@ def learnable(runs, quick):
     table(title, names, (_learnable(*setting, runs) for setting in (LEARNABLE[:6] if quick else LEARNABLE)))
 
 
-def _learnable(kind, n, d, squared, k, runs):
-    found, reached, crossed = [], 0, kind == "four"
+def _learnable(source_name, n, d, squared, k, runs):
+    rows_found, reached, crossed = [], 0, source_name == "four"
     for seed in range(runs):
         x, y = separated(n, d, squared, np.random.default_rng([seed, 0]), crossed=crossed)
         run = margin.train(x, y, width=k, target_margin=100.0, seed=seed)
         reached += run.reached
         count = FRESH if d <= 2000 else 1000 if d <= 10_000 else 300
         fresh, label = outputs(run.net, d, squared, seed, fresh=count, crossed=crossed)
-        seen = run.net(x)
-        size = np.abs(np.concatenate([seen, fresh]))
-        above = np.abs(fresh).max() / np.abs(seen).min()
-        found.append((
-            (fresh * label > 0).mean(), *shares(seen, fresh), above, *attack(size, np.arange(len(size)) < n)
+        training_outputs = run.net(x)
+        size = np.abs(np.concatenate([training_outputs, fresh]))
+        above = np.abs(fresh).max() / np.abs(training_outputs).min()
+        rows_found.append((
+            (fresh * label > 0).mean(), *shares(training_outputs, fresh), above, *attack(size, np.arange(len(size)) < n)
         ))  # fmt: skip
-    size = [kind, n, f"{d:,}", f"{squared:.0f}", f"{n * squared / d:.2f}", f"{k:,}"]
-    return [*size, *columns(found, 6), f"{reached}/{runs}"]
+    size = [source_name, n, f"{d:,}", f"{squared:.0f}", f"{n * squared / d:.2f}", f"{k:,}"]
+    return [*size, *columns(rows_found, 6), f"{reached}/{runs}"]

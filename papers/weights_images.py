@@ -30,9 +30,9 @@ def pixels():
     path = Path(os.environ.get("DIVULGE_DATA", "")) / "mnist.npz"
     if not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as found:
+    with np.load(path, allow_pickle=False) as arrays:
         return tuple(
-            (found[f"x_{part}"][:count].astype(float) / 255, np.where(found[f"y_{part}"][:count] % 2, 1.0, -1.0))
+            (arrays[f"x_{part}"][:count].astype(float) / 255, np.where(arrays[f"y_{part}"][:count] % 2, 1.0, -1.0))
             for part, count in (("train", 20_000), ("test", FRESH))
         )
 
@@ -71,23 +71,23 @@ def connected(runs, quick):
 
 
 def _connected(side, runs):
-    plain, made, right, reached = [], [], 0, 0
+    plain, trained_rows, right, reached = [], [], 0, 0
     for seed in range(runs):
         x, y, fresh, label = (part.reshape(len(part), -1) if part.ndim == 3 else part for part in drawn(side, seed))
         run = margin.descend(x, y, width=WIDTH, steps=EPOCHS, learning_rate=0.1, seed=seed)
-        seen = run.net(x)
-        right += bool((seen * y > 0).all())
-        plain.append((*shares(seen, run.net(fresh)), np.abs(seen).min()))
+        training_outputs = run.net(x)
+        right += bool((training_outputs * y > 0).all())
+        plain.append((*shares(training_outputs, run.net(fresh)), np.abs(training_outputs).min()))
         run = margin.train(x, y, width=WIDTH, target_margin=100.0, seed=seed)
         reached += run.reached
         pool, labels = np.concatenate([x, fresh[:POOL]]), np.concatenate([y, label[:POOL]])
-        made.append(_rates(run.net(x), run.net(fresh), signals.kkt_nnls(run.net, pool, labels)))
-    return [side**2, *columns(plain, 3), f"{right}/{runs}", *columns(made, 6), f"{reached}/{runs}"]
+        trained_rows.append(_rates(run.net(x), run.net(fresh), signals.kkt_nnls(run.net, pool, labels)))
+    return [side**2, *columns(plain, 3), f"{right}/{runs}", *columns(trained_rows, 6), f"{reached}/{runs}"]
 
 
-def _rates(seen, fresh, weights):
-    outputs = np.abs(np.concatenate([seen, fresh[:POOL]]))
-    return [*shares(seen, fresh), *attack(weights, MEMBERS), *attack(outputs, MEMBERS)]
+def _rates(training_outputs, fresh, weights):
+    outputs = np.abs(np.concatenate([training_outputs, fresh[:POOL]]))
+    return [*shares(training_outputs, fresh), *attack(weights, MEMBERS), *attack(outputs, MEMBERS)]
 
 
 def convolutional(runs, quick):
@@ -104,7 +104,7 @@ def _convolutional(side, runs):
 
     from divulge.signals.margin import deep_multipliers
 
-    found, margins = [], []
+    rates_found, margins = [], []
     for seed in range(runs):
         x, y, fresh, label = drawn(side, seed)
         images = torch.tensor(np.concatenate([x, fresh])[:, None].astype(np.float32))
@@ -114,9 +114,9 @@ def _convolutional(side, runs):
         with torch.no_grad():
             outputs = net(images).numpy()[:, 0].astype(float)
         pool = deep_multipliers(net, images[: N + POOL].numpy(), np.concatenate([y, label[:POOL]]))
-        found.append(_rates(outputs[:N], outputs[N:], pool))
+        rates_found.append(_rates(outputs[:N], outputs[N:], pool))
     reached = f"{sum(m >= TARGET for m in margins)}/{runs}"
-    return [side**2, *columns(found, 6), f"{min(margins):.0f}", reached]
+    return [side**2, *columns(rates_found, 6), f"{min(margins):.0f}", reached]
 
 
 def layers(torch, side):
@@ -143,14 +143,14 @@ TARGET = 1000.0
 def climb(torch, net, x, y):
     """Gradient steps on log Σ exp(-yΦ), longer while the loss falls, until the margin is 1000; the last margin."""
     parameters = list(net.parameters())
-    rate, last, m = 1e-3, np.inf, -np.inf
+    rate, last_loss, m = 1e-3, np.inf, -np.inf
     for _ in range(EPOCHS):
         outputs = net(x)[:, 0] * y
         loss, m = torch.logsumexp(-outputs, 0), float(outputs.detach().min())
         if m >= TARGET:
             break
         value = float(loss.detach())
-        rate, last = rate * 1.03 if value < last else rate * 0.5, value
+        rate, last_loss = rate * 1.03 if value < last_loss else rate * 0.5, value
         gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):

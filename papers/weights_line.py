@@ -44,9 +44,9 @@ SCHEMES = {
 def univariate(runs, quick):
     names = ["network", "reached", "on m", "crossings: precision", "recall", "both: precision", "recall"]
     names += ["recall of those on m", "candidates proven", "stretches", "of them hold a point", "false proofs"]
-    for scheme, told in SCHEMES.items():
+    for scheme, scheme_text in SCHEMES.items():
         rows = (_row(scheme, target, runs) for target in (TARGETS[::2] if quick else TARGETS))
-        table(f"One dimension, n = 10, {told}, {runs} data sets, width 300", names, rows)
+        table(f"One dimension, n = 10, {scheme_text}, {runs} data sets, width 300", names, rows)
 
 
 def _row(scheme, target, runs):
@@ -68,24 +68,26 @@ def reconstructed(scheme, target, seed):
     """Rates of one data set; None where training did not reach the margin."""
     x, y = line(seed, scheme)
     if target == "exact":
-        net, m, near, band = margin.solve(x[:, None], y).net, 1.0, 1e-3, 1e-4
+        net, m, tolerance, band = margin.solve(x[:, None], y).net, 1.0, 1e-3, 1e-4
     else:
         run = margin.train(x[:, None], y, width=300, target_margin=target, seed=seed, max_steps=STEPS)
         if not run.reached:
             return None
-        net, m, near, band = run.net, float(run.margin[-1]), 0.06, 0.1
+        net, m, tolerance, band = run.net, float(run.margin[-1]), 0.06, 0.1
     on = np.abs(net(x[:, None])) <= (1 + band) * m
     rates = {"on": on.mean()}
     for rule in RULES:
         reconstructed_points = reconstruction.univariate(net, m, rule)
-        gap = np.abs(np.subtract.outer(reconstructed_points.candidates, x)) <= near
+        gap = np.abs(np.subtract.outer(reconstructed_points.candidates, x)) <= tolerance
         rates[f"{rule} p"] = gap.any(axis=1).mean() if len(gap) else np.nan
         rates[f"{rule} r"] = gap.any(axis=0).mean()
     rates["of those on m"] = gap.any(axis=0)[on].mean()
     rates["proven"] = reconstructed_points.proven.mean() if len(gap) else np.nan
     rates["false"] = int((reconstructed_points.proven & ~gap.any(axis=1)).sum())
     rates["stretches"] = len(reconstructed_points.ambiguous)
-    rates["held"] = sum(((x >= s.low - near) & (x <= s.high + near)).any() for s in reconstructed_points.ambiguous)
+    rates["held"] = sum(
+        ((x >= s.low - tolerance) & (x <= s.high + tolerance)).any() for s in reconstructed_points.ambiguous
+    )
     return rates
 
 
@@ -100,26 +102,33 @@ def algorithms(runs, quick):
 
 def _algorithms(scheme, runs):
     each = [_told(*line(seed, scheme)) for seed in range(runs)]
-    one, two = (np.array([told[algorithm] for told in each]) for algorithm in (1, 2))
-    nothing = np.isnan(one[:, 0])
-    bent = np.array([told["bends"] for told in each])
-    cells = [scheme, _range(bent), _range(bent[nothing]), *_shares(one, runs), shown(one[:, 1], 2), *_shares(two, runs)]
-    return [*cells, *(sum(told[key] for told in each) for key in ("flat", "windows", "held", "everywhere"))]
+    first_algorithm, second_algorithm = (np.array([figures[algorithm] for figures in each]) for algorithm in (1, 2))
+    nothing = np.isnan(first_algorithm[:, 0])
+    bent = np.array([figures["bends"] for figures in each])
+    cells = [
+        scheme,
+        _range(bent),
+        _range(bent[nothing]),
+        *_shares(first_algorithm, runs),
+        shown(first_algorithm[:, 1], 2),
+        *_shares(second_algorithm, runs),
+    ]
+    return [*cells, *(sum(figures[key] for figures in each) for key in ("flat", "windows", "held", "everywhere"))]
 
 
 def _told(x, y):
     """Of each algorithm the share of candidates that are right and of records found; what the line is like."""
     net = margin.solve(x[:, None], y).net
-    told = {}
+    figures = {}
     for algorithm in (1, 2):
         read = reconstruction.univariate(net, 1.0, algorithm)
         gap = np.abs(np.subtract.outer(read.candidates, x)) <= 1e-3
-        told[algorithm] = (gap.any(axis=1).mean() if len(gap) else np.nan, gap.any(axis=0).mean())
-        told["flat"] = told.get("flat", False) or any("flat" in rules for rules in read.rules)
-    told["bends"], told["windows"] = len(read.break_points), len(read.windows)
-    told["held"] = sum(gap[list(window)].any() for window in read.windows)
-    told["everywhere"] = ((x[:, None] * net.w[:, 0] + net.b > 1e-6).all(axis=0) & (net.v != 0)).any()
-    return told
+        figures[algorithm] = (gap.any(axis=1).mean() if len(gap) else np.nan, gap.any(axis=0).mean())
+        figures["flat"] = figures.get("flat", False) or any("flat" in rules for rules in read.rules)
+    figures["bends"], figures["windows"] = len(read.break_points), len(read.windows)
+    figures["held"] = sum(gap[list(window)].any() for window in read.windows)
+    figures["everywhere"] = ((x[:, None] * net.w[:, 0] + net.b > 1e-6).all(axis=0) & (net.v != 0)).any()
+    return figures
 
 
 def _range(counts):

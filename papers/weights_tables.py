@@ -29,9 +29,9 @@ def shown(values, digits=3):
     return f"{mean:.{digits}g} ±{half:.2g}"
 
 
-def columns(found, count):
+def columns(rows, count):
     """The runs' columns, each as mean and interval."""
-    table = np.array(found, dtype=float).reshape(-1, count)
+    table = np.array(rows, dtype=float).reshape(-1, count)
     return [shown(column) for column in table.T]
 
 

@@ -31,7 +31,7 @@ from membership_tables import TITLES, averaged, clipped, over_seeds, short, sign
 SEEDS, BUDGETS = (3, 4, 5), (1, 2, 4, 8)
 OUTPUTS, INSIDE = ("scaled-logit", "negative-loss"), tuple(internals.SIGNALS)
 CENTRED = "centred-logit"
-BESIDE = {
+EXTRA_SIGNALS = {
     "angle": ("feature-angle",),
     "centred": (CENTRED,),
     "gradients": ("last-layer-gradient", "weight-gradient"),
@@ -59,42 +59,46 @@ less. CIFAR-100 and 20 Newsgroups had no say, nor had any record drawn here."""
 Scores = dict[str, np.ndarray]
 
 
-def of_outputs(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+def output_signals(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What is asked of outputs, ``[n, 3]``."""
-    own = logits[np.arange(len(y)), y] - logits.mean(axis=1)
-    return np.column_stack([signals_from_logits(logits, y, OUTPUTS), own])
+    centred = logits[np.arange(len(y)), y] - logits.mean(axis=1)
+    return np.column_stack([signals_from_logits(logits, y, OUTPUTS), centred])
 
 
 def evidences(case: Case) -> tuple[dict[str, dv.Evidence], dict[str, np.ndarray]]:
     """One for each signal with the references of the largest budget; and signals of the target on the candidates."""
     records, size = case.records, case.size
-    free, asked = case.held(unseen=False)[size.population // 5 :], case.candidates
-    rows = np.r_[asked, free]
-    some, labels = records[rows], case.data.y[rows]
+    free, candidates = case.held(unseen=False)[size.population // 5 :], case.candidates
+    rows = np.r_[candidates, free]
+    used_records, labels = records[rows], case.data.y[rows]
     inside = references.splits.offline(len(free), MODELS, case.seed, labels=case.data.y[free]).trained_on
     inside = inside[: max(BUDGETS)]
     look = partial(internals.measure, names=INSIDE)
     fitted = replace(case.settings(), count=len(inside)).fit(
-        records[free], inside, seed=case.seed, classes=int(case.data.y.max()) + 1, observe=[some],
-        signal=of_outputs, inside=look,
+        records[free], inside, seed=case.seed, classes=int(case.data.y.max()) + 1, observe=[used_records],
+        signal=output_signals, inside=look,
     )  # fmt: skip
-    told = np.hstack([of_outputs(case.target.logits(some), labels), look(case.target, some)])
-    seen = regression_features(dv.Records(case.data.raw[rows], labels), np.arange(len(rows)) >= len(asked), case.seed)
-    made = {}
+    target_values = np.hstack(
+        [output_signals(case.target.logits(used_records), labels), look(case.target, used_records)]
+    )
+    features = regression_features(
+        dv.Records(case.data.raw[rows], labels), np.arange(len(rows)) >= len(candidates), case.seed
+    )
+    evidence_by_signal = {}
     for i, name in enumerate((*OUTPUTS, CENTRED, *INSIDE)):
-        values, others = told[:, i], fitted.outputs[0][:, :, i]
-        made[name] = dv.Evidence(
-            values[: len(asked)],
-            others[:, : len(asked)],
-            population=values[len(asked) :],
-            population_references=others[:, len(asked) :],
+        values, reference_values = target_values[:, i], fitted.outputs[0][:, :, i]
+        evidence_by_signal[name] = dv.Evidence(
+            values[: len(candidates)],
+            reference_values[:, : len(candidates)],
+            population=values[len(candidates) :],
+            population_references=reference_values[:, len(candidates) :],
             population_trained_on=inside,
-            features=seen[: len(asked)],
-            population_features=seen[len(asked) :],
-            labels=labels[: len(asked)],
-            population_labels=labels[len(asked) :],
+            features=features[: len(candidates)],
+            population_features=features[len(candidates) :],
+            labels=labels[: len(candidates)],
+            population_labels=labels[len(candidates) :],
         )
-    return made, {name: one.target for name, one in made.items()}
+    return evidence_by_signal, {name: evidence.target for name, evidence in evidence_by_signal.items()}
 
 
 def fewer(evidence: dv.Evidence, models: int) -> dv.Evidence:
@@ -107,15 +111,17 @@ def attacked(case: Case) -> Scores:
     """Scores of the candidates, members first, kept."""
     path = case.out / f"{case.key}-{case.seed}-inside.npz"
     if not path.exists():
-        made, plain = evidences(case)
+        evidence_by_signal, plain = evidences(case)
         scores = {f"0/{name}": values for name, values in plain.items()}
         for models in BUDGETS:
-            first = fewer(made["scaled-logit"], models)
-            scores[f"{models}/few"] = Learned(few=True, seed=case.seed).score(first)
-            for name, beside in BESIDE.items():
-                more = replace(first, queries=[fewer(made[one], models) for one in beside])
-                scores[f"{models}/{name}"] = Learned(few=True, beside=True, seed=case.seed).score(more)
-            scores[f"{models}/auto"] = Auto(seed=case.seed).score(first)
+            at_budget = fewer(evidence_by_signal["scaled-logit"], models)
+            scores[f"{models}/few"] = Learned(few=True, seed=case.seed).score(at_budget)
+            for name, extra_names in EXTRA_SIGNALS.items():
+                with_extras = replace(
+                    at_budget, queries=[fewer(evidence_by_signal[extra_name], models) for extra_name in extra_names]
+                )
+                scores[f"{models}/{name}"] = Learned(few=True, beside=True, seed=case.seed).score(with_extras)
+            scores[f"{models}/auto"] = Auto(seed=case.seed).score(at_budget)
         store.write_arrays(path, scores)
         print(path.stem, flush=True)
     return store.read_arrays(path)
@@ -128,64 +134,64 @@ def values(runs: Sequence[Scores], name: str, member: np.ndarray) -> list[str]:
     ]
 
 
-def apart(runs: Sequence[Scores], one: str, other: str, member: np.ndarray) -> list[dv.Estimate]:
+def apart(runs: Sequence[Scores], recipe: str, base_recipe: str, member: np.ndarray) -> list[dv.Estimate]:
     """How far the first is above the second, in both."""
     return [
-        over_seeds([dv.evaluation.paired_difference(run[one], run[other], member, each) for run in runs])
+        over_seeds([dv.evaluation.paired_difference(run[recipe], run[base_recipe], member, each) for run in runs])
         for each in STATISTICS
     ]
 
 
-def pooled(done: dict[str, list[Scores]], one: str, other: str, members: Scores) -> str:
+def pooled(runs_by_set: dict[str, list[Scores]], recipe: str, base_recipe: str, members: Scores) -> str:
     """Mean difference over sets, seeds and numbers of references; each run is a set's seed."""
     means = []
-    for key, runs in done.items():
+    for key, runs in runs_by_set.items():
         for run in runs:
-            apart = [
+            estimates = [
                 [dv.evaluation.measure(run[f"{models}/{name}"], members[key], each).value for each in STATISTICS]
                 for models in BUDGETS
-                for name in (one, other)
+                for name in (recipe, base_recipe)
             ]
-            means.append(-np.diff(np.reshape(apart, (len(BUDGETS), 2, 2)), axis=1).mean(axis=(0, 1)))
+            means.append(-np.diff(np.reshape(estimates, (len(BUDGETS), 2, 2)), axis=1).mean(axis=(0, 1)))
     half = stats.t.ppf(0.975, len(means) - 1) * np.std(means, axis=0, ddof=1) / np.sqrt(len(means))
     return "; ".join(f"{value:+.4f} ± {wide:.4f}" for value, wide in zip(np.mean(means, axis=0), half, strict=True))
 
 
-def page(done: dict[str, list[Scores]]) -> str:
+def page(runs_by_set: dict[str, list[Scores]]) -> str:
     """The results."""
     lines = [HEAD, "", "## With reference models", ""]
     lines += ["| set | references | recipe | AUC | TPR at 1 % |", "|---|---:|---|---|---|"]
-    members = {key: np.arange(SIZES[key].members + SIZES[key].outsiders) < SIZES[key].members for key in done}
-    for key, runs in done.items():
+    members = {key: np.arange(SIZES[key].members + SIZES[key].outsiders) < SIZES[key].members for key in runs_by_set}
+    for key, runs in runs_by_set.items():
         for models in BUDGETS:
-            for name, called in (("few", "learned-few"), ("angle", "learned-white-box"), ("auto", "auto")):
+            for name, recipe_name in (("few", "learned-few"), ("angle", "learned-white-box"), ("auto", "auto")):
                 cells = values(runs, f"{models}/{name}", members[key])
-                lines.append(f"| {TITLES[key][0]} | {models} | {called} | {' | '.join(cells)} |")
+                lines.append(f"| {TITLES[key][0]} | {models} | {recipe_name} | {' | '.join(cells)} |")
     lines += ["", "## Differences, AUC; TPR at 1 %", ""]
     lines.append(
         "| set | references | angle - few | centred - few | gradients - few | all three - few | angle - auto |"
     )
     lines.append("|---|---:|---|---|---|---|---|")
-    pairs = (*((name, "few") for name in BESIDE), ("angle", "auto"))
+    pairs = (*((name, "few") for name in EXTRA_SIGNALS), ("angle", "auto"))
     for models in BUDGETS:
         table = {
             key: [apart(runs, f"{models}/{a}", f"{models}/{b}", members[key]) for a, b in pairs]
-            for key, runs in done.items()
+            for key, runs in runs_by_set.items()
         }
         for key, cells in table.items():
-            shown = " | ".join("; ".join(map(signed, cell)) for cell in cells)
-            lines.append(f"| {TITLES[key][0]} | {models} | {shown} |")
+            cells_shown = " | ".join("; ".join(map(signed, cell)) for cell in cells)
+            lines.append(f"| {TITLES[key][0]} | {models} | {cells_shown} |")
         means = [[averaged([table[key][i][k] for key in table]) for k in (0, 1)] for i in range(len(pairs))]
         lines.append(f"| mean of the sets | {models} | {' | '.join('; '.join(map(signed, cell)) for cell in means)} |")
     lines += ["", "Means over sets and numbers of references, ± Student's over the runs (AUC; TPR at 1 %):", ""]
-    lines += [f"- {a} - {b}: {pooled(done, a, b, members)}" for a, b in pairs]
+    lines += [f"- {a} - {b}: {pooled(runs_by_set, a, b, members)}" for a, b in pairs]
     lines += ["", "## Alone, without reference models", ""]
     lines += ["| set | signal | AUC | TPR at 1 % | AUC minus LOSS's | TPR |", "|---|---|---|---|---|---|"]
-    for key, runs in done.items():
+    for key, runs in runs_by_set.items():
         for name in ("negative-loss", *INSIDE):
             cells = values(runs, f"0/{name}", members[key])
             if name != "negative-loss":
-                cells += [signed(one) for one in apart(runs, f"0/{name}", "0/negative-loss", members[key])]
+                cells += [signed(estimate) for estimate in apart(runs, f"0/{name}", "0/negative-loss", members[key])]
             else:
                 cells += ["", ""]
             lines.append(f"| {TITLES[key][0]} | {name} | {' | '.join(cells)} |")
@@ -196,11 +202,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--set", nargs="*", default=list(SIZES), choices=SIZES)
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    done = {key: [attacked(Case(key, seed, given.folder)) for seed in SEEDS] for key in given.set}
-    PAGE.write_text(page(done))
+    runs_by_set = {key: [attacked(Case(key, seed, arguments.folder)) for seed in SEEDS] for key in arguments.set}
+    PAGE.write_text(page(runs_by_set))
 
 
 if __name__ == "__main__":

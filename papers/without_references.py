@@ -33,7 +33,7 @@ def trained(x, y, classes, seed, everything, labels):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(x.shape[1], 128), nn.ReLU(), nn.Linear(128, classes))
     optimizer, generator = torch.optim.Adam(model.parameters()), torch.Generator().manual_seed(seed)
-    x, y, traces, told = torch.from_numpy(x), torch.from_numpy(y), [], {}
+    x, y, traces, signals_by_epoch = torch.from_numpy(x), torch.from_numpy(y), [], {}
     for epoch in range(1, max(STOPS) + 1):
         for rows in torch.randperm(len(x), generator=generator).split(32):
             optimizer.zero_grad()
@@ -43,8 +43,8 @@ def trained(x, y, classes, seed, everything, labels):
             traces.append(nn.functional.cross_entropy(model(x), y, reduction="none").numpy())
         if epoch in STOPS:
             logits = TorchTarget(model, device="cpu").logits(dv.Records(everything))
-            told[epoch] = signals_from_logits(logits, labels, ("scaled-logit", "negative-loss"))
-    return np.array(traces), told
+            signals_by_epoch[epoch] = signals_from_logits(logits, labels, ("scaled-logit", "negative-loss"))
+    return np.array(traces), signals_by_epoch
 
 
 def measured(name, seed):
@@ -54,15 +54,22 @@ def measured(name, seed):
     x, y, classes = x.reshape(len(x), -1).astype(np.float32), y.astype(np.int64), int(y.max()) + 1
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(x))
-    asked, others = rows[: 2 * n], rows[2 * n :]
-    traces, own = trained(x[asked[:n]], y[asked[:n]], classes, 100 * seed, x[asked], y[asked])
-    parts = [rng.choice(others, n, replace=False) for _ in range(REFERENCES)]
-    told = [
-        trained(x[part], y[part], classes, 100 * seed + 1 + i, x[asked], y[asked])[1] for i, part in enumerate(parts)
+    candidates, population = rows[: 2 * n], rows[2 * n :]
+    traces, target_signals = trained(
+        x[candidates[:n]], y[candidates[:n]], classes, 100 * seed, x[candidates], y[candidates]
+    )
+    parts = [rng.choice(population, n, replace=False) for _ in range(REFERENCES)]
+    reference_signals = [
+        trained(x[part], y[part], classes, 100 * seed + 1 + i, x[candidates], y[candidates])[1]
+        for i, part in enumerate(parts)
     ]
     member, lines = np.arange(2 * n) < n, []
     for stop in STOPS:
-        scores = LiRA().score(dv.Evidence(own[stop][:, 0], np.stack([one[stop][:, 0] for one in told])))
+        scores = LiRA().score(
+            dv.Evidence(
+                target_signals[stop][:, 0], np.stack([reference[stop][:, 0] for reference in reference_signals])
+            )
+        )
         threshold = np.sort(scores[~member])[-1 - int(FPR * n)]
         vulnerable = scores[:n] > threshold
         picks = {
@@ -77,9 +84,12 @@ def measured(name, seed):
                 "set": name,
                 "epochs": stop,
                 "LiRA": dv.evaluation.tpr_at_fpr(scores, member, FPR).value,
-                "LOSS TPR": dv.evaluation.tpr_at_fpr(own[stop][:, 1], member, FPR).value,
-                "LOSS TNR": dv.evaluation.tnr_at_fnr(own[stop][:, 1], member, FPR).value,
-                **{what: float(vulnerable[np.argsort(-by)[:top]].mean()) for what, by in picks.items()},
+                "LOSS TPR": dv.evaluation.tpr_at_fpr(target_signals[stop][:, 1], member, FPR).value,
+                "LOSS TNR": dv.evaluation.tnr_at_fnr(target_signals[stop][:, 1], member, FPR).value,
+                **{
+                    pick_name: float(vulnerable[np.argsort(-criterion)[:top]].mean())
+                    for pick_name, criterion in picks.items()
+                },
             }
         )
     return lines
@@ -90,13 +100,13 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, default=None, help="file to read rows from, or to add those of --set to")
     parser.add_argument("--set", choices=CASES, default=None)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    kept = json.loads(given.kept.read_text()) if given.kept and given.kept.exists() else []
-    if given.set:
-        given.kept.write_text(json.dumps(kept + measured(given.set, given.seed)))
+    rows_kept = json.loads(arguments.kept.read_text()) if arguments.kept and arguments.kept.exists() else []
+    if arguments.set:
+        arguments.kept.write_text(json.dumps(rows_kept + measured(arguments.set, arguments.seed)))
         return
-    lines = kept or [line for name in CASES for seed in range(2) for line in measured(name, seed)]
+    lines = rows_kept or [line for name in CASES for seed in range(2) for line in measured(name, seed)]
     names = list(lines[0])
     print("| " + " | ".join(names) + " |\n|---|" + "---:|" * (len(names) - 1))
     for name in CASES:
@@ -104,14 +114,17 @@ def main() -> None:
             same = [line for line in lines if (line["set"], line["epochs"]) == (name, stop)]
             means = [f"{np.mean([line[key] for line in same]):.3f}" for key in names[2:]]
             print(f"| {name} | {stop} | " + " | ".join(means) + " |")
-    for what in ("LOSS TNR", "LOSS TPR"):
+    for statistic in ("LOSS TNR", "LOSS TPR"):
         for chosen in (None, *CASES):
-            some = [line for line in lines if chosen in (None, line["set"])]
-            pairs = np.array([(line[what], line["LiRA"]) for line in some])
+            lines_of_set = [line for line in lines if chosen in (None, line["set"])]
+            pairs = np.array([(line[statistic], line["LiRA"]) for line in lines_of_set])
             r, rho = stats.pearsonr(*pairs.T).statistic, stats.spearmanr(*pairs.T).statistic
             off = np.sqrt(np.mean((pairs[:, 0] - pairs[:, 1]) ** 2))
-            where = chosen or "all"
-            print(f"{what} against LiRA's TPR, {where}, {len(some)} targets: r {r:.2f}, rho {rho:.2f}, RMSE {off:.3f}")
+            set_name = chosen or "all"
+            print(
+                f"{statistic} against LiRA's TPR, {set_name}, {len(lines_of_set)} targets: "
+                f"r {r:.2f}, rho {rho:.2f}, RMSE {off:.3f}"
+            )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from scipy.special import expit
 import divulge as dv
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_one_run
 
-DELTA, RECORDS, FEATURES, FAR, RATE = 1e-5, 100, 5, 1000.0, 1e-7
+DELTA, RECORDS, FEATURES, DISTANCE, RATE = 1e-5, 100, 5, 1000.0, 1e-7
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,20 @@ class Loop:
         included = rng.random(count) < 0.5
         x = np.zeros((RECORDS + count, FEATURES + count))
         x[:RECORDS, :FEATURES] = rng.normal(size=(RECORDS, FEATURES))
-        x[RECORDS:, FEATURES:] = -FAR * np.eye(count)
+        x[RECORDS:, FEATURES:] = -DISTANCE * np.eye(count)
         y = np.append(rng.random(RECORDS) < 0.5, np.ones(count))
-        there = np.append(np.ones(RECORDS, bool), included)
-        weights, draw, seen = np.zeros(FEATURES + count), None, []
+        in_training = np.append(np.ones(RECORDS, bool), included)
+        weights, draw, gradients = np.zeros(FEATURES + count), None, []
         for _ in range(self.steps):
-            at = there & (rng.random(len(y)) < self.rate)
-            slopes = (expit(x[at] @ weights) - y[at])[:, None] * x[at]
+            batch = in_training & (rng.random(len(y)) < self.rate)
+            slopes = (expit(x[batch] @ weights) - y[batch])[:, None] * x[batch]
             if draw is None or not self.noise_reused:
                 draw = rng.normal(size=len(weights))
             spread = self.noise * (1.0 if self.unscaled else self.clip) / (len(slopes) if self.averaged_twice else 1)
             released = self.total(slopes) + spread * draw
             weights = weights - RATE * released
-            seen.append(released[FEATURES:])
-        return (np.sum if self.score == "sum" else np.var)(seen, axis=0), included
+            gradients.append(released[FEATURES:])
+        return (np.sum if self.score == "sum" else np.var)(gradients, axis=0), included
 
     def total(self, slopes):
         """The sum of clipped gradients."""

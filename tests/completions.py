@@ -15,16 +15,16 @@ uvicorn = pytest.importorskip("uvicorn")
 torch = pytest.importorskip("torch")
 
 
-def spoil(found, fault):
+def spoil(response, fault):
     """An answer with something missing."""
     if fault == "silent":
-        found["choices"][0]["text"] = ""
+        response["choices"][0]["text"] = ""
     if fault == "missing":
-        found["choices"][0]["logprobs"] = None
+        response["choices"][0]["logprobs"] = None
     if fault == "count":
-        found["choices"][0]["logprobs"]["token_logprobs"].pop()
+        response["choices"][0]["logprobs"]["token_logprobs"].pop()
     if fault == "hole":
-        found["choices"][0]["logprobs"]["token_logprobs"][1:] = [None] * (found["usage"]["prompt_tokens"] - 1)
+        response["choices"][0]["logprobs"]["token_logprobs"][1:] = [None] * (response["usage"]["prompt_tokens"] - 1)
 
 
 class Server:
@@ -78,12 +78,12 @@ class Server:
         ids = self.tokenizer(prompt)["input_ids"]
         with torch.no_grad():
             logp = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        shown = {"token_logprobs": [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]}
+        logprobs = {"token_logprobs": [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]}
         if self.tokens:
             cuts = [len(self.tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]
-            shown["tokens"] = [prompt[a:b] for a, b in itertools.pairwise(cuts)]
+            logprobs["tokens"] = [prompt[a:b] for a, b in itertools.pairwise(cuts)]
         usage = {"usage": {"prompt_tokens": len(ids), "completion_tokens": 0}} if self.usage else {}
-        return {"choices": [{"text": prompt, "logprobs": shown}], **usage}
+        return {"choices": [{"text": prompt, "logprobs": logprobs}], **usage}
 
     @contextlib.contextmanager
     def running(self):

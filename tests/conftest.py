@@ -16,9 +16,9 @@ def divulge(monkeypatch, capsys):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             cli.main()
         streams = capsys.readouterr()
-        return left.value.code or 0, streams.out, streams.err
+        return exit_info.value.code or 0, streams.out, streams.err
 
     return run

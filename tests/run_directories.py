@@ -23,13 +23,13 @@ def write_audit(folder, seed=0, leak=4.0):
     """An audit of a model that is surer of members by ``leak``; their records differ in nothing else."""
     rng = np.random.default_rng(seed)
     sets = [dv.Records(rng.normal(size=(n, 4)), rng.integers(0, 2, n)) for n in (200, 200, 200)]
-    known = {row.tobytes(): int(label) for row, label in zip(sets[0].x, sets[0].y, strict=True)}
+    label_by_row = {row.tobytes(): int(label) for row, label in zip(sets[0].x, sets[0].y, strict=True)}
 
     def model(x):
         logits = np.stack([x[:, 0], -x[:, 0]], axis=1)
         for i, row in enumerate(x):
-            if row.tobytes() in known:
-                logits[i, known[row.tobytes()]] += leak
+            if row.tobytes() in label_by_row:
+                logits[i, label_by_row[row.tobytes()]] += leak
         return logits
 
     members, nonmembers, population = sets
@@ -53,8 +53,8 @@ def write_identification(folder, shift=4.0):
 
 
 def write_extraction(folder):
-    def side(name, count, given):
-        hits = np.arange(count) < given
+    def side(name, count, n_given_back):
+        hits = np.arange(count) < n_given_back
         return MeasuredDocuments(
             np.array([f"{name}{i}" for i in range(count)], object),
             Completions(np.where(hits, -0.1, -50.0), hits, np.where(hits, 5, 1), np.where(hits, 1.0, 0.1)),
@@ -89,7 +89,7 @@ def write_attributes(folder):
     members = np.arange(400) < 200
     guess = rng.random(400) < 0.5
     AttributeInference(
-        ids=np.array([f"r{i}" for i in range(400)]), members=members, counted=np.ones(400, bool),
+        ids=np.array([f"r{i}" for i in range(400)]), members=members, is_counted=np.ones(400, bool),
         values=rng.integers(0, 2, 400), value_names=("f", "m"), right={"model": guess | members, "imputation": guess},
         column="sex", tried=2, references=0, checks=(), warnings=(),
         settings=AttributeSettings(None, 64, 0.1, 0.95, 0),
@@ -136,23 +136,23 @@ def forge(run, name, change):
     (run / run_directory.MANIFEST_NAME).write_text(json.dumps(content))
 
 
-def forge_verdict(run, kind):
+def forge_verdict(run, run_kind):
     """Make a summary say that nothing was found."""
 
     def clear(summary):
-        if kind == "audit":
+        if run_kind == "audit":
             summary["verdict"] = {"answer": "no leak found", "tone": "clear", "text": "No leak found."}
-        elif kind == "identification":
+        elif run_kind == "identification":
             summary |= {"selected": 0, "threshold": None, "claim": "nothing", "warnings": []}
-        elif kind == "extraction":
+        elif run_kind == "extraction":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "not shown", "extracted": 0}
-        elif kind == "attributes":
+        elif run_kind == "attributes":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "no leak found"}
-        elif kind == "trade-off":
+        elif run_kind == "trade-off":
             summary |= {"verdict": "No leak found.", "tone": "clear", "recommended": "as it is"}
-        elif kind == "erasure":
+        elif run_kind == "erasure":
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "too little data to say"}
-            summary["findings"] = [one | {"answer": "too little data to say"} for one in summary["findings"]]
+            summary["findings"] = [finding | {"answer": "too little data to say"} for finding in summary["findings"]]
         else:
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "consistent"}
             summary["bound"]["low"] = 0.0
@@ -196,12 +196,12 @@ def put_link_to_copy(path):
 
 
 def put_socket(path):
-    with socket.socket(socket.AF_UNIX) as made:
-        here = os.open(path.parent, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as listening:
+        directory = os.open(path.parent, os.O_RDONLY)
         try:
-            made.bind(f"/proc/self/fd/{here}/{path.name}")  # a path of any length
+            listening.bind(f"/proc/self/fd/{directory}/{path.name}")  # a path of any length
         finally:
-            os.close(here)
+            os.close(directory)
 
 
 TRAPS = [put_fifo, put_endless_link, put_folder, put_hollow_file, put_link_out, put_link_to_copy, put_socket]

@@ -12,7 +12,7 @@ from divulge.results import TextSplit
 from divulge.types import Estimate
 
 # Scores that know nothing of membership, by what they look like.
-KINDS = {
+SCORE_SHAPES = {
     "continuous": lambda rng, shape: rng.normal(size=shape),
     "rounded": lambda rng, shape: rng.normal(size=shape).round(),
     "two-valued, rate .5": lambda rng, shape: (rng.random(shape) < 0.5) * 1.0,
@@ -80,28 +80,28 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
     )
 
 
-def at_covariates(audit, held, *, texts=None, seed=0):
+def with_covariates(audit, covariates_given, *, texts=None, seed=0):
     """The same audit with covariates ``held``, adjusted for them; ``texts`` is its comparison of texts."""
     adjusted = covariates.adjust(
         audit.scores,
         audit.members,
-        held,
+        covariates_given,
         seed=seed,
         groups=audit.duplicate_groups,
         unexplained=audit.unexplained_scores,
     )
-    return replace(audit, covariates=held, adjustment=adjusted, about=replace(audit.about, texts=texts))
+    return replace(audit, covariates=covariates_given, adjustment=adjusted, about=replace(audit.about, texts=texts))
 
 
-def among_equals(scores, inside, by):
+def among_equals(scores, inside, covariate):
     """Van Elteren's two-sided p-value in groups of ten: do records ``inside`` score otherwise than others alike?
 
     Runs that were made before scores were adjusted for covariates hold it.
     """
-    group = np.floor((stats.rankdata(by) - 0.5) / 10)
+    group = np.floor((stats.rankdata(covariate) - 0.5) / 10)
     total = variance = 0.0
-    for one in np.unique(group):
-        rows = group == one
+    for group_number in np.unique(group):
+        rows = group == group_number
         n, m = int(rows.sum()), int(inside[rows].sum())
         if m in (0, n):
             continue
@@ -114,9 +114,9 @@ def among_equals(scores, inside, by):
 def compared(scores, members, length, signs=()):
     """What is known of texts of that ``length``: whether it tells the sets apart, and scores at equal length."""
     p_value = statistics.rank_sum_p_value(length[~members], length[members])
-    told = (*signs, *(("the median length",) if p_value <= 0.01 / 4 else ()))
-    equals = {name: among_equals(own, members, length) for name, own in scores.items()}
-    return TextSplit(told, "none", 0, p_value, equals)
+    differences = (*signs, *(("the median length",) if p_value <= 0.01 / 4 else ()))
+    equals = {name: among_equals(row_scores, members, length) for name, row_scores in scores.items()}
+    return TextSplit(differences, "none", 0, p_value, equals)
 
 
 def sizes(m, n):
@@ -124,9 +124,9 @@ def sizes(m, n):
     return np.arange(m + n) < m
 
 
-def null(rng, kind, m, n, recipes, calibration=99):
+def null(rng, shape, m, n, recipes, calibration=99):
     """An audit of a model that leaks nothing; all its recipes' scores are of one kind."""
-    drawn = KINDS[kind](rng, (recipes, m + n + calibration))
-    scores = {f"r{i}": row[: m + n] for i, row in enumerate(drawn)}
-    kept = {f"r{i}": row[m + n :] for i, row in enumerate(drawn)}
-    return scored(scores, sizes(m, n), calibration=kept, fpr=(0.1,))
+    draws = SCORE_SHAPES[shape](rng, (recipes, m + n + calibration))
+    scores = {f"r{i}": row[: m + n] for i, row in enumerate(draws)}
+    calibration_scores = {f"r{i}": row[m + n :] for i, row in enumerate(draws)}
+    return scored(scores, sizes(m, n), calibration=calibration_scores, fpr=(0.1,))

@@ -83,8 +83,8 @@ def test_an_argument_is_accepted_within_its_bounds_and_refused_by_name_beyond_th
 
 
 def test_the_mask_of_a_share_is_that_of_seed_zero_unless_another_is_given():
-    drawn = [completion.mask("share:0.5", (40,), **seed).tolist() for seed in ({}, {"seed": 0}, {"seed": 1})]
-    assert drawn[0] == drawn[1] != drawn[2]
+    masks = [completion.mask("share:0.5", (40,), **seed).tolist() for seed in ({}, {"seed": 0}, {"seed": 1})]
+    assert masks[0] == masks[1] != masks[2]
 
 
 def test_a_control_raises_false_alarms_at_one_in_twenty_unless_another_level_is_given():

@@ -18,12 +18,12 @@ from divulge.identification import score_tables
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "npz", "jsonl", "ndjson", "semicolons", "odd name"])
-def test_every_kind_gives_the_same_records(tmp_path, kind):
+@pytest.mark.parametrize("spelling", ["csv", "parquet", "npz", "jsonl", "ndjson", "semicolons", "odd name"])
+def test_every_kind_gives_the_same_records(tmp_path, spelling):
     frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "class": Y, "key": ["p", "q", "r"], "sex": ["f", "m", "f"]})
-    layout = FileLayout(label="class", id="key", group="sex", separator=";" if kind == "semicolons" else ",")
-    path = tmp_path / {"odd name": "data[1]*.parquet", "semicolons": "data.csv"}.get(kind, f"data.{kind}")
-    if kind == "npz":
+    layout = FileLayout(label="class", id="key", group="sex", separator=";" if spelling == "semicolons" else ",")
+    path = tmp_path / {"odd name": "data[1]*.parquet", "semicolons": "data.csv"}.get(spelling, f"data.{spelling}")
+    if spelling == "npz":
         np.savez(path, x=X, y=Y, ids=["p", "q", "r"], sex=["f", "m", "f"], columns=["a", "b"])
     elif path.suffix == ".csv":
         frame.write_csv(path, separator=layout.separator)
@@ -68,9 +68,9 @@ def written(tmp_path, **data):
     text = "a,b,class\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(40))
     (tmp_path / "data.csv").write_text(text)
     files = "".join(f'{key} = "data.csv"\n' for key in ("members", "nonmembers", "population"))
-    more = "".join(f"{key} = {value!r}\n" for key, value in data.items())
+    extra_keys = "".join(f"{key} = {value!r}\n" for key, value in data.items())
     path = tmp_path / "plan.toml"
-    path.write_text(f'recipes = ["loss"]\n[target]\nmodel = "m.onnx"\n[data]\n{files}{more}')
+    path.write_text(f'recipes = ["loss"]\n[target]\nmodel = "m.onnx"\n[data]\n{files}{extra_keys}')
     return path
 
 

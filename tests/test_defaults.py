@@ -14,33 +14,33 @@ def callables():
     for room in ROOMS:
         package = importlib.import_module(f"divulge.{room}")
         inside = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
-        for module in (package, *(importlib.import_module(found.name) for found in inside)):
-            for name, thing in vars(module).items():
-                if callable(thing) and getattr(thing, "__module__", "") == module.__name__:
-                    yield f"{module.__name__}.{name}", thing
+        for module in (package, *(importlib.import_module(info.name) for info in inside)):
+            for name, value in vars(module).items():
+                if callable(value) and getattr(value, "__module__", "") == module.__name__:
+                    yield f"{module.__name__}.{name}", value
 
 
-def given(name):
-    for where, thing in callables():
+def defaults_of(name):
+    for place, function in callables():
         try:
-            parameter = inspect.signature(thing).parameters.get(name)
+            parameter = inspect.signature(function).parameters.get(name)
         except ValueError:
             continue
         if parameter is not None and parameter.default is not parameter.empty:
-            yield where, parameter.default
+            yield place, parameter.default
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_a_default_is_the_same_everywhere(name):
-    result = dict(given(name))
+    result = dict(defaults_of(name))
     assert result
-    assert {where: value for where, value in result.items() if value != DEFAULTS[name]} == {}
+    assert {place: value for place, value in result.items() if value != DEFAULTS[name]} == {}
 
 
 def test_controls_raise_a_false_alarm_in_one_of_twenty_cases_by_default():
-    result = dict(given("level"))
-    assert any(where.startswith("divulge.decisions.controls") for where in result)
-    assert {where: value for where, value in result.items() if value != 0.05} == {}
+    result = dict(defaults_of("level"))
+    assert any(place.startswith("divulge.decisions.controls") for place in result)
+    assert {place: value for place, value in result.items() if value != 0.05} == {}
 
 
 SETTINGS = {
@@ -61,9 +61,9 @@ SETTINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("where", SETTINGS)
-def test_settings_are_those_that_were_measured(where):
+@pytest.mark.parametrize("place", SETTINGS)
+def test_settings_are_those_that_were_measured(place):
     """Another default is another signal, or another reference model: it is changed knowingly, and measured anew."""
-    module, _, name = where.rpartition(".")
+    module, _, name = place.rpartition(".")
     parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
-    assert {key: parameters[key].default for key in SETTINGS[where]} == SETTINGS[where]
+    assert {key: parameters[key].default for key in SETTINGS[place]} == SETTINGS[place]

@@ -52,8 +52,8 @@ def test_every_page_on_a_task_runs(name, tmp_path, monkeypatch, capsys):
 def test_the_example_in_the_readme_prints_what_stands_below_it(capsys):
     readme = DOCS.parent / "README.md"
     run_examples(readme)
-    (shown,) = re.findall(r"```text\n(.*?)```", readme.read_text(encoding="utf-8"), re.S)
-    assert capsys.readouterr().out == shown
+    (printed,) = re.findall(r"```text\n(.*?)```", readme.read_text(encoding="utf-8"), re.S)
+    assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize("page", [page for page in METHODS if page.stem != "index"], ids=lambda page: page.stem)
@@ -85,17 +85,17 @@ def test_every_page_by_role_runs_as_a_notebook(page, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(?:python|console)\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     notebook = json.loads((EXAMPLES / f"{page.stem}.ipynb").read_text(encoding="utf-8"))
-    shown = run_notebook(notebook)
+    html_outputs = run_notebook(notebook)
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [text.replace("!divulge", "$ divulge") for text in code] == [block.strip("\n") for block in blocks]
-    assert all("<table" in text for text in shown)
-    assert bool(shown) == (page.stem in ("torch", "privacy_engineer", "language_models"))
+    assert all("<table" in text for text in html_outputs)
+    assert bool(html_outputs) == (page.stem in ("torch", "privacy_engineer", "language_models"))
     assert f"roles/{page.name}" in NAVIGATION
 
 
 def run_notebook(notebook):
     """Run the cells in order, as Jupyter does; return what it would draw of the last expression of each."""
-    names, shown = {}, []
+    names, html_outputs = {}, []
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             continue
@@ -106,12 +106,12 @@ def run_notebook(notebook):
                 assert cli.run(shlex.split(line.removeprefix("!divulge "))) == 0, line
             continue
         tree = ast.parse(source)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        last_expression = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, cell["id"], "exec"), names)
-        if last is not None:
-            value = eval(compile(ast.Expression(last.value), cell["id"], "eval"), names)
-            shown += [value._repr_html_()] if hasattr(value, "_repr_html_") else []
-    return shown
+        if last_expression is not None:
+            value = eval(compile(ast.Expression(last_expression.value), cell["id"], "eval"), names)
+            html_outputs += [value._repr_html_()] if hasattr(value, "_repr_html_") else []
+    return html_outputs
 
 
 def test_every_method_is_listed_and_stands_in_the_navigation():

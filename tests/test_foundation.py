@@ -122,13 +122,13 @@ def test_unknown_choice_suggests_the_nearest():
 def test_a_guarantee_says_how_it_stands_and_never_gets_better():
     claim = dv.Guarantee("FDR", 0.1, ("a", "b"))
     assert (claim.standing, claim.holds, str(claim)) == ("holds", True, "FDR ≤ 0.1, assuming a and b")
-    doubtful, void = claim.at_most("doubtful"), claim.at_most("void")
+    doubtful, void = claim.capped_at("doubtful"), claim.capped_at("void")
     assert doubtful.holds
     assert str(doubtful) == "DOUBTFUL: FDR ≤ 0.1, only if a and b"
     assert not void.holds
     assert str(void).startswith("VOID: FDR ≤ 0.1 ")
-    assert void.at_most("holds") == void == doubtful.at_most("void")
-    assert doubtful.at_most("holds") == doubtful
+    assert void.capped_at("holds") == void == doubtful.capped_at("void")
+    assert doubtful.capped_at("holds") == doubtful
     with pytest.raises(dv.InputError, match=r"standing: .*'broken'"):
         dv.Guarantee("FDR", 0.1, (), "broken")
 

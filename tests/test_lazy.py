@@ -66,17 +66,17 @@ def lazies(lines):
 
 def typed(lines):
     """Name → module, of imports for the type checker; "Any" where a library has no types."""
-    found = {}
+    annotations = {}
     for line in lines:
         if isinstance(line, ast.AnnAssign):
-            found[line.target.id] = ast.unparse(line.annotation)
+            annotations[line.target.id] = ast.unparse(line.annotation)
         elif isinstance(line, ast.Import):
-            found |= {
+            annotations |= {
                 a.asname or a.name.split(".")[0]: a.name if a.asname else a.name.split(".")[0] for a in line.names
             }
         elif isinstance(line, ast.ImportFrom):
-            found |= {a.asname or a.name: f"{line.module}.{a.name}" for a in line.names}
-    return found
+            annotations |= {a.asname or a.name: f"{line.module}.{a.name}" for a in line.names}
+    return annotations
 
 
 def test_the_command_line_says_how_much_memory_tables_take_before_polars_is_loaded():

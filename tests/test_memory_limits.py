@@ -14,7 +14,7 @@ class TooMuchError(Exception):
 
 
 @pytest.fixture
-def needed(monkeypatch):
+def bytes_needed(monkeypatch):
     """What was asked for, in bytes; nothing is granted."""
     sizes = []
 
@@ -29,10 +29,10 @@ def needed(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "numbers"), [({}, 2), ({"classes": 5}, 5), ({"submission": "positive"}, 1), ({"metric": "accuracy"}, 2)]
 )
-def test_a_submission_takes_eight_bytes_a_number(needed, options, numbers):
+def test_a_submission_takes_eight_bytes_a_number(bytes_needed, options, numbers):
     with pytest.raises(TooMuchError):
         labels.design(labels.OracleSpec(n=1000, **options))
-    assert needed == [8 * 1000 * numbers]
+    assert bytes_needed == [8 * 1000 * numbers]
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_records_take_real_values_and_keep_them():
     assert records.y.dtype == np.float64
     assert records.labels is None
     assert records[1:].y.tolist() == [-1.0, 2.0]
-    whole = dv.Records([[3.0]], [-4.0])
-    assert dv.Records.concatenate([records, whole]).y.tolist() == [0.5, -1.0, 2.0, -4.0]
+    one_record = dv.Records([[3.0]], [-4.0])
+    assert dv.Records.concatenate([records, one_record]).y.tolist() == [0.5, -1.0, 2.0, -4.0]
     assert repr(records) == "Records(n=3, shape=(1,), y=-1..2)"
     with pytest.raises(dv.InputError, match="real values are needed, and these are names"):
         dv.Records([[0.0]], ["ill"]).with_real_values()
@@ -106,9 +106,9 @@ def test_reports_and_verdict_speak_of_it(run, tmp_path):
 def test_a_run_is_loaded_compared_and_gated(run, sets, tmp_path):
     loaded = auditing.load(run.path)
     assert np.array_equal(loaded.scores["squared-error"], run.scores["squared-error"])
-    other = dv.audit(Regressor(draw(60, 5)), **sets, recipes=["squared-error"], fpr=[0.05], out=tmp_path / "other")
-    assert other.verdict.tone != "leak"
-    changes = compare(loaded, auditing.load(other.path), recipes=["squared-error"])
+    other_run = dv.audit(Regressor(draw(60, 5)), **sets, recipes=["squared-error"], fpr=[0.05], out=tmp_path / "other")
+    assert other_run.verdict.tone != "leak"
+    changes = compare(loaded, auditing.load(other_run.path), recipes=["squared-error"])
     assert all(change.change.high < 0 for change in changes if change.statistic == "auc")
     assert next(ruling.state for ruling in gate(loaded, "auc:0.6")) == "broken"
 
@@ -225,8 +225,8 @@ def test_a_signal_of_ones_own_for_classifiers_has_references_too():
             self.records = records
 
         def logits(self, records):
-            seen = np.isin(records.x[:, 0], self.records.x[:, 0])
-            return np.eye(2)[(records.x[:, 1] > 0).astype(int)] * np.where(seen, 9.0, 1.0)[:, None]
+            is_seen = np.isin(records.x[:, 0], self.records.x[:, 0])
+            return np.eye(2)[(records.x[:, 1] > 0).astype(int)] * np.where(is_seen, 9.0, 1.0)[:, None]
 
     def labelled(n, seed):
         x = np.random.default_rng(seed).normal(size=(n, 2))

@@ -18,7 +18,7 @@ def test_numbers_become_an_array_and_texts_stay_texts():
 
 
 @pytest.mark.parametrize(
-    ("dataset", "said"),
+    ("dataset", "message"),
     [
         ([], "its length"),
         ([(1, 2, 3)], "pairs"),
@@ -27,6 +27,6 @@ def test_numbers_become_an_array_and_texts_stay_texts():
         (5, "dataset"),
     ],
 )
-def test_what_is_no_pair_is_refused(dataset, said):
-    with pytest.raises(InputError, match=said):
+def test_what_is_no_pair_is_refused(dataset, message):
+    with pytest.raises(InputError, match=message):
         from_pairs(dataset)

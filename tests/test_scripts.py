@@ -31,8 +31,8 @@ def test_the_readme_lists_every_script_and_no_other(folder):
 def test_a_script_reads_its_command_line_and_says_what_it_answers(path):
     """Without a parser `--help` would start the measurement."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    called = {
+    calls = {
         node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
-    assert called >= {"ArgumentParser", "parse_args"}
+    assert calls >= {"ArgumentParser", "parse_args"}
     assert ast.get_docstring(tree)

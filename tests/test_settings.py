@@ -64,16 +64,16 @@ def fields(model):
 
 @pytest.mark.parametrize("model", PYTHON, ids=lambda model: model.__name__)
 def test_an_argument_has_the_default_of_its_setting(model):
-    taken = set()
+    names_found = set()
     for function in PYTHON[model]:
         parameters = inspect.signature(function).parameters
         for name, field in fields(model):
             if name in parameters:
-                taken.add(name)
+                names_found.add(name)
                 default = parameters[name].default
                 assert field.is_required() == (default is inspect.Parameter.empty), name
                 assert field.is_required() or default == field.default, name
-    assert taken == set(model.model_fields)
+    assert names_found == set(model.model_fields)
 
 
 @pytest.mark.parametrize("model", PYTHON, ids=lambda model: model.__name__)
@@ -87,9 +87,9 @@ TABLES = (*PYTHON, settings.Plan, settings.DataPlan, settings.TargetPlan, settin
 
 @pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
 def test_a_setting_has_a_description_and_a_valid_default(model):
-    needed = {name: 0.5 for name, field in fields(model) if field.is_required()}
-    if not {name for name in needed if model.model_fields[name].annotation is not float}:
-        model.check(**needed, **{name: field.default for name, field in fields(model) if name not in needed})
+    required = {name: 0.5 for name, field in fields(model) if field.is_required()}
+    if not {name for name in required if model.model_fields[name].annotation is not float}:
+        model.check(**required, **{name: field.default for name, field in fields(model) if name not in required})
     for name, field in fields(model):
         if name not in ("references", "imputer") or model is settings.Plan:
             assert re.match(r"[A-Z0-9]|\S+ \(|\"", field.description), name
@@ -118,9 +118,9 @@ BOUNDED = [
 @pytest.mark.parametrize(("model", "name", "value"), BOUNDED)
 def test_a_value_out_of_bounds_is_refused_by_name(model, name, value):
     is_list = isinstance(model.model_fields[name].default, tuple)
-    needed = {"noise": 0.5} if name == "clip" else {}
+    required = {"noise": 0.5} if name == "clip" else {}
     with pytest.raises(dv.InputError, match=rf"^{name}: must ") as caught:
-        model.check(**needed, **{name: (value,) if is_list else value})
+        model.check(**required, **{name: (value,) if is_list else value})
     assert f"got {value!r}" in str(caught.value)
 
 
@@ -171,16 +171,16 @@ def test_an_option_has_the_default_and_the_description_of_its_setting(words):
 def test_the_comments_of_a_starting_plan_are_the_descriptions(records, count):
     answers = plan.complete_answers({"records": records, "references": count, "model": "m.skops"}, None)
     text = plan.format_starting_plan(answers)
-    kinds = {"": settings.Plan, "target": settings.TargetPlan, "data": settings.DataPlan}
-    kinds["references"] = settings.FineTunePlan if records == "text" else settings.TrainPlan
-    model, seen = kinds[""], 0
+    section_models = {"": settings.Plan, "target": settings.TargetPlan, "data": settings.DataPlan}
+    section_models["references"] = settings.FineTunePlan if records == "text" else settings.TrainPlan
+    model, n_comments = section_models[""], 0
     for line in text.splitlines():
         if table := re.match(r"\[(\w+)\]", line):
-            model = kinds[table[1]]
+            model = section_models[table[1]]
         elif key := re.match(r"(?:# )?(\w+) = .*?  # (.*)", line):
             assert key[2] == model.model_fields[key[1]].description
-            seen += 1
-    assert seen >= 9
+            n_comments += 1
+    assert n_comments >= 9
 
 
 def test_several_mistakes_are_named_at_once():

@@ -17,15 +17,15 @@ HEAD = "| row | what it says | status | here | measured |"
 
 def rows(page: Path) -> list[list[str]]:
     """The cells of each row of every ledger table of ``page``: row, what it says, status, here, measured."""
-    found, inside = [], False
+    table_rows, inside = [], False
     for line in page.read_text(encoding="utf-8").splitlines():
         if not line.startswith("|"):
             inside = False
         elif line.strip() == HEAD:
             inside = True
         elif inside and not re.fullmatch(r"[|\s:-]+", line):
-            found.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))])
-    return found
+            table_rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))])
+    return table_rows
 
 
 @cache
@@ -50,13 +50,13 @@ def exists(name: str) -> bool:
 
 def resolves(name: str) -> bool:
     parts = name.split(".")
-    for cut in range(len(parts), 0, -1):
+    for depth in range(len(parts), 0, -1):
         try:
-            value = importlib.import_module(".".join(parts[:cut]))
+            value = importlib.import_module(".".join(parts[:depth]))
         except ModuleNotFoundError:
             continue
         try:
-            for part in parts[cut:]:
+            for part in parts[depth:]:
                 value = getattr(value, part)
         except AttributeError:
             return False
@@ -92,8 +92,8 @@ class TestLedger:
                 assert any(name.startswith(("tests/", "papers/tests/")) for name in names), row
 
     def test_the_counts_are_those_of_the_table(self, page):
-        counted = Counter(row[2] for row in rows(page))
-        line = f"**{sum(counted.values())} rows**: " + ", ".join(f"{counted[status]} {status}" for status in STATUSES)
+        counts = Counter(row[2] for row in rows(page))
+        line = f"**{sum(counts.values())} rows**: " + ", ".join(f"{counts[status]} {status}" for status in STATUSES)
         assert line in page.read_text(encoding="utf-8"), line
 
 

@@ -21,41 +21,43 @@ def sides():
     return rng.integers(1, 8, 9).astype(float), rng.integers(0, 6, 13).astype(float)
 
 
-def found(sides):
+def place(sides):
     truth = np.repeat([True, False], [len(side) for side in sides])
     return statistics.placements_from_scores(np.concatenate(sides), truth)
 
 
 def test_placements_and_their_variance_are_those_of_the_definition(sides):
-    mean, level = found(sides)
+    mean, level = place(sides)
     expected = naive_placements(*sides)
     truth = np.repeat([True, False], [9, 13])
     each = statistics.placements_per_record(mean, level, truth)
     np.testing.assert_allclose(each.members.values[truth], expected[0])
     np.testing.assert_allclose(each.nonmembers.values[~truth], expected[1])
-    for side, of in zip(mean.sides, expected, strict=True):
-        assert side.mean == pytest.approx(np.mean(of))
-        pairs = [a == pytest.approx(b) for i, a in enumerate(of) for j, b in enumerate(of) if i != j]
+    for side, values in zip(mean.sides, expected, strict=True):
+        assert side.mean == pytest.approx(np.mean(values))
+        pairs = [a == pytest.approx(b) for i, a in enumerate(values) for j, b in enumerate(values) if i != j]
         assert side.repeated == pytest.approx(np.mean(pairs))
     # DeLong's variance, one placement of one half more on either side, but the records counted without it.
     area = np.mean(expected[0])
-    for part, of in zip(statistics.placement_covariance(mean, mean, null=0.5), expected, strict=True):
-        spread = sum((value - area) ** 2 for value in of) + (0.5 - area) ** 2
-        assert part == pytest.approx(spread / (len(of) - 1) / len(of))
+    for part, values in zip(statistics.placement_covariance(mean, mean, null=0.5), expected, strict=True):
+        spread = sum((value - area) ** 2 for value in values) + (0.5 - area) ** 2
+        assert part == pytest.approx(spread / (len(values) - 1) / len(values))
 
 
 def test_the_covariance_of_two_is_the_same_formula_and_unknown_for_one_record():
-    one, other = (
+    first_auc, second_auc = (
         statistics.placements_from_counts(np.array(a), np.array(b))
         for a, b in (([0, 1, 2], [2, 1, 1]), ([1, 1, 1], [1, 2, 1]))
     )
-    expected = (0.5 - one.value) * (0.5 - other.value) + sum(
-        count * (x - one.value) * (y - other.value)
-        for count, x, y in zip(one.members.counts, one.members.values, other.members.values, strict=True)
+    expected = (0.5 - first_auc.value) * (0.5 - second_auc.value) + sum(
+        count * (x - first_auc.value) * (y - second_auc.value)
+        for count, x, y in zip(
+            first_auc.members.counts, first_auc.members.values, second_auc.members.values, strict=True
+        )
     )
-    assert statistics.placement_covariance(one, other, null=0.5)[0] == pytest.approx(expected / 2 / 3)
-    alone = statistics.placements_from_counts(np.array([0, 1]), np.array([2, 1]))
-    assert statistics.placement_covariance(alone, alone, null=0.5)[0] == math.inf
+    assert statistics.placement_covariance(first_auc, second_auc, null=0.5)[0] == pytest.approx(expected / 2 / 3)
+    small = statistics.placements_from_counts(np.array([0, 1]), np.array([2, 1]))
+    assert statistics.placement_covariance(small, small, null=0.5)[0] == math.inf
 
 
 @pytest.mark.parametrize(("m", "n"), [(4, 9), (30, 3)])
@@ -78,7 +80,7 @@ def test_the_interval_of_an_auc_without_ties_is_brunner_and_munzels_on_the_logit
     reach = stats.t.ppf(0.975, freedom) * math.sqrt(v + w) / (area * (1 - area))
     low, high = (1 / (1 + (1 - area) / area * math.exp(side * reach)) for side in (1, -1))
     estimate = statistics.auc([*inside, *outside], [True] * len(inside) + [False] * len(outside))
-    mean = found((np.array(inside), np.array(outside)))[0]
+    mean = place((np.array(inside), np.array(outside)))[0]
     # Placements that repeat move the ends out, Chernoff's bound moves them in.
     moved = statistics.widen_for_ties(np.array(high), mean, mean.repeated, 1.0, 0.025)
     assert estimate.high == pytest.approx(min(moved, chernoff(area, min(len(inside), len(outside)))), abs=1e-7)
@@ -122,15 +124,15 @@ def test_ranks_that_bound_a_quantile_are_those_of_the_binomial(rate, error):
 def test_records_are_ordered_by_class_then_column_by_column():
     rng = np.random.default_rng(2)
     x = np.column_stack([np.repeat([0.0, 1.0, 7.0], [12, 4, 4]), rng.integers(0, 3, 20) ** 2.0])[rng.permutation(20)]
-    labels, last = rng.integers(0, 2, 20), rng.random(20) < 0.5
-    order, first = duplicates.canonical_order(x, labels, last)
+    labels, is_member = rng.integers(0, 2, 20), rng.random(20) < 0.5
+    order, starts = duplicates.canonical_order(x, labels, is_member)
     # No column has more values above the middle of its range than below: none is turned.
     for column in x.T:
         assert (column > (column.min() + column.max()) / 2).sum() <= (column < (column.min() + column.max()) / 2).sum()
-    keys = [(labels[i], *x[i], last[i]) for i in order]
+    keys = [(labels[i], *x[i], is_member[i]) for i in order]
     assert keys == sorted(keys)
     equal = [next(p for p, key in enumerate(keys) if key[:3] == keys[i][:3]) for i in range(20)]
-    assert first.tolist() == equal
+    assert starts.tolist() == equal
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-3, -5.0])
@@ -158,9 +160,9 @@ def test_the_rank_sum_of_scores_that_tie_is_compared_with_ten_thousand_divisions
     assert statistics.rank_sum_p_value(low, high) == 1e-4
     assert statistics.rank_sum_p_value(low, high, alternative="greater") == 1e-4
     assert statistics.rank_sum_p_value(high, low, alternative="greater") == 1.0
-    alike = statistics.rank_sum_p_value(low, np.repeat([0.0, 1.0], [39, 41]))
-    assert alike > 0.5
-    assert alike * 1000 == pytest.approx(round(alike * 1000))
+    p_value = statistics.rank_sum_p_value(low, np.repeat([0.0, 1.0], [39, 41]))
+    assert p_value > 0.5
+    assert p_value * 1000 == pytest.approx(round(p_value * 1000))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_the_rank_sum_of_scores_that_tie_is_compared_with_ten_thousand_divisions
 )
 def test_smirnovs_p_value_is_exact_where_both_samples_are_small(sizes, method):
     rng = np.random.default_rng(1)
-    one, other = rng.normal(size=sizes[0]), rng.normal(0.7, 1, size=sizes[1])
-    expected = {each: stats.ks_2samp(one, other, method=each).pvalue for each in ("exact", "asymp")}
+    sample, shifted = rng.normal(size=sizes[0]), rng.normal(0.7, 1, size=sizes[1])
+    expected = {each: stats.ks_2samp(sample, shifted, method=each).pvalue for each in ("exact", "asymp")}
     assert expected["exact"] != expected["asymp"]
-    assert statistics.smirnov_p_value(one, other) == expected[method]
+    assert statistics.smirnov_p_value(sample, shifted) == expected[method]

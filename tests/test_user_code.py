@@ -140,9 +140,9 @@ def test_what_is_not_there_and_what_fails_are_told_apart(tmp_path):
         user_code.import_object("broken:make", "key", tmp_path)
     with pytest.raises(UserCodeError, match="your code raised ValueError: my own words") as caught:
         user_code.import_object("fails:make", "key", tmp_path)
-    shown = caught.value.traceback()
-    assert 'fails.py", line 3' in shown
-    assert "user_code.py" not in shown
+    traceback = caught.value.traceback()
+    assert 'fails.py", line 3' in traceback
+    assert "user_code.py" not in traceback
     write(tmp_path, fine="")
     with pytest.raises(dv.InputError, match=r"'fine:absent' cannot be imported \(fine has no attribute 'absent'\)"):
         user_code.import_object("fine:absent", "key", tmp_path)

@@ -97,7 +97,7 @@ def test_whole_numbers_that_float64_holds_are_kept():
 @pytest.mark.parametrize("value", [None, True, "1", 1.0, np.float64(1), [1], np.array([1]), 0, -1, 10**400 * -1])
 def test_a_count_is_a_whole_number(value):
     with pytest.raises(dv.InputError, match=r"^count: ") as caught:
-        check_integer(value, "count", least=1)
+        check_integer(value, "count", minimum=1)
     assert "np." not in str(caught.value)
 
 
@@ -139,10 +139,10 @@ def test_what_does_not_fit_into_memory_is_refused_with_both_sizes(monkeypatch):
 
 def test_free_memory_is_what_the_container_leaves(tmp_path, monkeypatch):
     monkeypatch.setattr("divulge.validation._CGROUP", tmp_path)
-    whole = available_memory()
+    in_total = available_memory()
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 300\n")
     assert available_memory() == 400
     (tmp_path / "memory.max").write_text("max\n")
-    assert available_memory() == pytest.approx(whole, rel=0.5)
+    assert available_memory() == pytest.approx(in_total, rel=0.5)

@@ -20,17 +20,17 @@ def post(wire, **options):
         return client.post(wire.url, content="x", media_type="text/plain")
 
 
-@pytest.mark.parametrize("where", ["headers", "body", "silence"])
-def test_a_deadline_holds_for_the_whole_answer(where):
+@pytest.mark.parametrize("delay", ["headers", "body", "silence"])
+def test_a_deadline_holds_for_the_whole_answer(delay):
     """A server that sends a byte now and then never meets a time-out between two bytes."""
-    whole = page(b"x" * 10_000)
+    full_answer = page(b"x" * 10_000)
     parts = {
-        "headers": [bytes([byte]) for byte in whole],
-        "body": [whole[:80], *(bytes([byte]) for byte in whole[80:])],
+        "headers": [bytes([byte]) for byte in full_answer],
+        "body": [full_answer[:80], *(bytes([byte]) for byte in full_answer[80:])],
         "silence": [],
     }
     with (
-        Wire(*parts[where], hold=True).running() as wire,
+        Wire(*parts[delay], hold=True).running() as wire,
         pytest.raises(web.WebError, match=r"incomplete after 0\.5 s"),
     ):
         post(wire, timeout=0.5)
@@ -43,14 +43,14 @@ def test_an_answer_has_a_largest_size():
             post(wire, max_bytes=49_999)
 
 
-@pytest.mark.parametrize(("kind", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-def test_packed_answers_are_unpacked_within_bounds(kind, pack):
-    with Wire(page(pack(b"x" * 50_000), f"content-encoding: {kind}")).running() as wire:
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_packed_answers_are_unpacked_within_bounds(encoding, pack):
+    with Wire(page(pack(b"x" * 50_000), f"content-encoding: {encoding}")).running() as wire:
         assert post(wire, max_bytes=50_000).body == b"x" * 50_000
         with pytest.raises(web.WebError, match="unpacks to more than 49999 bytes"):
             post(wire, max_bytes=49_999)
     with (
-        Wire(page(pack(b"x" * 50_000)[:-9], f"content-encoding: {kind}")).running() as wire,
+        Wire(page(pack(b"x" * 50_000)[:-9], f"content-encoding: {encoding}")).running() as wire,
         pytest.raises(web.WebError),
     ):
         post(wire)
@@ -149,11 +149,11 @@ def test_keys_are_in_no_message(monkeypatch):
         with pytest.raises(InputError, match="refused with 401: Incorrect") as refused:
             Endpoint(wire.url, "m").tokens(["x"])
         oracle = labels.HttpOracle(wire.url, headers={"authorization": "very-secret"})
-        with pytest.raises(InputError, match="refused") as again:
+        with pytest.raises(InputError, match="refused") as second_error:
             oracle(np.array([0.5]))
-    shown = f"{refused.value} {again.value} {oracle!r}"
-    assert "very-secret" not in shown
-    assert "\x1b" not in shown
+    all_text = f"{refused.value} {second_error.value} {oracle!r}"
+    assert "very-secret" not in all_text
+    assert "\x1b" not in all_text
 
 
 @pytest.mark.parametrize("key", ["very-secret\n", "very-secrét", "very\x00secret"])

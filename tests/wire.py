@@ -57,17 +57,17 @@ class Wire:
 
 
 def _request(connection):
-    seen = b""
-    while b"\r\n\r\n" not in seen:
-        seen += _more(connection)
-    head, _, body = seen.partition(b"\r\n\r\n")
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += _receive(connection)
+    head, _, body = received.partition(b"\r\n\r\n")
     lengths = [line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
     while len(body) < int(lengths[0]):
-        body += _more(connection)
+        body += _receive(connection)
     return head.decode(), body
 
 
-def _more(connection):
+def _receive(connection):
     got = connection.recv(65536)
     if not got:
         raise ConnectionResetError

@@ -58,19 +58,21 @@ class LineMap:
         if not self.lines[file]:
             # A template, a file of which nothing runs after its import, or one that only other threads run.
             line, files = None, [name for name in self.lines if name.rpartition("/")[0] == folder]
-        found = {
+        test_names = {
             name
-            for there in files
-            for at in (self.lines[there] if line is None else [line])
-            for name in self.lines[there].get(at, ())
+            for mapped_file in files
+            for line_number in (self.lines[mapped_file] if line is None else [line])
+            for name in self.lines[mapped_file].get(line_number, ())
         }
-        found = found or {name for name in self.seconds if name.startswith(f"tests/{folder.rpartition('/')[2]}/")}
+        test_names = test_names or {
+            name for name in self.seconds if name.startswith(f"tests/{folder.rpartition('/')[2]}/")
+        }
 
         def worth(name: str) -> float:
-            share = sum(self.of_file[there, name] for there in files) / max(self.size[name], 1)
+            share = sum(self.of_file[mapped_file, name] for mapped_file in files) / max(self.size[name], 1)
             return (share + 0.01) / (self.seconds[name] + 0.1)
 
-        return sorted(found, key=lambda name: (-worth(name), name))
+        return sorted(test_names, key=lambda name: (-worth(name), name))
 
 
 def test_units() -> list[str]:
@@ -94,8 +96,8 @@ def measure(workplace: Workplace, units: Iterable[str], folder: Path, *, limit: 
     for unit in units:
         tests = _digest(sorted((ROOT / unit).rglob("*.py")) if (ROOT / unit).is_dir() else [ROOT / unit])
         record = folder / (unit.replace("/", "+") + ".json")
-        there = json.loads(record.read_text()) if record.exists() else {}
-        if there.get("tests_digest") == tests and (reuse or there.get("sources") == sources):
+        recorded = json.loads(record.read_text()) if record.exists() else {}
+        if recorded.get("tests_digest") == tests and (reuse or recorded.get("sources") == sources):
             continue
         if _claimed(record):
             continue
@@ -103,12 +105,12 @@ def measure(workplace: Workplace, units: Iterable[str], folder: Path, *, limit: 
             lambda write, unit=unit: write(json.dumps(_measure_unit(unit, workplace.path, limit))),
             seconds=PATIENCE, patience=2 * PATIENCE,
         )  # fmt: skip
-        found = load_json(ended.text) or {"tests": {}, "failed": ["the whole file"], "lines": {}}
-        record.write_text(json.dumps(found | {"tests_digest": tests, "sources": sources}))
+        measured = load_json(ended.text) or {"tests": {}, "failed": ["the whole file"], "lines": {}}
+        record.write_text(json.dumps(measured | {"tests_digest": tests, "sources": sources}))
         record.with_suffix(".claim").unlink()
         print(
-            f"{unit}: {len(found['tests'])} tests, {ended.seconds:.0f} s"
-            + (f", left out {found['failed']}" if found["failed"] else ""),
+            f"{unit}: {len(measured['tests'])} tests, {ended.seconds:.0f} s"
+            + (f", left out {measured['failed']}" if measured["failed"] else ""),
             flush=True,
         )
 
@@ -146,13 +148,13 @@ def _measure_unit(unit: str, root: Path, limit: int) -> dict:
     order = {name: i for i, name in enumerate(watch.passed)}
     lines = {}
     for file in data.measured_files():
-        found = {}
+        lines_run = {}
         for line, contexts in data.contexts_by_lineno(file).items():
             tests = {test for context in contexts for test in watch.fixtures.get(context, [context])}
             if ran := sorted(order[test] for test in tests if test in order):
-                found[line] = ran
-        if found:
-            lines[str(Path(file).relative_to(root))] = found
+                lines_run[line] = ran
+        if lines_run:
+            lines[str(Path(file).relative_to(root))] = lines_run
     return {"tests": watch.passed, "failed": sorted(watch.failed), "lines": lines}
 
 

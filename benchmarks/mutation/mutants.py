@@ -57,19 +57,19 @@ class Fault:
 
 def faults(root: Path, file: Path) -> Iterator[Fault]:
     """Every fault this script knows how to make in ``file``, in a fixed order."""
-    where, text = str(file.relative_to(root)), file.read_text(encoding="utf-8")
-    yield from _template_faults(where, text) if file.suffix == ".j2" else _python_faults(where, text)
+    relative_path, text = str(file.relative_to(root)), file.read_text(encoding="utf-8")
+    yield from _template_faults(relative_path, text) if file.suffix == ".j2" else _python_faults(relative_path, text)
 
 
 def _template_faults(file: str, text: str) -> Iterator[Fault]:
-    seen: Counter[tuple[int, str]] = Counter()
+    occurrences: Counter[tuple[int, str]] = Counter()
     for match in TEMPLATE_CONDITION.finditer(text):
         group = 1 if match[1] is not None else 2
         before, line = match[group], text.count("\n", 0, match.start(group)) + 1
         source = f"{text[: match.start(group)]}not ({before}){text[match.end(group) :]}"
-        shown, nth = text.splitlines()[line - 1].strip(), seen[line, before]
-        seen[line, before] += 1
-        yield Fault(file, line, True, shown, before, f"not ({before})", nth, source)
+        line_text, nth = text.splitlines()[line - 1].strip(), occurrences[line, before]
+        occurrences[line, before] += 1
+        yield Fault(file, line, True, line_text, before, f"not ({before})", nth, source)
 
 
 def _python_faults(file: str, text: str) -> Iterator[Fault]:
@@ -84,31 +84,31 @@ def _python_faults(file: str, text: str) -> Iterator[Fault]:
     conditions = set(_conditions(tree))
     # What stands inside an f-string has no reliable place in the file: the whole string is written anew.
     inside = {
-        inner: whole
-        for whole in ast.walk(tree)
-        if isinstance(whole, ast.JoinedStr)
-        for inner in ast.walk(whole)
-        if inner is not whole
+        inner: expression
+        for expression in ast.walk(tree)
+        if isinstance(expression, ast.JoinedStr)
+        for inner in ast.walk(expression)
+        if inner is not expression
     }
-    seen: Counter[tuple[int, str, str]] = Counter()
+    occurrences: Counter[tuple[int, str, str]] = Counter()
     for node in ast.walk(tree):
         if node in ignored or not isinstance(node, ast.expr):
             continue
         place = _outermost(node, inside)
-        first = starts[place.lineno - 1] + place.col_offset
-        last = starts[(place.end_lineno or place.lineno) - 1] + (place.end_col_offset or 0)
+        start = starts[place.lineno - 1] + place.col_offset
+        stop = starts[(place.end_lineno or place.lineno) - 1] + (place.end_col_offset or 0)
         for changed in _changes(node, node in conditions):
             try:
-                whole = ast.unparse(changed if place is node else _replaced(place, node, changed))
+                expression = ast.unparse(changed if place is node else _replaced(place, node, changed))
             except ValueError:  # an f-string that cannot be written in one piece
                 continue
             before, after = ast.unparse(node), ast.unparse(changed)
             bare = isinstance(place, ast.Constant | ast.Name | ast.Attribute)
-            source = code[:first] + (whole if bare else f"({whole})").encode() + code[last:]
-            shown = code[starts[place.lineno - 1] : starts[place.lineno]].decode().strip()
-            nth = seen[place.lineno, before, after]
-            seen[place.lineno, before, after] += 1
-            yield Fault(file, place.lineno, node not in bodies, shown, before, after, nth, source.decode())
+            source = code[:start] + (expression if bare else f"({expression})").encode() + code[stop:]
+            line_text = code[starts[place.lineno - 1] : starts[place.lineno]].decode().strip()
+            nth = occurrences[place.lineno, before, after]
+            occurrences[place.lineno, before, after] += 1
+            yield Fault(file, place.lineno, node not in bodies, line_text, before, after, nth, source.decode())
 
 
 def _outermost(node: ast.expr, inside: dict[ast.AST, ast.JoinedStr]) -> ast.expr:
@@ -117,9 +117,9 @@ def _outermost(node: ast.expr, inside: dict[ast.AST, ast.JoinedStr]) -> ast.expr
     return node
 
 
-def _replaced(whole: ast.expr, node: ast.expr, changed: ast.AST) -> ast.expr:
+def _replaced(expression: ast.expr, node: ast.expr, changed: ast.AST) -> ast.expr:
     """A copy of ``whole`` with ``changed`` in the place of ``node``."""
-    return copy.deepcopy(whole, {id(node): changed})
+    return copy.deepcopy(expression, {id(node): changed})
 
 
 def _conditions(tree: ast.AST) -> Iterator[ast.expr]:

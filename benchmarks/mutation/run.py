@@ -44,24 +44,25 @@ KEYS = ("file", "line", "text", "before", "after", "nth")
 
 def main() -> None:
     """Measure, draw, try, count."""
-    given = _arguments()
+    arguments = _arguments()
     folder = Path(tempfile.mkdtemp(prefix="divulge-mutants-"))
     try:
         import_dependencies()
-        for claim in given.map.glob("*.claim"):  # of a run that was ended
+        for claim in arguments.map.glob("*.claim"):  # of a run that was ended
             claim.unlink()
-        units = [unit for unit in line_map.test_units() if not given.tests or unit in given.tests]
-        _parallel(given.workers, lambda i: line_map.measure(
-            Workplace.copy(folder / str(i)), units, given.map, limit=2 * given.budget, reuse=given.reuse))  # fmt: skip
-        if given.measure_only:
+        units = [unit for unit in line_map.test_units() if not arguments.tests or unit in arguments.tests]
+        _parallel(arguments.workers, lambda i: line_map.measure(
+            Workplace.copy(folder / str(i)), units, arguments.map,
+            limit=2 * arguments.budget, reuse=arguments.reuse))  # fmt: skip
+        if arguments.measure_only:
             return
-        chosen = list(_survivors(given.again)) if given.again else _draw(given.count, given.seed)
-        tried = _tried(given.out)
-        rest = [fault for fault in chosen if _key(fault) not in tried]
-        known = line_map.load(given.map)
-        _parallel(given.workers, lambda i: _try_all(
-            Workplace(folder / str(i)), rest[i :: given.workers], known, given))  # fmt: skip
-        print(_table(given.out))
+        chosen = list(_survivors(arguments.again)) if arguments.again else _draw(arguments.count, arguments.seed)
+        tried = _tried(arguments.out)
+        remaining = [fault for fault in chosen if _key(fault) not in tried]
+        known_tests = line_map.load(arguments.map)
+        _parallel(arguments.workers, lambda i: _try_all(
+            Workplace(folder / str(i)), remaining[i :: arguments.workers], known_tests, arguments))  # fmt: skip
+        print(_table(arguments.out))
     finally:
         shutil.rmtree(folder)
 
@@ -79,11 +80,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--measure-only", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "divulge-line-map")
-    given = parser.parse_args()
-    if given.seed is None:
-        given.seed = secrets.randbelow(10**6)
-    given.out, given.map = given.out.absolute(), given.map.absolute()
-    return given
+    arguments = parser.parse_args()
+    if arguments.seed is None:
+        arguments.seed = secrets.randbelow(10**6)
+    arguments.out, arguments.map = arguments.out.absolute(), arguments.map.absolute()
+    return arguments
 
 
 def _parallel(workers: int, work: Callable[[int], object]) -> None:
@@ -113,21 +114,21 @@ def _every_fault() -> Iterator[Fault]:
 
 
 def _draw(count: int, seed: int) -> list[Fault]:
-    known = list(_every_fault())
-    print(f"{len(known)} faults known, {min(count, len(known))} drawn with seed {seed}", flush=True)
-    return random.Random(seed).sample(known, min(count, len(known)))
+    known_faults = list(_every_fault())
+    print(f"{len(known_faults)} faults known, {min(count, len(known_faults))} drawn with seed {seed}", flush=True)
+    return random.Random(seed).sample(known_faults, min(count, len(known_faults)))
 
 
 def _survivors(ended: Path) -> Iterator[Fault]:
     """The faults of an earlier run that were not noticed, in the sources of today."""
-    known = defaultdict(list)
+    faults_by_text = defaultdict(list)
     for fault in _every_fault():
-        known[fault.file, fault.text, fault.before, fault.after, fault.nth].append(fault)
+        faults_by_text[fault.file, fault.text, fault.before, fault.after, fault.nth].append(fault)
     for line in ended.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         if record["end"] == "noticed":
             continue
-        same = known[tuple(record[key] for key in KEYS if key != "line")]
+        same = faults_by_text[tuple(record[key] for key in KEYS if key != "line")]
         if same:
             yield min(same, key=lambda fault: abs(fault.line - record["line"]))
         else:
@@ -143,13 +144,15 @@ def _tried(out: Path) -> set[tuple[object, ...]]:
     return {tuple(json.loads(line)[key] for key in KEYS) for line in lines}
 
 
-def _try_all(workplace: Workplace, chosen: Sequence[Fault], known: line_map.LineMap, given: argparse.Namespace) -> None:
+def _try_all(
+    workplace: Workplace, chosen: Sequence[Fault], known_tests: line_map.LineMap, arguments: argparse.Namespace
+) -> None:
     for fault in chosen:
-        tests = known.tests(fault.file, None if fault.at_import else fault.line)
-        source = (ROOT / fault.file).read_text(encoding="utf-8") if given.unchanged else fault.source
-        end = _try(workplace, fault, source, tests, given.budget) if tests else {"end": "survived", "ran": 0}
+        tests = known_tests.tests(fault.file, None if fault.at_import else fault.line)
+        source = (ROOT / fault.file).read_text(encoding="utf-8") if arguments.unchanged else fault.source
+        end = _try(workplace, fault, source, tests, arguments.budget) if tests else {"end": "survived", "ran": 0}
         record = end | {"of": len(tests)} | {key: getattr(fault, key) for key in KEYS}
-        with given.out.open("a", encoding="utf-8") as out:
+        with arguments.out.open("a", encoding="utf-8") as out:
             out.write(json.dumps(record) + "\n")
         print(f"{record['end']} {fault.file}:{fault.line} {fault.before} -> {fault.after} ({record['ran']} of "
               f"{len(tests)} tests) {record.get('by', '')}", flush=True)  # fmt: skip
@@ -185,9 +188,9 @@ class Trial:
                 if self._spent():
                     break
                 if run_pytest([file], self) not in (0, 5):
-                    self._end("noticed", by=file)
+                    self._end("noticed", test_name=file)
         except BaseException as error:
-            self._end("noticed", by=repr(error))
+            self._end("noticed", test_name=repr(error))
         self._end("survived" if self.ran >= len(self.order) else "undecided")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -203,18 +206,18 @@ class Trial:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """End at the first failure."""
         if report.failed:
-            self._end("noticed", by=report.nodeid)
+            self._end("noticed", test_name=report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file of tests that cannot be imported any more notices as well."""
         if report.failed:
-            self._end("noticed", by=report.nodeid)
+            self._end("noticed", test_name=report.nodeid)
 
     def _spent(self) -> bool:
         return processor_seconds() - self.started > self.budget
 
-    def _end(self, end: str, by: str = "") -> None:
-        self.write(json.dumps({"end": end, "ran": self.ran, "by": by}))
+    def _end(self, end: str, test_name: str = "") -> None:
+        self.write(json.dumps({"end": end, "ran": self.ran, "by": test_name}))
         os._exit(0)
 
 

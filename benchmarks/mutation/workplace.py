@@ -82,17 +82,17 @@ class Workplace:
     @contextmanager
     def faulty(self, file: str, source: str) -> Iterator[None]:
         """Replace the text of ``file`` for as long as the block runs; its compiled form is left out."""
-        there = self.path / file
-        before, stat = there.read_bytes(), there.stat()
-        compiled = Path(importlib.util.cache_from_source(str(there)))
+        target_file = self.path / file
+        before, stat = target_file.read_bytes(), target_file.stat()
+        compiled = Path(importlib.util.cache_from_source(str(target_file)))
         cached = compiled.read_bytes() if compiled.exists() else None
         compiled.unlink(missing_ok=True)
-        there.write_text(source, encoding="utf-8")
+        target_file.write_text(source, encoding="utf-8")
         try:
             yield
         finally:
-            there.write_bytes(before)
-            os.utime(there, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            target_file.write_bytes(before)
+            os.utime(target_file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             if cached is not None:
                 compiled.write_bytes(cached)
 
@@ -164,9 +164,9 @@ def processor_seconds() -> float:
 
 
 def _write_all(stream: int, text: str) -> None:
-    rest = text.encode()
-    while rest:
-        rest = rest[os.write(stream, rest) :]
+    remaining = text.encode()
+    while remaining:
+        remaining = remaining[os.write(stream, remaining) :]
 
 
 def _available(stream: int) -> Iterator[bytes]:

@@ -26,14 +26,14 @@ def leak(n, models, population, seed, *, paired=True, size=1.0):
     trained_on = rng.random((models, n)) < 0.5
     if paired:
         trained_on[1::2] = ~trained_on[: models - 1 : 2]
-    others = rng.normal(2, 2, population)
+    hardness = rng.normal(2, 2, population)
     return {
         "target": rng.normal(mean + added * members),
         "references": rng.normal(mean + added * trained_on),
         "trained_on": trained_on,
         "members": members,
-        "population": rng.normal(others),
-        "population_references": rng.normal(others, size=(models, population)),
+        "population": rng.normal(hardness),
+        "population_references": rng.normal(hardness, size=(models, population)),
     }
 
 
@@ -69,23 +69,23 @@ def nulls(runs, seed):
     return cases
 
 
-FEW = (1, 2, 4)
+FEW_MODELS = (1, 2, 4)
 
 
 def few(runs, seed):
     """Number of reference models → the arrays of `leak`, one more axis in front; no model leaks anything."""
     cases = {}
-    for models in FEW:
-        drawn = [leak(RECORDS, models, RECORDS, [seed, models, run], size=0.0) for run in range(runs)]
-        cases |= {f"{models}/{name}": np.stack([one[name] for one in drawn]) for name in drawn[0]}
+    for models in FEW_MODELS:
+        tables = [leak(RECORDS, models, RECORDS, [seed, models, run], size=0.0) for run in range(runs)]
+        cases |= {f"{models}/{name}": np.stack([table[name] for table in tables]) for name in tables[0]}
     return cases
 
 
 def training(models, seed):
     """1,000 pictures of the Fashion-MNIST subset, each for half of the models."""
     rng = np.random.default_rng(seed)
-    with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as opened:
-        data = np.load(opened)
+    with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as file:
+        data = np.load(file)
         x, test_x = (np.float32(data[f"x_{name}"].reshape(-1, 784) / 255) for name in ("train", "test"))
         y, test_y = data["y_train"].astype(np.int64), data["y_test"].astype(np.int64)
     trained_on = np.argsort(rng.random((models, 1000)), axis=1) < 500

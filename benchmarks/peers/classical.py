@@ -65,7 +65,7 @@ def cases():
 
 def processor_seconds():
     """Return the processor time of this process and its finished children."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(sum(resource.getrusage(process)[:2]) for process in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def list_files(folder):
@@ -77,14 +77,14 @@ def list_files(folder):
 def format_files(files):
     """Return names and sizes; what is kept of reference models, and arrays of scores, are counted together."""
     groups = {"run/pool/": [], "report_arrays_": [], "shadow_models/": []}
-    named = []
+    file_texts = []
     for name, size in files:
         if prefix := next((each for each in groups if name.startswith(each)), ""):
             groups[prefix].append(size)
         elif not Path(name).name.startswith("."):
-            named.append(f"{name} ({size:,})")
-    named += [f"{prefix}…: {len(sizes)} files ({sum(sizes):,})" for prefix, sizes in groups.items() if sizes]
-    return ", ".join(named)
+            file_texts.append(f"{name} ({size:,})")
+    file_texts += [f"{prefix}…: {len(sizes)} files ({sum(sizes):,})" for prefix, sizes in groups.items() if sizes]
+    return ", ".join(file_texts)
 
 
 def run_ours(names):
@@ -137,7 +137,7 @@ def run_sacro(names):
         )  # fmt: skip
         for column in range(x.shape[1]):
             target.add_feature(f"x{column}", [column], "float")
-        found = {"case": name, "attacks": {}, "seconds": {}}
+        outcome = {"case": name, "attacks": {}, "seconds": {}}
         is_first = name == ("wine", "forest", 0)  # of which the files are listed; its seconds include them
         with tempfile.TemporaryDirectory() as folder:
             for label, attack in (
@@ -148,12 +148,12 @@ def run_sacro(names):
             ):  # fmt: skip
                 start = processor_seconds()
                 output = attack.attack(target)
-                found["seconds"][label] = processor_seconds() - start
+                outcome["seconds"][label] = processor_seconds() - start
                 instances = list(output["attack_experiment_logger"]["attack_instance_logger"].values())
                 if label == "structural":
-                    found["risks"] = [key for key, value in instances[0].items() if key.endswith("_risk") and value]
+                    outcome["risks"] = [key for key, value in instances[0].items() if key.endswith("_risk") and value]
                     continue
-                found["attacks"][label] = {
+                outcome["attacks"][label] = {
                     "AUC": [float(instance["AUC"]) for instance in instances],
                     "p": [float(instance["P_HIGHER_AUC"]) for instance in instances],
                     "TPR at 5 %": None,
@@ -163,50 +163,50 @@ def run_sacro(names):
                     scores = np.asarray(individual["member_prob"])
                     truth = np.arange(len(scores)) < len(x)  # in the order that it makes itself: members first
                     threshold = np.sort(scores[~truth])[::-1][int(0.05 * (~truth).sum())]
-                    found["attacks"][label]["TPR at 5 %"] = float((scores[truth] > threshold).mean())
-            found["files"] = list_files(folder)
-        yield found
+                    outcome["attacks"][label]["TPR at 5 %"] = float((scores[truth] > threshold).mean())
+            outcome["files"] = list_files(folder)
+        yield outcome
 
 
-def write_table(ours, theirs):
+def write_table(ours, their_cases):
     """Print the page."""
-    theirs = {tuple(row["case"]): row for row in theirs}
+    their_cases = {tuple(row["case"]): row for row in their_cases}
     ours = sorted(ours, key=lambda row: ("wine", "breast cancer", "adult").index(row["case"][0]))
     print(HEAD)
-    for one in ours:
-        table, model, seed = one["case"]
+    for our_case in ours:
+        table, model, seed = our_case["case"]
         if seed:
             continue
-        other = theirs[tuple(one["case"])]
-        lira, worst = other["attacks"]["LiRA"], other["attacks"]["worst case"]
-        auc, low, rate = one["attacks"]["auto"]
-        loss = one["attacks"]["loss"]
+        their_case = their_cases[tuple(our_case["case"])]
+        lira, worst = their_case["attacks"]["LiRA"], their_case["attacks"]["worst case"]
+        auc, low, rate = our_case["attacks"]["auto"]
+        loss = our_case["attacks"]["loss"]
         rate_of_lira = "–" if lira["TPR at 5 %"] is None else f"{lira['TPR at 5 %']:.3f}"
-        said = f"{one['stored']} records in the file" if one["stored"] else one["said"]
+        stored_text = f"{our_case['stored']} records in the file" if our_case["stored"] else our_case["said"]
         print(
-            f"| {table} | {model} | {auc:.3f} (≥ {low:.3f}) / {rate:.3f} | {loss[0]:.3f} / {loss[2]:.3f} | {said} "
-            f"| {one['seconds']:.1f} | {lira['AUC'][0]:.3f} / {rate_of_lira} | {np.mean(worst['AUC']):.3f}, "
-            f"{sum(p <= 0.05 for p in worst['p'])} of {len(worst['p'])} | {len(other['risks'])} | "
-            f"{sum(other['seconds'].values()):.1f} |"
+            f"| {table} | {model} | {auc:.3f} (≥ {low:.3f}) / {rate:.3f} | {loss[0]:.3f} / {loss[2]:.3f} "
+            f"| {stored_text} | {our_case['seconds']:.1f} | {lira['AUC'][0]:.3f} / {rate_of_lira} "
+            f"| {np.mean(worst['AUC']):.3f}, "
+            f"{sum(p <= 0.05 for p in worst['p'])} of {len(worst['p'])} | {len(their_case['risks'])} | "
+            f"{sum(their_case['seconds'].values()):.1f} |"
         )
-    for tool, row in (("Divulge", ours[0]), ("SACRO-ML", theirs[tuple(ours[0]["case"])])):
+    for tool, row in (("Divulge", ours[0]), ("SACRO-ML", their_cases[tuple(ours[0]["case"])])):
         print(FILES_HEAD if tool == "Divulge" else "", end="")
         print(f"| {tool} | {format_files(row['files'])} |")
     nulls = [row for row in ours if row["case"][2]]
-    told = [theirs[tuple(null["case"])] for null in nulls]
+    null_cases = [their_cases[tuple(null["case"])] for null in nulls]
     print(NULL_HEAD.format(n=len(nulls)))
     ours_found = sum(null["said"] == "leak found" for null in nulls)
     print(f"| Divulge | the verdict | {ours_found} of {len(nulls)} |")
-    print(
-        f"| SACRO-ML | LiRA, p ≤ .05 | {sum(one['attacks']['LiRA']['p'][0] <= 0.05 for one in told)} of {len(told)} |"
-    )
-    any_rep = sum(any(p <= 0.05 for p in one["attacks"]["worst case"]["p"]) for one in told)
-    tenth = sum(np.mean(np.array(one["attacks"]["worst case"]["p"]) <= 0.05) > 0.1 for one in told)
-    print(f"| SACRO-ML | worst case, p ≤ .05 in any of 10 repetitions | {any_rep} of {len(told)} |")
+    lira_found = sum(null_case["attacks"]["LiRA"]["p"][0] <= 0.05 for null_case in null_cases)
+    print(f"| SACRO-ML | LiRA, p ≤ .05 | {lira_found} of {len(null_cases)} |")
+    any_rep = sum(any(p <= 0.05 for p in null_case["attacks"]["worst case"]["p"]) for null_case in null_cases)
+    tenth = sum(np.mean(np.array(null_case["attacks"]["worst case"]["p"]) <= 0.05) > 0.1 for null_case in null_cases)
+    print(f"| SACRO-ML | worst case, p ≤ .05 in any of 10 repetitions | {any_rep} of {len(null_cases)} |")
     print(f"| SACRO-ML | worst case, in more than 10 % of them, which its report counts against release | {tenth} of "
-          f"{len(told)} |")  # fmt: skip
-    risks = [len(one["risks"]) for one in told]
-    print(f"| SACRO-ML | structural checks, any risk | {sum(map(bool, risks))} of {len(told)} |")
+          f"{len(null_cases)} |")  # fmt: skip
+    risks = [len(our_case["risks"]) for our_case in null_cases]
+    print(f"| SACRO-ML | structural checks, any risk | {sum(map(bool, risks))} of {len(null_cases)} |")
 
 
 HEAD = f"""# SACRO-ML 2.0.1 and Divulge on classical models

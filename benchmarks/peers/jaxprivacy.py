@@ -25,15 +25,15 @@ def _load_auditing():
 auditing = _load_auditing()
 
 
-def _said(scores, members):
+def _state(scores, members):
     auditor = auditing.CanaryScoreAuditor(scores[members], scores[~members])
     params = auditing.BootstrapParams(num_samples=200, seed=0)
     ends = auditor.attack_auroc(bootstrap_params=params)
     bounds = ("epsilon_clopper_pearson", "epsilon_from_gdp", "epsilon_one_run", "epsilon_one_run_fdp")
     lows = {f"`{name}`": getattr(auditor, name)(0.05, delta=DELTA) for name in bounds}
-    said = {name: Said(low, low > 1e-6) for name, low in lows.items()}
-    return {"`attack_auroc`, bootstrap": Said.area(auditor.attack_auroc(), *ends)} | said
+    statements = {name: Said(low, low > 1e-6) for name, low in lows.items()}
+    return {"`attack_auroc`, bootstrap": Said.area(auditor.attack_auroc(), *ends)} | statements
 
 
 if __name__ == "__main__":
-    serve(COMMIT, {}, _said)
+    serve(COMMIT, {}, _state)

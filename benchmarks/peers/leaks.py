@@ -25,11 +25,11 @@ AREA = "AUC (no interval)"
 RATE = "TPR at FPR 1 % (no interval)"
 
 
-def _prepared(kind, arrays, **how):
+def _prepared(attack_class, arrays, **how):
     """An attack as it is after its models have answered."""
-    attack = object.__new__(kind)
+    attack = object.__new__(attack_class)
     places = {"in_members": np.flatnonzero(arrays.members), "out_members": np.flatnonzero(~arrays.members)}
-    settings = kind.AttackConfig(num_shadow_models=len(arrays.references), **how)
+    settings = attack_class.AttackConfig(num_shadow_models=len(arrays.references), **how)
     AbstractMIA.audit_dataset = places  # it keeps them on the class
     for name, value in (settings.model_dump() | {"out_indices": ~arrays.trained_on, "configs": settings}).items():
         setattr(attack, name, value)
@@ -60,8 +60,8 @@ def _rmia(**how):
         attack.ground_truth_indices = np.ones(n, int)
         attack.logits_theta = np.stack([np.zeros(n), arrays.target], 1)
         attack.logits_shadow_models = [np.stack([np.zeros(n), row], 1) for row in arrays.references]
-        others = probability(arrays.population_references).mean(axis=0)
-        mean = others if attack.online else ((1 + attack.offline_a) * others + 1 - attack.offline_a) / 2
+        out_mean = probability(arrays.population_references).mean(axis=0)
+        mean = out_mean if attack.online else ((1 + attack.offline_a) * out_mean + 1 - attack.offline_a) / 2
         attack.ratio_z = probability(arrays.population) / (mean + attack.epsilon)
         attack.run_attack()
         return _scores(attack, arrays.members)
@@ -69,7 +69,7 @@ def _rmia(**how):
     return run
 
 
-def _said(scores, members):
+def _state(scores, members):
     """Of scores in the order that it makes itself: members first."""
     order = np.argsort(~members, kind="stable")
     result = MIAResult.from_full_scores(members[order].astype(float), scores[order], "scores", {})
@@ -106,8 +106,12 @@ class DotGrids(AbstractInputHandler):
         right, loss, n = 0, 0.0, 0
         with torch.no_grad():
             for x, y in loader:
-                said = model.eval()(x)
-                right, loss, n = right + int((said.argmax(1) == y).sum()), loss + float(criterion(said, y)), n + len(y)
+                logits = model.eval()(x)
+                right, loss, n = (
+                    right + int((logits.argmax(1) == y).sum()),
+                    loss + float(criterion(logits, y)),
+                    n + len(y),
+                )
         return _metrics(right / n, loss / len(loader))
 
 
@@ -118,7 +122,7 @@ def _metrics(accuracy, loss):
 def _handler(job, folder):
     """Its handler of reference models, of a target that nobody has trained."""
     target, everyone = training.network.Net(), np.arange(len(job.y))
-    members, others = everyone[job.trained_on[0]].tolist(), everyone[~job.trained_on[0]].tolist()
+    members, nonmember_rows = everyone[job.trained_on[0]].tolist(), everyone[~job.trained_on[0]].tolist()
     torch.save(target.state_dict(), folder / "target_model.pkl")
     about = LeakPro.make_mia_metadata(
         TrainingOutput(model=target, metrics=_metrics(0, 0)),
@@ -128,7 +132,7 @@ def _handler(job, folder):
         _metrics(0, 0),
         training.EPOCHS,
         members,
-        others,
+        nonmember_rows,
         "Fashion-MNIST",
     )
     (folder / "model_metadata.pkl").write_bytes(pickle.dumps(about))
@@ -152,16 +156,16 @@ def _handler(job, folder):
     return ShadowModelHandler(LeakPro(DotGrids, str(folder / "audit.yaml")).handler)
 
 
-def _train(given, rounds):
+def _train(path, rounds):
     """`create_shadow_models`: trained, judged on the other half, kept on disk, asked about all records."""
 
-    def way(job):
+    def train_models(job):
         with tempfile.TemporaryDirectory() as folder:
             handler = _handler(job, Path(folder))
-            made = handler.create_shadow_models(len(job.trained_on), np.arange(len(job.y)), 0.5)
-            return [model.model_obj for model in handler.get_shadow_models(made)[0]]
+            shadow_models = handler.create_shadow_models(len(job.trained_on), np.arange(len(job.y)), 0.5)
+            return [model.model_obj for model in handler.get_shadow_models(shadow_models)[0]]
 
-    return training.in_turns({"LeakPro": way}, given, rounds)
+    return training.in_turns({"LeakPro": train_models}, path, rounds)
 
 
 ATTACKS = {
@@ -174,4 +178,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve(COMMIT, ATTACKS, _said, train=_train)
+    serve(COMMIT, ATTACKS, _state, train=_train)

@@ -35,22 +35,22 @@ def _rates(scores, members):
     return {"AUC (no interval)": Said(result["auc"]), "TPR at FPR 1 % (no interval)": Said(result["one_fpr"])}
 
 
-def _said(scores, members):
+def _state(scores, members):
     bound = compute_abstain_attack_results(scores, members.astype(int))["eps_opt"]
     return _rates(scores, members) | {
         "ε, one run, best of all numbers of guesses": Said(bound, bound > 1e-3),
     }
 
 
-def _train(given, rounds):
+def _train(path, rounds):
     """`train_models`: its own loop and schedule, four processes a data loader, the other half after every epoch."""
     utils.INPUT_OUTPUT_SHAPE["fashion"] = [784, 10]
-    how = {"model_name": "mlp", "device": "cpu", "batch_size": training.BATCH, "epochs": training.EPOCHS}
+    train_settings = {"model_name": "mlp", "device": "cpu", "batch_size": training.BATCH, "epochs": training.EPOCHS}
     rate = 10 * training.network.RATE  # of which its schedule takes a tenth
-    how |= {"optimizer": "SGD", "learning_rate": rate, "weight_decay": 0}
-    settings = {"train": how | {"momentum": training.network.MOMENTUM}, "data": {"dataset": "fashion"}}
+    train_settings |= {"optimizer": "SGD", "learning_rate": rate, "weight_decay": 0}
+    settings = {"train": train_settings | {"momentum": training.network.MOMENTUM}, "data": {"dataset": "fashion"}}
 
-    def way(job):
+    def train_models(job):
         splits = [{"train": np.flatnonzero(row), "test": np.flatnonzero(~row)} for row in job.trained_on]
         data = TabularDataset(job.x, job.y)
         with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +59,8 @@ def _train(given, rounds):
             model(torch.from_numpy(job.x))
         return models
 
-    return training.in_turns({"ML Privacy Meter": way}, given, rounds)
+    return training.in_turns({"ML Privacy Meter": train_models}, path, rounds)
 
 
 if __name__ == "__main__":
-    serve(COMMIT, {"RMIA offline": _rmia}, _said, briefly=_rates, train=_train)
+    serve(COMMIT, {"RMIA offline": _rmia}, _state, briefly=_rates, train=_train)

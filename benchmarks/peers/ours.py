@@ -41,7 +41,7 @@ def _area(scores, members):
     return {"AUC, interval": Said.area(area.value, area.low, area.high)}
 
 
-def _said(scores, members):
+def _state(scores, members):
     answer = scored({"r": scores}, members, fpr=(0.1,)).verdict.answer
     return _area(scores, members) | {
         "TPR at FPR 1 %, lower end": _low(lambda: tpr_at_fpr(scores, members, 0.01), 0.01),
@@ -60,10 +60,10 @@ def _low(bound, truth):
     return Said(low, low > truth)
 
 
-def _train(given, rounds):
-    def way(engine, make=network.Net):
+def _train(path, rounds):
+    def make_trainer(engine, make=network.Net):
         def train(job):
-            how = Train(
+            trainer = Train(
                 make,
                 len(job.trained_on),
                 epochs=training.EPOCHS,
@@ -74,15 +74,17 @@ def _train(given, rounds):
                 workers=2,
                 device="cpu",
             )
-            result = how.fit(Records(job.x, job.y), job.trained_on, seed=0, observe=[Records(job.x, job.y), job.test_x])
+            result = trainer.fit(
+                Records(job.x, job.y), job.trained_on, seed=0, observe=[Records(job.x, job.y), job.test_x]
+            )
             return float((np.asarray(result.outputs[1]).argmax(2) == job.test_y).mean())
 
         return train
 
     names = {"serial": "serial", "auto": "auto (the default)", "processes": "two processes"}
-    ways = {name: way(engine) for engine, name in names.items()}
-    ways["auto, the network as nn.Sequential"] = way("auto", network.in_sequence)
-    return training.in_turns(ways, given, rounds)
+    trainers = {name: make_trainer(engine) for engine, name in names.items()}
+    trainers["auto, the network as nn.Sequential"] = make_trainer("auto", network.in_sequence)
+    return training.in_turns(trainers, path, rounds)
 
 
 ATTACKS = {
@@ -97,4 +99,4 @@ ATTACKS = {
 
 if __name__ == "__main__":
     np.seterr(over="ignore")
-    serve("divulge", ATTACKS, _said, briefly=_area, train=_train)
+    serve("divulge", ATTACKS, _state, briefly=_area, train=_train)

@@ -24,10 +24,10 @@ def _frames(columns, members):
     return table[members].copy(), table[~members].copy()
 
 
-def _scores(done, n):
+def _scores(result, n):
     """Scores by record; NaN for those that it drops."""
     scores = np.full(n, np.nan)
-    for table in (done.df_train_merge, done.df_test_merge):
+    for table in (result.df_train_merge, result.df_test_merge):
         scores[table["user_id"]] = table["score"]
     return scores
 
@@ -37,8 +37,10 @@ def _lira(online, **how):
 
     def attack(arrays):
         pairs = [(None, row) for row in arrays.trained_on]
-        given = prepare_lira_data(arrays.target[:, None], arrays.references[:, :, None], (None, arrays.members), pairs)
-        tables = given[:2] if online else given[2:]
+        prepared = prepare_lira_data(
+            arrays.target[:, None], arrays.references[:, :, None], (None, arrays.members), pairs
+        )
+        tables = prepared[:2] if online else prepared[2:]
         for table, side in zip(tables, (arrays.members, ~arrays.members), strict=True):
             table["user_id"] = np.flatnonzero(side)
         result = LiraAttack(*tables, row_aggregation=NONE, online_attack=online, **how).run_attack()
@@ -68,32 +70,32 @@ def _rmia(**how):
 
 def _analysed(scores, members, resamples):
     """Its analysis; by itself it takes 1,000 resamples."""
-    given = AggregateAnalysisInput(NONE, *_frames({"score": scores}, members), user_id_key="user_id")
+    analysis_input = AggregateAnalysisInput(NONE, *_frames({"score": scores}, members), user_id_key="user_id")
     np.random.seed(0)  # noqa: NPY002  it draws from the global generator
-    node = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=resamples)
+    node = AnalysisNode(analysis_input, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=resamples)
     result = node.run_analysis()
     return result, {"`auc` with `auc_ci`": Said.area(result.auc, *result.auc_ci)}
 
 
-def _said(scores, members):
-    done, area = _analysed(scores, members, 200)
+def _state(scores, members):
+    analysis, area = _analysed(scores, members, 200)
     lows = {
-        "`eps_lb` (lower end at TPR 1 %)": done.eps_lb,
-        "`eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
-        "`eps_cp`": done.eps_cp,
+        "`eps_lb` (lower end at TPR 1 %)": analysis.eps_lb,
+        "`eps_max_lb`, largest of its 100": np.nanmax(analysis.eps_max_lb),
+        "`eps_cp`": analysis.eps_cp,
     }
-    said = {name: Said(low, low > 0) for name, low in lows.items()}
-    return area | {"`eps` (upper end at TPR 1 %)": Said(done.eps)} | said
+    statements = {name: Said(low, low > 0) for name, low in lows.items()}
+    return area | {"`eps` (upper end at TPR 1 %)": Said(analysis.eps)} | statements
 
 
 def _area(scores, members):
     return _analysed(scores, members, 100)[1]
 
 
-def _train(given, rounds):
+def _train(path, rounds):
     """Its `train_model`, which asks for test records and goes through them after every epoch: the other half."""
 
-    def way(job):
+    def train_models(job):
         models = []
         for rows in job.trained_on:
             loaders = job.loader(rows), job.loader(~rows, shuffle=False)
@@ -101,7 +103,7 @@ def _train(given, rounds):
             models[-1](torch.from_numpy(job.x))
         return models
 
-    return training.in_turns({"PrivacyGuard": way}, given, rounds)
+    return training.in_turns({"PrivacyGuard": train_models}, path, rounds)
 
 
 ATTACKS = {
@@ -115,4 +117,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve("privacyguard-platform", ATTACKS, _said, briefly=_area, train=_train)
+    serve("privacyguard-platform", ATTACKS, _state, briefly=_area, train=_train)

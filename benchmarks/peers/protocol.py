@@ -79,34 +79,34 @@ def serve(package, attacks, statements, briefly=None, train=None):
         briefly: like ``statements``, for attacks with few reference models; None: the same.
         train: returns name → way of training, for `training.in_turns`; None where the tool trains no models.
     """
-    command, *rest = sys.argv[1:]
+    command, *rest_of_command = sys.argv[1:]
     with contextlib.redirect_stdout(sys.stderr):
         if command == "names":
-            shown = package if " " in package else version(package)
-            answer = {"attacks": list(attacks), "version": shown, "trains": train is not None}
+            version_text = package if " " in package else version(package)
+            answer = {"attacks": list(attacks), "version": version_text, "trains": train is not None}
         elif command == "score":
-            answer = _scored(attacks[rest[0]], *rest[1:])
+            answer = _scored(attacks[rest_of_command[0]], *rest_of_command[1:])
         elif command == "few":
-            answer = _few(attacks, briefly or statements, rest[0])
+            answer = _few(attacks, briefly or statements, rest_of_command[0])
         elif command == "train":
-            answer = train(rest[0], int(rest[1]))
+            answer = train(rest_of_command[0], int(rest_of_command[1]))
         else:
-            answer = _nulls(statements, rest[0])
+            answer = _nulls(statements, rest_of_command[0])
     print(json.dumps(answer))
 
 
-def _scored(attack, given, kept):
-    with np.load(given) as file:
+def _scored(attack, arrays_file, scores_file):
+    with np.load(arrays_file) as file:
         arrays = Arrays(**file)
     before, wall, processor = resource.getrusage(PEAK).ru_maxrss, time.perf_counter(), time.process_time()
     scores = np.asarray(attack(arrays), dtype=float)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    np.save(kept, scores)
+    np.save(scores_file, scores)
     return {"wall": wall, "processor": processor, "MB": (resource.getrusage(PEAK).ru_maxrss - before) / 1024}
 
 
-def _nulls(statements, given):
-    with np.load(given) as file:
+def _nulls(statements, arrays_file):
+    with np.load(arrays_file) as file:
         cases = {name: file[name] for name in file.files}
     names = [name.removesuffix("/scores") for name in cases if name.endswith("/scores")]
     return {
@@ -115,9 +115,9 @@ def _nulls(statements, given):
     }
 
 
-def _few(attacks, statements, given):
+def _few(attacks, statements, arrays_file):
     """Number of reference models → attack → what is said of its scores; records without a score are left out."""
-    with np.load(given) as file:
+    with np.load(arrays_file) as file:
         stacked = {name: file[name] for name in file.files}
     fields = [name.removeprefix("1/") for name in stacked if name.startswith("1/")]
     answers = {}
@@ -128,20 +128,22 @@ def _few(attacks, statements, given):
             if not attack.startswith(REFERENCED):
                 continue
 
-            def said(arrays, members, run=run):
+            def statements_of(arrays, members, run=run):
                 scores = np.asarray(run(arrays), dtype=float)
                 scored = np.isfinite(scores)
                 if not scored.any():
                     raise ValueError("no record has a score")
                 return {"records scored": Said(scored.mean())} | statements(scores[scored], members[scored])
 
-            answers.setdefault(models, {})[attack] = _repeated(said, [(table, table.members) for table in tables])
+            answers.setdefault(models, {})[attack] = _repeated(
+                statements_of, [(table, table.members) for table in tables]
+            )
     return answers
 
 
 def _repeated(statements, tables):
     """What is said of each table: values, alarms and intervals that hold by name, and errors."""
-    said, errors, runs = {}, [], 0
+    statements_by_name, errors, runs = {}, [], 0
     for runs, (scores, inside) in enumerate(tables, 1):  # noqa: B007  counted
         try:
             with warnings.catch_warnings():
@@ -150,10 +152,10 @@ def _repeated(statements, tables):
         except Exception as error:  # its own errors are what we came to see
             errors.append(" ".join(f"{type(error).__name__}: {error}".split())[:160])
             continue
-        for name, one in answers.items():
-            kept = said.setdefault(name, {"values": [], "alarms": [], "holds": []})
-            kept["values"].append(float(one.value))
-            for key, fact in (("alarms", one.alarm), ("holds", one.holds)):
+        for name, statement in answers.items():
+            collected = statements_by_name.setdefault(name, {"values": [], "alarms": [], "holds": []})
+            collected["values"].append(float(statement.value))
+            for key, fact in (("alarms", statement.alarm), ("holds", statement.holds)):
                 if fact is not None:
-                    kept[key].append(bool(fact))
-    return {"said": said, "errors": errors, "runs": runs}
+                    collected[key].append(bool(fact))
+    return {"said": statements_by_name, "errors": errors, "runs": runs}

@@ -19,17 +19,17 @@ def _half(arrays):
     attack = MembershipInferenceBlackBox(nothing, attack_model_type="lr")
     chance = probability(arrays.target)
     answers = np.stack([1 - chance, chance], 1)
-    known = np.arange(len(chance)) % 2 == 0
-    inside, outside = (known & side for side in (arrays.members, ~arrays.members))
-    labels = [np.ones(side.sum(), int) for side in (inside, outside, ~known)]
+    in_first_half = np.arange(len(chance)) % 2 == 0
+    inside, outside = (in_first_half & side for side in (arrays.members, ~arrays.members))
+    labels = [np.ones(side.sum(), int) for side in (inside, outside, ~in_first_half)]
     attack.fit(y=labels[0], test_y=labels[1], pred=answers[inside], test_pred=answers[outside])
     scores = np.full(len(chance), np.nan)
-    inferred = attack.infer(None, labels[2], pred=answers[~known], probabilities=True)
-    scores[~known] = inferred.reshape(len(inferred), -1)[:, -1]
+    inferred = attack.infer(None, labels[2], pred=answers[~in_first_half], probabilities=True)
+    scores[~in_first_half] = inferred.reshape(len(inferred), -1)[:, -1]
     return scores
 
 
-def _said(scores, members):
+def _state(scores, members):
     (_, rate, _), *_ = get_roc_for_fpr(probability(scores), members.astype(int), targeted_fpr=0.01)
     return {"`get_roc_for_fpr`, TPR at FPR 1 % (no interval)": Said(float(rate))}
 
@@ -42,21 +42,21 @@ class Classifier(PyTorchClassifier):
         super().fit(x, y, batch_size=training.BATCH, nb_epochs=training.EPOCHS)
 
 
-def _train(given, rounds):
+def _train(path, rounds):
     """`ShadowModels.generate_shadow_dataset`: trained, and asked about all records."""
 
-    def way(job):
+    def train_models(job):
         model = training.network.Net()
-        how = {"input_shape": (784,), "nb_classes": 10, "optimizer": training.network.optimizer(model)}
-        template = Classifier(model, torch.nn.CrossEntropyLoss(), device_type="cpu", **how)
+        classifier_settings = {"input_shape": (784,), "nb_classes": 10, "optimizer": training.network.optimizer(model)}
+        template = Classifier(model, torch.nn.CrossEntropyLoss(), device_type="cpu", **classifier_settings)
         shadows = ShadowModels(template, num_shadow_models=len(job.trained_on), random_state=0)
         shadows.generate_shadow_dataset(job.x, job.y, member_ratio=0.5)
         return [classifier.model for classifier in shadows.get_shadow_models()]
 
-    return training.in_turns({"ART": way}, given, rounds)
+    return training.in_turns({"ART": train_models}, path, rounds)
 
 
 ATTACKS = {"black box, logistic regression on half of the records": _half}
 
 if __name__ == "__main__":
-    serve("adversarial-robustness-toolbox", ATTACKS, _said, train=_train)
+    serve("adversarial-robustness-toolbox", ATTACKS, _state, train=_train)

@@ -26,7 +26,7 @@ from scipy.stats import spearmanr
 
 from divulge.evaluation import auc, min_nonmembers, tpr_at_fpr
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 LONGEST = 400  # seconds for one attack
 MODELS, TRAINED = 64, 8
 
@@ -80,8 +80,8 @@ class Place:
 
     def python(self, peer):
         """The peer's Python, made when it is not there, with what the making took."""
-        place, told = self.work / "environments" / peer.script, self.work / "install" / f"{peer.script}.json"
-        if not told.exists():  # or an install that was cut off
+        place, record = self.work / "environments" / peer.script, self.work / "install" / f"{peer.script}.json"
+        if not record.exists():  # or an install that was cut off
             tree = self.trees[peer.tree] if peer.tree is not None else ""
             pinned = [self.torch] if self.torch else []
             begun = time.perf_counter()
@@ -91,7 +91,7 @@ class Place:
             took = {"seconds": time.perf_counter() - begun, "MB": size}
             if peer.beside:
                 _install(place, [*peer.beside, *pinned])
-            kept(told, lambda: took)
+            kept(record, lambda: took)
         return place / "bin/python"
 
     def ask(self, peer, *command):
@@ -100,7 +100,7 @@ class Place:
         extra = [str(self.trees[peer.tree])] if peer.tree is not None else []
         path = os.environ.get("PYTHONPATH", "").split(os.pathsep) if peer is OURS else extra
         settings = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
-        arguments = [python, HERE / f"{peer.script}.py", *command]
+        arguments = [python, FOLDER / f"{peer.script}.py", *command]
         limit = LONGEST if command[0] == "score" else None
         try:
             process = subprocess.run(
@@ -116,9 +116,9 @@ class Place:
         """Its attacks and its version."""
         return self.kept("names", peer, "", "names")
 
-    def kept(self, kind, peer, stem, *command):
+    def kept(self, topic, peer, stem, *command):
         """An answer, asked for once."""
-        return kept(self.work / kind / f"{stem}{peer.script}.json", lambda: self.ask(peer, *command))
+        return kept(self.work / topic / f"{stem}{peer.script}.json", lambda: self.ask(peer, *command))
 
 
 def _install(place, packages):
@@ -133,26 +133,26 @@ def kept(path, make):
     return json.loads(path.read_text())
 
 
-def scores(peer, place, given):
+def scores(peer, place, arrays_file):
     """Attack → its scores and what it took, or an error."""
     answers = {}
     for attack in place.names(peer).get("attacks", []):
-        out = place.work / "scores" / f"{given.stem}-{peer.script}-{attack}.npy"
-        question = ("score", attack, str(given), str(out))
+        out = place.work / "scores" / f"{arrays_file.stem}-{peer.script}-{attack}.npy"
+        question = ("score", attack, str(arrays_file), str(out))
         out.parent.mkdir(parents=True, exist_ok=True)
         answer = kept(out.with_suffix(".json"), lambda question=question: place.ask(peer, *question))
         answers[attack] = (np.load(out) if out.exists() else None, answer)
     return answers
 
 
-def compared(peers, place, given):
+def compared(peers, place, arrays_file):
     """Each tool's attacks on the same arrays, beside ours of the same name."""
-    members = np.load(given)["members"]
-    ours = scores(OURS, place, given)
+    members = np.load(arrays_file)["members"]
+    ours = scores(OURS, place, arrays_file)
     print("| attack | tool | Spearman with ours | AUC | TPR at FPR 1 % | at .1 % | processor s | MB |")
     print("|---|---|---|---|---|---|---|---|")
-    theirs = {peer.name: scores(peer, place, given) for peer in peers if peer is not OURS}
-    tables = {"Divulge": ours} | theirs
+    peer_scores = {peer.name: scores(peer, place, arrays_file) for peer in peers if peer is not OURS}
+    tables = {"Divulge": ours} | peer_scores
     for attack in dict.fromkeys(name for table in tables.values() for name in table):
         for tool, table in tables.items():
             if attack in table:
@@ -162,63 +162,65 @@ def compared(peers, place, given):
 def _compared(mine, took, members, ours):
     if mine is None:
         return f"{took['error']} | | | | |"
-    known = np.isfinite(mine)
-    agreement = f"{spearmanr(mine[known], ours[0][known]).statistic:.4f}" if ours else ""
-    area = auc(mine[known], members[known]).value
-    rates = [_rate(mine[known], members[known], fpr) for fpr in (0.01, 0.001)]
-    lost = "" if known.all() else f" ({(~known).sum():,} without a score)"
+    has_score = np.isfinite(mine)
+    agreement = f"{spearmanr(mine[has_score], ours[0][has_score]).statistic:.4f}" if ours else ""
+    area = auc(mine[has_score], members[has_score]).value
+    rates = [_rate(mine[has_score], members[has_score], fpr) for fpr in (0.01, 0.001)]
+    lost = "" if has_score.all() else f" ({(~has_score).sum():,} without a score)"
     return f"{agreement}{lost} | {area:.4f} | {' | '.join(rates)} | {took['processor']:.2f} | {took['MB']:.0f}"
 
 
 def _rate(scores, members, fpr):
     """TPR at a FPR, where there are non-members enough for it."""
-    enough = np.count_nonzero(~members) >= min_nonmembers(fpr)
-    return f"{tpr_at_fpr(scores, members, fpr).value:.4f}" if enough else "too few"
+    has_enough = np.count_nonzero(~members) >= min_nonmembers(fpr)
+    return f"{tpr_at_fpr(scores, members, fpr).value:.4f}" if has_enough else "too few"
 
 
-def nulls(peers, place, given):
+def nulls(peers, place, arrays_file):
     """What each tool says of scores that know nothing."""
     print("| tool | what it says | " + " | ".join(arrays.NULLS) + " |")
     print("|---" * (len(arrays.NULLS) + 2) + "|")
     for peer in peers:
-        answer = place.kept("nulls", peer, f"{given.stem}-", "null", str(given))
+        answer = place.kept("nulls", peer, f"{arrays_file.stem}-", "null", str(arrays_file))
         if "error" in answer:
             print(f"| {peer.name} | {answer['error']} |" + " |" * len(arrays.NULLS))
             continue
         for name in dict.fromkeys(name for case in answer.values() for name in case["said"]):
-            print(f"| {peer.name} | {name} | " + " | ".join(_said(answer[case], name) for case in arrays.NULLS) + " |")
+            print(f"| {peer.name} | {name} | " + " | ".join(_state(answer[case], name) for case in arrays.NULLS) + " |")
 
 
-def _said(case, name):
+def _state(case, name):
     """The median, the shares of alarms and of intervals that hold the truth, and what is missing."""
     failed = f"{case['errors'][0]} ({len(case['errors']) / case['runs']:.0%})" if case["errors"] else ""
-    said = case["said"].get(name)
-    if said is None:
+    statement = case["said"].get(name)
+    if statement is None:
         return failed
-    values = np.array(said["values"])
-    known = values[~np.isnan(values)]
-    shares = [f"{np.mean(said[kind]):.2f}" for kind in ("alarms", "holds") if said[kind]]
-    none = f"none given {1 - len(known) / len(values):.0%}" if len(known) < len(values) else ""
-    middle = f"{np.median(known):.3f}" if len(known) else ""
-    return " ".join(filter(None, [middle, f"({'; '.join(shares)})" if shares and len(known) else "", none, failed]))
+    values = np.array(statement["values"])
+    defined_values = values[~np.isnan(values)]
+    shares = [f"{np.mean(statement[fact]):.2f}" for fact in ("alarms", "holds") if statement[fact]]
+    none = f"none given {1 - len(defined_values) / len(values):.0%}" if len(defined_values) < len(values) else ""
+    middle = f"{np.median(defined_values):.3f}" if len(defined_values) else ""
+    return " ".join(
+        filter(None, [middle, f"({'; '.join(shares)})" if shares and len(defined_values) else "", none, failed])
+    )
 
 
-def few(peers, place, given):
+def few(peers, place, arrays_file):
     """What each tool says after its attacks with few reference models, of a model that leaks nothing."""
-    print("| tool | attack | what it says | " + " | ".join(f"{models}" for models in arrays.FEW) + " |")
-    print("|---" * (len(arrays.FEW) + 3) + "|")
+    print("| tool | attack | what it says | " + " | ".join(f"{models}" for models in arrays.FEW_MODELS) + " |")
+    print("|---" * (len(arrays.FEW_MODELS) + 3) + "|")
     for peer in peers:
         if not any(name.startswith(REFERENCED) for name in place.names(peer).get("attacks", [])):
             continue
-        answer = place.kept("few", peer, f"{given.stem}-", "few", str(given))
+        answer = place.kept("few", peer, f"{arrays_file.stem}-", "few", str(arrays_file))
         if "error" in answer:
-            print(f"| {peer.name} | {answer['error']} |" + " |" * (len(arrays.FEW) + 1))
+            print(f"| {peer.name} | {answer['error']} |" + " |" * (len(arrays.FEW_MODELS) + 1))
             continue
-        for attack in answer[str(arrays.FEW[0])]:
-            cases = [answer[str(models)][attack] for models in arrays.FEW]
+        for attack in answer[str(arrays.FEW_MODELS[0])]:
+            cases = [answer[str(models)][attack] for models in arrays.FEW_MODELS]
             names = [name for case in cases for name in case["said"] if name != "records scored" or _dropped(cases)]
             for name in list(dict.fromkeys(names)) or [""]:
-                print(f"| {peer.name} | {attack} | {name} | " + " | ".join(_said(case, name) for case in cases) + " |")
+                print(f"| {peer.name} | {attack} | {name} | " + " | ".join(_state(case, name) for case in cases) + " |")
 
 
 def _dropped(cases):
@@ -226,27 +228,27 @@ def _dropped(cases):
     return any(min(case["said"]["records scored"]["values"]) < 1 for case in cases if case["said"])
 
 
-def trained(peers, place, given, rounds):
+def trained(peers, place, training_file, rounds):
     """Reference models a minute, each tool in turns with the plain loop."""
     print("| tool | a minute | a processor minute | × plain loop, wall | × plain loop, processor | accuracy |")
     print("|---|---|---|---|---|---|")
     for peer in peers:
         if not place.names(peer).get("trains"):
             continue
-        answer = place.kept("train", peer, f"{given.stem}-{rounds}-", "train", str(given), str(rounds))
+        answer = place.kept("train", peer, f"{training_file.stem}-{rounds}-", "train", str(training_file), str(rounds))
         if "error" in answer:
             print(f"| {peer.name} | {answer['error']} | | | | |")
             continue
         for name, took in list(answer["took"].items())[peer is not OURS :]:  # the plain loop is shown once
-            shown = name if name.startswith(peer.name) else f"{peer.name}: {name}"
-            print(f"| {shown} | {_throughput(took, answer)} |")
+            row_name = name if name.startswith(peer.name) else f"{peer.name}: {name}"
+            print(f"| {row_name} | {_throughput(took, answer)} |")
 
 
 def _throughput(took, answer):
     plain = next(iter(answer["took"].values()))
-    kinds = ("wall", "processor")
-    rates = [f"{60 * answer['models'] / np.median(took[kind]):.0f}" for kind in kinds]
-    ratios = [f"{np.median(np.divide(plain[kind], took[kind])):.2f}" for kind in kinds]
+    clocks = ("wall", "processor")
+    rates = [f"{60 * answer['models'] / np.median(took[clock]):.0f}" for clock in clocks]
+    ratios = [f"{np.median(np.divide(plain[clock], took[clock])):.2f}" for clock in clocks]
     return " | ".join([*rates, *ratios, f"{np.mean(took['right']):.3f}"])
 
 
@@ -270,29 +272,29 @@ def main():
     parser.add_argument(
         "--rounds", type=int, default=5, help="times that the reference models are trained; 0: not at all"
     )
-    asked = parser.parse_args()
-    place = Place(asked.work.resolve(), [tree.resolve() for tree in asked.trees], asked.torch)
+    parsed = parser.parse_args()
+    place = Place(parsed.work.resolve(), [tree.resolve() for tree in parsed.trees], parsed.torch)
     place.work.mkdir(parents=True, exist_ok=True)
     peers = [OURS, *(peer for peer in PEERS if place.trees or peer.tree is None)]
     arguments = {
-        f"paired-{asked.records}": lambda: arrays.leak(asked.records, MODELS, 2000, 2),
-        f"nulls-{asked.runs}": lambda: arrays.nulls(asked.runs, 3),
-        f"few-{asked.runs}": lambda: arrays.few(asked.runs, 4),
+        f"paired-{parsed.records}": lambda: arrays.leak(parsed.records, MODELS, 2000, 2),
+        f"nulls-{parsed.runs}": lambda: arrays.nulls(parsed.runs, 3),
+        f"few-{parsed.runs}": lambda: arrays.few(parsed.runs, 4),
         "training": lambda: arrays.training(TRAINED, 5),
     }
     files = [place.work / f"{name}.npz" for name in arguments]
     for file, make in zip(files, arguments.values(), strict=True):
         if not file.exists():
             np.savez(file, **make())
-    print(f"\n### The same {asked.records:,} records and {MODELS} reference models\n")
+    print(f"\n### The same {parsed.records:,} records and {MODELS} reference models\n")
     compared(peers, place, files[0])
     print("\n### Scores that know nothing: median (share of alarms; of intervals that hold the truth)\n")
     nulls(peers, place, files[1])
     print("\n### The same, by number of reference models; each in half of them, and no leak\n")
     few(peers, place, files[2])
-    if asked.rounds:
+    if parsed.rounds:
         print(f"\n### {TRAINED} reference models, by training\n")
-        trained(peers, place, files[3], asked.rounds)
+        trained(peers, place, files[3], parsed.rounds)
     print("\n### Installs\n")
     installed(peers, place)
 

@@ -31,7 +31,7 @@ def _lira(mode, **how):
     return attack
 
 
-def _said(scores, members):
+def _state(scores, members):
     """In the order that it makes itself: members first."""
     order = np.argsort(~members, kind="stable")
     result = metrics.get_metrics(np.stack([-scores, scores], 1)[order], members[order].astype(int))
@@ -42,10 +42,10 @@ def _said(scores, members):
     }
 
 
-def _train(given, rounds):
+def _train(path, rounds):
     """Its shadow models with our loop, which it wants of its user; trained, kept on disk, read back and asked."""
 
-    def way(job):
+    def train_models(job):
         network = training.network
         model = PytorchModel(
             network.Net(),
@@ -64,7 +64,7 @@ def _train(given, rounds):
             lira._get_shadow_signals(job.x, job.y)
             return [utils.get_shadow_model(folder, i)[0].model for i in range(count)]
 
-    return training.in_turns({"SACRO-ML": way}, given, rounds)
+    return training.in_turns({"SACRO-ML": train_models}, path, rounds)
 
 
 ATTACKS = {
@@ -75,4 +75,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve("sacroml", ATTACKS, _said, train=_train)
+    serve("sacroml", ATTACKS, _state, train=_train)

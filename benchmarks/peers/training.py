@@ -36,8 +36,8 @@ class Job:
         """Mean share of test images that the networks get right."""
         with torch.no_grad():
             x = torch.from_numpy(self.test_x)
-            said = [model.eval()(x).argmax(1).numpy() for model in models]
-        return float(np.mean([answer == self.test_y for answer in said]))
+            predictions = [model.eval()(x).argmax(1).numpy() for model in models]
+        return float(np.mean([answer == self.test_y for answer in predictions]))
 
 
 def plain(job):
@@ -56,24 +56,24 @@ def plain(job):
     return models
 
 
-def in_turns(ways, given, rounds):
-    """Name → wall and processor seconds and accuracy of each round; the plain loop is one of the ways.
+def in_turns(trainers, path, rounds):
+    """Name → wall and processor seconds and accuracy of each round; the plain loop is one of the trainers.
 
     Args:
-        ways: name → function of a `Job` to networks, or to their accuracy.
-        given: ``.npz`` of a `Job`.
-        rounds: how often each way is taken, after a first time that does not count.
+        trainers: name → function of a `Job` to networks, or to their accuracy.
+        path: ``.npz`` of a `Job`.
+        rounds: how often each trains, after a first time that does not count.
     """
     torch.set_num_threads(1)
-    with np.load(given) as file:
+    with np.load(path) as file:
         job = Job(**file)
-    ways = {PLAIN: plain} | ways
-    took = {name: {"wall": [], "processor": [], "right": []} for name in ways}
+    trainers = {PLAIN: plain} | trainers
+    took = {name: {"wall": [], "processor": [], "right": []} for name in trainers}
     for turn in range(rounds + 1):
-        for name, way in ways.items():
+        for name, train_models in trainers.items():
             torch.manual_seed(turn)
             wall, processor = time.perf_counter(), spent()
-            models = way(job)
+            models = train_models(job)
             wall, processor = time.perf_counter() - wall, spent() - processor
             if turn:
                 right = models if isinstance(models, float) else job.right(models)

@@ -28,9 +28,9 @@ def test_the_selection_is_that_of_the_definition(level):
     for shift in (0.0, 1.0, 3.0):
         for _ in range(20):
             originals, knockoffs = (rng.normal(size=40) + shift).round(1), rng.normal(size=40).round(1)
-            selected, cut = select_by_knockoffs(originals, knockoffs, fdr=level)
-            expected, at = naive(originals, knockoffs, level)
-            assert (selected.tolist(), cut) == (expected, pytest.approx(at))
+            selected, threshold = select_by_knockoffs(originals, knockoffs, fdr=level)
+            expected, expected_threshold = naive(originals, knockoffs, level)
+            assert (selected.tolist(), threshold) == (expected, pytest.approx(expected_threshold))
 
 
 def test_symmetry_is_the_sign_test_and_wilcoxons_each_at_half_the_level():
@@ -82,7 +82,7 @@ def test_knockoffs_fail_on_real_paraphrases():
         "model", "weight_decay", maintain_order=True
     ):
         forget = run.filter(pl.col("split") == "forget")
-        others, paraphrases = -forget["loss"].to_numpy(), -forget["paraphrase_loss"].to_numpy()
-        selected, _ = select_by_knockoffs(others[:150], paraphrases[:150], fdr=0.1)
+        nonmember_scores, paraphrases = -forget["loss"].to_numpy(), -forget["paraphrase_loss"].to_numpy()
+        selected, _ = select_by_knockoffs(nonmember_scores[:150], paraphrases[:150], fdr=0.1)
         assert selected.sum() > 50  # of no members at all
-        assert not symmetry_control(others[150:], paraphrases[150:]).passed
+        assert not symmetry_control(nonmember_scores[150:], paraphrases[150:]).passed

@@ -59,8 +59,8 @@ def test_the_minimiser_is_multi_accurate_under_p(seed, level):
     q = predicted(phi, s, level)
     off = ~(np.abs(s - q) <= TIE)
     open_rows = np.abs(phi[~off]).sum(axis=0) / len(x)
-    found = np.abs(phi[off].T @ ((s < q)[off] - level)) / len(x)
-    assert (found <= open_rows + 1e-9).all()
+    violations = np.abs(phi[off].T @ ((s < q)[off] - level)) / len(x)
+    assert (violations <= open_rows + 1e-9).all()
 
 
 def test_a_ratio_that_is_not_linear_breaks_it():

@@ -70,11 +70,11 @@ class TestTheorem32:
 
     def test_a_fresh_draw_seldom_has_the_largest_product(self):
         # Of n + 1 exchangeable records the fresh one is in the largest pair with chance 2/(n + 1).
-        n, more = 9, 0
+        n, n_largest = 9, 0
         for seed in range(400):
             inner = np.abs(np.triu((x := margin.Sphere(50).sample(n + 1, seed)) @ x.T, 1))
-            more += inner[:, -1].max() > inner[:, :-1].max()
-        assert abs(more - 400 * 0.2) < 4 * math.sqrt(400 * 0.2 * 0.8)  # 4 standard deviations
+            n_largest += inner[:, -1].max() > inner[:, :-1].max()
+        assert abs(n_largest - 400 * 0.2) < 4 * math.sqrt(400 * 0.2 * 0.8)  # 4 standard deviations
 
 
 class TestModerateDimensions:
@@ -126,8 +126,8 @@ class TestDistributions:
         # Two records of N(e_1, I): x·x' = ‖x + x'‖²/4 - ‖x - x'‖²/4, of laws that are independent.
         rng = np.random.default_rng(0)
         product = np.abs(rng.noncentral_chisquare(d, 2, 10**6) - rng.chisquare(d, 10**6)) / 2
-        by_n, by_pairs = np.quantile(product, [1 - tau / n, 1 - tau / (n * (n - 1) / 2)])
+        bound_n, bound_pairs = np.quantile(product, [1 - tau / n, 1 - tau / (n * (n - 1) / 2)])
         source = margin.Gaussian(d, mean=1.0)
         delta = np.array([margin.orthogonality(source.sample(n, seed)).delta for seed in range(100)])
-        assert (delta > by_n).mean() > 0.6
-        assert (delta > by_pairs).mean() < 0.2  # 100 draws at .1: 20 or more have chance .002
+        assert (delta > bound_n).mean() > 0.6
+        assert (delta > bound_pairs).mean() < 0.2  # 100 draws at .1: 20 or more have chance .002

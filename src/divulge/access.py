@@ -53,7 +53,7 @@ class DropClasses:
 
     def __post_init__(self) -> None:
         classes = as_list(self.classes, "DropClasses.classes")
-        labels = tuple(sorted({check_integer(label, "DropClasses.classes", least=0) for label in classes}))
+        labels = tuple(sorted({check_integer(label, "DropClasses.classes", minimum=0) for label in classes}))
         if not labels:
             raise InputError("DropClasses.classes: at least 1 class is needed, got none")
         object.__setattr__(self, "classes", labels)
@@ -132,9 +132,9 @@ class KeepPerClass:
     classes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_integer(self.count, "KeepPerClass.count", least=1)
+        check_integer(self.count, "KeepPerClass.count", minimum=1)
         classes = as_list(self.classes, "KeepPerClass.classes")
-        labels = tuple(check_integer(label, "KeepPerClass.classes", least=0) for label in classes)
+        labels = tuple(check_integer(label, "KeepPerClass.classes", minimum=0) for label in classes)
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:

@@ -612,7 +612,7 @@ def find_names(candidates: Iterable[Sequence[str]], names: Sequence[str]) -> tup
 
 
 def match_columns(
-    frame: nw.DataFrame[Any], required: Sequence[str], name: str, *, of_model: bool = False
+    frame: nw.DataFrame[Any], required: Sequence[str], name: str, *, required_by_model: bool = False
 ) -> nw.DataFrame[Any]:
     """Return ``frame`` with the ``required`` columns, in their order.
 
@@ -620,7 +620,7 @@ def match_columns(
         frame: the user's.
         required: names of all columns.
         name: of the argument, for errors.
-        of_model: whether the target was fitted on them (for errors); otherwise they are those of the other sets.
+        required_by_model: whether the target was fitted on them (for errors); otherwise they are the other sets'.
 
     Raises:
         divulge.InputError: columns that are missing or too many; all are listed.
@@ -630,7 +630,7 @@ def match_columns(
     if lacking or extra:
         parts = [f"lack {format_names(lacking)}"] if lacking else []
         parts += [f"have {format_names(extra)} besides (leave them out)"] if extra else []
-        source = "that the target was fitted on" if of_model else "of the other records"
+        source = "that the target was fitted on" if required_by_model else "of the other records"
         raise InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
     return frame.select(*required)
 
@@ -646,7 +646,7 @@ def to_library(frame: nw.DataFrame[Any], library: Literal["pandas", "polars", "o
         return native.copy() if frame.implementation.is_pandas_like() else native
     if library == "polars":
         return frame.to_polars()
-    return _to_pandas(frame)
+    return pd.DataFrame({name: _pandas_values(frame[name]) for name in frame.columns})
 
 
 def to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
@@ -674,11 +674,6 @@ def frame_of_array(x: NDArray[Any], names: Sequence[str]) -> Any:
 def has_pandas() -> bool:
     """Check whether pandas is installed."""
     return importlib.util.find_spec("pandas") is not None
-
-
-def _to_pandas(frame: nw.DataFrame[Any]) -> Any:
-    """Convert to a pandas frame with the types that pandas gives a file of these values."""
-    return pd.DataFrame({name: _pandas_values(frame[name]) for name in frame.columns})
 
 
 def without_nullable_types(frame: Any) -> Any:

@@ -176,11 +176,11 @@ class FileRows:
         """Return the rows of a mask ``[n]``."""
         return replace(self, frame=self.frame.filter(pl.Series(mask)))
 
-    def with_columns_of(self, other: FileRows) -> FileRows:
+    def with_columns_of(self, source: FileRows) -> FileRows:
         """Return the rows with the columns of others, in their order; what these lack is missing."""
-        empty = {name: dtype for name, dtype in other.frame.schema.items() if name not in self.frame.columns}
+        empty = {name: dtype for name, dtype in source.frame.schema.items() if name not in self.frame.columns}
         filled = self.frame.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in empty.items())
-        return replace(self, frame=filled.select(other.frame.columns))
+        return replace(self, frame=filled.select(source.frame.columns))
 
     def find_codes(self) -> tuple[str, ...]:
         """Return the columns of a CSV file with digits after a zero, as in 007, which no number is spelled with."""
@@ -861,7 +861,7 @@ def from_pairs(dataset: Any) -> Records:
     require_callable(dataset, "dataset", "__len__", "__getitem__")
     with errors.user_code_errors("dataset: its length"):
         count = len(dataset)
-    check_integer(count, "dataset: its length", least=1)
+    check_integer(count, "dataset: its length", minimum=1)
     x: list[Any] = []
     y: list[Any] = []
     for row in range(count):

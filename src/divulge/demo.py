@@ -126,7 +126,7 @@ def _run_both_audits(draft: RunDraft, seed: int, size: ImageDemoSize, watching: 
     nonmembers = records[order[size.members : 2 * size.members]]
     population = records[order[2 * size.members : 2 * size.members + size.population]]
     training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
-    target = training.one(members, seed=seeds.derive_seed(seed, "demo target"))
+    target = training.train_model(members, seed=seeds.derive_seed(seed, "demo target"))
     _write_image_inputs(
         draft.path / "inputs", target, {"members": members, "nonmembers": nonmembers, "population": population}
     )
@@ -150,7 +150,9 @@ def _run_both_audits(draft: RunDraft, seed: int, size: ImageDemoSize, watching: 
     ):
         unseen_class_audit = audit(target, out=part, progress=progress, **shared)
     all_classes_audit.report(
-        draft.path / "report.html", beside={"unseen": unseen_class_audit}, made=provenance.read_provenance(draft.path)
+        draft.path / "report.html",
+        related={"unseen": unseen_class_audit},
+        origin=provenance.read_provenance(draft.path),
     )
     return all_classes_audit, unseen_class_audit
 
@@ -235,7 +237,7 @@ def audit_language_model(
             sets[name] = Records(np.array(paragraphs[begin:end], dtype=object))
             begin = end
         tuning = FineTune(base, size.count, size.epochs, lr=_TUNING_RATE, bos="add", device="cpu")
-        target = tuning.one(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))
+        target = tuning.train_model(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))
         _write_text_inputs(draft, {"base": base, "target": target}, sets)
         with watching("reference models") as progress:
             return audit(

@@ -250,7 +250,7 @@ def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
         proven=proven,
         windows=proven_windows,
         guaranteed=guaranteed,
-        guarantee=claim.at_most("void") if contradiction else claim,
+        guarantee=claim.capped_at("void") if contradiction else claim,
         break_points=line.break_points.positions,
         margin=line.margin,
         warnings=() if guaranteed else (contradiction or open_end or "no candidate is needed by the weights",),

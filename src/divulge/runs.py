@@ -113,7 +113,7 @@ class FinishedRun:
         """Return what a notebook shows: the verdict, and the facts at the head of the report."""
         page = load_page(self.folder)
         return notebook.render(
-            page.heading or page.title, page.verdict, page.tone, more=page.more, columns=("", ""),
+            page.heading or page.title, page.verdict, page.tone, details=page.details, columns=("", ""),
             rows=list(page.facts.items()),
         )  # fmt: skip
 
@@ -139,8 +139,10 @@ def load(directory: str | Path) -> Audit | FinishedRun:
         Audit(auto, loss; 500 members of 1000 candidates)
     """
     folder = check_path(directory, "directory")
-    kind = find_kind(folder)
-    return audits.load(folder) if kind is AUDIT else FinishedRun(folder, kind.name, kind.load(folder).summary)
+    run_kind = find_kind(folder)
+    return (
+        audits.load(folder) if run_kind is AUDIT else FinishedRun(folder, run_kind.name, run_kind.load(folder).summary)
+    )
 
 
 def gate(
@@ -171,13 +173,13 @@ def gate(
         run = run.folder
     if isinstance(run, str | Path):
         folder = check_path(run, "run")
-        kind = find_kind(folder)
-        if kind.name not in _GATED_RESULTS:
+        run_kind = find_kind(folder)
+        if run_kind.name not in _GATED_RESULTS:
             raise InputError(
                 "run: a policy can hold an audit, an erasure check or attribute inference; "
-                f"{folder} is a run of kind {kind.name!r}"
+                f"{folder} is a run of kind {run_kind.name!r}"
             )
-        run = _GATED_RESULTS[kind.name](folder)
+        run = _GATED_RESULTS[run_kind.name](folder)
     if isinstance(run, Erasure):
         return unlearning.gate(run, policies, confidence=confidence)
     if isinstance(run, AttributeInference):

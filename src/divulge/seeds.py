@@ -28,6 +28,6 @@ def derive_seed(seed: int, *path: str | int) -> int:
 
 
 def _seed_sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     words = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in path]
     return np.random.SeedSequence(entropy=int(seed), spawn_key=tuple(words))

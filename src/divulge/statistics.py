@@ -94,7 +94,7 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
         >>> print(proportion(0, 100))
         0.0000 [0.0000, 0.0362]
     """
-    n = check_integer(trials, "trials", least=1, most=10**15)
+    n = check_integer(trials, "trials", minimum=1, maximum=10**15)
     k = int(check_number(successes, "successes", above=0, below=n, closed=True))
     error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 2
     return Estimate(
@@ -161,10 +161,10 @@ def rate_difference(
         >>> print(rate_difference(8, 10, 1, 10))
         0.7000 [0.2338, 0.9349]
     """
-    n = check_integer(trials, "trials", least=1, most=_MAX_TRIALS)
-    m = check_integer(other_trials, "other_trials", least=1, most=_MAX_TRIALS)
-    k = check_integer(successes, "successes", least=0, most=n)
-    j = check_integer(other_successes, "other_successes", least=0, most=m)
+    n = check_integer(trials, "trials", minimum=1, maximum=_MAX_TRIALS)
+    m = check_integer(other_trials, "other_trials", minimum=1, maximum=_MAX_TRIALS)
+    k = check_integer(successes, "successes", minimum=0, maximum=n)
+    j = check_integer(other_successes, "other_successes", minimum=0, maximum=m)
     error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 2
     low, high = _difference_lower_bound(k, n, j, m, error), -_difference_lower_bound(j, m, k, n, error)
     return Estimate(k / n - j / m, low, high, confidence, EXACT)
@@ -732,11 +732,11 @@ class TextDifference:
 
 def text_differences(
     texts: Sequence[str],
-    others: Sequence[str],
+    other_texts: Sequence[str],
     *,
     names: tuple[str, str] = ("members", "non-members"),
     false_alarm: float = 0.01,
-    most: int = 8,
+    max_differences: int = 8,
     seed: int = 0,
 ) -> tuple[TextDifference, ...]:
     """Return the words, years and lengths by which two sets of texts differ, most significant first.
@@ -747,10 +747,10 @@ def text_differences(
 
     Args:
         texts: of the first set.
-        others: of the second set.
+        other_texts: of the second set.
         names: of the two sets, for the descriptions.
         false_alarm: probability of reporting any difference between exchangeable sets.
-        most: maximum number of differences.
+        max_differences: maximum number of differences.
         seed: of the permutations that are used if ranks tie.
 
     Raises:
@@ -761,13 +761,13 @@ def text_differences(
         >>> print(text_differences(old, new, names=("old", "new"))[0])
         “a” is in 0 % of the old and 100 % of the new
     """
-    first_texts, second_texts = check_strings(texts, "texts"), check_strings(others, "others")
-    for name, checked_texts in (("texts", first_texts), ("others", second_texts)):
+    first_texts, second_texts = check_strings(texts, "texts"), check_strings(other_texts, "other_texts")
+    for name, checked_texts in (("texts", first_texts), ("other_texts", second_texts)):
         if not checked_texts:
             raise InputError(f"{name}: at least 1 text is needed, got none")
     bound = check_number(false_alarm, "false_alarm", above=0, below=1)
-    max_differences = check_integer(most, "most", least=1)
-    checked_seed = check_integer(seed, "seed", least=0)
+    max_differences = check_integer(max_differences, "max_differences", minimum=1)
+    checked_seed = check_integer(seed, "seed", minimum=0)
     if len(as_list(names, "names")) != 2:
         raise InputError(f"names: two are needed, got {format_value(names)}")
     word_tests = list(_compare_words(first_texts, second_texts, names))

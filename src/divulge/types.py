@@ -201,9 +201,9 @@ class Records:
         """Return the same records with other labels, whole numbers ``[n]``."""
         return self._with(y=check_labels(y, "y", length=len(self)), class_names=class_names)
 
-    def with_y_of(self, other: Records) -> Records:
+    def with_y_of(self, source: Records) -> Records:
         """Return the same records with ``y`` of others, one for one: classes with their names, real values, or none."""
-        return self._with(y=other.y, class_names=other.class_names, has_class_order=other.has_class_order)
+        return self._with(y=source.y, class_names=source.class_names, has_class_order=source.has_class_order)
 
     def with_real_values(self) -> Records:
         """Return the same records with ``y`` as float64; names of classes are read as the numbers that they spell.
@@ -668,9 +668,9 @@ class Guarantee:
         >>> claim = Guarantee("FDR", 0.05, ("non-member candidates are exchangeable with the calibration records",))
         >>> print(claim)
         FDR ≤ 0.05, assuming non-member candidates are exchangeable with the calibration records
-        >>> print(claim.at_most("doubtful"))
+        >>> print(claim.capped_at("doubtful"))
         DOUBTFUL: FDR ≤ 0.05, only if non-member candidates are exchangeable with the calibration records
-        >>> claim.at_most("void").holds
+        >>> claim.capped_at("void").holds
         False
         >>> print(Guarantee("FDR", 1.0, ()))
         nothing is proven about the FDR
@@ -694,7 +694,7 @@ class Guarantee:
         """Whether anything is claimed: not void, and a bound below 1."""
         return self.holds and self.level < 1.0
 
-    def at_most(self, standing: Standing) -> Guarantee:
+    def capped_at(self, standing: Standing) -> Guarantee:
         """Return the same claim, standing no better than ``standing``."""
         return replace(self, standing=max(self.standing, standing, key=STANDINGS.index))
 

@@ -63,9 +63,10 @@ def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedOb
     top = module.split(".")[0]
     file = None if folder is None else _find_file(top, folder.resolve())
     if file is not None and (namesake := _find_in_environment(top)) and not _is_file_of(namesake, file):
+        other_place = namesake.origin or ", ".join(namesake.submodule_search_locations or ()) or namesake.name
         raise InputError(
-            f"{key}: {name!r} could be {file} or {_format_origin(namesake)}, which the environment has under the same "
-            "name; rename the file"
+            f"{key}: {name!r} could be {file} or {other_place}, which the environment has under the same name; "
+            "rename the file"
         )
     with errors.user_code_errors(f"{key}: {name!r}"):
         value: Any = _import_module(module, key) if file is None else _import_from_file(module, top, file, key)
@@ -143,10 +144,6 @@ def _is_file_of(spec: ModuleSpec, file: Path) -> bool:
     """Return whether Python would find this very file, as it does when started in its folder."""
     places = [spec.origin or "", *(spec.submodule_search_locations or ())]
     return str(file) in {str(Path(place).resolve()) for place in places}
-
-
-def _format_origin(spec: ModuleSpec) -> str:
-    return spec.origin or ", ".join(spec.submodule_search_locations or ()) or spec.name
 
 
 class _Loader(SourceFileLoader):

@@ -410,19 +410,19 @@ def check_number(
     return number
 
 
-def check_integer(value: int, name: str, *, least: int, most: int | None = None) -> int:
-    """Return ``value`` if it is a whole number from ``least`` to ``most``.
+def check_integer(value: int, name: str, *, minimum: int, maximum: int | None = None) -> int:
+    """Return ``value`` if it is a whole number from ``minimum`` to ``maximum``.
 
     Examples:
-        >>> check_integer(np.int64(3), "count", least=1)
+        >>> check_integer(np.int64(3), "count", minimum=1)
         3
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name}: a whole number is needed, got {format_value(value)}")
-    if value < least:
-        raise InputError(f"{name}: must be at least {least}, got {format_value(value)}")
-    if most is not None and value > most:
-        raise InputError(f"{name}: must be at most {most}, got {format_value(value)}")
+    if value < minimum:
+        raise InputError(f"{name}: must be at least {minimum}, got {format_value(value)}")
+    if maximum is not None and value > maximum:
+        raise InputError(f"{name}: must be at most {maximum}, got {format_value(value)}")
     return int(value)
 
 
@@ -541,11 +541,11 @@ _LIMITS = (  # of control groups, version 2 and version 1
 )
 
 
-def check_memory(needed: float, name: str, remedy: str) -> None:
-    """Raise where ``needed`` bytes are more than this machine can still give.
+def check_memory(n_bytes: float, name: str, remedy: str) -> None:
+    """Raise where ``n_bytes`` bytes are more than this machine can still give.
 
     Args:
-        needed: bytes that will be held at once.
+        n_bytes: bytes that will be held at once.
         name: of the argument they come from.
         remedy: what would need less.
 
@@ -558,9 +558,9 @@ def check_memory(needed: float, name: str, remedy: str) -> None:
         divulge.errors.InputError: count: about 1.1e+15 GiB of memory are needed, ... are free; fewer models need less
     """
     free_bytes = available_memory()
-    if free_bytes is not None and needed > _USABLE_SHARE * free_bytes:
+    if free_bytes is not None and n_bytes > _USABLE_SHARE * free_bytes:
         raise InputError(
-            f"{name}: about {format_bytes(needed)} of memory are needed, {format_bytes(free_bytes)} are free; {remedy}"
+            f"{name}: about {format_bytes(n_bytes)} of memory are needed, {format_bytes(free_bytes)} are free; {remedy}"
         )
 
 

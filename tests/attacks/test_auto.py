@@ -19,15 +19,15 @@ def case(seed, models=4, *, lift=2.0, spread=2.0, features=False):
     """Hard and easy records, a target and references that were trained on alternate halves of the population."""
     rng = np.random.default_rng(seed)
     member = rng.random(N) < 0.5
-    hard, others = spread * rng.normal(size=N), spread * rng.normal(size=Z)
+    hard, population_hardness = spread * rng.normal(size=N), spread * rng.normal(size=Z)
     inside = (np.arange(models)[:, None] % 2 == 0) ^ (rng.random(((models + 1) // 2, Z)) < 0.5).repeat(2, 0)[:models]
     parts = {"features": rng.normal(size=(N, 2)), "population_features": rng.normal(size=(Z, 2))} if features else {}
     evidence = dv.Evidence(
         hard + lift * member + rng.normal(size=N),
         hard + rng.normal(size=(models, N)),
         np.zeros((models, N), bool),
-        others + rng.normal(size=Z),
-        others + lift * inside + rng.normal(size=(models, Z)),
+        population_hardness + rng.normal(size=Z),
+        population_hardness + lift * inside + rng.normal(size=(models, Z)),
         population_trained_on=inside,
         **parts,
     )
@@ -56,20 +56,22 @@ def test_the_scores_are_those_of_the_attack_it_names(models):
     tried = options("lira", "loss", "base")
     result = Auto(tried, (), margin=0).run(evidence)
     logs = -np.logaddexp(0, -evidence.target), -np.logaddexp(0, -evidence.references)
-    alone = {
+    scores_by_attack = {
         "lira": LiRA().score(evidence),
         "loss": Threshold().score(dv.Evidence(logs[0])),
         "base": BASE().score(dv.Evidence(*logs)),
     }
-    np.testing.assert_allclose(result.scores, alone[result.chosen])
-    few = auto.JOINED[:1]
-    both = Auto(tried, few, margin=0).run(evidence)
-    assert both.chosen == f"{result.chosen} + learned-few"
+    np.testing.assert_allclose(result.scores, scores_by_attack[result.chosen])
+    learned_options = auto.JOINED[:1]
+    with_learned = Auto(tried, learned_options, margin=0).run(evidence)
+    assert with_learned.chosen == f"{result.chosen} + learned-few"
     learned = deviates_of(Learned(few=True).score(evidence))
-    np.testing.assert_allclose(both.scores, (2 * deviates_of(result.scores) + learned) / 3, atol=1e-9)
-    many = Auto(tried, (), margin=9).run(evidence)
-    assert sorted(many.chosen.split(" + ")) == sorted(alone)
-    np.testing.assert_allclose(many.scores, np.mean([deviates_of(s) for s in alone.values()], axis=0), atol=1e-9)
+    np.testing.assert_allclose(with_learned.scores, (2 * deviates_of(result.scores) + learned) / 3, atol=1e-9)
+    averaged = Auto(tried, (), margin=9).run(evidence)
+    assert sorted(averaged.chosen.split(" + ")) == sorted(scores_by_attack)
+    np.testing.assert_allclose(
+        averaged.scores, np.mean([deviates_of(s) for s in scores_by_attack.values()], axis=0), atol=1e-9
+    )
 
 
 def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
@@ -79,9 +81,9 @@ def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
     outcomes = [auto._game_merits(ran.options, *game) for game in rounds]
     sums = {o.name: np.mean([sum(outcome[o.name]) for outcome in outcomes]) for o in ran.options}
     for margin in (0.0, 0.01, 0.05, 0.3):
-        near = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
+        within_margin = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
         result = replace(ran, margin=margin).run(evidence)
-        assert set(result.chosen.split(" + ")) == near
+        assert set(result.chosen.split(" + ")) == within_margin
         assert result.notes[0].startswith(f"chose {auto._join_names(result.chosen.split(' + '))} of 12 options")
     assert result.chosen.split(" + ")[0] == max(sums, key=sums.get)
 
@@ -100,7 +102,7 @@ def test_the_candidates_do_not_enter_the_choice():
     rng = np.random.default_rng(0)
     strange = replace(evidence, target=rng.normal(size=N), features=rng.normal(size=(N, 2)))
     assert Auto().run(strange).notes[0] == note
-    few = dv.Evidence(
+    few_candidates = dv.Evidence(
         evidence.target[:30],
         evidence.references[:, :30],
         None,
@@ -110,7 +112,7 @@ def test_the_candidates_do_not_enter_the_choice():
         population_features=evidence.population_features,
         population_trained_on=evidence.population_trained_on,
     )
-    assert Auto().run(few).notes[0] == note
+    assert Auto().run(few_candidates).notes[0] == note
 
 
 def test_merits_are_auc_and_tpr_by_their_definitions():
@@ -128,10 +130,10 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
 def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
     evidence, _ = case(3, 3, features=True)
     game, member = next(auto.play_games(evidence, 4000, 16, 0))
-    together = auto._game_merits(auto.OPTIONS, game, member)
+    merits = auto._game_merits(auto.OPTIONS, game, member)
     for option in auto.OPTIONS:
-        alone = auto.game_merit(option.attack.run(auto.convert_unit(game, option.unit)).scores, member)
-        assert together[option.name] == alone
+        merit = auto.game_merit(option.attack.run(auto.convert_unit(game, option.unit)).scores, member)
+        assert merits[option.name] == merit
 
 
 @pytest.mark.parametrize("models", [1, 2, 3, 4, 8])
@@ -147,11 +149,11 @@ def test_a_game_tells_members_by_their_signals_alone(models):
         assert 100 < member.sum() < Z / 2 - 100
         assert not set(game.target) & set(game.population)
         rows = {value: j for j, value in enumerate(np.round(evidence.population, 9))}
-        where = [rows[value] for value in np.round(game.references[-1], 9)]  # the real target is the last model
-        model = next(i for i in range(models) if game.target[0] == evidence.population_references[i, where[0]])
-        np.testing.assert_array_equal(member, evidence.population_trained_on[model, where])
-        others = np.delete(evidence.population_trained_on, model, axis=0)[:, where]
-        assert not (others & ~game.trained_on[:-1]).any()
+        positions = [rows[value] for value in np.round(game.references[-1], 9)]  # the real target is the last model
+        model = next(i for i in range(models) if game.target[0] == evidence.population_references[i, positions[0]])
+        np.testing.assert_array_equal(member, evidence.population_trained_on[model, positions])
+        other_trained_on = np.delete(evidence.population_trained_on, model, axis=0)[:, positions]
+        assert not (other_trained_on & ~game.trained_on[:-1]).any()
 
 
 @pytest.mark.parametrize("models", [1, 2, 4])
@@ -227,13 +229,13 @@ def test_features_that_are_texts_are_refused():
 def test_on_classes_that_the_population_lacks_no_game_is_played():
     """Unless fewer than half of the candidates are of such classes, or the option is not there."""
     evidence, _ = case(10, 2, features=True)
-    known = np.zeros(Z, int)
+    labels_without_candidates = np.zeros(Z, int)
     for share, sure in ((0.4, False), (0.6, True)):
         labels = (np.arange(N) < share * N).astype(int)
-        result = Auto().run(replace(evidence, labels=labels, population_labels=known))
+        result = Auto().run(replace(evidence, labels=labels, population_labels=labels_without_candidates))
         assert result.notes[0].startswith("used rmia-residual: most candidates") == sure
     assert result.chosen == "rmia-residual"
-    strange = replace(evidence, labels=np.ones(N, int), population_labels=known)
+    strange = replace(evidence, labels=np.ones(N, int), population_labels=labels_without_candidates)
     probable = auto.convert_unit(strange, "probability")
     np.testing.assert_array_equal(Auto().score(strange), Residual(RMIA()).score(probable))
     assert Auto(options("lira", "loss")).run(strange).notes[0].startswith("chose")
@@ -282,13 +284,13 @@ def test_what_does_not_fit_is_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("others", [60, 249, 250, 300, 1000])
-def test_the_merit_is_the_auc_and_the_tpr_below_the_false_positives_that_are_documented(others):
-    rng = np.random.default_rng(others)
-    scores, member = rng.permutation(others + 100).astype(float), np.arange(others + 100) < 100
+@pytest.mark.parametrize("n_nonmembers", [60, 249, 250, 300, 1000])
+def test_the_merit_is_the_auc_and_the_tpr_below_the_false_positives_that_are_documented(n_nonmembers):
+    rng = np.random.default_rng(n_nonmembers)
+    scores, member = rng.permutation(n_nonmembers + 100).astype(float), np.arange(n_nonmembers + 100) < 100
     inside, outside = scores[member], scores[~member]
-    allowed = 5 if others < 250 else 0.02 * others  # fewer than these
-    rates = [(inside >= cut).mean() for cut in scores if (outside >= cut).sum() < int(allowed)]
+    allowed = 5 if n_nonmembers < 250 else 0.02 * n_nonmembers  # fewer than these
+    rates = [(inside >= threshold).mean() for threshold in scores if (outside >= threshold).sum() < int(allowed)]
     assert auto.game_merit(scores, member) == (pytest.approx(auc(scores, member)), max(rates))
 
 

@@ -17,12 +17,12 @@ def logs(seed, lengths, models=3, *, lift=0.0, rounded=False):
     rng = np.random.default_rng(seed)
     offsets = np.append(0, np.cumsum(lengths))
     hard = -np.abs(rng.normal(3, 2, offsets[-1]))
-    target, others = (hard + 0.3 * rng.normal(size=(k, offsets[-1])) - 2 for k in (1, models))
+    target, reference_logs = (hard + 0.3 * rng.normal(size=(k, offsets[-1])) - 2 for k in (1, models))
     target = target[0] + lift * np.repeat(np.arange(len(lengths)) < len(lengths) // 2, lengths)
     if rounded:
-        target, others = np.round(target), np.round(others)
+        target, reference_logs = np.round(target), np.round(reference_logs)
     wrong = rng.random(offsets[-1]) < 0.7
-    return TokenLogs(offsets, np.minimum(target, 0), np.minimum(others, 0), wrong)
+    return TokenLogs(offsets, np.minimum(target, 0), np.minimum(reference_logs, 0), wrong)
 
 
 def evidence(tokens):
@@ -32,8 +32,8 @@ def evidence(tokens):
 def literal_windows(tokens, lengths):
     scores = []
     for i in range(len(tokens)):
-        own = slice(tokens.offsets[i], tokens.offsets[i + 1])
-        gain = tokens.target[own] - tokens.references[:, own].mean(axis=0)
+        document = slice(tokens.offsets[i], tokens.offsets[i + 1])
+        gain = tokens.target[document] - tokens.references[:, document].mean(axis=0)
         shares = []
         for length in lengths:
             size = min(length, len(gain))
@@ -56,7 +56,7 @@ def literal_sequence_lira(tokens):
     mean = np.array([np.mean([model[t] for model in tokens.references]) for t in range(size)])
     variance = [np.var([model[t] for model in tokens.references], ddof=1) for t in range(size)]
     cuts = [np.quantile(mean, step / 16) for step in range(1, 16)]
-    level = np.array([sum(cut <= value for cut in cuts) for value in mean])
+    level = np.array([sum(threshold <= value for threshold in cuts) for value in mean])
     spread = np.array(
         [np.sqrt(np.mean([variance[s] for s in range(size) if level[s] == level[t]])) for t in range(size)]
     )
@@ -71,8 +71,8 @@ def literal_sequence_lira(tokens):
 def literal_error_zone(tokens, smoothed):
     scores = []
     for i in range(len(tokens)):
-        own = range(tokens.offsets[i] + (not smoothed), tokens.offsets[i + 1])
-        gains = [tokens.target[t] - tokens.references[:, t].mean() for t in own if tokens.wrong[t]]
+        positions = range(tokens.offsets[i] + (not smoothed), tokens.offsets[i + 1])
+        gains = [tokens.target[t] - tokens.references[:, t].mean() for t in positions if tokens.wrong[t]]
         up, down = sum(d for d in gains if d > 0), sum(-d for d in gains if d < 0)
         if smoothed:
             scores.append(np.log((up + 1) / (down + 1)))
@@ -135,8 +135,8 @@ class TestWBC:
 
     def test_a_document_is_judged_by_itself(self):
         tokens = logs(1, [30, 7, 1])
-        alone = [WBC().score(evidence(tokens.documents(slice(i, i + 1))))[0] for i in range(3)]
-        assert WBC().score(evidence(tokens)).tolist() == alone
+        scores_one_by_one = [WBC().score(evidence(tokens.documents(slice(i, i + 1))))[0] for i in range(3)]
+        assert WBC().score(evidence(tokens)).tolist() == scores_one_by_one
 
     @pytest.mark.parametrize("lengths", [(), (0,), (2, -1)])
     def test_lengths_are_checked(self, lengths):
@@ -193,8 +193,8 @@ class TestSequenceLiRA:
         offsets = np.append(0, np.cumsum(lengths))
         is_likely = np.repeat(np.arange(60) % 2 == 0, lengths)
         drift = np.repeat(rng.normal(size=(5, 60)), lengths, axis=1)
-        own = rng.normal(size=(5, offsets[-1]))
-        values = np.where(is_likely, -10 + drift + 0.3 * own, -90 + 8 * own)
+        deviates = rng.normal(size=(5, offsets[-1]))
+        values = np.where(is_likely, -10 + drift + 0.3 * deviates, -90 + 8 * deviates)
         tokens = TokenLogs(offsets, values[0], values[1:])
         assert SequenceLiRA().score(evidence(tokens)) == pytest.approx(literal_sequence_lira(tokens))
 
@@ -228,9 +228,11 @@ class TestBoth:
         lengths = [5, 17, 40, 2]
         tokens = logs(8, lengths)
         order = [2, 0, 3, 1]
-        at = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in order])
+        token_order = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in order])
         turned = TokenLogs(
-            np.append(0, np.cumsum(np.array(lengths)[order])), tokens.target[at], tokens.references[:, at]
+            np.append(0, np.cumsum(np.array(lengths)[order])),
+            tokens.target[token_order],
+            tokens.references[:, token_order],
         )
         assert np.allclose(attack.score(evidence(turned)), attack.score(evidence(tokens))[order], atol=0.02)
 

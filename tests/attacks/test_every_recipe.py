@@ -19,7 +19,7 @@ from divulge.recipes import ATTACKS, aliases, regression_recipes, resolve
 from divulge.types import TokenLogs
 from recipes.forms import RECORD_TYPES, combinations, forms
 
-BOOK = {f"{kind}: {name}": recipe for kind in RECORD_TYPES for name, recipe in forms(kind).items()}
+BOOK = {f"{form_type}: {name}": recipe for form_type in RECORD_TYPES for name, recipe in forms(form_type).items()}
 BOOK |= {f"regression models: {recipe.name}": recipe for recipe in regression_recipes()}
 PROBABILITIES, LOGARITHMS = ("confidence", "correctness", "token_probability"), ("negative-loss", "label-loss")
 N, Z, M, TOKENS = 200, 300, 6, 8
@@ -33,12 +33,12 @@ def evidence(key, seed, lift=0.0, shape="continuous"):
     member = np.arange(N) < N // 2
     is_online = Need.REFERENCES_IN_AND_OUT in needs
     inside = (np.arange(M)[:, None] % 2 == 0) ^ (rng.random(N) < 0.5) if is_online else np.zeros((M, N), bool)
-    own = rng.random((M, Z)) < 0.5
+    population_trained_on = rng.random((M, Z)) < 0.5
     signals = {
         "target": hard + lift * member + 0.3 * rng.normal(size=N),
         "population": easy + 0.3 * rng.normal(size=Z),
         "references": hard + lift * inside + 0.3 * rng.normal(size=(M, N)),
-        "population_references": easy + lift * own + 0.3 * rng.normal(size=(M, Z)),
+        "population_references": easy + lift * population_trained_on + 0.3 * rng.normal(size=(M, Z)),
     }
     signals = in_unit({name: SHAPES[shape](values) for name, values in signals.items()}, BOOK[key].signal_name)
     arguments = {"target": signals["target"]}
@@ -47,7 +47,10 @@ def evidence(key, seed, lift=0.0, shape="continuous"):
     if Need.POPULATION in needs:
         arguments["population"] = signals["population"]
     if needs & REFERENCES and Need.POPULATION in needs:
-        arguments |= {"population_references": signals["population_references"], "population_trained_on": own}
+        arguments |= {
+            "population_references": signals["population_references"],
+            "population_trained_on": population_trained_on,
+        }
     if needs & {Need.FEATURES, Need.RECORDS}:
         arguments["features"] = np.column_stack([hard, rng.normal(size=N)])
         arguments["population_features"] = np.column_stack([easy, rng.normal(size=Z)])
@@ -88,13 +91,13 @@ def token_logs(parts, rng, shape):
     return TokenLogs(np.arange(N + 1) * TOKENS, target, references, wrong)
 
 
-def scores(key, given, seed=None):
+def scores(key, arguments, seed=None):
     attack = adapt(BOOK[key].attack)
     try:
         check_installed(attack)
     except MissingExtraError as error:
         pytest.skip(str(error))
-    return (attack if seed is None else attack.seeded(seed)).run(Evidence(**given)).scores
+    return (attack if seed is None else attack.seeded(seed)).run(Evidence(**arguments)).scores
 
 
 def area(values, member):
@@ -102,12 +105,12 @@ def area(values, member):
     return (rankdata(values)[member].sum() - m * (m + 1) / 2) / (m * (len(member) - m))
 
 
-def permuted(given, order):
+def permuted(arguments, order):
     """Return the evidence with the candidates in another order."""
     moved = {}
-    for name, values in given.items():
+    for name, values in arguments.items():
         if name == "queries":
-            version = {part: array for part, array in given.items() if part != name}
+            version = {part: array for part, array in arguments.items() if part != name}
             moved[name] = (Evidence(**permuted(version, order)),)
         elif name == "tokens":
             rows = (order[:, None] * TOKENS + np.arange(TOKENS)).ravel()
@@ -124,53 +127,53 @@ def permuted(given, order):
 class TestEveryRecipe:
     def test_needs_no_more_than_it_says_and_ranks_members_higher(self, key):
         # As published, a document that gains at every error has the lowest score (tests/attacks/test_documents.py).
-        given, member = evidence(key, 1, lift=0.3 if key in ("documents: ez", "documents: ez-out") else 2.0)
-        result = scores(key, given)
+        arguments, member = evidence(key, 1, lift=0.3 if key in ("documents: ez", "documents: ez-out") else 2.0)
+        result = scores(key, arguments)
         assert result.shape == (N,)
         assert np.isfinite(result).all()
         assert area(result, member) > 0.6
 
     def test_without_a_leak_nothing_is_told_apart(self, key):
         """An AUC beyond .5 ± .17 has probability 3e-5 for 100 against 100."""
-        given, member = evidence(key, 2)
-        assert abs(area(scores(key, given), member) - 0.5) < 0.17
+        arguments, member = evidence(key, 2)
+        assert abs(area(scores(key, arguments), member) - 0.5) < 0.17
 
     def test_depends_on_its_evidence_and_seed_alone(self, key):
-        given, _ = evidence(key, 3, lift=1.0, shape="ties")
-        kept = {name: values.copy() for name, values in given.items() if isinstance(values, np.ndarray)}
-        first = scores(key, given, seed=5)
+        arguments, _ = evidence(key, 3, lift=1.0, shape="ties")
+        copies = {name: values.copy() for name, values in arguments.items() if isinstance(values, np.ndarray)}
+        expected = scores(key, arguments, seed=5)
         np.random.default_rng(7).random(10)
         np.random.seed(11)  # noqa: NPY002 - a score must not listen to it
-        np.testing.assert_array_equal(first, scores(key, given, seed=5))
-        assert np.isfinite(first).all()
-        for name, values in kept.items():
-            np.testing.assert_array_equal(given[name], values)
+        np.testing.assert_array_equal(expected, scores(key, arguments, seed=5))
+        assert np.isfinite(expected).all()
+        for name, values in copies.items():
+            np.testing.assert_array_equal(arguments[name], values)
 
     def test_candidates_may_come_in_any_order(self, key):
         """Folds are dealt by row, so a residual moves a little; nothing else does."""
         if isinstance(BOOK[key].attack, Auto):
             pytest.skip("made of attacks that are tested here, on games of the population alone")
-        given, _ = evidence(key, 1, lift=2.0)
+        arguments, _ = evidence(key, 1, lift=2.0)
         order = np.random.default_rng(0).permutation(N)
-        before, after = scores(key, given)[order], scores(key, permuted(given, order))
+        before, after = scores(key, arguments)[order], scores(key, permuted(arguments, order))
         if Need.FEATURES in adapt(BOOK[key].attack).needs:
             assert spearmanr(before, after).statistic > 0.9
         else:
             np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-6)
 
     def test_records_that_are_all_alike_have_finite_scores_or_are_refused(self, key):
-        given, _ = evidence(key, 4, shape="constant")
+        arguments, _ = evidence(key, 4, shape="constant")
         with contextlib.suppress(InputError):
-            assert np.isfinite(scores(key, given)).all()
+            assert np.isfinite(scores(key, arguments)).all()
 
 
 @pytest.mark.parametrize("part", ["target", "references", "population"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_evidence_without_a_number_is_refused(part, value):
-    given = {name: values.copy() for name, values in evidence("classifiers: rmia", 1, lift=2.0)[0].items()}
-    given[part][..., 0] = value
+    arguments = {name: values.copy() for name, values in evidence("classifiers: rmia", 1, lift=2.0)[0].items()}
+    arguments[part][..., 0] = value
     with pytest.raises(InputError, match=part):
-        scores("classifiers: rmia", given)
+        scores("classifiers: rmia", arguments)
 
 
 def test_every_name_is_tested_here():

@@ -82,9 +82,24 @@ def test_the_population_tells_the_prior_with_the_target_as_one_more_model(table,
     if trained_on[1:].all() or not fair(signals):
         return
     rng, m = np.random.default_rng(seed), len(signals) - 1
-    known, others, held = rng.normal(size=9), rng.normal(size=(m, 9)), rng.random((m, 9)) < 0.5
-    evidence = dv.Evidence(signals[0], signals[1:], trained_on[1:], known, others, population_trained_on=held)
-    prior = naive_prior(columns_of(np.vstack([known, others]), np.vstack([np.ones(9, bool), ~held])))
+    population, population_references, population_trained_on = (
+        rng.normal(size=9),
+        rng.normal(size=(m, 9)),
+        rng.random((m, 9)) < 0.5,
+    )
+    evidence = dv.Evidence(
+        signals[0],
+        signals[1:],
+        trained_on[1:],
+        population,
+        population_references,
+        population_trained_on=population_trained_on,
+    )
+    prior = naive_prior(
+        columns_of(
+            np.vstack([population, population_references]), np.vstack([np.ones(9, bool), ~population_trained_on])
+        )
+    )
     columns = columns_of(signals[1:], ~trained_on[1:])
     close(BaVarIA().score(evidence), naive_offline(signals[0].astype(float), columns, prior))
 
@@ -99,15 +114,15 @@ def test_online_bavaria_is_the_log_ratio_of_the_predictives(table):
     target, references = signals[0].astype(float), signals[1:].astype(float)
     sides = [columns_of(references, inside), columns_of(references, ~inside)]
     priors = [naive_prior(side) for side in sides]
-    both = [j for j in range(len(target)) if len(sides[0][j]) and len(sides[1][j])]
-    if both:
-        apart = np.mean([sides[0][j].mean() - sides[1][j].mean() for j in both])
+    with_both_sides = [j for j in range(len(target)) if len(sides[0][j]) and len(sides[1][j])]
+    if with_both_sides:
+        mean_shift = np.mean([sides[0][j].mean() - sides[1][j].mean() for j in with_both_sides])
     else:
-        apart = np.concatenate(sides[0]).mean() - np.concatenate(sides[1]).mean()
+        mean_shift = np.concatenate(sides[0]).mean() - np.concatenate(sides[1]).mean()
     expected = []
     for j, t in enumerate(target):
-        into = sides[0][j] if len(sides[0][j]) else [np.mean(sides[1][j]) + apart]
-        out = sides[1][j] if len(sides[1][j]) else [np.mean(sides[0][j]) - apart]
+        into = sides[0][j] if len(sides[0][j]) else [np.mean(sides[1][j]) + mean_shift]
+        out = sides[1][j] if len(sides[1][j]) else [np.mean(sides[0][j]) - mean_shift]
         densities = [
             stats.t.logpdf(t, *naive_predictive(side, prior)) for side, prior in zip((into, out), priors, strict=True)
         ]
@@ -140,9 +155,9 @@ def test_the_prior_of_many_records_is_found():
     """Four models on 40,000 records: each of shape, variance and strength within 6 %, beyond 5 standard errors."""
     rng = np.random.default_rng(0)
     shape, variance, strength = 3.0, 2.0, 0.25
-    own = shape * variance / rng.gamma(shape, size=40_000)
-    mean = 5.0 + np.sqrt(own / strength) * rng.normal(size=40_000)
-    references = mean + np.sqrt(own) * rng.normal(size=(4, 40_000))
+    variances = shape * variance / rng.gamma(shape, size=40_000)
+    mean = 5.0 + np.sqrt(variances / strength) * rng.normal(size=40_000)
+    references = mean + np.sqrt(variances) * rng.normal(size=(4, 40_000))
     prior = bavaria._prior(bavaria.moments(references))
     np.testing.assert_allclose(
         [prior.centre, prior.strength, prior.shape, prior.variance], [5.0, strength, shape, variance], rtol=0.06
@@ -152,10 +167,10 @@ def test_the_prior_of_many_records_is_found():
 def test_the_deviate_of_a_non_member_is_standard_normal():
     """With the model true, KS distance beyond .015 at 40,000 records has probability below 1e-7."""
     rng = np.random.default_rng(1)
-    own = 6.0 / rng.gamma(3.0, size=40_000)
-    mean = 2 * np.sqrt(own) * rng.normal(size=40_000)
-    drawn = mean + np.sqrt(own) * rng.normal(size=(5, 40_000))
-    assert stats.kstest(BaVarIA().score(dv.Evidence(drawn[0], drawn[1:])), "norm").statistic < 0.015
+    variances = 6.0 / rng.gamma(3.0, size=40_000)
+    mean = 2 * np.sqrt(variances) * rng.normal(size=40_000)
+    signals = mean + np.sqrt(variances) * rng.normal(size=(5, 40_000))
+    assert stats.kstest(BaVarIA().score(dv.Evidence(signals[0], signals[1:])), "norm").statistic < 0.015
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
@@ -171,15 +186,15 @@ def test_units_and_zero_of_the_signal_do_not_matter(mode, models):
 
 def test_constants_and_one_reference_give_finite_scores():
     same = np.full((4, 6), 0.7)
-    apart = np.tile(np.arange(6.0), (4, 1))  # records differ, models do not
+    constant_per_record = np.tile(np.arange(6.0), (4, 1))  # records differ, models do not
     half = np.arange(24).reshape(4, 6) % 2 == 0
-    for table in (same, apart):
+    for table in (same, constant_per_record):
         for attack in (BaVarIA(), BaVarIA("online")):
             scores = attack.score(dv.Evidence(table[0], table, half))
             assert np.isfinite(scores).all()
     assert np.ptp(BaVarIA().score(dv.Evidence(same[0], same))) == 0
-    one = BaVarIA().score(dv.Evidence([0.0, 1.0, 5.0], [[0.0, 1.0, 2.0]]))
-    assert one[2] > max(one[:2])
+    with_one_reference = BaVarIA().score(dv.Evidence([0.0, 1.0, 5.0], [[0.0, 1.0, 2.0]]))
+    assert with_one_reference[2] > max(with_one_reference[:2])
 
 
 @CASES

@@ -28,12 +28,12 @@ def evidence(rng, n=200, z=1000, up=0.0):
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.sampled_from((1, 3, 30)))
 def test_per_class_is_mean_and_deviation_of_the_class(seed, z, classes):
     rng = np.random.default_rng(seed)
-    signal, labels, asked = rng.normal(size=z), rng.integers(0, classes, z), rng.integers(0, classes + 2, 20)
+    signal, labels, query_labels = rng.normal(size=z), rng.integers(0, classes, z), rng.integers(0, classes + 2, 20)
     fitted = regressors.fit(PerClass(least=3), np.empty((z, 0)), signal, labels, seed=0)
-    location, scale = regressors.predict(fitted, np.empty((20, 0)), asked)
-    for j, label in enumerate(asked):
-        own = signal[labels == label]
-        group = own if len(own) >= 3 else signal
+    location, scale = regressors.predict(fitted, np.empty((20, 0)), query_labels)
+    for j, label in enumerate(query_labels):
+        class_signals = signal[labels == label]
+        group = class_signals if len(class_signals) >= 3 else signal
         assert location[j] == pytest.approx(group.mean())
         assert scale[j] == pytest.approx(group.std(ddof=1))
 
@@ -47,8 +47,8 @@ def test_boosting_finds_location_and_scale():
     assert np.corrcoef(location, 2.0 * yt + xt[:, 0])[0, 1] > 0.97
     assert stats.spearmanr(scale, xt[:, 1]).statistic > 0.9
     fresh_x, fresh_y, fresh = skewed(rng, 4000)
-    at, width = regressors.predict(fitted, fresh_x, fresh_y)
-    assert 0.9 < ((fresh - at) / width).std() < 1.1
+    fitted_location, width = regressors.predict(fitted, fresh_x, fresh_y)
+    assert 0.9 < ((fresh - fitted_location) / width).std() < 1.1
 
 
 def test_out_of_fold_predictions_are_made_by_trees_that_never_saw_the_record():
@@ -56,10 +56,10 @@ def test_out_of_fold_predictions_are_made_by_trees_that_never_saw_the_record():
     table, target, folds = rng.normal(size=(600, 2)), rng.normal(size=600), rng.permutation(600) % 5
     _, unseen = crossfit(Booster(), "regression", table, target, folds, seed=0)
     for k in range(5):
-        own = folds == k
-        _, other = crossfit(Booster(), "regression", table, np.where(own, 100.0, target), folds, seed=0)
-        np.testing.assert_array_equal(other[own], unseen[own])
-        assert (other[~own] != unseen[~own]).any()
+        in_fold = folds == k
+        _, changed = crossfit(Booster(), "regression", table, np.where(in_fold, 100.0, target), folds, seed=0)
+        np.testing.assert_array_equal(changed[in_fold], unseen[in_fold])
+        assert (changed[~in_fold] != unseen[~in_fold]).any()
 
 
 REGRESSORS = (
@@ -180,11 +180,14 @@ def test_a_regressor_handed_in_is_never_changed():
 
 def test_features_of_any_shape_are_flattened():
     rng = np.random.default_rng(11)
-    pixels, others = rng.integers(0, 255, (40, 4, 4)), rng.integers(0, 255, (600, 4, 4))
-    signal, target = others.reshape(600, -1)[:, 0] / 100.0, rng.normal(size=40)
-    deep = dv.Evidence(target, population=signal, features=pixels, population_features=others)
+    pixels, population_pixels = rng.integers(0, 255, (40, 4, 4)), rng.integers(0, 255, (600, 4, 4))
+    signal, target = population_pixels.reshape(600, -1)[:, 0] / 100.0, rng.normal(size=40)
+    deep = dv.Evidence(target, population=signal, features=pixels, population_features=population_pixels)
     flat = dv.Evidence(
-        target, population=signal, features=pixels.reshape(40, -1), population_features=others.reshape(600, -1)
+        target,
+        population=signal,
+        features=pixels.reshape(40, -1),
+        population_features=population_pixels.reshape(600, -1),
     )
     np.testing.assert_array_equal(QuantileRegression().score(deep), QuantileRegression().score(flat))
 

@@ -14,45 +14,51 @@ from divulge.attacks.rmia import majority_share
 def versions(seed, v=3, n=7, z=5, m=4, *, ties=False):
     """Probabilities of ``v`` versions: of candidates, of a population, under target and references."""
     rng = np.random.default_rng(seed)
-    inside, held = rng.random((m, n)) < 0.5, rng.random((m, z)) < 0.5
-    inside[0], held[0] = False, False
+    inside, population_trained_on = rng.random((m, n)) < 0.5, rng.random((m, z)) < 0.5
+    inside[0], population_trained_on[0] = False, False
     inside[1] = True
-    made = []
+    version_list = []
     for _ in range(v):
         parts = [rng.random(n), rng.random((m, n)), rng.random(z), rng.random((m, z))]
-        target, references, population, others = [np.round(p, 1) if ties else p for p in parts]
-        made.append(
+        target, references, population, population_references = [np.round(p, 1) if ties else p for p in parts]
+        version_list.append(
             dv.Evidence(
-                target, references, inside, population, others, population_trained_on=held, labels=np.zeros(n, int)
+                target,
+                references,
+                inside,
+                population,
+                population_references,
+                population_trained_on=population_trained_on,
+                labels=np.zeros(n, int),
             )
         )
-    return made
+    return version_list
 
 
-def joined(made):
+def joined(version_list):
     return dv.Evidence(
-        **{name: getattr(made[0], name) for name in made[0].__dataclass_fields__ if name != "queries"},
-        queries=made[1:],
+        **{name: getattr(version_list[0], name) for name in version_list[0].__dataclass_fields__ if name != "queries"},
+        queries=version_list[1:],
     )
 
 
-def naive_majority(made, gamma, a):
+def naive_majority(version_list, gamma, a):
     """Pair by pair and version by version, as the published code does; a tie of ratios counts as dominance here."""
-    n, z = len(made[0]), len(made[0].population)
+    n, z = len(version_list[0]), len(version_list[0].population)
     share = np.zeros(n)
     for i in range(n):
         for j in range(z):
             votes = 0
-            for one in made:
-                own, others = one.references[:, i], one.population_references[:, j]
+            for version in version_list:
+                candidate_signals, population_signals = version.references[:, i], version.population_references[:, j]
                 if a is None:
-                    out_x, out_z = own.mean(), others.mean()
+                    out_x, out_z = candidate_signals.mean(), population_signals.mean()
                 else:
-                    out_x = own[~one.trained_on[:, i]].mean()
-                    out_z = others[~one.population_trained_on[:, j]].mean()
+                    out_x = candidate_signals[~version.trained_on[:, i]].mean()
+                    out_z = population_signals[~version.population_trained_on[:, j]].mean()
                     out_x, out_z = ((1 + a) / 2 * p + (1 - a) / 2 for p in (out_x, out_z))
-                votes += one.target[i] / out_x >= gamma * one.population[j] / out_z - 1e-13
-            share[i] += votes > len(made) / 2
+                votes += version.target[i] / out_x >= gamma * version.population[j] / out_z - 1e-13
+            share[i] += votes > len(version_list) / 2
     return share / z
 
 
@@ -79,30 +85,32 @@ def test_votes_are_counted_right_among_ties(seed, v):
 
 def test_blocks_do_not_matter(monkeypatch):
     version_evidence = versions(0, 3, n=50, z=20)
-    whole = MajorityRMIA().score(joined(version_evidence))
+    expected = MajorityRMIA().score(joined(version_evidence))
     monkeypatch.setattr("divulge.attacks.rmia._BLOCK", 64)
-    np.testing.assert_array_equal(MajorityRMIA().score(joined(version_evidence)), whole)
+    np.testing.assert_array_equal(MajorityRMIA().score(joined(version_evidence)), expected)
 
 
 @pytest.mark.parametrize("a", [None, 0.3])
 def test_one_version_is_rmia(a):
-    (one,) = versions(1, 1)
-    np.testing.assert_array_equal(MajorityRMIA(RMIA(offline_a=a)).score(joined([one])), RMIA(offline_a=a).score(one))
+    (version,) = versions(1, 1)
+    np.testing.assert_array_equal(
+        MajorityRMIA(RMIA(offline_a=a)).score(joined([version])), RMIA(offline_a=a).score(version)
+    )
 
 
-def naive_online(made):
+def naive_online(version_list):
     """As the published code: Gaussians of each version by itself, the mean of the log ratios (a variance for all)."""
     ratios = []
-    for one in made:
-        into = [one.references[one.trained_on[:, j], j] for j in range(len(one))]
-        out = [one.references[~one.trained_on[:, j], j] for j in range(len(one))]
+    for version in version_list:
+        into = [version.references[version.trained_on[:, j], j] for j in range(len(version))]
+        out = [version.references[~version.trained_on[:, j], j] for j in range(len(version))]
         s_in, s_out = (
             sum(((c - c.mean()) ** 2).sum() for c in side) / sum(len(c) - 1 for c in side) for side in (into, out)
         )
         ratios.append(
             [
                 0.5 * ((t - o.mean()) ** 2 / s_out - (t - i.mean()) ** 2 / s_in + np.log(s_out / s_in))
-                for t, i, o in zip(one.target, into, out, strict=True)
+                for t, i, o in zip(version.target, into, out, strict=True)
             ]
         )
     return np.mean(ratios, axis=0)
@@ -118,7 +126,7 @@ def test_averaged_lira_is_the_published_mean_of_log_ratios():
 
 def test_offline_it_is_the_mean_of_one_sided_scores():
     version_evidence = versions(3)
-    expected = np.mean([LiRA().score(one) for one in version_evidence], axis=0)
+    expected = np.mean([LiRA().score(version) for version in version_evidence], axis=0)
     np.testing.assert_allclose(Averaged(LiRA()).score(joined(version_evidence)), expected)
 
 
@@ -139,15 +147,15 @@ def test_attacks_on_versions_are_attacks_like_any_other():
             attack.score(version_evidence[0])
 
 
-def _plain(one):
-    return dv.Evidence(one.target, one.references, one.trained_on)
+def _plain(version):
+    return dv.Evidence(version.target, version.references, version.trained_on)
 
 
 def test_versions_that_do_not_fit_are_refused():
-    made, other = versions(5), versions(5, n=8)
-    for bad in ([other[0]], [np.ones(7)], [joined(made)]):
+    good, longer = versions(5), versions(5, n=8)
+    for bad in ([longer[0]], [np.ones(7)], [joined(good)]):
         with pytest.raises(dv.InputError, match=r"^queries: "):
-            joined([made[0], *bad])
+            joined([good[0], *bad])
 
 
 def test_more_versions_tell_more():
@@ -155,13 +163,15 @@ def test_more_versions_tell_more():
     rng = np.random.default_rng(6)
     member = np.arange(2000) < 1000
 
-    def one():
+    def draw_version():
         hard, easy = rng.normal(size=2000), rng.normal(size=500)
         signals = [hard + 0.5 * member, hard + np.zeros((4, 1)), easy, easy + np.zeros((4, 1))]
-        target, references, population, others = (1 / (1 + np.exp(-(s + rng.normal(size=s.shape)))) for s in signals)
-        return dv.Evidence(target, references, population=population, population_references=others)
+        target, references, population, population_references = (
+            1 / (1 + np.exp(-(s + rng.normal(size=s.shape)))) for s in signals
+        )
+        return dv.Evidence(target, references, population=population, population_references=population_references)
 
-    made = [one() for _ in range(9)]
+    version_list = [draw_version() for _ in range(9)]
     for inner, attack in ((LiRA(), Averaged(LiRA())), (RMIA(), MajorityRMIA())):
-        alone = dv.evaluation.auc(inner.score(made[0]), member).value
-        assert dv.evaluation.auc(attack.score(joined(made)), member).value > alone + 0.1
+        single_auc = dv.evaluation.auc(inner.score(version_list[0]), member).value
+        assert dv.evaluation.auc(attack.score(joined(version_list)), member).value > single_auc + 0.1

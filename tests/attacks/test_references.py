@@ -25,14 +25,14 @@ def tables(draw, least_models=2, values=None):
     """Signals of m models on n records, with or without ties, and any membership whatever."""
     m, n = draw(st.integers(least_models, 7)), draw(st.integers(1, 6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kind = draw(st.sampled_from(("spread", "ties", "constant", "far", "single")))
+    shape = draw(st.sampled_from(("spread", "ties", "constant", "far", "single")))
     signals = {
         "spread": lambda: rng.normal(size=(m, n)),
         "ties": lambda: rng.integers(0, 3, (m, n)).astype(float),
         "constant": lambda: np.full((m, n), rng.normal()),
         "far": lambda: 1e6 + rng.normal(size=(m, n)),
         "single": lambda: rng.normal(size=(m, n)).astype(np.float32),
-    }[kind]()
+    }[shape]()
     trained_on = rng.random((m, n)) < draw(st.sampled_from((0.2, 0.5, 0.8)))
     if values == "probabilities":
         signals = (signals - signals.min()) / max(np.ptp(signals), 1.0)
@@ -50,8 +50,8 @@ def naive_side(references, keep):
     pooled = ss.sum() / freedom.sum() if freedom.sum() and ss.sum() > 0 else 1.0
     every = np.concatenate(columns)
     total = every.var(ddof=1) if len(every) > 1 and np.ptp(every) > 0 else 1.0
-    own = np.array([s / f if f and s > 0 else pooled for s, f in zip(ss, freedom, strict=True)])
-    return count, mean, own, pooled, every.mean(), total
+    record_variances = np.array([s / f if f and s > 0 else pooled for s, f in zip(ss, freedom, strict=True)])
+    return count, mean, record_variances, pooled, every.mean(), total
 
 
 def naive_lira(target, references, trained_on, mode, variance):
@@ -66,19 +66,19 @@ def naive_lira(target, references, trained_on, mode, variance):
         return scores
     k1, mean1, own1, pooled1, grand1, _ = naive_side(references, trained_on)
     var1 = own1 if variance == "per_record" else np.full(n, pooled1)
-    both = (k0 > 0) & (k1 > 0)
-    apart = (mean1 - mean0)[both].mean() if both.any() else grand1 - grand0
+    on_both_sides = (k0 > 0) & (k1 > 0)
+    mean_shift = (mean1 - mean0)[on_both_sides].mean() if on_both_sides.any() else grand1 - grand0
     for j in range(n):
-        into = mean1[j] if k1[j] else mean0[j] + apart
-        out = mean0[j] if k0[j] else mean1[j] - apart
+        into = mean1[j] if k1[j] else mean0[j] + mean_shift
+        out = mean0[j] if k0[j] else mean1[j] - mean_shift
         scores[j] = stats.norm.logpdf(target[j], into, np.sqrt(var1[j]))
         scores[j] -= stats.norm.logpdf(target[j], out, np.sqrt(var0[j]))
     return scores
 
 
-def close(found, expected):
+def close(actual, expected):
     """Equal up to rounding, which for signals near 1e6 is six digits coarser."""
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @CASES
@@ -111,13 +111,13 @@ def test_leave_one_out_is_lira_with_every_model_as_the_target(table, variance, m
     trained_on = np.repeat(trained_on[:, :1], trained_on.shape[1], axis=1)
     m = len(signals)
     rests = [np.delete(trained_on, i, axis=0) for i in range(m)]
-    if any(rest.all() or (mode == "online" and not rest.any()) for rest in rests):
+    if any(remaining.all() or (mode == "online" and not remaining.any()) for remaining in rests):
         with pytest.raises(dv.InputError, match="trained_on: without model"):
             lira.leave_one_out(signals, trained_on, mode=mode, variance=variance)
         return
     scores = lira.leave_one_out(signals, trained_on, mode=mode, variance=variance)
-    for i, rest in enumerate(rests):
-        evidence = dv.Evidence(signals[i], np.delete(signals, i, axis=0), rest)
+    for i, remaining in enumerate(rests):
+        evidence = dv.Evidence(signals[i], np.delete(signals, i, axis=0), remaining)
         close(scores[i], LiRA(mode, variance).score(evidence))
 
 
@@ -135,17 +135,17 @@ def test_leave_one_out_gives_members_and_others_equally_many_models(mode, varian
                 continue
             assert set(side.count) == {2}
             for j in range(n):
-                others = [k for k in range(m) if k != i and keep[k, j]]
-                pairs = [signals[list(pair), j] for pair in itertools.combinations(others, 2)]
+                other_models = [k for k in range(m) if k != i and keep[k, j]]
+                pairs = [signals[list(pair), j] for pair in itertools.combinations(other_models, 2)]
                 assert any(
                     np.isclose(pair.mean(), side.mean[j]) and np.isclose(pair.var() * 2, side.squares[j])
                     for pair in pairs
                 )
-    first, again, other = (
+    scores, repeated, other_seed = (
         lira.leave_one_out(signals, inside, mode=mode, variance=variance, seed=seed) for seed in (0, 0, 1)
     )
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
+    np.testing.assert_array_equal(scores, repeated)
+    assert not np.array_equal(scores, other_seed)
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
@@ -153,9 +153,9 @@ def test_leave_one_out_keeps_nearly_all_models_of_records_drawn_independently(mo
     rng = np.random.default_rng(9)
     signals, inside = rng.normal(size=(8, 20_000)), rng.random((8, 20_000)) < 0.5
     for into, out in lira._leave_one_out_moments(signals, inside, LiRA(mode), seed=0):
-        left = out.count.sum() + (0 if into is None else into.count.sum())
-        asked = (7 if mode == "online" else 3.5) * 20_000
-        assert left > 0.98 * asked
+        n_used = out.count.sum() + (0 if into is None else into.count.sum())
+        n_requested = (7 if mode == "online" else 3.5) * 20_000
+        assert n_used > 0.98 * n_requested
 
 
 def test_leave_one_out_is_refused_where_no_equal_number_is_left():
@@ -204,8 +204,8 @@ def test_columns_are_taken_in_blocks_without_a_seam(tmp_path):
     stored[:] = rng.normal(size=(m, n))
     trained_on = rng.random((m, n)) < 0.5
     target = rng.normal(size=n)
-    whole = LiRA("online", "per_record").score(dv.Evidence(target, stored, trained_on))
-    close(whole, naive_lira(target, np.asarray(stored), trained_on, "online", "per_record"))
+    scores = LiRA("online", "per_record").score(dv.Evidence(target, stored, trained_on))
+    close(scores, naive_lira(target, np.asarray(stored), trained_on, "online", "per_record"))
 
 
 @pytest.mark.parametrize(
@@ -217,10 +217,12 @@ def test_row_order_changes_nothing(attack):
     rng = np.random.default_rng(3)
     n, m, z = 300, 8, 100
     target, references, trained_on = rng.random(n), rng.random((m, n)), rng.random((m, n)) < 0.5
-    rest = {"population": rng.random(z), "population_references": rng.random((m, z))}
+    population_evidence = {"population": rng.random(z), "population_references": rng.random((m, z))}
     order = rng.permutation(n)
-    straight = attack.score(dv.Evidence(target, references, trained_on, **rest))
-    shuffled = attack.score(dv.Evidence(target[order], references[:, order], trained_on[:, order], **rest))
+    straight = attack.score(dv.Evidence(target, references, trained_on, **population_evidence))
+    shuffled = attack.score(
+        dv.Evidence(target[order], references[:, order], trained_on[:, order], **population_evidence)
+    )
     np.testing.assert_allclose(shuffled, straight[order], rtol=1e-12)
 
 
@@ -245,14 +247,14 @@ def naive_rmia(evidence, gamma, a):
     def mean(values):
         return sum(map(Fraction, values)) / len(values)
 
-    def ratio(target, references, held):
+    def ratio(target, references, trained_on):
         values = []
         for j in range(len(target)):
             if a is None:
                 typical = mean(references[:, j])
             else:
-                out = references[~held[:, j], j]
-                p_out = mean(out) if len(out) else mean(references[~held])
+                out = references[~trained_on[:, j], j]
+                p_out = mean(out) if len(out) else mean(references[~trained_on])
                 typical = ((1 + Fraction(a)) * p_out + (1 - Fraction(a))) / 2
             values.append(Fraction(target[j]) / max(typical, Fraction(1e-100)))
         return values
@@ -268,8 +270,8 @@ def rmia_evidence(rng, n, m, z, step):
     def draw(*shape):
         return np.round(rng.random(shape) / step) * step
 
-    held, z_held = rng.random((m, n)) < 0.5, rng.random((m, z)) < 0.3
-    return dv.Evidence(draw(n), draw(m, n), held, draw(z), draw(m, z), population_trained_on=z_held)
+    trained_on, z_held = rng.random((m, n)) < 0.5, rng.random((m, z)) < 0.3
+    return dv.Evidence(draw(n), draw(m, n), trained_on, draw(z), draw(m, z), population_trained_on=z_held)
 
 
 @CASES
@@ -394,8 +396,8 @@ def test_attacks_are_their_own_configuration():
 
 def test_importing_attacks_needs_no_torch():
     code = "import sys, divulge.attacks; print('torch' in sys.modules)"
-    here = {**os.environ, "PYTHONPATH": str(Path(dv.__file__).parents[1])}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=here)
+    environment = {**os.environ, "PYTHONPATH": str(Path(dv.__file__).parents[1])}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert process.stdout == "False\n"
 
 

@@ -32,18 +32,18 @@ def test_it_is_the_residual_of_a_ridge_regression_on_the_other_folds():
     evidence, _ = case(0)
     scores = Residual(LiRA(), seed=3).score(evidence)
     ranks = stats.rankdata(LiRA().score(evidence))
-    wanted = stats.norm.ppf((ranks - 0.5) / N)
+    deviates = stats.norm.ppf((ranks - 0.5) / N)
     table = (evidence.features - evidence.features.mean(0)) / evidence.features.std(0)
     classes = (evidence.labels[:, None] == np.arange(3)).astype(float)
     fold = seeds.generator(3, "transductive", "folds").permutation(N) % 5
     expected = np.empty(N)
     for k in range(5):
-        held = fold == k
-        rest = wanted - ridge(np.hstack([table, 3 * classes]), wanted, ~held)
+        in_fold = fold == k
+        residuals = deviates - ridge(np.hstack([table, 3 * classes]), deviates, ~in_fold)
         for label in range(3):
-            own = evidence.labels == label
-            rest[own] -= ridge(table[own], rest[own], ~held[own])
-        expected[held] = rest[held]
+            in_class = evidence.labels == label
+            residuals[in_class] -= ridge(table[in_class], residuals[in_class], ~in_fold[in_class])
+        expected[in_fold] = residuals[in_fold]
     np.testing.assert_allclose(scores, expected, atol=1e-8)
 
 
@@ -127,11 +127,11 @@ def test_a_constant_score_stays_constant():
 def test_wide_features_are_reduced_to_their_leading_directions():
     rng = np.random.default_rng(11)
     wide = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 60))
-    kept = residual.leading(wide, 2)
-    assert kept.shape == (300, 2)
+    directions = residual.leading(wide, 2)
+    assert directions.shape == (300, 2)
     centred = wide - wide.mean(0)
-    np.testing.assert_allclose(kept @ kept.T, centred @ centred.T, atol=1e-8)
-    assert residual.leading(wide, 60) is not kept
+    np.testing.assert_allclose(directions @ directions.T, centred @ centred.T, atol=1e-8)
+    assert residual.leading(wide, 60) is not directions
 
 
 @pytest.mark.parametrize(

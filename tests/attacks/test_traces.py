@@ -27,13 +27,13 @@ def test_it_is_the_interquartile_range_of_each_trace(epochs):
 
 def test_what_is_learnt_late_ranks_above_what_was_easy_and_what_was_never_learnt():
     epochs = np.arange(40)
-    early, late, never = (3.0 / (1 + np.exp(epochs - at)) for at in (2, 20, 300))
+    early, late, never = (3.0 / (1 + np.exp(epochs - midpoint)) for midpoint in (2, 20, 300))
     assert at_risk(np.stack([early, late, never], axis=1)).argmax() == 1
     assert at_risk(np.full((5, 3), 0.7)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
-    ("losses", "more", "message"),
+    ("losses", "options", "message"),
     [
         (np.ones((1, 3)), {}, "losses: at least 2 epochs"),
         (np.ones(3), {}, "losses"),
@@ -42,6 +42,6 @@ def test_what_is_learnt_late_ranks_above_what_was_easy_and_what_was_never_learnt
         (np.ones((3, 3)), {"high": 1.5}, "high"),
     ],
 )
-def test_what_is_no_trace_is_refused(losses, more, message):
+def test_what_is_no_trace_is_refused(losses, options, message):
     with pytest.raises(dv.InputError, match=message):
-        at_risk(losses, **more)
+        at_risk(losses, **options)

@@ -34,8 +34,8 @@ def rows(n, seed, levels=4):
 
 
 def sets(seed=0, n=150, make=dv.Records, **options):
-    drawn = [rows(n, seed * 10 + part, **options) for part in range(3)]
-    return dict(zip(("members", "nonmembers", "population"), (make(*each) for each in drawn), strict=True))
+    parts_drawn = [rows(n, seed * 10 + part, **options) for part in range(3)]
+    return dict(zip(("members", "nonmembers", "population"), (make(*each) for each in parts_drawn), strict=True))
 
 
 def tree(records, **options):
@@ -50,8 +50,8 @@ def test_records_that_stand_in_the_file_without_the_column_give_no_value_away():
     parts = (("members", 0), ("nonmembers", 200), ("population", 400))
     data = {name: dv.Records(frame[i : i + 200], y[i : i + 200]) for name, i in parts}
     for columns, is_stored in ((["age", "pay"], False), (["age", "ward"], True), (["ward", "pay", "age"], True)):
-        given = make_column_transformer(("passthrough", columns))
-        model = make_pipeline(given, KNeighborsClassifier(15)).fit(frame[:200], y[:200])
+        selected_columns = make_column_transformer(("passthrough", columns))
+        model = make_pipeline(selected_columns, KNeighborsClassifier(15)).fit(frame[:200], y[:200])
         inference = attributes.infer(model, column="ward", **data)
         assert (inference.finding.answer == "leak found") == is_stored
         assert any("without the column of interest" in text for text in inference.warnings) != is_stored
@@ -395,8 +395,8 @@ class TestGate:
         assert {ruling.state for ruling in attributes.gate(result, "share:0.2")} == {"kept"}
         (ruling, *_) = attributes.gate(result, "value:0.5")
         assert (ruling.state, ruling.reason[:9]) == ("undecided", "3 members")
-        apart = inference_of(right, members, members, values)
-        assert {ruling.state for ruling in attributes.gate(apart, "share:0.2")} == {"undecided"}
+        differing = inference_of(right, members, members, values)
+        assert {ruling.state for ruling in attributes.gate(differing, "share:0.2")} == {"undecided"}
 
     def test_no_ruling_on_a_model_that_gives_nothing_away_is_broken(self):
         """Each of 60 draws has a broken ruling with at most 5 %; more than 9 would have a probability below .002."""
@@ -422,7 +422,7 @@ def inference_of(right, imputed, members, values):
     return AttributeInference(
         ids=np.arange(n),
         members=members,
-        counted=np.ones(n, bool),
+        is_counted=np.ones(n, bool),
         values=values,
         value_names=tuple("abcd"[: values.max() + 1]),
         right={"model": right, "imputation": imputed},

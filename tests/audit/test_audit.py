@@ -25,14 +25,14 @@ def test_orientation_every_recipe_finds_members_of_a_model_that_overfits(run, re
 
 @pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes() if recipe.references == "none"])
 def test_a_recipe_by_itself_has_all_it_needs(case, run, recipe):
-    alone = case.audit(recipes=(recipe,), references=None, fpr=(0.05,))
-    assert alone[recipe].auc.value == pytest.approx(run[recipe].auc.value, abs=0.03)
+    single_run = case.audit(recipes=(recipe,), references=None, fpr=(0.05,))
+    assert single_run[recipe].auc.value == pytest.approx(run[recipe].auc.value, abs=0.03)
 
 
 def test_learning_from_too_few_reference_models_is_refused_before_any_is_trained(case):
-    few = dv.references.Train(lambda: pytest.fail("trained"), count=2)
+    references = dv.references.Train(lambda: pytest.fail("trained"), count=2)
     with pytest.raises(dv.InputError, match="at least 3 reference models, got count=2"):
-        case.audit(recipes=("learned",), references=few)
+        case.audit(recipes=("learned",), references=references)
 
 
 def test_ids_of_one_set_alone_are_mentioned(case):
@@ -71,13 +71,13 @@ def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(hon
 
 
 def test_selections_hold_their_false_positive_rate_and_can_be_made_by_fdr(run):
-    by_fpr = run["loss"].selection(fpr=0.05)
-    assert by_fpr.guarantee.kind.startswith("marginal")
-    assert by_fpr.selected[~run.members].mean() < 0.12  # 200 non-members: P(X > 24) at 5 % is below 1e-4
-    by_fdr = run["loss"].selection(fdr=0.2, method="bh")
+    fpr_selection = run["loss"].selection(fpr=0.05)
+    assert fpr_selection.guarantee.kind.startswith("marginal")
+    assert fpr_selection.selected[~run.members].mean() < 0.12  # 200 non-members: P(X > 24) at 5 % is below 1e-4
+    fdr_selection = run["loss"].selection(fdr=0.2, method="bh")
     same = dv.decisions.fdr.select(run["loss"].scores, run["loss"].calibration, fdr=0.2, method="bh")
-    assert (by_fdr.selected == same.selected).all()
-    assert (by_fdr.guarantee.kind, by_fdr.guarantee.level) == (same.guarantee.kind, 0.2)
+    assert (fdr_selection.selected == same.selected).all()
+    assert (fdr_selection.guarantee.kind, fdr_selection.guarantee.level) == (same.guarantee.kind, 0.2)
     with pytest.raises(dv.InputError, match="exactly one"):
         run["loss"].selection()
     with pytest.raises(dv.InputError, match="known non-members are needed"):
@@ -115,21 +115,21 @@ def test_the_dossier_names_versions_digests_queries_and_engine(run):
 
 def test_same_seed_same_numbers_and_row_order_changes_nothing(case):
     recipes_without_training = ("loss", "gap", "quantile-trees")
-    first = case.audit(recipes=recipes_without_training, seed=3)
-    second = case.audit(recipes=recipes_without_training, seed=3)
+    expected = case.audit(recipes=recipes_without_training, seed=3)
+    repeated = case.audit(recipes=recipes_without_training, seed=3)
     order = np.random.default_rng(0).permutation(200)
     shuffled = case.audit(
         recipes=("loss", "gap"), seed=3, members=case.members[order], nonmembers=case.nonmembers[order]
     )
-    for name in first:
-        np.testing.assert_array_equal(first[name].scores, second[name].scores)
+    for name in expected:
+        np.testing.assert_array_equal(expected[name].scores, repeated[name].scores)
     for name in shuffled:
         np.testing.assert_array_equal(
-            shuffled[name].scores, np.r_[first[name].scores[:200][order], first[name].scores[200:][order]]
+            shuffled[name].scores, np.r_[expected[name].scores[:200][order], expected[name].scores[200:][order]]
         )
         # Fewer recipes: intervals that hold together are shorter, the estimate is the same.
-        assert shuffled[name].auc.value == first[name].auc.value
-        assert shuffled[name].auc.low > first[name].auc.low
+        assert shuffled[name].auc.value == expected[name].auc.value
+        assert shuffled[name].auc.low > expected[name].auc.low
 
 
 def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):
@@ -228,9 +228,9 @@ def test_duplicates_across_the_sets_are_refused_dropped_or_kept(case):
     assert dropped.members.sum() == 195  # all copies are gone, from both sets
     assert (~dropped.members).sum() == 200
     assert any("were dropped" in warning for warning in dropped.warnings)
-    kept = case.audit(recipes=("loss",), nonmembers=mixed, duplicates="keep")
-    assert len(kept.members) == 405
-    assert any("biases every number" in warning for warning in kept.warnings)
+    result = case.audit(recipes=("loss",), nonmembers=mixed, duplicates="keep")
+    assert len(result.members) == 405
+    assert any("biases every number" in warning for warning in result.warnings)
 
 
 def test_ids_in_both_sets(case):
@@ -245,9 +245,9 @@ def test_ids_in_both_sets(case):
 def test_an_audit_that_will_not_fit_says_so_before_it_starts(case, monkeypatch, recipes, remedy):
     monkeypatch.setattr(validation, "available_memory", lambda: 2**10)
     message = r"^members, nonmembers, population: about .* MiB of memory are needed, .* are free; they are 900 records"
-    with pytest.raises(dv.InputError, match=message) as told:
+    with pytest.raises(dv.InputError, match=message) as error:
         case.audit(recipes=recipes)
-    assert remedy in str(told.value)
+    assert remedy in str(error.value)
 
 
 def test_out_in_use(case, run, tmp_path):
@@ -304,18 +304,18 @@ def test_decisions_about_unseen_classes_are_void():
     """No calibration record is of an unseen class: nothing makes the calibration exchangeable with its non-members."""
     result = honest_audit(members=plain(60, 1, y=3), nonmembers=plain(60, 2, y=3), unseen_classes=(2,))
     for outcome in (result["loss"], result["loss"].unseen):
-        for found in (outcome.selection(fpr=0.1), outcome.selection(fdr=0.2)):
-            assert not found.guarantee.holds
-            assert "unseen class 2" in found.warnings[0]
-    seen = result["loss"].on(~np.isin(result.labels, (2,)))
-    assert seen.selection(fpr=0.1).guarantee.holds
+        for selection in (outcome.selection(fpr=0.1), outcome.selection(fdr=0.2)):
+            assert not selection.guarantee.holds
+            assert "unseen class 2" in selection.warnings[0]
+    seen_result = result["loss"].on(~np.isin(result.labels, (2,)))
+    assert seen_result.selection(fpr=0.1).guarantee.holds
 
 
 def test_the_power_that_is_stated_is_the_power_of_the_verdict():
-    one, many = honest_audit(), honest_audit(recipes=("loss", "entropy", "gap"))
-    smallest = many.summary().smallest_detectable
+    single_recipe, three_recipes = honest_audit(), honest_audit(recipes=("loss", "entropy", "gap"))
+    smallest = three_recipes.summary().smallest_detectable
     assert smallest.confidence == pytest.approx(1 - 0.05 / 9)  # AUC, one TPR and ε of three recipes
-    assert smallest.auc > one.summary().smallest_detectable.auc
+    assert smallest.auc > single_recipe.summary().smallest_detectable.auc
 
 
 def test_an_active_signal_stands_beside_recipes_with_references(case):
@@ -368,13 +368,13 @@ def test_overwrite_touches_nothing_but_runs(tmp_path):
 
 def test_audits_of_other_records_are_neither_compared_nor_shown_as_the_same(tmp_path):
     """Records without ids get the same ids in every audit; what they are is in the digest."""
-    first = honest_audit(out=tmp_path / "run")
-    other = honest_audit(members=plain(60, 7), out=tmp_path / "run" / "other")
+    original = honest_audit(out=tmp_path / "run")
+    other_members = honest_audit(members=plain(60, 7), out=tmp_path / "run" / "other")
     same = honest_audit(seed=5, out=tmp_path / "run" / "same")
-    assert list(first.inner()) == ["same"]
-    assert compare(first, same)
+    assert list(original.inner()) == ["same"]
+    assert compare(original, same)
     with pytest.raises(dv.InputError, match="the records or their membership do not"):
-        compare(first, other)
+        compare(original, other_members)
 
 
 def test_a_configuration_is_described_without_addresses():
@@ -390,21 +390,21 @@ def test_logits_whose_first_rows_sum_to_one_are_audited_and_rounded_probabilitie
     x = rng.normal(size=(400, 1))
     x[:2] = [[0.1], [0.2]]
     y = rng.integers(0, 2, 400)
-    members, others, population = (
+    members, nonmembers, population = (
         dv.Records(x[part], y[part]) for part in (slice(100), slice(100, 200), slice(200, 400))
     )
-    sets = {"members": members, "nonmembers": others, "population": population}
+    sets = {"members": members, "nonmembers": nonmembers, "population": population}
 
     def logits(x):
         return np.round(np.hstack([x, 1 - x]), 1)
 
     assert len(dv.audit(logits, **sets, recipes=["loss"]).scores) == 1
-    asked = []
+    batch_sizes = []
 
     def probabilities(x):
-        asked.append(len(x))
+        batch_sizes.append(len(x))
         return logits(1 / (1 + np.exp(-x)))
 
     with pytest.raises(dv.InputError, match="these are probabilities"):
         dv.audit(probabilities, **sets, recipes=["loss"])
-    assert asked == [64]
+    assert batch_sizes == [64]

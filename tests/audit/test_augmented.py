@@ -26,11 +26,11 @@ def neighbours(data, seed):
     """Near each class's records, by the nearest one: members are remembered exactly. It counts what it is asked."""
     jitter = np.random.default_rng(seed).normal(scale=0.01, size=CLASSES)
 
-    def asked(x):
-        apart = ((x[:, None] - data.x) ** 2).sum(axis=(2, 3))
-        return np.stack([-apart[:, data.y == c].min(axis=1) for c in range(CLASSES)], axis=1) + jitter
+    def logits(x):
+        distances = ((x[:, None] - data.x) ** 2).sum(axis=(2, 3))
+        return np.stack([-distances[:, data.y == c].min(axis=1) for c in range(CLASSES)], axis=1) + jitter
 
-    return asked
+    return logits
 
 
 REFERENCES = dv.references.Custom(neighbours, count=4, engine="serial")
@@ -45,24 +45,24 @@ def test_every_recipe_runs_by_its_name_and_says_what_it_asks(tmp_path):
     names = [recipe.name for recipe in augmented_recipes()]
     result = audit(names, out=tmp_path / "run")
     for name in names:
-        told = result.about.recipes[name]
-        assert told.queries == 18 * 220
-        assert told.reads == "the target's outputs on each candidate and on 17 further versions of it"
-        assert "on ImageVersions(flip=True, shift=1, shape=None)" in told.attack
+        description = result.about.recipes[name]
+        assert description.queries == 18 * 220
+        assert description.reads == "the target's outputs on each candidate and on 17 further versions of it"
+        assert "on ImageVersions(flip=True, shift=1, shape=None)" in description.attack
         assert result[name].auc.value > 0.55
         np.testing.assert_array_equal(load(tmp_path / "run")[name].scores, result[name].scores)
 
 
 def test_the_target_is_asked_about_every_version():
-    seen = []
+    batch_sizes = []
     inner = neighbours(SETS["members"], 0)
 
     def target(x):
-        seen.append(len(x))
+        batch_sizes.append(len(x))
         return inner(x)
 
     result = audit(["lira-augmented"], target)
-    assert sum(seen) - 64 == result.about.recipes["lira-augmented"].queries  # 64 to see what its outputs are
+    assert sum(batch_sizes) - 64 == result.about.recipes["lira-augmented"].queries  # 64 to see what its outputs are
 
 
 def test_of_a_target_that_leaks_nothing_nothing_is_told():
@@ -94,7 +94,7 @@ def test_versions_of_ones_own():
     class Odd:
         count = 2
 
-        def of(self, records, seed=0):
+        def generate(self, records, seed=0):
             return (records,)
 
     with pytest.raises(dv.InputError, match="mine: 2 further versions are needed, got 1"):
@@ -108,6 +108,6 @@ def test_versions_of_ones_own():
 
 
 def test_partly_known_images_are_completed_first():
-    known = np.arange(16).reshape(SHAPE) % 4 > 0
-    result = audit(["lira-augmented"], known=known)
+    known_mask = np.arange(16).reshape(SHAPE) % 4 > 0
+    result = audit(["lira-augmented"], known=known_mask)
     assert len(result["lira-augmented"].scores) == 120

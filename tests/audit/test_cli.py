@@ -35,7 +35,7 @@ def divulge(*arguments, code=0):
     return process
 
 
-def here(*arguments, code=0):
+def run_here(*arguments, code=0):
     """The same within this process, which is faster: for what neither signals nor imports of the user's can spoil."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -83,12 +83,13 @@ def test_an_error_in_the_users_code_is_shown_as_theirs_under_one_line_of_ours(pr
     target = '[target]\nmodel = "model.safetensors"\nfactory = "failing:make"\n'
     plan = write_plan(project, "failing.toml", target=target)
     lines = divulge("audit", plan, "--out", project / "failing", code=2).stderr.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("divulge: "))
+    error_line = next(i for i, line in enumerate(lines) if line.startswith("divulge: "))
     assert (
-        lines[first] == "divulge: target.factory: 'failing:make': your code raised IndexError: list index out of range"
+        lines[error_line]
+        == "divulge: target.factory: 'failing:make': your code raised IndexError: list index out of range"
     )
-    assert any('failing.py", line 2, in make' in line for line in lines[first:])
-    assert not any("src/divulge" in line for line in lines[first:])
+    assert any('failing.py", line 2, in make' in line for line in lines[error_line:])
+    assert not any("src/divulge" in line for line in lines[error_line:])
 
 
 def test_version_and_help():
@@ -97,7 +98,7 @@ def test_version_and_help():
 
 
 def test_list_names_recipes_signals_and_data():
-    content = json.loads(here("list", "--json").stdout)
+    content = json.loads(run_here("list", "--json").stdout)
     assert {"loss", "lira", "rmia", "quantile"} <= set(content["recipes"])
     assert {"hinge", "feature-angle"} <= set(content["signals"])
     assert {"weight-gradient", "learned-white-box"} <= set(content["recipes"])
@@ -107,14 +108,16 @@ def test_a_plan_runs_and_is_kept_resolved(finished):
     assert "[references]" in (finished / "plan.toml").read_text()
     assert json.loads((finished / "run.json").read_text())["state"] == "finished"
     divulge("audit", finished / "plan.toml", "--out", finished.parent / "again")
-    first, second = (json.loads((run / "summary.json").read_text()) for run in (finished, finished.parent / "again"))
-    assert first["recipes"] == second["recipes"]
+    summary, repeated_summary = (
+        json.loads((run / "summary.json").read_text()) for run in (finished, finished.parent / "again")
+    )
+    assert summary["recipes"] == repeated_summary["recipes"]
     assert json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"] > 0.5
 
 
 def test_a_plan_may_look_inside_the_networks(project):
     head = 'recipes = ["weight-gradient", "learned-white-box", "loss"]\nfpr = [0.05]\n'
-    here("audit", write_plan(project, "inside.toml", head=head), "--out", project / "inside")
+    run_here("audit", write_plan(project, "inside.toml", head=head), "--out", project / "inside")
     content = json.loads((project / "inside" / "summary.json").read_text())["recipes"]
     assert set(content) == {"weight-gradient", "learned-white-box", "loss"}
 
@@ -123,78 +126,82 @@ def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):
     """It names the folder its files are in; the reference models are the same."""
     from divulge import plan
 
-    kept = finished / "plan.toml"
-    ready = plan.resolve(plan.read(kept), kept.parent)
+    stored_plan = finished / "plan.toml"
+    ready = plan.resolve(plan.read(stored_plan), stored_plan.parent)
     assert len(ready.subject.members) == 200
-    read = plan.read(kept)
+    read = plan.read(stored_plan)
     data = read.data.model_dump(exclude_none=True, exclude_unset=True)  # columns that are named must be there
     assert ready.plan == read.model_dump(exclude_none=True) | {"data": data}
 
 
 def test_decide_again_without_models(finished):
-    content = json.loads(here("decide", finished, "--fpr", "0.05", "--json").stdout)
+    content = json.loads(run_here("decide", finished, "--fpr", "0.05", "--json").stdout)
     assert set(content) == {"loss", "lira"}
     assert content["loss"]["guarantee"].startswith("marginal FPR ≤ 0.05")
-    assert "known non-members are needed" in here("decide", finished, "--fpr", "0.0001", code=2).stderr
-    assert "exactly one" in here("decide", finished, code=2).stderr
-    assert "did you mean 'lira'" in here("decide", finished, "--fpr", "0.1", "--recipe", "lyra", code=2).stderr
+    assert "known non-members are needed" in run_here("decide", finished, "--fpr", "0.0001", code=2).stderr
+    assert "exactly one" in run_here("decide", finished, code=2).stderr
+    assert "did you mean 'lira'" in run_here("decide", finished, "--fpr", "0.1", "--recipe", "lyra", code=2).stderr
 
 
 def test_an_audit_is_decided_with_a_bound_on_false_discoveries_too(finished):
-    content = json.loads(here("decide", finished, "--fdr", "0.05", "--json").stdout)
+    content = json.loads(run_here("decide", finished, "--fdr", "0.05", "--json").stdout)
     assert set(content) == {"loss", "lira"}
     assert all("FDR ≤ 0.05" in decision["guarantee"] for decision in content.values())
-    wide = json.loads(here("decide", finished, "--fdr", "0.5", "--method", "bh", "--json").stdout)
+    wide = json.loads(run_here("decide", finished, "--fdr", "0.5", "--method", "bh", "--json").stdout)
     assert wide["lira"]["selected"] >= content["lira"]["selected"]
     assert wide["lira"]["selected"] > 0
     assert wide["lira"]["precision"]["high"] >= 0.5
-    output = here("decide", finished, "--fdr", "0.05").stdout
+    output = run_here("decide", finished, "--fdr", "0.05").stdout
     assert "Decisions at FDR ≤ 0.05" in output
 
 
 def test_what_is_said_of_one_recipe_names_it(finished):
-    content = json.loads(here("decide", finished, "--fdr", "0.05", "--json").stdout)
-    shown = " ".join(here("decide", finished, "--fdr", "0.05").stdout.split())
-    first, second = (set(content[name]["warnings"]) for name in ("loss", "lira"))
-    assert first - second
-    assert first & second
-    for name, said in (("loss: ", first - second), ("lira: ", second - first), ("", first & second)):
-        assert all(any(f"{kind}: {name}{text}" in shown for kind in ("note", "warning")) for text in said)
+    content = json.loads(run_here("decide", finished, "--fdr", "0.05", "--json").stdout)
+    output = " ".join(run_here("decide", finished, "--fdr", "0.05").stdout.split())
+    only_loss, only_lira = (set(content[name]["warnings"]) for name in ("loss", "lira"))
+    assert only_loss - only_lira
+    assert only_loss & only_lira
+    for name, messages in (
+        ("loss: ", only_loss - only_lira),
+        ("lira: ", only_lira - only_loss),
+        ("", only_loss & only_lira),
+    ):
+        assert all(any(f"{severity}: {name}{text}" in output for severity in ("note", "warning")) for text in messages)
 
 
 def test_gate_has_three_answers_and_an_exit_code_for_each(finished):
-    assert "kept" in here("gate", finished, "--max", "auc:0.999").stdout
-    broken = json.loads(here("gate", finished, "--max", "auc:0.5", "--json", code=1).stdout)
+    assert "kept" in run_here("gate", finished, "--max", "auc:0.999").stdout
+    broken = json.loads(run_here("gate", finished, "--max", "auc:0.5", "--json", code=1).stdout)
     assert (broken["state"], broken["passed"]) == ("broken", False)
     assert {ruling["state"] for ruling in broken["rulings"]} == {"broken"}
     area = json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"]
-    undecided = here("gate", finished, "--max", f"auc:{area}", code=3).stdout
+    undecided = run_here("gate", finished, "--max", f"auc:{area}", code=3).stdout
     assert "undecided: the limit of auc lies within the interval" in undecided
-    assert "METRIC:LIMIT" in here("gate", finished, "--max", "auc", code=2).stderr
+    assert "METRIC:LIMIT" in run_here("gate", finished, "--max", "auc", code=2).stderr
 
 
 def test_gate_lets_a_pipeline_choose_what_passes(finished):
     epsilon = ["gate", finished, "--max", "epsilon:50"]
-    assert "never shown kept" in here(*epsilon, code=3).stdout
-    content = json.loads(here(*epsilon, "--pass", "kept,undecided", "--json").stdout)
+    assert "never shown kept" in run_here(*epsilon, code=3).stdout
+    content = json.loads(run_here(*epsilon, "--pass", "kept,undecided", "--json").stdout)
     assert (content["state"], content["passed"]) == ("undecided", True)
     assert content["rulings"][0]["estimate"]["high"] is None
-    both = [*epsilon, "--max", "auc:0.5"]
-    assert "BROKEN" in here(*both, code=1).stdout
-    here(*both, "--pass", "undecided", code=1)
-    here(*both, "--pass", "broken", code=3)
-    here(*both, "--pass", "broken, undecided")
-    assert "did you mean 'broken'" in here(*epsilon, "--pass", "brokn", code=2).stderr
+    limits = [*epsilon, "--max", "auc:0.5"]
+    assert "BROKEN" in run_here(*limits, code=1).stdout
+    run_here(*limits, "--pass", "undecided", code=1)
+    run_here(*limits, "--pass", "broken", code=3)
+    run_here(*limits, "--pass", "broken, undecided")
+    assert "did you mean 'broken'" in run_here(*epsilon, "--pass", "brokn", code=2).stderr
 
 
 def test_compare_pairs_records(finished, project):
-    same = json.loads(here("compare", finished, finished, "--json").stdout)
+    same = json.loads(run_here("compare", finished, finished, "--json").stdout)
     assert all(row["change"]["low"] <= 0 <= row["change"]["high"] for row in same)
     assert all(row["change"]["value"] == 0 for row in same)
 
 
 def test_report_is_rendered_again(finished, tmp_path):
-    here("report", finished, "--to", tmp_path / "again.html")
+    run_here("report", finished, "--to", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == (finished / "report.html").read_text()
 
 
@@ -218,16 +225,17 @@ def test_report_is_rendered_again(finished, tmp_path):
 )
 def test_plans_are_checked_whole_before_work(project, tmp_path, changes, message):
     plan = write_plan(project, name="broken.toml", **changes)
-    assert message in here("audit", plan, "--out", tmp_path / "never", code=2).stderr
+    assert message in run_here("audit", plan, "--out", tmp_path / "never", code=2).stderr
     assert not (tmp_path / "never").exists()
 
 
 def test_usage_errors(project, tmp_path):
-    assert "give a plan, or --demo" in here("audit", "--out", tmp_path / "x", code=2).stderr
+    assert "give a plan, or --demo" in run_here("audit", "--out", tmp_path / "x", code=2).stderr
     assert (
-        "go with --demo" in here("audit", project / "plan.toml", "--out", tmp_path / "x", "--seed", "7", code=2).stderr
+        "go with --demo"
+        in run_here("audit", project / "plan.toml", "--out", tmp_path / "x", "--seed", "7", code=2).stderr
     )
-    assert "no such file" in here("audit", tmp_path / "absent.toml", "--out", tmp_path / "x", code=2).stderr
+    assert "no such file" in run_here("audit", tmp_path / "absent.toml", "--out", tmp_path / "x", code=2).stderr
 
 
 def test_pickles_and_damaged_data_are_refused(project, tmp_path):
@@ -235,11 +243,11 @@ def test_pickles_and_damaged_data_are_refused(project, tmp_path):
 
     torch.save({"a": torch.zeros(1)}, project / "whole.pt")
     plan = write_plan(project, name="pickle.toml", target='[target]\nmodel = "whole.pt"\n')
-    assert "without running code from it" in here("audit", plan, "--out", tmp_path / "x", code=2).stderr
+    assert "without running code from it" in run_here("audit", plan, "--out", tmp_path / "x", code=2).stderr
     (project / "half.npz").write_bytes((project / "members.npz").read_bytes()[:100])
     data = '[data]\nmembers = "half.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
     plan = write_plan(project, name="half.toml", data=data)
-    assert "data.members" in here("audit", plan, "--out", tmp_path / "x", code=2).stderr
+    assert "data.members" in run_here("audit", plan, "--out", tmp_path / "x", code=2).stderr
 
 
 def test_tables_as_data(project, case, tmp_path):
@@ -250,15 +258,15 @@ def test_tables_as_data(project, case, tmp_path):
         frame = pl.DataFrame(data.x.astype(float), schema=[f"f{i}" for i in range(12)]).with_columns(label=data.y)
         frame.write_parquet(project / f"{name}.parquet")
         frame.write_csv(project / f"{name}.csv")
-    found = []
-    for kind in ("parquet", "csv"):
-        data = "[data]\n" + "".join(f'{n} = "{n}.{kind}"\n' for n in ("members", "nonmembers", "population"))
-        plan = write_plan(project, name=f"{kind}.toml", head='recipes = ["loss"]\n', data=data, references="")
-        found.append(json.loads(here("audit", plan, "--out", tmp_path / kind, "--json").stdout))
-    assert found[0]["recipes"]["loss"]["auc"] == found[1]["recipes"]["loss"]["auc"]
+    summaries = []
+    for suffix in ("parquet", "csv"):
+        data = "[data]\n" + "".join(f'{n} = "{n}.{suffix}"\n' for n in ("members", "nonmembers", "population"))
+        plan = write_plan(project, name=f"{suffix}.toml", head='recipes = ["loss"]\n', data=data, references="")
+        summaries.append(json.loads(run_here("audit", plan, "--out", tmp_path / suffix, "--json").stdout))
+    assert summaries[0]["recipes"]["loss"]["auc"] == summaries[1]["recipes"]["loss"]["auc"]
 
 
-def interrupted(project, out, how, **streams):
+def interrupted(project, out, signal_sent, **streams):
     """A run of the plan that got the signal ``how`` when it was about to train its second network."""
     started = subprocess.Popen(
         [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
@@ -268,7 +276,7 @@ def interrupted(project, out, how, **streams):
         **streams,
     )
     assert "at work\n" in iter(started.stdout.readline, ""), "the run ended before it could be interrupted"
-    started.send_signal(how)
+    started.send_signal(signal_sent)
     return started
 
 
@@ -278,12 +286,14 @@ def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_p
     out = tmp_path / "killed"
     interrupted(project, out, signal.SIGKILL, stderr=subprocess.DEVNULL).communicate()
     assert json.loads((out / "run.json").read_text())["state"] == "running"
-    whole = [path for path in (out / "pool").rglob("*.safetensors") if path.with_suffix(".json").exists()]
-    kept = {path: path.stat().st_mtime_ns for path in whole}  # a model is whole once its description is written
+    finished_models = [path for path in (out / "pool").rglob("*.safetensors") if path.with_suffix(".json").exists()]
+    modified_times = {
+        path: path.stat().st_mtime_ns for path in finished_models
+    }  # a model is whole once its description is written
     divulge("audit", project / "plan.toml", "--out", out)
-    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
-    ours, theirs = (json.loads((place / "summary.json").read_text())["recipes"] for place in (out, finished))
-    assert ours == theirs
+    assert all(path.stat().st_mtime_ns == when for path, when in modified_times.items())
+    ours, expected = (json.loads((place / "summary.json").read_text())["recipes"] for place in (out, finished))
+    assert ours == expected
 
 
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
@@ -295,4 +305,4 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
 
 
 def test_a_report_that_cannot_be_written_is_one_line(finished):
-    assert "divulge: " in here("report", finished, "--to", "/proc/x.html", code=2).stderr
+    assert "divulge: " in run_here("report", finished, "--to", "/proc/x.html", code=2).stderr

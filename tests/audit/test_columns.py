@@ -80,8 +80,8 @@ def test_a_frame_with_numbered_columns_holds_numbers(names, values):
 def test_a_pipeline_on_mixed_columns_scores_as_the_user_would(library, backwards):
     frame, y = patients()
     model = pipeline(frame[:N], y[:N])
-    shown = frame[frame.columns[::-1]] if backwards else frame
-    records = {"x": library(shown)} if library is not pl.from_pandas else {"x": pl.from_pandas(shown)}
+    table = frame[frame.columns[::-1]] if backwards else frame
+    records = {"x": library(table)} if library is not pl.from_pandas else {"x": pl.from_pandas(table)}
     result = audited(model, records["x"], y)
     truth = np.log(model.predict_proba(frame)[np.arange(len(y)), np.searchsorted(model.classes_, y)].clip(1e-7))
     expected = dv.evaluation.auc(truth[: 2 * N], np.arange(2 * N) < N)
@@ -94,12 +94,12 @@ def test_the_order_of_columns_says_nothing_and_their_names_say_all():
     frame = pl.DataFrame({"age": rng.integers(18, 90, 3 * N), "dose": rng.normal(size=3 * N)})
     y = (frame["dose"].to_numpy() + rng.normal(size=3 * N) > 0).astype(int)
     model = RandomForestClassifier(20, random_state=0).fit(frame[:N].to_pandas(), y[:N])
-    first = audited(model, frame, y, ("loss", "quantile-trees"))
-    second = audited(model, frame.select("dose", "age"), y, ("loss", "quantile-trees"))
-    for name in first:
-        np.testing.assert_array_equal(first.scores[name], second.scores[name])
-    assert first["loss"].auc.low > 0.6
-    assert first.candidates == second.candidates
+    expected = audited(model, frame, y, ("loss", "quantile-trees"))
+    reordered = audited(model, frame.select("dose", "age"), y, ("loss", "quantile-trees"))
+    for name in expected:
+        np.testing.assert_array_equal(expected.scores[name], reordered.scores[name])
+    assert expected["loss"].auc.low > 0.6
+    assert expected.candidates == reordered.candidates
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_sets_of_which_one_has_no_names_or_another_type_are_refused():
     sets = parts(frame, y)
     with pytest.raises(dv.InputError, match=r"population: members, nonmembers have named columns"):
         dv.audit(model, **sets | {"population": dv.Records(np.zeros((N, 5)), y[:N])}, recipes=["loss"])
-    other = frame[2 * N :].assign(age=lambda x: x["age"].astype(str))
+    population_frame = frame[2 * N :].assign(age=lambda x: x["age"].astype(str))
     with pytest.raises(dv.InputError, match=r"column 'age'"):
-        dv.audit(model, **sets | {"population": dv.Records(other, y[2 * N :])}, recipes=["loss"])
+        dv.audit(model, **sets | {"population": dv.Records(population_frame, y[2 * N :])}, recipes=["loss"])
 
 
 def test_a_model_without_names_is_given_the_columns_in_order_and_the_report_says_so():
@@ -135,10 +135,10 @@ def test_a_model_without_names_is_given_the_columns_in_order_and_the_report_says
     model = RandomForestClassifier(10, random_state=0).fit(frame[:N].to_numpy(), y[:N])
     result = audited(model, frame, y)
     assert any("in the order of the members': 'a', 'b'" in warning for warning in result.warnings)
-    named = RandomForestClassifier(10, random_state=0).fit(frame[:N], y[:N])
-    bare = audited(named, frame.to_numpy(), y)
+    named_model = RandomForestClassifier(10, random_state=0).fit(frame[:N], y[:N])
+    bare = audited(named_model, frame.to_numpy(), y)
     assert any("were taken in the order of the target's: 'a', 'b'" in warning for warning in bare.warnings)
-    assert not any("order" in warning for warning in audited(named, frame, y).warnings)
+    assert not any("order" in warning for warning in audited(named_model, frame, y).warnings)
 
 
 def test_what_takes_numbers_alone_is_not_given_texts():
@@ -151,16 +151,16 @@ def test_what_takes_numbers_alone_is_not_given_texts():
 def test_a_function_is_given_a_frame_where_numbers_would_not_do():
     frame, y = patients()
     model = pipeline(frame[:N], y[:N])
-    seen = []
+    table_types = []
 
     def ask(table):
-        seen.append(type(table))
+        table_types.append(type(table))
         return model.predict_proba(table)
 
     numbers = (y == "well").astype(int)
     result = audited(ask, frame, numbers, outputs="probabilities")
     assert result["loss"].auc.low > 0.8
-    assert set(seen) == {pd.DataFrame}
+    assert set(table_types) == {pd.DataFrame}
     plain = frame[["smoker"]].assign(dose=np.random.default_rng(1).normal(size=3 * N))
     audited(lambda x: np.c_[x[:, 0], x[:, 1]], plain, numbers)  # an array, as numbers have always been given
 
@@ -175,11 +175,11 @@ def test_gradient_boosting_takes_missing_values_and_categories():
         LGBMClassifier(n_estimators=50, min_child_samples=2, verbose=-1, random_state=0),
     ):
         model.fit(x[:N], y[:N])
-        own = audited(model, x, y)
-        assert own["loss"].auc.low > 0.6
+        result = audited(model, x, y)
+        assert result["loss"].auc.low > 0.6
     # From a file the categories are texts: the model's own are put in their place.
     texts = x.assign(sex=frame["sex"].astype(object))
-    np.testing.assert_array_equal(audited(model, texts, y).scores["loss"], own.scores["loss"])
+    np.testing.assert_array_equal(audited(model, texts, y).scores["loss"], result.scores["loss"])
 
 
 def test_labels_are_names_numbers_or_truth_values():
@@ -190,8 +190,8 @@ def test_labels_are_names_numbers_or_truth_values():
         y = np.array(names)[(x[:, 0] > 0).astype(int)]
         model = LogisticRegression().fit(x[:N], y[:N])
         scores.append(audited(model, x, y).scores["loss"])
-    for other in scores[1:]:
-        np.testing.assert_allclose(scores[0], other)
+    for other_scores in scores[1:]:
+        np.testing.assert_allclose(scores[0], other_scores)
 
 
 def test_names_of_classes_need_an_order_where_the_target_has_none():
@@ -244,9 +244,9 @@ def test_an_infinite_label_is_named(label):
 def test_reports_call_classes_by_their_names(tmp_path):
     frame, y = patients()
     result = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
-    for one in (result, dv.auditing.load(tmp_path / "run")):
-        assert one.class_names == ("ill", "well")
-        assert set(one.summary().recipes["loss"].classes) == {"ill", "well"}
+    for loaded in (result, dv.auditing.load(tmp_path / "run")):
+        assert loaded.class_names == ("ill", "well")
+        assert set(loaded.summary().recipes["loss"].classes) == {"ill", "well"}
     assert "class ill" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -255,8 +255,8 @@ def test_unseen_classes_may_be_named():
     x, y = rng.normal(size=(3 * N, 2)), rng.choice(["a", "b", "c"], 3 * N)
     model = RandomForestClassifier(10, random_state=0).fit(x[:N], y[:N])
     sets = parts(x, y)
-    known = np.flatnonzero(y[2 * N :] != "c")
-    sets["population"] = dv.Records(x[2 * N :][known], y[2 * N :][known])
+    known_rows = np.flatnonzero(y[2 * N :] != "c")
+    sets["population"] = dv.Records(x[2 * N :][known_rows], y[2 * N :][known_rows])
     assert dv.audit(model, **sets, recipes=["loss"], unseen_classes=["c"]).unseen_classes == (2,)
     with pytest.raises(dv.InputError, match="unseen_classes"):
         dv.audit(model, **sets, recipes=["loss"], unseen_classes=["d"])
@@ -269,10 +269,10 @@ def test_recipes_that_move_records_ask_with_frames_and_refuse_free_text():
     model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
     result = audited(model, x, y, ("noise", "loss"))
     assert np.isfinite(result.scores["noise"]).all()
-    whole = pipeline(frame[:N], y[:N])
+    fitted_pipeline = pipeline(frame[:N], y[:N])
     wordy = frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])])
     with pytest.raises(dv.InputError, match=r"free text \(column 'note'\)"):
-        audited(whole, wordy, y, ("noise",))
+        audited(fitted_pipeline, wordy, y, ("noise",))
 
 
 def test_partial_knowledge_is_said_by_columns():
@@ -286,40 +286,40 @@ def test_partial_knowledge_is_said_by_columns():
     result = audited(model, x, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
     assert np.isfinite(result.scores["partial-loss"]).all()
     # What is unknown is never read: another sex gives the same scores.
-    other = x.assign(sex=np.where(np.arange(3 * N) < 2 * N, "Female", x["sex"]))
-    changed = audited(model, other, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
+    changed_frame = x.assign(sex=np.where(np.arange(3 * N) < 2 * N, "Female", x["sex"]))
+    changed = audited(model, changed_frame, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
     np.testing.assert_allclose(changed.scores["partial-loss"], result.scores["partial-loss"], atol=1e-9)
-    wordy, whole = (
+    wordy, fitted_pipeline = (
         frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])]),
         pipeline(frame[:N], y[:N]),
     )
     with pytest.raises(dv.InputError, match="free text"):
-        audited(whole, wordy, y, ("partial-loss",), known="columns:age")
+        audited(fitted_pipeline, wordy, y, ("partial-loss",), known="columns:age")
 
 
 def test_references_of_the_users_own_are_trained_on_frames():
     frame, y = patients()
-    seen = []
+    column_names = []
 
     def train(records, seed):
         table = records.table.to_native()
-        seen.append(tuple(table.columns))
+        column_names.append(tuple(table.columns))
         return pipeline(table, np.array(records.class_names)[records.y])
 
     model = pipeline(frame[:N], y[:N])
     result = audited(
         model, frame, y, ("lira", "loss"), references=dv.references.Custom(train, count=2, engine="serial")
     )
-    assert set(seen) == {tuple(frame.columns)}
+    assert set(column_names) == {tuple(frame.columns)}
     assert result["lira"].auc.low > 0.7
 
 
 def test_exposed_records_are_shown_by_name(tmp_path):
     frame, y = patients()
     result = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
-    shown = next(iter(result.exhibits.values()))
-    assert shown.splitlines()[0].startswith("age: ")
-    assert "sex: Male" in shown or "sex: Female" in shown or "sex: missing" in shown
+    exhibit = next(iter(result.exhibits.values()))
+    assert exhibit.splitlines()[0].startswith("age: ")
+    assert "sex: Male" in exhibit or "sex: Female" in exhibit or "sex: missing" in exhibit
     assert "age: " in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -370,14 +370,14 @@ class TestEncoding:
         assert measure([None, None]) == "number"
 
     def test_digests_are_of_values_and_not_of_their_spelling(self):
-        one = read_frame(pl.DataFrame({"a": [1, 2], "b": ["x|1", "y"]}), "x")
+        numbers_and_texts = read_frame(pl.DataFrame({"a": [1, 2], "b": ["x|1", "y"]}), "x")
         same = read_frame(pl.DataFrame({"b": ["x|1", "y"], "a": [1.0, 2.0]}), "x")
-        assert columns.row_digests(one) == columns.row_digests(same)
-        for other in ({"a": [1, 2], "b": ["x", "y"]}, {"a": [1, 3], "b": ["x|1", "y"]}):
-            assert columns.row_digests(read_frame(pl.DataFrame(other), "x")) != columns.row_digests(one)
+        assert columns.row_digests(numbers_and_texts) == columns.row_digests(same)
+        for changed in ({"a": [1, 2], "b": ["x", "y"]}, {"a": [1, 3], "b": ["x|1", "y"]}):
+            assert columns.row_digests(read_frame(pl.DataFrame(changed), "x")) != columns.row_digests(numbers_and_texts)
         split = [{"a": ["1:x"], "b": ["y"]}, {"a": ["1"], "b": ["x|1:y"]}]
-        first, second = (columns.row_digests(read_frame(pl.DataFrame(each), "x")) for each in split)
-        assert first != second
+        digests, digests_moved = (columns.row_digests(read_frame(pl.DataFrame(each), "x")) for each in split)
+        assert digests != digests_moved
 
     def test_what_has_arrows_interface_alone_is_a_frame(self):
         batch = pa.record_batch({"age": [48, 31], "sex": ["f", "m"]})
@@ -386,8 +386,8 @@ class TestEncoding:
             def __arrow_c_stream__(self, requested_schema=None):
                 return pa.table(batch).__arrow_c_stream__(requested_schema)
 
-        for given in (batch, Relation(), pa.RecordBatchReader.from_batches(batch.schema, [batch])):
-            assert dv.Records(given).table.columns == ["age", "sex"]
+        for table in (batch, Relation(), pa.RecordBatchReader.from_batches(batch.schema, [batch])):
+            assert dv.Records(table).table.columns == ["age", "sex"]
         for column in (pa.array([1.0, 2.0]), pa.chunked_array([[1.0, 2.0]]), pl.Series([1.0, 2.0])):
             assert dv.Records(column).table is None
 
@@ -441,10 +441,10 @@ class TestEncoding:
 
 def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
     frame, y = patients()
-    by_pandas = pipeline(frame[:N], y[:N])
-    by_polars = pipeline(pl.from_pandas(frame[:N]), y[:N])
-    assert targets.estimators.fitted_frame_library(by_pandas) == "pandas"
-    assert targets.estimators.fitted_frame_library(by_polars) == "polars"
+    pandas_pipeline = pipeline(frame[:N], y[:N])
+    polars_pipeline = pipeline(pl.from_pandas(frame[:N]), y[:N])
+    assert targets.estimators.fitted_frame_library(pandas_pipeline) == "pandas"
+    assert targets.estimators.fitted_frame_library(polars_pipeline) == "polars"
     assert targets.estimators.fitted_frame_library(LogisticRegression()) is None
 
 
@@ -544,10 +544,10 @@ class TestTypesThatTheEncodersKnow:
 
     @pytest.mark.parametrize("library", [lambda frame: frame, pl.from_pandas])
     def test_values_become_those_that_the_encoders_were_fitted_on(self, library):
-        for fitted, other in ((self.TEXTS, self.TYPED), (self.TYPED[:2], self.TEXTS[:2])):
+        for fitted, table in ((self.TEXTS, self.TYPED), (self.TYPED[:2], self.TEXTS[:2])):
             encoders = self.encoders(fitted)
             expected = encoders.transform(fitted)
-            restored = targets.estimators.restore_types(encoders, library(other))
+            restored = targets.estimators.restore_types(encoders, library(table))
             if not isinstance(restored, pd.DataFrame):
                 restored = restored.to_pandas().fillna(np.nan)
             np.testing.assert_array_equal(np.asarray(encoders.transform(restored)), np.asarray(expected))
@@ -556,7 +556,7 @@ class TestTypesThatTheEncodersKnow:
         assert targets.estimators.restore_types(self.encoders(self.TEXTS), same) is same
 
     @pytest.mark.parametrize(
-        ("fitted", "other", "message"),
+        ("fitted", "table", "message"),
         [
             (
                 TYPED[:2],
@@ -574,19 +574,19 @@ class TestTypesThatTheEncodersKnow:
             (TYPED[:2], TYPED.assign(day=[1, 2, 3, 4]), "column 'day' holds numbers, .* fitted on dates"),
         ],
     )
-    def test_what_cannot_be_told_in_their_types_is_refused(self, fitted, other, message):
+    def test_what_cannot_be_told_in_their_types_is_refused(self, fitted, table, message):
         with pytest.raises(dv.InputError, match=message):
-            targets.estimators.restore_types(self.encoders(fitted), other)
+            targets.estimators.restore_types(self.encoders(fitted), table)
 
     def test_an_audit_gives_the_same_scores_with_dates_and_with_their_texts(self):
         frame, y = patients()
         texts = frame.assign(admitted=frame["admitted"].dt.strftime("%Y-%m-%d"))
         for fitted in (frame, texts):
             model = pipeline(fitted[:N], y[:N])
-            first, second = (audited(model, x, y) for x in (frame, texts))
-            np.testing.assert_array_equal(first.scores["loss"], second.scores["loss"])
-            assert first["loss"].auc.low > 0.8
-            assert first.candidates == second.candidates  # runs that can be compared
+            with_dates, with_texts = (audited(model, x, y) for x in (frame, texts))
+            np.testing.assert_array_equal(with_dates.scores["loss"], with_texts.scores["loss"])
+            assert with_dates["loss"].auc.low > 0.8
+            assert with_dates.candidates == with_texts.candidates  # runs that can be compared
 
 
 def test_a_date_and_its_text_are_duplicates():
@@ -595,8 +595,8 @@ def test_a_date_and_its_text_are_duplicates():
     digests = columns.row_digests(read_frame(dates, "x"))
     assert digests == columns.row_digests(read_frame(texts, "x"))
     assert digests[:1] == columns.row_digests(read_frame(pl.DataFrame({"day": ["2020-01-31"]}), "x"))
-    other = ["2020-01-31", "2020-02-30", "soon"]  # one that is no date
-    mixed = columns.row_digests(read_frame(pl.DataFrame({"day": other}), "x"))
+    date_texts = ["2020-01-31", "2020-02-30", "soon"]  # one that is no date
+    mixed = columns.row_digests(read_frame(pl.DataFrame({"day": date_texts}), "x"))
     assert mixed[0] == digests[0]
     assert len({*digests, *mixed}) == 5
 

@@ -46,12 +46,12 @@ def extract_text(page):
 def outputs(run, tmp_path_factory):
     """The text of every output: report, model card, notebook, browser, command line, JSON and CSV."""
     folder, result = run
-    to = tmp_path_factory.mktemp("files")
+    folder_out = tmp_path_factory.mktemp("files")
     printed = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html, "write_pdf", lambda document, path: printed.append(document.read_text()))
         for name in ("html", "md", "json", "csv", "pdf"):
-            invoke(folder, "report", folder, "--format", name, "--to", to / f"report.{name}")
+            invoke(folder, "report", folder, "--format", name, "--to", folder_out / f"report.{name}")
     client = TestClient(application(Shelf((folder.parent,)), "key", ("testserver",)))
     client.get("/?token=key")
     listing = client.get("/").text
@@ -59,15 +59,15 @@ def outputs(run, tmp_path_factory):
         k for k, name in re.findall(r'href="/runs/([^"/]+)"[^>]*>([^<]+)', listing) if name.strip().endswith("run")
     )
     return {
-        "report": extract_text((to / "report.html").read_text()),
+        "report": extract_text((folder_out / "report.html").read_text()),
         "PDF": extract_text(printed[0]),
-        "model card": (to / "report.md").read_text(),
+        "model card": (folder_out / "report.md").read_text(),
         "notebook": extract_text(result._repr_html_()),
         "view": extract_text(client.get(f"/runs/{key}/report").text),
         "command": invoke(folder, "compare", folder, folder.parent / "after"),
         "listing": extract_text(listing),
-        "json": json.loads((to / "report.json").read_text()),
-        "csv": pl.read_csv(to / "report.csv"),
+        "json": json.loads((folder_out / "report.json").read_text()),
+        "csv": pl.read_csv(folder_out / "report.csv"),
     }
 
 
@@ -88,12 +88,12 @@ def test_the_same_number_has_no_second_interval(run, outputs):
         (result["loss"].auc, format_estimate),
         (result["loss"].tpr_at_fpr(LEVEL), format_percent_estimate),
     ):
-        shown = form(estimate)
-        value = re.escape(shown.partition("[")[0])
+        formatted = form(estimate)
+        value = re.escape(formatted.partition("[")[0])
         for name in ("report", "PDF", "model card", "notebook", "view"):
             text = outputs[name].replace("\N{NO-BREAK SPACE}", " ")
             outcome = set(re.findall(rf"(?<![\d.]){value}\[[^\]]+\]", text))
-            assert outcome == {shown}, name
+            assert outcome == {formatted}, name
 
 
 def test_python_json_table_and_gate_hold_the_same_estimates(run, outputs):
@@ -119,8 +119,8 @@ def test_python_json_table_and_gate_hold_the_same_estimates(run, outputs):
 def test_a_comparison_shows_the_estimates_of_its_runs(run):
     folder, result = run
     columns, rows = compare.overview_table(compare.compare_runs(folder, folder.parent / "after"))
-    shown = dict(zip(columns, rows[0], strict=True))
-    assert shown["AUC"] == format_estimate(result["loss"].auc)
+    table_row = dict(zip(columns, rows[0], strict=True))
+    assert table_row["AUC"] == format_estimate(result["loss"].auc)
 
 
 def test_one_rate_has_one_denominator(run, outputs):

@@ -27,14 +27,14 @@ def model(x):
 
 
 def audited(rng, shift, covariates=None, **options):
-    (members, older), (others, younger), (population, _) = (
+    (members, older), (nonmembers, younger), (population, _) = (
         records(rng, 400, shift),
         records(rng, 400),
         records(rng, 400),
     )
     if covariates is None:
         covariates = {"age": np.r_[older, younger]}
-    sets = {"members": members, "nonmembers": others, "population": population}
+    sets = {"members": members, "nonmembers": nonmembers, "population": population}
     return dv.audit(model, **sets, recipes=["loss"], covariates=covariates, fpr=(0.05,), **options)
 
 
@@ -47,13 +47,13 @@ def test_a_difference_that_a_covariate_makes_is_not_blamed_on_the_model(tmp_path
     adjusted = summary.adjusted
     assert adjusted.adjusted_for == ("age",)
     assert adjusted.explained["loss"] > 0.3
-    assert adjusted.members + adjusted.nonmembers == result.adjustment.kept.sum() < 800
+    assert adjusted.members + adjusted.nonmembers == result.adjustment.is_included.sum() < 800
     assert summary.recipes["loss"].auc.value == result["loss"].auc.value
     assert adjusted.recipes["loss"].auc.value == result.adjusted("loss").auc.value
     reloaded = load(tmp_path / "run")
     assert reloaded.summary() == summary
     page = (tmp_path / "run" / "report.html").read_text()
-    assert f"{result.adjustment.kept.sum():,} of 800 records took part" in page
+    assert f"{result.adjustment.is_included.sum():,} of 800 records took part" in page
     assert "without adjustment" in page
 
 
@@ -71,10 +71,10 @@ def test_a_verdict_is_computed_anew_from_scores_and_covariates(tmp_path):
 def test_arrays_and_tables_are_columns_too():
     values = np.random.default_rng(2).normal(size=(800, 2))
     result = audited(np.random.default_rng(3), 0.0, covariates=values)
-    assert result.covariates.kinds == ("covariate 1", "covariate 2")
+    assert result.covariates.sources == ("covariate 1", "covariate 2")
     frame = pl.DataFrame({"age": values[:, 0], "ward": np.where(values[:, 1] > 0, "a", "b")})
     result = audited(np.random.default_rng(3), 0.0, covariates=frame)
-    assert result.covariates.kinds == ("age", "ward")
+    assert result.covariates.sources == ("age", "ward")
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_arrays_and_tables_are_columns_too():
 def test_columns_of_every_form_lose_the_rows_that_repeat(form):
     """Covariates stay beside their records where copies are dropped."""
     values = np.random.default_rng(2).normal(size=(800, 2))
-    (members, _), (others, _), (population, _) = (records(np.random.default_rng(seed), 400) for seed in range(3))
-    x = np.concatenate([members.x, others.x])
-    x[400:410], y = x[:10], np.concatenate([members.y, others.y])
+    (members, _), (nonmembers, _), (population, _) = (records(np.random.default_rng(seed), 400) for seed in range(3))
+    x = np.concatenate([members.x, nonmembers.x])
+    x[400:410], y = x[:10], np.concatenate([members.y, nonmembers.y])
     y[400:410] = y[:10]
     result = dv.audit(
         model, members=dv.Records(x[:400], y[:400]), nonmembers=dv.Records(x[400:], y[400:]), population=population,
         recipes=["loss"], fpr=(0.05,), duplicates="drop", covariates=form({"age": values[:, 0], "ward": values[:, 1]}),
     )  # fmt: skip
-    kept = np.r_[np.arange(10, 400), np.arange(410, 800)]
-    assert result.covariates.kinds in (("age", "ward"), ("covariate 1", "covariate 2"))
-    np.testing.assert_allclose(result.covariates.values, values[kept])
+    kept_rows = np.r_[np.arange(10, 400), np.arange(410, 800)]
+    assert result.covariates.sources in (("age", "ward"), ("covariate 1", "covariate 2"))
+    np.testing.assert_allclose(result.covariates.values, values[kept_rows])
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,18 @@ def planned(tmp_path):
     """A plan whose files have an age and a ward beside what the model reads."""
     rng = np.random.default_rng(6)
     for name, shift in (("members", 0.25), ("nonmembers", 0.0), ("population", 0.0)):
-        made, age = records(rng, 400, shift)
+        drawn_records, age = records(rng, 400, shift)
         ward = np.where(rng.random(400) < 0.5, "north", "south").astype(object)
         write_csv(
-            from_arrays({"a": made.x[:, 0], "b": made.x[:, 1], "age": age, "ward": ward, "label": made.y}),
+            from_arrays(
+                {
+                    "a": drawn_records.x[:, 0],
+                    "b": drawn_records.x[:, 1],
+                    "age": age,
+                    "ward": ward,
+                    "label": drawn_records.y,
+                }
+            ),
             tmp_path / f"{name}.csv",
         )
     (tmp_path / "own_model.py").write_text(
@@ -169,8 +177,8 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
 
     def texts(seed):
         rng = np.random.default_rng(seed)
-        own = [" ".join(f"w{word}" for word in rng.integers(0, 40, 12)) for _ in range(30)]
-        return dv.Records(np.repeat(np.array(own, dtype=object), 5), np.repeat(rng.integers(0, 2, 30), 5))
+        documents = [" ".join(f"w{word}" for word in rng.integers(0, 40, 12)) for _ in range(30)]
+        return dv.Records(np.repeat(np.array(documents, dtype=object), 5), np.repeat(rng.integers(0, 2, 30), 5))
 
     sets = {name: texts(seed) for seed, name in enumerate(("members", "nonmembers", "population"))}
     result = dv.audit(
@@ -180,7 +188,7 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
     single = dv.evaluation.text_differences(list(sets["members"].x), list(sets["nonmembers"].x))
     assert single
     assert not result.about.texts.signs
-    assert result.adjustment.kept.sum() <= 60
+    assert result.adjustment.is_included.sum() <= 60
     assert load(tmp_path / "run").verdict == result.verdict
     assert "year" not in result.adjustment.adjusted_for
     with pytest.raises(dv.InputError, match="49 distinct non-members, got 30"):

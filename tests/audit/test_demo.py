@@ -16,21 +16,21 @@ def run(tmp_path_factory):
     return out, demo.audit_images(out, seed=3, size=SMALL)
 
 
-def again(path, out):
+def run_plan_again(path, out):
     ready = plan.resolve(plan.read(path), path.parent)
     return audit(ready.target, out=out, **ready.arguments() | {"recipes": RECIPES})
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_its_plans_give_the_same_numbers_again(run, tmp_path, which):
-    out, found = run
-    path = (out / "plan.toml", out / "unseen" / "plan.toml")[which]
-    repeated = again(path, tmp_path / "again")
-    assert repeated.unseen_classes == found[which].unseen_classes == ((), (demo.UNSEEN,))[which]
+@pytest.mark.parametrize("plan_index", [0, 1])
+def test_its_plans_give_the_same_numbers_again(run, tmp_path, plan_index):
+    out, results = run
+    path = (out / "plan.toml", out / "unseen" / "plan.toml")[plan_index]
+    repeated = run_plan_again(path, tmp_path / "again")
+    assert repeated.unseen_classes == results[plan_index].unseen_classes == ((), (demo.UNSEEN,))[plan_index]
     for name in RECIPES:
         # Fewer recipes have shorter intervals, and the same estimates.
-        assert repeated[name].auc.value == found[which][name].auc.value
-        assert repeated.outcome(name).tpr_at_fpr(0.05) == found[which].outcome(name).tpr_at_fpr(0.05)
+        assert repeated[name].auc.value == results[plan_index][name].auc.value
+        assert repeated.outcome(name).tpr_at_fpr(0.05) == results[plan_index].outcome(name).tpr_at_fpr(0.05)
 
 
 def test_an_audit_of_objects_says_that_its_plan_is_a_record(tmp_path, run):

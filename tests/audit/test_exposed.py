@@ -13,25 +13,27 @@ from divulge.results import HeatStrip
 from score_audits import scored, sizes
 
 
-def audit(members, exhibits, others=(5.5, 0.0, 9.0), **changes):
-    scores = np.r_[np.arange(members, dtype=float), others]
-    result = scored({"loss": scores}, sizes(members, len(others)))
+def audit(members, exhibits, nonmember_scores=(5.5, 0.0, 9.0), **changes):
+    scores = np.r_[np.arange(members, dtype=float), nonmember_scores]
+    result = scored({"loss": scores}, sizes(members, len(nonmember_scores)))
     return dataclasses.replace(result, exhibits=exhibits, **changes)
 
 
 @pytest.mark.parametrize("members", [3, 6, 7, 12, 15])
 def test_the_members_with_the_highest_scores_are_shown_best_first(members):
     section = page.exposed_section(audit(members, {i: f"text {i}" for i in range(members)}), "loss")
-    shown = [exhibit for block in section.blocks[:1] for exhibit in block.exhibits]
+    open_exhibits = [exhibit for block in section.blocks[:1] for exhibit in block.exhibits]
     folded = [block for block in section.blocks if isinstance(block, Collapsible)]
-    more = [exhibit for fold in folded for exhibit in fold.blocks[0].exhibits]
+    folded_exhibits = [exhibit for fold in folded for exhibit in fold.blocks[0].exhibits]
     expected = list(range(members))[::-1][:12]
-    assert [one.text for one in (*shown, *more)] == [f"text {i}" for i in expected]
-    assert len(shown) == min(members, 6)
+    assert [shown_exhibit.text for shown_exhibit in (*open_exhibits, *folded_exhibits)] == [
+        f"text {i}" for i in expected
+    ]
+    assert len(open_exhibits) == min(members, 6)
     assert [fold.title for fold in folded] == ([f"{len(expected) - 6} more"] if len(expected) > 6 else [])
-    least = min(expected)
-    alike = sum(score >= least for score in (5.5, 0.0, 9.0))
-    assert f"Of 3 non-members, {alike} score at least as high as the last of them." in section.blocks[0].note
+    lowest_shown = min(expected)
+    n_as_high = sum(score >= lowest_shown for score in (5.5, 0.0, 9.0))
+    assert f"Of 3 non-members, {n_as_high} score at least as high as the last of them." in section.blocks[0].note
 
 
 def test_non_members_and_what_was_not_kept_are_not_shown():
@@ -66,11 +68,11 @@ def test_the_members_that_any_recipe_ranks_highest_are_kept():
     rng, truth = np.random.default_rng(0), np.arange(60) % 2 == 0
     scores = {"first": rng.permutation(60).astype(float), "second": rng.integers(0, 4, 60).astype(float)}
     records = dv.Records(np.arange(60.0)[:, None])
-    kept = choose_exhibits(records, truth, scores, show_records=True)
+    exhibits = choose_exhibits(records, truth, scores, show_records=True)
     members = [row for row in range(60) if truth[row]]
     expected = {row for each in scores.values() for row in sorted(members, key=lambda row: -each[row])[:12]}
-    assert set(kept) == expected
-    assert all(value == [float(row)] for row, value in kept.items())
+    assert set(exhibits) == expected
+    assert all(value == [float(row)] for row, value in exhibits.items())
     assert choose_exhibits(records, truth, scores, show_records=False) == {}
 
 

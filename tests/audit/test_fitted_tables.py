@@ -101,12 +101,12 @@ def test_categories_are_those_that_the_model_was_fitted_on(model):
     for change in LIBRARIES.values():
         np.testing.assert_array_equal(scores(model, change(typed), y), expected)
         np.testing.assert_array_equal(scores(model, change(frame), y), expected)  # as from a file
-    other = frame.assign(sex=np.where(frame["sex"] == "Male", "m", "f"))
+    renamed = frame.assign(sex=np.where(frame["sex"] == "Male", "m", "f"))
     if isinstance(model, LGBMClassifier):
         with pytest.raises(
             dv.InputError, match=r"column 'sex': the target knows none of its values.*\['Female', 'Male'\]"
         ):
-            scores(model, other, y)
+            scores(model, renamed, y)
 
 
 def test_columns_that_are_called_by_numbers_are_columns():
@@ -148,19 +148,19 @@ def test_a_model_is_given_frames_of_the_library_that_it_can_read():
     """Nothing in these pipelines says whether they were fitted on pandas or on polars; their own code does."""
     frame, y = clients()
     x = frame[["age", "dose"]].fillna(50.0)
-    by_name = make_pipeline(Chooser(), LogisticRegression()).fit(x[:N], y[:N])
-    by_pandas = make_pipeline(
+    column_model = make_pipeline(Chooser(), LogisticRegression()).fit(x[:N], y[:N])
+    pandas_model = make_pipeline(
         FunctionTransformer(lambda each: each.assign(twice=each["age"] * 2)), LogisticRegression()
     ).fit(x[:N], y[:N])
-    by_polars = make_pipeline(
+    polars_model = make_pipeline(
         FunctionTransformer(lambda each: each.with_columns(twice=pl.col("age") * 2)), LogisticRegression()
     ).fit(pl.from_pandas(x[:N]), y[:N])
-    for model in (by_name, by_pandas, by_polars):
-        ours, others = (scores(model, change(x), y) for change in (LIBRARIES["pandas"], LIBRARIES["polars"]))
+    for model in (column_model, pandas_model, polars_model):
+        ours, polars_scores = (scores(model, change(x), y) for change in (LIBRARIES["pandas"], LIBRARIES["polars"]))
         assert ours.std() > 0
-        np.testing.assert_allclose(ours, others)
+        np.testing.assert_allclose(ours, polars_scores)
     references = dv.references.Train(count=2)
-    result = dv.audit(by_pandas, **parts(pl.from_pandas(x), y), recipes=["rmia"], references=references)
+    result = dv.audit(pandas_model, **parts(pl.from_pandas(x), y), recipes=["rmia"], references=references)
     assert np.isfinite(result.scores["rmia"]).all()
 
 
@@ -213,8 +213,8 @@ def test_a_missing_truth_value_is_what_the_model_met(fitted, encoder):
     except (ValueError, TypeError):  # an imputer of None meets NaN
         return
     expected = SklearnTarget(model).logits(dv.Records(frames[fitted]))
-    asked = [*frames.values(), pl.DataFrame({"smoker": values, "dose": dose})]
-    for each in asked:
+    tables = [*frames.values(), pl.DataFrame({"smoker": values, "dose": dose})]
+    for each in tables:
         np.testing.assert_allclose(SklearnTarget(model).logits(dv.Records(each)), expected)
 
 
@@ -232,15 +232,15 @@ def test_a_date_is_the_day_or_the_time_stamp_that_the_model_met(fitted):
 
 
 @pytest.mark.parametrize("fitted", [[0, 1], [False, True], [0.0, 1.0], ["0", "1"]])
-@pytest.mark.parametrize("given", [[0, 1], [0.0, 1.0], [False, True]])
-def test_the_same_class_is_the_same_as_a_number_or_a_truth_value(fitted, given):
-    if fitted == ["0", "1"] and given == [False, True]:
+@pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], [False, True]])
+def test_the_same_class_is_the_same_as_a_number_or_a_truth_value(fitted, labels):
+    if fitted == ["0", "1"] and labels == [False, True]:
         return  # a text is no truth value
     x = np.random.default_rng(0).normal(size=(3 * N, 2))
     is_one = (x[:, 0] > 0).astype(int)
     model = LogisticRegression().fit(x[:N], np.array(fitted)[is_one[:N]])
     plain = LogisticRegression().fit(x[:N], is_one[:N])
-    np.testing.assert_allclose(scores(model, x, np.array(given)[is_one]), scores(plain, x, is_one))
+    np.testing.assert_allclose(scores(model, x, np.array(labels)[is_one]), scores(plain, x, is_one))
 
 
 def test_classes_of_which_the_target_knows_none_are_not_left_out_one_by_one():
@@ -363,8 +363,8 @@ def test_codes_are_texts_in_the_records_of_an_erasure_too(tmp_path):
     plan = tmp_path / "plan.toml"
     write_plan(tmp_path, model, x, y, 'label = "outcome"\n[forget]\nafter = "model.skops"\nrecords = "asked.csv"')
     x[1:40].assign(outcome=y[1:40]).to_csv(tmp_path / "asked.csv", index=False)  # all of them look like numbers
-    asked = modules.plan.read(plan)
-    requests = modules.plan.resolve_forget(asked, modules.plan.resolve(asked, tmp_path), tmp_path)["forget"]
+    forget_plan = modules.plan.read(plan)
+    requests = modules.plan.resolve_forget(forget_plan, modules.plan.resolve(forget_plan, tmp_path), tmp_path)["forget"]
     assert requests["forget"].table["ward"][0] == "001"
     names = [str(tmp_path / name) for name in ("asked.csv", "nonmembers.csv", "model.skops")]
     command = ["forget", "--forget", names[0], "--never", names[1], "--after", names[2], "--label", "outcome"]

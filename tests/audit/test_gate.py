@@ -9,14 +9,14 @@ from scipy.special import ndtri
 import divulge as dv
 from divulge.auditing.compare import Limit, compare, gate
 from divulge.evaluation.covariates import Adjustment, Covariates
-from score_audits import at_covariates, compared, scored, sizes
+from score_audits import compared, scored, sizes, with_covariates
 
 
 def states(audit, *policies):
     return [ruling.state for ruling in gate(audit, policies)]
 
 
-def at(auc, m, n):
+def audit_with_auc(auc, m, n):
     """Scores with about this AUC."""
     rng = np.random.default_rng(0)
     members = sizes(m, n)
@@ -24,7 +24,7 @@ def at(auc, m, n):
 
 
 def test_kept_needs_the_upper_end_and_broken_the_lower_one():
-    audit = at(0.6, 1000, 1000)
+    audit = audit_with_auc(0.6, 1000, 1000)
     area = dv.evaluation.auc(audit.scores["loss"], audit.members, audit.confidence)
     assert states(audit, f"auc:{area.high}") == ["kept"]
     assert states(audit, f"auc:{np.nextafter(area.high, 0)}") == ["undecided"]
@@ -34,7 +34,7 @@ def test_kept_needs_the_upper_end_and_broken_the_lower_one():
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (5, 5), (30, 30)])
 def test_few_records_decide_nothing(m, n):
-    ruling = gate(at(0.5, m, n), "auc:0.51")[0]
+    ruling = gate(audit_with_auc(0.5, m, n), "auc:0.51")[0]
     assert ruling.state == "undecided"
     assert "more records would narrow it" in ruling.reason
 
@@ -53,7 +53,7 @@ def test_several_recipes_limits_and_scopes_share_the_error():
 
 
 def test_epsilon_can_be_broken_and_never_kept():
-    leaking, quiet = scored({"loss": sizes(200, 200) * 1.0}, sizes(200, 200)), at(0.5, 200, 200)
+    leaking, quiet = scored({"loss": sizes(200, 200) * 1.0}, sizes(200, 200)), audit_with_auc(0.5, 200, 200)
     assert states(leaking, "epsilon:1") == ["broken"]
     ruling = gate(quiet, "epsilon:8")[0]
     assert ruling.state == "undecided"
@@ -61,7 +61,7 @@ def test_epsilon_can_be_broken_and_never_kept():
 
 
 def test_a_level_that_the_nonmembers_cannot_resolve_is_undecided_and_says_what_it_takes():
-    audit = at(0.9, 400, 200)
+    audit = audit_with_auc(0.9, 400, 200)
     broken, short = gate(audit, ["auc:0.6", "tpr@fpr=0.001:0.1"])
     assert broken.state == "broken"
     assert broken.estimate.confidence == pytest.approx(audit.confidence)
@@ -76,22 +76,22 @@ def test_nothing_is_ruled_of_a_confounded_split():
     assert "the split is confounded" in ruling.reason
 
 
-def by_length(leaks, *, texts=None, n=300, longer=0.2, seed=0):
+def audit_by_length(leaks, *, texts=None, n=300, longer=0.2, seed=0):
     """An audit of members that are a little longer; recipe → leak, in scores that fall with length."""
     rng, members = np.random.default_rng(seed), sizes(n, n)
     length = rng.normal(size=2 * n) + longer * members
     scores = {name: leak * members - 2 * length + rng.normal(size=2 * n) for name, leak in leaks.items()}
-    return at_covariates(scored(scores, members), Covariates(("length",), length[:, None]), texts=texts)
+    return with_covariates(scored(scores, members), Covariates(("length",), length[:, None]), texts=texts)
 
 
 def test_what_length_alone_tells_is_neither_broken_nor_kept():
-    audit = by_length({"loss": 0.0, "deep": 3.0}, longer=0.7)
+    audit = audit_by_length({"loss": 0.0, "deep": 3.0}, longer=0.7)
     loss, deep = gate(audit, "auc:0.6")
     assert dv.evaluation.auc(audit.scores["loss"], audit.members).high < 0.4
     assert (loss.state, deep.state, deep.adjusted) == ("undecided", "broken", True)
     assert "without adjustment" in loss.reason
-    turned = replace(audit, scores={name: -own for name, own in audit.scores.items()})
-    turned = at_covariates(turned, audit.covariates)
+    turned = replace(audit, scores={name: -scores for name, scores in audit.scores.items()})
+    turned = with_covariates(turned, audit.covariates)
     loss, deep = gate(turned, "auc:0.6")
     assert loss.state == "undecided"
     assert (
@@ -101,7 +101,7 @@ def test_what_length_alone_tells_is_neither_broken_nor_kept():
 
 
 def test_a_leak_that_length_masks_breaks_the_gate():
-    audit = by_length({"loss": 0.6}, longer=0.3)
+    audit = audit_by_length({"loss": 0.6}, longer=0.3)
     assert dv.evaluation.auc(audit.scores["loss"], audit.members).low < 0.5
     (ruling,) = gate(audit, "auc:0.55")
     assert ruling.state == "broken"
@@ -109,7 +109,7 @@ def test_a_leak_that_length_masks_breaks_the_gate():
 
 
 def test_nothing_is_ruled_where_no_two_records_are_alike():
-    audit = by_length({"loss": 0.0}, longer=30.0)
+    audit = audit_by_length({"loss": 0.0}, longer=30.0)
     (ruling,) = gate(audit, "auc:0.99")
     assert ruling.state == "undecided"
     assert "hardly any members and non-members are alike in document length" in ruling.reason
@@ -122,10 +122,10 @@ def test_runs_of_before_are_acquitted_at_equal_length_and_never_cleared_against_
     audit = scored(leak, members)
     texts = replace(compared(leak, members, length * 1.0), signs=())
     audit = replace(audit, about=replace(audit.about, texts=texts))
-    loss, deep, kept, _ = gate(audit, ["auc:0.6", "auc:0.99"])
-    assert (loss.state, deep.state, kept.state) == ("undecided", "broken", "kept")
+    loss, deep, hopeless, _ = gate(audit, ["auc:0.6", "auc:0.99"])
+    assert (loss.state, deep.state, hopeless.state) == ("undecided", "broken", "kept")
     assert "differ in length" in loss.reason
-    masked = by_length({"loss": 0.6}, longer=0.3)
+    masked = audit_by_length({"loss": 0.6}, longer=0.3)
     texts = replace(compared(masked.scores, members, masked.covariates.values[:, 0]), signs=())
     old = replace(masked, adjustment=None, about=replace(masked.about, texts=texts))
     assert old.verdict.answer == "split is confounded"
@@ -157,12 +157,12 @@ def test_runs_of_before_are_acquitted_at_equal_length_and_never_cleared_against_
 )
 def test_policies_that_cannot_be_held_to_are_refused(policy, message):
     with pytest.raises(dv.InputError, match=message):
-        gate(at(0.5, 50, 50), ["auc:0.9", policy])
+        gate(audit_with_auc(0.5, 50, 50), ["auc:0.9", policy])
 
 
 def test_a_gate_needs_a_policy():
     with pytest.raises(dv.InputError, match="at least 1"):
-        gate(at(0.5, 50, 50), [])
+        gate(audit_with_auc(0.5, 50, 50), [])
     assert Limit.parse(" advantage : 0 ") == Limit("advantage", 0.0)
 
 
@@ -179,13 +179,13 @@ def test_unseen_classes_of_which_none_are_alike_accuse_nobody_and_clear_nobody()
     """Balancing leaves no non-members of the unseen class; raw scores tell its members surely."""
     rng, members = np.random.default_rng(1), sizes(300, 300)
     labels = np.repeat([0, 1, 0, 1], [250, 50, 250, 50])
-    own = rng.normal(size=600)
-    kept = members | (labels == 0)
-    adjustment = Adjustment(("age",), kept, {"loss": own[kept]}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
-    audit = scored({"loss": np.where(labels == 1, 5 * members, own)}, members, labels=labels, unseen=(1,))
+    scores = rng.normal(size=600)
+    included = members | (labels == 0)
+    adjustment = Adjustment(("age",), included, {"loss": scores[included]}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
+    audit = scored({"loss": np.where(labels == 1, 5 * members, scores)}, members, labels=labels, unseen=(1,))
     audit = replace(audit, adjustment=adjustment)
     assert "may be confounded on the unseen class 1" in audit.verdict.plain
-    quiet = replace(audit, scores={"loss": own})
+    quiet = replace(audit, scores={"loss": scores})
     assert quiet.verdict.answer == "too little data to say"
     assert "on the unseen class 1: hardly any members and non-members of these are alike in age" in quiet.verdict.plain
     unseen, _ = gate(quiet, "auc:0.9")
@@ -196,9 +196,9 @@ def test_unseen_classes_of_which_none_are_alike_accuse_nobody_and_clear_nobody()
 def test_copies_do_not_narrow_a_paired_difference():
     rng, groups = np.random.default_rng(2), np.repeat(np.arange(100), 5)
     members, before, after = groups < 50, rng.normal(size=100)[groups], rng.normal(size=100)[groups]
-    whole = [replace(scored({"loss": own}, members), duplicate_groups=groups) for own in (before, after)]
-    once = [scored({"loss": own[::5]}, members[::5]) for own in (before, after)]
-    assert compare(*whole)[0].change == compare(*once)[0].change
+    with_copies = [replace(scored({"loss": scores}, members), duplicate_groups=groups) for scores in (before, after)]
+    once = [scored({"loss": scores[::5]}, members[::5]) for scores in (before, after)]
+    assert compare(*with_copies)[0].change == compare(*once)[0].change
 
 
 def test_nothing_is_kept_that_the_verdict_leaves_open():

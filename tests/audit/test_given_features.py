@@ -43,17 +43,17 @@ RECIPES = ["loss", "transductive", "quantile", "quantile-trees"]
 
 
 def test_attacks_learn_from_given_features_what_records_do_not_show():
-    target, parts, given = _draw(0, leak=3.0, population=900)
+    target, parts, features = _draw(0, leak=3.0, population=900)
     without = dv.audit(target, **parts, recipes=RECIPES)
-    with_features = dv.audit(target, **parts, recipes=RECIPES, features=given)
+    with_features = dv.audit(target, **parts, recipes=RECIPES, features=features)
     for name in ("transductive", "quantile", "quantile-trees"):
         assert with_features[name].auc.value > without[name].auc.value + 0.1, name
     assert np.array_equal(with_features.scores["loss"], without.scores["loss"])  # it reads none
 
 
 def test_features_are_joined_to_the_records_own_components():
-    _, parts, given = _draw(1, leak=0.0)
-    everything = dv.Records.concatenate([parts[name].with_features(given[name]) for name in NAMES])
+    _, parts, features = _draw(1, leak=0.0)
+    everything = dv.Records.concatenate([parts[name].with_features(features[name]) for name in NAMES])
     joined = record_features(everything, np.arange(3 * N) >= 2 * N, 0)
     assert np.array_equal(joined, np.c_[everything.x, everything.features])
     wide = everything.with_features(np.random.default_rng(0).normal(size=(3 * N, 200)))
@@ -62,26 +62,28 @@ def test_features_are_joined_to_the_records_own_components():
 
 @pytest.mark.parametrize("seed", [1])
 def test_models_that_leak_nothing_stay_innocent_with_features(seed):
-    target, parts, given = _draw(10 + seed, leak=0.0)
-    verdict = dv.audit(target, **parts, recipes=RECIPES, features=given).verdict
+    target, parts, features = _draw(10 + seed, leak=0.0)
+    verdict = dv.audit(target, **parts, recipes=RECIPES, features=features).verdict
     assert verdict.answer in ("no leak found", "too little data to say")
 
 
 def test_features_that_tell_the_sets_apart_are_a_confounded_split():
     """Features from another extraction run for the members: no attack's number may be blamed on the model."""
-    target, parts, given = _draw(5, leak=0.0)
-    given["members"] = given["members"] + 1.0
-    result = dv.audit(target, **parts, recipes=RECIPES, features=given)
+    target, parts, features = _draw(5, leak=0.0)
+    features["members"] = features["members"] + 1.0
+    result = dv.audit(target, **parts, recipes=RECIPES, features=features)
     assert result.verdict.answer == "split is confounded"
     assert "given features" in result.about.blind_baseline.method
 
 
 def test_all_forms_give_the_same_features(tmp_path, monkeypatch):
-    _, parts, given = _draw(2, leak=1.0)
-    by_record = {row.tobytes(): value for name in NAMES for row, value in zip(parts[name].x, given[name], strict=True)}
+    _, parts, features_by_set = _draw(2, leak=1.0)
+    features_of_row = {
+        row.tobytes(): value for name in NAMES for row, value in zip(parts[name].x, features_by_set[name], strict=True)
+    }
 
     def look_up(records):
-        return np.array([by_record[row.tobytes()] for row in records.x])
+        return np.array([features_of_row[row.tobytes()] for row in records.x])
 
     (tmp_path / "look_up_features.py").write_text("table = None\ndef look_up(records):\n    return table(records)\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -92,27 +94,29 @@ def test_all_forms_give_the_same_features(tmp_path, monkeypatch):
         name: dv.Records(
             pl.DataFrame(dict(zip(["a", "b", "c", "emb_0", "emb_1"], [*r.x.T, *f.T], strict=True))), r.y
         )
-        for name, r, f in ((name, parts[name], given[name]) for name in NAMES)
+        for name, r, f in ((name, parts[name], features_by_set[name]) for name in NAMES)
     }  # fmt: skip
     forms = {
-        "sequence": [given[name] for name in NAMES],
-        "frames": {name: pl.DataFrame({"p": f[:, 0], "q": f[:, 1]}) for name, f in given.items()},
+        "sequence": [features_by_set[name] for name in NAMES],
+        "frames": {name: pl.DataFrame({"p": f[:, 0], "q": f[:, 1]}) for name, f in features_by_set.items()},
         "function": look_up,
         "module": "look_up_features:look_up",
     }
     for form, features in forms.items():
         attached = attach_features(AuditData(**parts, features=features), 0)
-        assert all(np.array_equal(getattr(attached, name).features, given[name]) for name in NAMES), form
+        assert all(np.array_equal(getattr(attached, name).features, features_by_set[name]) for name in NAMES), form
     attached = attach_features(AuditData(**frames, features="emb_"), 0)
-    assert all(np.array_equal(getattr(attached, name).features, given[name]) for name in NAMES)
+    assert all(np.array_equal(getattr(attached, name).features, features_by_set[name]) for name in NAMES)
     assert attached.members.table.columns == ["a", "b", "c"]
     assert attached.members.feature_names == ("emb_0", "emb_1")
     assert attached.members.x.shape[1] == 3
     assert np.array_equal(attached.members.y, frames["members"].y)
-    beside = {name: parts[name].with_features(given[name]) for name in NAMES}
-    assert np.array_equal(attach_features(AuditData(**beside), 0).members.features, given["members"])
+    records_with_features = {name: parts[name].with_features(features_by_set[name]) for name in NAMES}
+    assert np.array_equal(
+        attach_features(AuditData(**records_with_features), 0).members.features, features_by_set["members"]
+    )
     with pytest.raises(InputError, match="have features already"):
-        attach_features(AuditData(**beside, features=given), 0)
+        attach_features(AuditData(**records_with_features, features=features_by_set), 0)
 
 
 def test_a_function_sees_all_records_at_once_and_in_random_order():
@@ -149,12 +153,12 @@ def test_the_model_under_audit_gives_no_features():
 
 
 def test_features_follow_their_records_through_duplicates_and_splits():
-    target, parts, given = _draw(6, leak=0.0)
+    target, parts, features = _draw(6, leak=0.0)
     parts["population"] = dv.Records.concatenate([parts["members"][:5], parts["population"]])
-    given["population"] = np.r_[given["members"][:5], given["population"]]
-    feature_of = {row.tobytes(): f for name in NAMES for row, f in zip(parts[name].x, given[name], strict=True)}
+    features["population"] = np.r_[features["members"][:5], features["population"]]
+    feature_of = {row.tobytes(): f for name in NAMES for row, f in zip(parts[name].x, features[name], strict=True)}
     options = AuditOptions(recipes=("loss",), duplicates="drop")
-    prepared, _ = _prepare_audit(target, AuditData(**parts, features=given), options, ignore_progress, None)
+    prepared, _ = _prepare_audit(target, AuditData(**parts, features=features), options, ignore_progress, None)
     everything = prepared.views[0]
     assert len(everything) == 3 * N - 5
     assert prepared.inputs.duplicates == 5
@@ -187,16 +191,16 @@ def test_features_that_do_not_fit_are_refused_before_any_work(features, message)
 
 
 def test_partly_known_records_have_no_features():
-    target, parts, given = _draw(7, leak=0.0)
+    target, parts, features = _draw(7, leak=0.0)
     with pytest.raises(InputError, match="partly known"):
-        dv.audit(target, **parts, recipes=["loss"], features=given, known="share:0.5")
+        dv.audit(target, **parts, recipes=["loss"], features=features, known="share:0.5")
 
 
 def test_features_nobody_reads_are_noted_and_change_the_digest():
-    target, parts, given = _draw(8, leak=0.0)
-    changed = {name: 2 * values for name, values in given.items()}
+    target, parts, set_features = _draw(8, leak=0.0)
+    changed = {name: 2 * values for name, values in set_features.items()}
     digests = set()
-    for features in (given, changed, None):
+    for features in (set_features, changed, None):
         subject, options = AuditData(**parts, features=features), AuditOptions(recipes=("loss",))
         prepared, settings = _prepare_audit(target, subject, options, ignore_progress, None)
         digests.add(settings.data.features)
@@ -220,9 +224,9 @@ features = "{features}"
 
 @pytest.mark.parametrize(("ending", "features"), [("csv", "emb_"), ("npz", "emb"), ("npz", "model:embed")])
 def test_a_plan_names_features(tmp_path, ending, features, divulge):
-    _, parts, given = _draw(9, leak=0.0)
+    _, parts, features_by_set = _draw(9, leak=0.0)
     for name in NAMES:
-        x, y, f = parts[name].x, parts[name].y, given[name]
+        x, y, f = parts[name].x, parts[name].y, features_by_set[name]
         if ending == "npz":
             np.savez(tmp_path / f"{name}.npz", x=x, y=y, emb=f)
         else:

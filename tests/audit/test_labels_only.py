@@ -35,16 +35,16 @@ class Nearest:
 
     def labels(self, records):
         self.asked += len(records)
-        apart = ((records.x[:, None] - self.data.x) ** 2).sum(axis=2)
-        return self.data.y[apart.argmin(axis=1)]
+        distances = ((records.x[:, None] - self.data.x) ** 2).sum(axis=2)
+        return self.data.y[distances.argmin(axis=1)]
 
 
 def soft(data, seed):
     """A model that is asked for more than labels: less near a record, less sure of its class."""
 
     def logits(x):
-        apart = ((x[:, None] - data.x) ** 2).sum(axis=2)
-        return -np.stack([apart[:, data.y == c].min(axis=1) for c in range(3)], axis=1)
+        distances = ((x[:, None] - data.x) ** 2).sum(axis=2)
+        return -np.stack([distances[:, data.y == c].min(axis=1) for c in range(3)], axis=1)
 
     return logits
 
@@ -76,8 +76,8 @@ def test_reference_models_say_what_is_easy_though_the_target_gives_labels_alone(
     assert target.asked == 240 + 64
     assert set(result.signals) == {"correctness"}
     np.testing.assert_array_equal(result.scores["correct"], target.labels(CANDIDATES) == CANDIDATES.y)
-    alone = audit(Nearest(), names[1:], references=references)
-    np.testing.assert_array_equal(alone.scores[names[1]], result.scores[names[1]])
+    other_results = audit(Nearest(), names[1:], references=references)
+    np.testing.assert_array_equal(other_results.scores[names[1]], result.scores[names[1]])
     # The score is right or wrong less a probability: at most 1, and positive where the target is right.
     scores = result.scores["correct-calibrated"]
     assert ((scores > 0) == (result.scores["correct"] > 0)).all()
@@ -92,10 +92,10 @@ def test_the_same_seed_gives_the_same_and_what_labels_say_is_what_logits_say():
         def logits(self, records):
             return np.eye(3)[Nearest().labels(records)] * 5
 
-    first, repeat, result = audit(Nearest()), audit(Nearest()), audit(Logits())
+    expected, repeat, result = audit(Nearest()), audit(Nearest()), audit(Logits())
     for name in NAMES:
-        np.testing.assert_array_equal(first.scores[name], repeat.scores[name])
-        np.testing.assert_array_equal(first.scores[name], result.scores[name])
+        np.testing.assert_array_equal(expected.scores[name], repeat.scores[name])
+        np.testing.assert_array_equal(expected.scores[name], result.scores[name])
 
 
 def test_of_a_target_that_leaks_nothing_nothing_is_told():
@@ -183,14 +183,14 @@ def test_a_plan_may_name_one(divulge, tmp_path):
     files = 'members = "members.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
     plan = tmp_path / "plan.toml"
 
-    def wanted(recipes, model):
+    def run_plan(recipes, model):
         plan.write_text(f'recipes = {recipes}\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
 
-    wanted('["correct", "noise"]', "labelling:make")
+    run_plan('["correct", "noise"]', "labelling:make")
     code, output, _ = divulge("audit", plan, "--out", tmp_path / "run")
     assert code == 0
     assert "noise" in output
-    wanted('["loss"]', "labelling:guesses")
+    run_plan('["loss"]', "labelling:guesses")
     code, _, errors = divulge("audit", plan, "--out", tmp_path / "run9")
     assert code == 2
     assert "it gives labels alone, but loss read logits" in errors
@@ -204,16 +204,16 @@ def test_the_forecast_counts_what_signals_ask_by_themselves():
             time.sleep(0.001 * len(records))
             return super().labels(records)
 
-    told = []
-    for names in (["correct"], ["correct", "noise"], ["correct", Recipe("mine", Counted(), Threshold())]):
+    forecasts = []
+    for names in (["correct"], ["correct", "noise"], ["correct", Recipe("mine", CountingSignal(), Threshold())]):
         options = settings.AuditOptions.check(recipes=names, fpr=(0.05,))
-        told.append(auditing.forecast(Slow(), types.AuditData(**SETS), options).scoring)
-    assert told[0] >= 0.24
-    assert told[1] >= 51 * 0.24
-    assert told[2] is None  # a signal that does not say how often it asks
+        forecasts.append(auditing.forecast(Slow(), types.AuditData(**SETS), options).scoring)
+    assert forecasts[0] >= 0.24
+    assert forecasts[1] >= 51 * 0.24
+    assert forecasts[2] is None  # a signal that does not say how often it asks
 
 
-class Counted:
+class CountingSignal:
     name = "counted"
 
     def measure(self, target, records):

@@ -31,18 +31,21 @@ def audit_of(x, classes, recipes, count=None, versions=None, layout=ROWS):
     )
 
 
-OUT, BOTH = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT
+OUT, IN_AND_OUT = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT
 NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
 
 
 @pytest.mark.parametrize(
-    ("audit", "needed"),
+    ("audit", "expected"),
     [
         (audit_of(NUMBERS, 5, [recipe("loss")]), 100 * 5 * 24 + 16 * 700),
         (audit_of(NUMBERS, 5, [recipe("loss")], count=4), 100 * 5 * 24 + 16 * 700),  # no recipe reads them
         (audit_of(NUMBERS, 5, [recipe("loss", OUT)], count=4), 100 * 5 * 24 + 16 * 700 + 4 * 100 * 5),
         (audit_of(NUMBERS, 5, [recipe("loss", OUT), recipe("loss", OUT)], count=4), 12000 + 11200 + 4 * 100 * 5),
-        (audit_of(NUMBERS, 5, [recipe("loss", OUT), recipe("margin", BOTH)], count=4), 12000 + 11200 + 8 * 100 * 9),
+        (
+            audit_of(NUMBERS, 5, [recipe("loss", OUT), recipe("margin", IN_AND_OUT)], count=4),
+            12000 + 11200 + 8 * 100 * 9,
+        ),
         (audit_of(NUMBERS, 5, [recipe("loss", OUT, beside=("label",))], count=4), 12000 + 11200 + 4 * 100 * 9),
         (
             audit_of(NUMBERS, 5, [recipe("loss", OUT)], count=4, versions={"a": range(1, 3)}),
@@ -52,8 +55,8 @@ NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
         (audit_of(TEXTS, 0, [recipe("loss", OUT)], count=4), 1000 * (56 + 4 * 4) + 4 * 100 * 5),
     ],
 )
-def test_what_an_audit_holds_is_counted(audit, needed):
-    assert prepared.estimate_memory(audit, on_disk=False) == needed
+def test_what_an_audit_holds_is_counted(audit, expected):
+    assert prepared.estimate_memory(audit, on_disk=False) == expected
 
 
 def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
@@ -62,7 +65,7 @@ def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
 
 
 @pytest.mark.parametrize(
-    ("classes", "count", "on_disk", "said"),
+    ("classes", "count", "on_disk", "message"),
     [
         (0, None, False, "they are 100 records; use fewer records$"),
         (5, None, False, "they are 100 records, of 5 classes; use fewer records$"),
@@ -70,8 +73,8 @@ def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
         (5, 1234, True, "of 5 classes and the answers of 1,234 reference models; use fewer records$"),
     ],
 )  # fmt: skip
-def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, classes, count, on_disk, said):
+def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, classes, count, on_disk, message):
 
     monkeypatch.setattr(validation, "available_memory", lambda: 1)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         prepared.check_memory_fits(audit_of(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)

@@ -61,22 +61,24 @@ def audit(names, target=None, **more):
     return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **arguments)
 
 
-def assert_same(found, alone):
+def assert_same(result, expected):
     """Candidates' scores and calibration scores, bit for bit."""
-    for name in found:
-        np.testing.assert_array_equal(found.scores[name], alone[name].scores[name], err_msg=f"{name} in {list(found)}")
+    for name in result:
         np.testing.assert_array_equal(
-            found.calibration[name], alone[name].calibration[name], err_msg=f"{name} in {list(found)}"
+            result.scores[name], expected[name].scores[name], err_msg=f"{name} in {list(result)}"
+        )
+        np.testing.assert_array_equal(
+            result.calibration[name], expected[name].calibration[name], err_msg=f"{name} in {list(result)}"
         )
 
 
 def assert_own(book, run):
     """Every recipe alone, beside every other (in both orders by turns), and all together forwards and backwards."""
-    alone = {recipe.name: run([recipe]) for recipe in book}
-    for i, (first, second) in enumerate(combinations(book, 2)):
-        assert_same(run([first, second] if i % 2 else [second, first]), alone)
-    assert_same(run(book), alone)
-    assert_same(run(book[::-1]), alone)
+    expected = {recipe.name: run([recipe]) for recipe in book}
+    for i, (first_recipe, second_recipe) in enumerate(combinations(book, 2)):
+        assert_same(run([first_recipe, second_recipe] if i % 2 else [second_recipe, first_recipe]), expected)
+    assert_same(run(book), expected)
+    assert_same(run(book[::-1]), expected)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Careless:
 
 
 QUANTILE = QuantileRegression(Linear(), conformal=False)
-OWN = (
+CUSTOM_RECIPES = (
     Recipe("with features", "hinge", QUANTILE, features=True),
     Recipe("without features", "hinge", QUANTILE),
     Recipe("careless", "hinge", Careless(), "in and out", features=True),
@@ -118,7 +120,7 @@ OWN = (
 
 
 def test_scores_are_the_same_alone_and_beside_any_other_recipe():
-    assert_own((*recipes(), *OWN), lambda some: audit([r if r in OWN else r.name for r in some]))
+    assert_own((*recipes(), *CUSTOM_RECIPES), lambda some: audit([r if r in CUSTOM_RECIPES else r.name for r in some]))
 
 
 CHEAP = {
@@ -141,17 +143,17 @@ def network(data, seed):
 def test_scores_from_parts_of_records_are_the_same_alone_and_beside_any_other_recipe(imputer):
     """Also beside one that wants fewer or more completions."""
     book = [dataclasses.replace(r, signal=CHEAP.get(r.name, r.signal)) for r in partial_recipes()]
-    few = dataclasses.replace(next(r for r in book if r.name == "partial-rmia"), name="three draws")
-    book.append(dataclasses.replace(few, imputed=dataclasses.replace(few.imputed, draws=3)))
+    three_draws = dataclasses.replace(next(r for r in book if r.name == "partial-rmia"), name="three draws")
+    book.append(dataclasses.replace(three_draws, imputed=dataclasses.replace(three_draws.imputed, draws=3)))
     if isinstance(imputer, completion.KNN):  # the draws are what differs between imputers
         book = [r for r in book if r.partial]
     target = network(SETS["members"], 0)
     references = dv.references.Custom(network, count=4, engine="serial")
-    known = np.random.default_rng(4).random((30, 5)) < 0.7
-    known[:, 0] = True
+    known_mask = np.random.default_rng(4).random((30, 5)) < 0.7
+    known_mask[:, 0] = True
 
-    def run(some):
-        return audit(some, target, references=references, known=known, imputer=imputer)
+    def run(selected):
+        return audit(selected, target, references=references, known=known_mask, imputer=imputer)
 
     assert_own(book, run)
 
@@ -170,11 +172,11 @@ def test_scores_from_weights_are_the_same_alone_and_beside_any_other_recipe():
 
 def test_scores_from_inside_networks_are_the_same_alone_and_beside_any_other_recipe():
     plain = {recipe.name: recipe for recipe in recipes()}
-    few = next(recipe for recipe in white_box_recipes() if recipe.beside)
+    few_recipe = next(recipe for recipe in white_box_recipes() if recipe.beside)
     book = [*white_box_recipes(), plain["learned-few"], plain["lira"], plain["loss"], *augmented_recipes()[:1]]
     book[-1] = dataclasses.replace(book[-1], versions=NoisyVersions(2))
-    book += [dataclasses.replace(few, name="with gradients", beside=tuple(internals.SIGNALS))]
-    book += [dataclasses.replace(few, name="in another order", beside=tuple(internals.SIGNALS)[::-1])]
+    book += [dataclasses.replace(few_recipe, name="with gradients", beside=tuple(internals.SIGNALS))]
+    book += [dataclasses.replace(few_recipe, name="in another order", beside=tuple(internals.SIGNALS)[::-1])]
     book += [Recipe("inside alone", "weight-gradient", Calibrated(), "out")]
     references = dv.references.Custom(network, count=4, engine="serial")
     assert_own(book, lambda some: audit(some, network(SETS["members"], 0), references=references))
@@ -189,11 +191,11 @@ def test_scores_on_versions_are_the_same_alone_and_beside_any_other_recipe():
     book = [dataclasses.replace(recipe, versions=mirrored) for recipe in plain.values()]
     book += [dataclasses.replace(book[0], name="noisy", versions=NoisyVersions(2))]
     book += [dataclasses.replace(book[2], name="noisy too", versions=NoisyVersions(2))]
-    assert_own((*book, OWN[0], *recipes()[4:5]), audit)
+    assert_own((*book, CUSTOM_RECIPES[0], *recipes()[4:5]), audit)
 
 
 def test_scores_from_labels_are_the_same_alone_and_beside_any_other_recipe():
-    assert_own((*label_recipes(), OWN[3]), audit)
+    assert_own((*label_recipes(), CUSTOM_RECIPES[3]), audit)
 
 
 def test_one_recipe_under_two_names_scores_twice_alike():
@@ -204,25 +206,25 @@ def test_one_recipe_under_two_names_scores_twice_alike():
 
 
 def test_signals_of_one_name_that_differ_are_not_taken_for_one_another():
-    def named(steps):
+    def make_recipe(steps):
         return Recipe(f"{steps} steps", GradientMatching(steps=steps), Threshold())
 
-    target, known = network(SETS["members"], 0), np.arange(5) < 3
-    alone = {f"{steps} steps": audit([named(steps)], target, known=known) for steps in (0, 4)}
-    result = audit([named(0), named(4)], target, known=known)
-    assert_same(result, alone)
+    target, known_mask = network(SETS["members"], 0), np.arange(5) < 3
+    single_runs = {f"{steps} steps": audit([make_recipe(steps)], target, known=known_mask) for steps in (0, 4)}
+    result = audit([make_recipe(0), make_recipe(4)], target, known=known_mask)
+    assert_same(result, single_runs)
     assert set(result.signals) == {"gradient-matching", "gradient-matching (4 steps)"}
     assert not np.array_equal(*result.scores.values())
 
 
 def test_signals_kept_on_disk_are_the_same_and_each_kind_of_model_has_its_own(monkeypatch, tmp_path):
     book = [r.name for r in recipes() if r.references != "none"]
-    held = audit(book)
+    in_memory = audit(book)
     monkeypatch.setattr(signals, "MAX_BYTES_IN_MEMORY", 0)
-    kept, sheets = [], signals._signal_folder
-    monkeypatch.setattr(signals, "_signal_folder", lambda *given: kept.append(sheets(*given)) or kept[-1])
-    assert_same(audit(book, out=tmp_path / "run"), dict.fromkeys(book, held))
-    assert [(folder.parent.name, folder.name) for folder in kept] == [
+    folders, sheets = [], signals._signal_folder
+    monkeypatch.setattr(signals, "_signal_folder", lambda *given: folders.append(sheets(*given)) or folders[-1])
+    assert_same(audit(book, out=tmp_path / "run"), dict.fromkeys(book, in_memory))
+    assert [(folder.parent.name, folder.name) for folder in folders] == [
         (".signals", "references-out"),
         (".signals", "references-in-and-out"),
     ]
@@ -302,28 +304,28 @@ READS = {
 def test_an_attack_is_shown_what_it_needs_and_nothing_else(recipe):
     if recipe.versions is not None:
         recipe = dataclasses.replace(recipe, versions=NoisyVersions(2))
-    more = {}
+    options = {}
     if recipe.inside:
-        more = {"target": network(SETS["members"], 0)}
-        more |= {"references": dv.references.Custom(network, count=4, engine="serial")}
-    seen = seen_by(recipe, beside=[name for name in ("rmia-online", "combined") if name != recipe.name], **more)
-    assert parts(seen) == {"target"} | READS[recipe.name]
-    for version in seen.queries or ():
+        options = {"target": network(SETS["members"], 0)}
+        options |= {"references": dv.references.Custom(network, count=4, engine="serial")}
+    evidence = seen_by(recipe, beside=[name for name in ("rmia-online", "combined") if name != recipe.name], **options)
+    assert parts(evidence) == {"target"} | READS[recipe.name]
+    for version in evidence.queries or ():
         assert parts(version) == {"target"} | READS[recipe.name] - {"queries"}
     if "trained_on" in READS[recipe.name]:
         online = recipe.references == "in and out"
-        assert seen.trained_on.any() == online
+        assert evidence.trained_on.any() == online
         if online:
-            assert seen.trained_on.sum(axis=0).tolist() == [2] * len(seen)
+            assert evidence.trained_on.sum(axis=0).tolist() == [2] * len(evidence)
 
 
 def test_a_recipe_without_features_is_shown_none_and_an_attack_that_says_nothing_all_that_its_recipe_has():
-    assert "features" not in parts(seen_by(OWN[1], beside=("quantile",)))
+    assert "features" not in parts(seen_by(CUSTOM_RECIPES[1], beside=("quantile",)))
     everything = Recipe("mine", "hinge", Witness(Need), "out", features=True)
-    seen = seen_by(everything)
-    of_documents = {"tokens", "population_tokens", "queries"}
-    assert parts(seen) == {field.name for field in dataclasses.fields(dv.Evidence)} - of_documents
-    assert not seen.trained_on.any()
+    evidence = seen_by(everything)
+    document_parts = {"tokens", "population_tokens", "queries"}
+    assert parts(evidence) == {field.name for field in dataclasses.fields(dv.Evidence)} - document_parts
+    assert not evidence.trained_on.any()
 
 
 def rows(data):
@@ -338,38 +340,38 @@ def test_offline_models_and_regressors_learn_from_the_population_without_calibra
         taught.append(data)
         return nearest_mean(data, seed)
 
-    first = lambda x: np.column_stack([x[:, 0], np.zeros((len(x), 2)) - 1e6])  # noqa: E731
+    first_column = lambda x: np.column_stack([x[:, 0], np.zeros((len(x), 2)) - 1e6])  # noqa: E731
     recipe = Recipe("all", "hinge", Witness(Need), "out", features=True)
-    seen = seen_by(recipe, target=first, references=dv.references.Custom(train, count=4, engine="serial"))
+    evidence = seen_by(recipe, target=first_column, references=dv.references.Custom(train, count=4, engine="serial"))
     taught_rows = set().union(*(rows(data.x) for data in taught))
-    held = rows(seen.features[30:])
-    assert len(held) == 20
-    assert taught_rows == rows(seen.population_features) == rows(SETS["population"].x) - held
-    assert len(seen.population) == len(seen.population_labels) == seen.population_references.shape[1] == 60
-    for data, inside in zip(taught, seen.population_trained_on, strict=True):
-        assert rows(data.x) == rows(seen.population_features[inside])
+    held_out = rows(evidence.features[30:])
+    assert len(held_out) == 20
+    assert taught_rows == rows(evidence.population_features) == rows(SETS["population"].x) - held_out
+    assert len(evidence.population) == len(evidence.population_labels) == evidence.population_references.shape[1] == 60
+    for data, inside in zip(taught, evidence.population_trained_on, strict=True):
+        assert rows(data.x) == rows(evidence.population_features[inside])
 
 
 def test_features_are_reduced_as_the_population_without_calibration_asks():
     """Principal components have mean zero and no correlation on exactly the records that they were fitted on."""
     wide = {name: records(seed, len(SETS[name]), 60) for seed, name in enumerate(SETS, start=1)}
     recipe = Recipe("all", "hinge", Witness({"features", "population"}), features=True)
-    seen = seen_by(recipe, target=nearest_mean(wide["members"], 0), **wide)
-    assert seen.population_features.shape == (60, 48)
-    np.testing.assert_allclose(seen.population_features.mean(axis=0), 0.0, atol=1e-9)
-    spread = np.cov(seen.population_features.T)
+    evidence = seen_by(recipe, target=nearest_mean(wide["members"], 0), **wide)
+    assert evidence.population_features.shape == (60, 48)
+    np.testing.assert_allclose(evidence.population_features.mean(axis=0), 0.0, atol=1e-9)
+    spread = np.cov(evidence.population_features.T)
     np.testing.assert_allclose(spread - np.diag(np.diag(spread)), 0.0, atol=1e-9)
-    assert np.abs(seen.features.mean(axis=0)).max() > 0.1
+    assert np.abs(evidence.features.mean(axis=0)).max() > 0.1
 
 
 def test_models_of_both_kinds_are_trained_once_and_taken_from_the_pool_afterwards(tmp_path):
-    told = []
-    both = ["lira", "lira-online"]
-    audit(both, pool=tmp_path, progress=lambda done, total, note: told.append((done, total)))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert {total for _, total in told} == {8}
-    assert told[-1] == (8.0, 8)
-    for names in (["lira"], ["lira-online"], both[::-1]):
+    progress_calls = []
+    names_both = ["lira", "lira-online"]
+    audit(names_both, pool=tmp_path, progress=lambda n_done, total, note: progress_calls.append((n_done, total)))
+    assert [n_done for n_done, _ in progress_calls] == sorted(n_done for n_done, _ in progress_calls)
+    assert {total for _, total in progress_calls} == {8}
+    assert progress_calls[-1] == (8.0, 8)
+    for names in (["lira"], ["lira-online"], names_both[::-1]):
         assert audit(names, pool=tmp_path).about.engine == "nothing to train"
     assert len(list(tmp_path.glob("*.safetensors"))) == 8
 
@@ -377,12 +379,12 @@ def test_models_of_both_kinds_are_trained_once_and_taken_from_the_pool_afterward
 def test_offline_models_are_those_of_any_other_candidates(tmp_path):
     """They depend on the auditor's population alone, so another audit finds them in the pool."""
     references = dv.references.Train(lambda: torch.nn.Linear(5, CLASSES), count=2, epochs=1, engine="serial")
-    more = {"references": references, "pool": tmp_path}
-    audit(["lira"], **more)
-    kept = sorted(tmp_path.glob("*.safetensors"))
-    audit(["rmia"], members=records(7, 12), nonmembers=records(8, 30), **more)
-    assert sorted(tmp_path.glob("*.safetensors")) == kept
-    assert len(kept) == 2
+    options = {"references": references, "pool": tmp_path}
+    audit(["lira"], **options)
+    pooled = sorted(tmp_path.glob("*.safetensors"))
+    audit(["rmia"], members=records(7, 12), nonmembers=records(8, 30), **options)
+    assert sorted(tmp_path.glob("*.safetensors")) == pooled
+    assert len(pooled) == 2
 
 
 @pytest.mark.parametrize("training", ["serial", "stacked"])
@@ -390,9 +392,9 @@ def test_networks_too_are_the_same_alone_and_beside_the_other_kind(training):
     references = dv.references.Train(
         lambda: torch.nn.Linear(5, CLASSES), count=4, epochs=2, batch_size=16, engine=training
     )
-    alone = {name: audit([name], references=references) for name in ("lira", "lira-online")}
-    assert_same(audit(["lira", "lira-online"], references=references), alone)
-    assert not np.array_equal(alone["lira"].scores["lira"], alone["lira-online"].scores["lira-online"])
+    single_runs = {name: audit([name], references=references) for name in ("lira", "lira-online")}
+    assert_same(audit(["lira", "lira-online"], references=references), single_runs)
+    assert not np.array_equal(single_runs["lira"].scores["lira"], single_runs["lira-online"].scores["lira-online"])
 
 
 def test_what_is_recorded_is_the_models_that_a_recipe_had():
@@ -414,6 +416,6 @@ def test_runs_with_other_reference_models_are_not_compared():
     assert {d.recipe for d in compare(before, after, recipes=["loss"])} == {"loss"}
     with pytest.raises(dv.InputError, match="recipes: 'rmia' is unknown"):
         compare(before, after, recipes=["rmia"])
-    both = audit([Recipe("lira", "scaled-logit", LiRA(), "in and out")])
+    with_online = audit([Recipe("lira", "scaled-logit", LiRA(), "in and out")])
     with pytest.raises(dv.InputError, match=r"lira \(references: out before, in and out after\)$"):
-        compare(before, both)
+        compare(before, with_online)

@@ -30,7 +30,7 @@ def leaking(shift, n=300, recipes=("loss", "lira"), seed=0):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def saved_run(tmp_path_factory):
     """An audit of a model that knows one column of its training records, in its run directory."""
     folder, rng = tmp_path_factory.mktemp("runs") / "first", np.random.default_rng(0)
     x, y = rng.normal(size=(600, 2)), rng.integers(0, 2, 600)
@@ -73,28 +73,28 @@ def parsed(text):
 @pytest.mark.parametrize(("shift", "heading", "sign"), [(1.0, "Leak found", "▲"), (0.0, "No leak found", "✓")])
 def test_a_notebook_shows_verdict_numbers_and_picture(shift, heading, sign):
     audit = leaking(shift)
-    shown = audit._repr_html_()
-    tags = parsed(shown).seen
-    assert f"{sign} {heading}<" in shown
-    assert audit.verdict.plain.split(":")[0] in shown
+    html_text = audit._repr_html_()
+    tags = parsed(html_text).seen
+    assert f"{sign} {heading}<" in html_text
+    assert audit.verdict.plain.split(":")[0] in html_text
     assert tags.count("circle") == 2
     for name in audit:
         area = audit[name].auc
-        assert f"{area.value:.3f} [{area.low:.3f}, {area.high:.3f}]" in shown
+        assert f"{area.value:.3f} [{area.low:.3f}, {area.high:.3f}]" in html_text
 
 
 def test_names_are_shown_and_never_run():
     audit = leaking(1.0, recipes=(EVIL,))
     parsed(audit._repr_html_())
-    text = notebook.render(EVIL, EVIL, "leak", more=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
+    text = notebook.render(EVIL, EVIL, "leak", details=[EVIL], columns=[EVIL], rows=[[EVIL]], note=EVIL)
     parsed(text)
     assert "<img" not in text
 
 
 def test_the_picture_shows_each_interval_where_it_is():
     estimates = {"a": Estimate(0.6, 0.5, 0.7, 0.95, "delong"), "b": Estimate(0.9, 0.8, 1.0, 0.95, "delong")}
-    drawn = notebook.draw_intervals(estimates, "AUC", 0.5)
-    lines = [part.split('"') for part in drawn.split("<line ")[2:]]
+    svg = notebook.draw_intervals(estimates, "AUC", 0.5)
+    lines = [part.split('"') for part in svg.split("<line ")[2:]]
     (a_low, a_high), (b_low, b_high) = ([float(part[1]), float(part[3])] for part in lines)
     assert a_low < a_high < b_low < b_high
     assert (a_high - a_low) == pytest.approx(b_high - b_low, abs=0.2)
@@ -102,12 +102,12 @@ def test_the_picture_shows_each_interval_where_it_is():
     assert "nan" not in same.lower()
 
 
-def test_one_run_has_one_number_in_every_output(kept):
-    audit, folder = kept
+def test_one_run_has_one_number_in_every_output(saved_run):
+    audit, folder = saved_run
     summary = json.loads((folder / "summary.json").read_text())["recipes"]["loss"]
     frame = {row["statistic"]: row for row in dv.load(folder).to_frame().iter_rows(named=True)}
     page = report_html.render(audit.page())
-    shown = audit._repr_html_()
+    html_text = audit._repr_html_()
     levels = {f"tpr@fpr={level:g}": audit["loss"].tpr_at_fpr(level) for level in audit.fpr}
     for statistic, estimate in {"auc": audit["loss"].auc, **levels}.items():
         stored = summary["auc"] if statistic == "auc" else summary["tpr_at_fpr"][statistic.removeprefix("tpr@fpr=")]
@@ -118,9 +118,11 @@ def test_one_run_has_one_number_in_every_output(kept):
     area = audit["loss"].auc
     words = f"{area.value:.3f} [{area.low:.3f}, {area.high:.3f}]"
     assert words in page
-    assert words in shown
+    assert words in html_text
     compared = dv.compare(audit, folder)
-    assert [one.before for one in compared.changes["first"]] == [one.after for one in compared.changes["first"]]
+    assert [repeated.before for repeated in compared.changes["first"]] == [
+        repeated.after for repeated in compared.changes["first"]
+    ]
     assert compared.changes["first"][0].before == area
 
 
@@ -128,13 +130,13 @@ def test_intervals_of_a_single_recipe_hold_together_with_the_verdict():
     audit = leaking(0.3)
     assert audit.confidence == pytest.approx(1 - 0.05 / (2 * (2 + 2)))
     assert audit["loss"].epsilon().confidence == audit["loss"].advantage.confidence == audit.confidence
-    assert {one.estimate.confidence for one in gate(audit, ["auc:0.6", "tpr@fpr=0.1:0.5"])} == {audit.confidence}
-    many = [f"tpr@fpr={level}:0.5" for level in (0.1, 0.11, 0.12, 0.13, 0.14)]
-    assert {one.estimate.confidence for one in gate(audit, many)} == {1 - 0.05 / 10}
+    assert {ruling.estimate.confidence for ruling in gate(audit, ["auc:0.6", "tpr@fpr=0.1:0.5"])} == {audit.confidence}
+    limits = [f"tpr@fpr={level}:0.5" for level in (0.1, 0.11, 0.12, 0.13, 0.14)]
+    assert {ruling.estimate.confidence for ruling in gate(audit, limits)} == {1 - 0.05 / 10}
 
 
-def test_results_become_frames_and_charts(kept):
-    audit, _ = kept
+def test_results_become_frames_and_charts(saved_run):
+    audit, _ = saved_run
     frame = audit.to_frame()
     assert frame.columns == ["recipe", "candidates", "statistic", "value", "low", "high", "confidence", "method"]
     assert frame.filter(pl.col("statistic") == "epsilon")["high"].to_list() == [None]
@@ -143,8 +145,8 @@ def test_results_become_frames_and_charts(kept):
     assert '"series": "loss"' in json.dumps(chart.to_dict())
 
 
-def test_short_names_for_what_is_printed(kept):
-    audit, folder = kept
+def test_short_names_for_what_is_printed(saved_run):
+    audit, folder = saved_run
     assert repr(Estimate(0.5, 0.25, 1.0, 0.95, "delong")) == "Estimate(0.5000 [0.2500, 1.0000], 95 %, delong)"
     assert repr(Verdict("leak found", "About 7 of 100.", ("more",))) == "Verdict('leak found': About 7 of 100.)"
     assert repr(dv.load(folder)) == repr(audit)
@@ -184,18 +186,18 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
     noise = rng.normal(size=800)
     runs = {name: scored({"loss": noise + shift * members}, members) for name, shift in
             (("plain", 2.0), ("weak", 1.0), ("strong", 0.0))}  # fmt: skip
-    compared = Comparison.of(runs)
+    compared = Comparison.from_runs(runs)
     confidences = {change.change.confidence for changes in compared.changes.values() for change in changes}
     assert confidences == {1 - 0.05 / compared.to_frame().height}
     heading, _, tone = judge_ending(compared.changes["weak"], runs["weak"])
     assert (heading, tone) == ("Less is given away, and a leak is found all the same", "leak")
     heading, _, tone = judge_ending(compared.changes["strong"], runs["strong"])
     assert (heading, tone) == ("Less is given away", "clear")
-    shown = compared._repr_html_()
-    parsed(shown)
-    assert "✓ Less is given away<" in shown
-    assert "strong: " in shown
-    turned = Comparison.of({"strong": runs["strong"], "plain": runs["plain"]})
+    html_text = compared._repr_html_()
+    parsed(html_text)
+    assert "✓ Less is given away<" in html_text
+    assert "strong: " in html_text
+    turned = Comparison.from_runs({"strong": runs["strong"], "plain": runs["plain"]})
     assert judge_ending(turned.changes["plain"], runs["plain"])[::2] == (
         "More is given away, and a leak is found",
         "leak",
@@ -204,11 +206,11 @@ def test_several_runs_are_compared_and_the_least_leaky_is_told_first():
 
 def test_what_a_defence_costs_stands_beside_what_it_gains():
     audit = leaking(0.5)
-    assert "accuracy" not in Comparison.of({"before": audit, "after": audit})._repr_html_()
+    assert "accuracy" not in Comparison.from_runs({"before": audit, "after": audit})._repr_html_()
     rate = Estimate(0.8, 0.7, 0.9, 0.95, "clopper-pearson")
     accuracy = type("Accuracy", (), {"members": rate, "nonmembers": rate, "completed": False})()
     informed = replace(audit, about=replace(audit.about, accuracy=accuracy))
-    assert "80.0 % [70.0, 90.0]" in Comparison.of({"before": informed, "after": informed})._repr_html_()
+    assert "80.0 % [70.0, 90.0]" in Comparison.from_runs({"before": informed, "after": informed})._repr_html_()
 
 
 def test_progress_is_shown_where_somebody_looks(capsys, monkeypatch):
@@ -228,8 +230,8 @@ def test_progress_is_shown_where_somebody_looks(capsys, monkeypatch):
     assert "models" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("given", "bar"), [("auto", True), (True, True), (None, False), (False, False)])
-def test_every_training_shows_a_bar_unless_asked_not_to(given, bar, capsys, monkeypatch):
+@pytest.mark.parametrize(("progress", "bar"), [("auto", True), (True, True), (None, False), (False, False)])
+def test_every_training_shows_a_bar_unless_asked_not_to(progress, bar, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     rng = np.random.default_rng(0)
@@ -237,7 +239,7 @@ def test_every_training_shows_a_bar_unless_asked_not_to(given, bar, capsys, monk
             for _ in range(4)]  # fmt: skip
     tree = DecisionTreeClassifier(random_state=0).fit(sets[0].table.to_native().to_pandas(), sets[0].y)
     data = {"members": sets[0], "nonmembers": sets[1], "population": sets[2]}
-    shared = {"seed": 0, "progress": given}
+    shared = {"seed": 0, "progress": progress}
     dv.audit(tree, **data, recipes=["rmia"], references=dv.references.Train(count=2), fpr=[0.1], **shared)
     assert ("reference models" in capsys.readouterr().err) is bar
     dv.attributes.infer(tree, **data, column="b", references=dv.references.Train(count=2), **shared)
@@ -254,8 +256,8 @@ def test_progress_is_a_function_or_a_choice():
         check_progress("yes")
 
 
-def test_a_run_again_says_how(kept):
-    _, folder = kept
+def test_a_run_again_says_how(saved_run):
+    _, folder = saved_run
     x = np.random.default_rng(5).normal(size=(60, 2))
     parts = [dv.Records(x[i : i + 20], np.arange(20) % 2) for i in (0, 20, 40)]
     with pytest.raises(dv.InputError, match=r"overwrite=True \(--overwrite\)"):

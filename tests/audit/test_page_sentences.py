@@ -25,12 +25,12 @@ def audit(shift=0.0, **options):
     return scored(scores, MEMBERS, calibration={name: rng.normal(size=400) for name in scores}, **options)
 
 
-def with_about(found, **changes):
-    return dataclasses.replace(found, about=dataclasses.replace(found.about, **changes))
+def with_about(result, **changes):
+    return dataclasses.replace(result, about=dataclasses.replace(result.about, **changes))
 
 
-def fairness_text(found):
-    return "\n".join(block.text for block in pages.fairness_section(found.summary()).blocks)
+def fairness_text(result):
+    return "\n".join(block.text for block in pages.fairness_section(result.summary()).blocks)
 
 
 def baseline(confounded):
@@ -38,14 +38,14 @@ def baseline(confounded):
 
 
 def test_a_confounded_split_is_called_confounded_and_a_fair_one_is_not():
-    apart = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=True)))
-    alike = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=False)))
-    assert "it can: the split is confounded" in apart
-    assert "no difference found" not in apart
-    assert "no difference found" in alike
-    assert "it can" not in alike
-    for said in (apart, alike):
-        assert "AUC 0.900 [0.800, 0.950], p = 0.001 (permutation)" in said
+    confounded_text = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=True)))
+    fair_text = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=False)))
+    assert "it can: the split is confounded" in confounded_text
+    assert "no difference found" not in confounded_text
+    assert "no difference found" in fair_text
+    assert "it can" not in fair_text
+    for text in (confounded_text, fair_text):
+        assert "AUC 0.900 [0.800, 0.950], p = 0.001 (permutation)" in text
 
 
 def test_without_a_blind_baseline_nothing_is_said_of_a_difference():
@@ -118,8 +118,8 @@ def test_every_class_has_its_lane_and_only_unseen_ones_are_marked(unseen, names)
     for row in rows:
         inside = lanes[row["name"]]
         scores = result.scores[row["series"]][inside]
-        own, other = scores[MEMBERS[inside]], scores[~MEMBERS[inside]]
-        assert row["value"] == pytest.approx((own[:, None] > other).mean(), rel=1e-6)
+        member_scores, nonmember_scores = scores[MEMBERS[inside]], scores[~MEMBERS[inside]]
+        assert row["value"] == pytest.approx((member_scores[:, None] > nonmember_scores).mean(), rel=1e-6)
     fold = next(block for block in section.blocks if isinstance(block, Collapsible))
     assert fold.title == "loss by class, in figures"
 
@@ -128,19 +128,20 @@ def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
     labels = np.arange(600) % 3
     result = audit(labels=labels, unseen=(2,))
     recipes = {
-        name: dataclasses.replace(one, raw_thresholds={"0.05": 1.0}) for name, one in result.about.recipes.items()
+        name: dataclasses.replace(recipe_info, raw_thresholds={"0.05": 1.0})
+        for name, recipe_info in result.about.recipes.items()
     }
     summary = with_about(result, recipes=recipes).summary()
     fold = next(block for block in pages.decisions_section(summary, "loss").blocks if isinstance(block, Collapsible))
     realised = next(block for block in fold.blocks if isinstance(block, Table) and "raw" in block.columns)
-    by_place = {}
-    for name, where, *cells in realised.rows:
-        numbers = summary.recipes[name] if where == "all" else summary.recipes[name].unseen
+    last_cells = {}
+    for name, place, *cells in realised.rows:
+        numbers = summary.recipes[name] if place == "all" else summary.recipes[name].unseen
         rate = numbers.realised_fpr["0.05"].rate
         assert cells[1].startswith(f"{100 * rate.value:.1f}")
-        by_place.setdefault(where, set()).add(cells[-1])
-    assert by_place["unseen classes"] == {"–"}
-    assert "–" not in by_place["all"]
+        last_cells.setdefault(place, set()).add(cells[-1])
+    assert last_cells["unseen classes"] == {"–"}
+    assert "–" not in last_cells["all"]
 
 
 def test_a_level_beyond_the_calibration_records_is_said_to_be():
@@ -158,15 +159,15 @@ def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direc
     noise = rng.normal(size=600)
     weak, strong = scored({"loss": noise + 0.2 * MEMBERS}, MEMBERS), scored({"loss": noise + 1.5 * MEMBERS}, MEMBERS)
     before, after = (weak, strong) if direction > 0 else (strong, weak)
-    compared = compare.Comparison.of({"before": before, "after": after})
+    compared = compare.Comparison.from_runs({"before": before, "after": after})
     page = compare.comparison_page(compared)
-    area = next(one for one in compared.changes["after"] if one.statistic == "auc")
+    area = next(change for change in compared.changes["after"] if change.statistic == "auc")
     assert page.heading == ("More is given away, and a leak is found" if direction > 0 else "Less is given away")
     assert page.tone == ("leak" if direction > 0 else "clear")
     assert [dots.value for dots in page.pictures] == [round(100 * area.before.value), round(100 * area.after.value)]
     assert page.pictures[0].caption.startswith("Before: about")
     assert page.pictures[1].caption.startswith("After: about")
-    same = compare.comparison_page(compare.Comparison.of({"before": before, "after": before}))
+    same = compare.comparison_page(compare.Comparison.from_runs({"before": before, "after": before}))
     assert same.pictures == ()
     ending = "" if direction > 0 else ", and a leak is found"
     assert same.heading == f"No difference could be shown{ending}"

@@ -15,7 +15,7 @@ from divulge.auditing import load, over_shares
 from divulge.recipes import Imputed, Recipe, partial_recipes, recipes
 from divulge.report import formatting
 
-KNOWN = np.arange(12) < 10
+KNOWN_MASK = np.arange(12) < 10
 NAMES = tuple(recipe.name for recipe in partial_recipes())
 
 
@@ -23,7 +23,7 @@ NAMES = tuple(recipe.name for recipe in partial_recipes())
 def partial_run(case, tmp_path_factory):
     """Every recipe for partly known records, two of whole ones on the completions, in a run directory."""
     out = tmp_path_factory.mktemp("partial") / "run"
-    return case.audit(known=KNOWN, recipes=(*NAMES, "loss", "gap"), fpr=(0.05,), out=out)
+    return case.audit(known=KNOWN_MASK, recipes=(*NAMES, "loss", "gap"), fpr=(0.05,), out=out)
 
 
 # MRAD is what it is: here its interval need not exclude chance.
@@ -54,14 +54,18 @@ def test_ordinary_recipes_are_asked_about_the_best_completion(partial_run):
 
 
 def test_partial_knowledge_is_a_setting_of_the_recipes_for_whole_records():
-    whole, known = ({recipe.name: recipe for recipe in book()} for book in (recipes, partial_recipes))
+    whole_forms, partial_forms = ({recipe.name: recipe for recipe in book()} for book in (recipes, partial_recipes))
     for name in ("loss", "lira", "learned", "lira-online", "learned-online"):
-        one, other = whole[name], known[f"partial-{name}"]
-        assert (one.signal, one.attack, one.references) == (other.signal, other.attack, other.references)
-        assert other.needs_known
-        assert not one.needs_known
-    assert all(recipe.imputed == Imputed() for recipe in whole.values())
-    assert known["partial-lira"].imputed == Imputed(8, "signal")
+        whole_form, partial_form = whole_forms[name], partial_forms[f"partial-{name}"]
+        assert (whole_form.signal, whole_form.attack, whole_form.references) == (
+            partial_form.signal,
+            partial_form.attack,
+            partial_form.references,
+        )
+        assert partial_form.needs_known
+        assert not whole_form.needs_known
+    assert all(recipe.imputed == Imputed() for recipe in whole_forms.values())
+    assert partial_forms["partial-lira"].imputed == Imputed(8, "signal")
 
 
 def test_the_report_names_share_imputer_and_queries(partial_run):
@@ -76,15 +80,15 @@ def test_every_record_may_have_a_mask_of_its_own(case):
     result = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
     repeat = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
     masks = completion.mask("values:0.5:each", (12,), seed=2, records=400)
-    given = case.audit(known=masks, recipes=("partial-loss",), fpr=(0.05,), seed=2)
-    for other in (repeat, given):
-        np.testing.assert_array_equal(result.scores["partial-loss"], other.scores["partial-loss"])
+    explicit = case.audit(known=masks, recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    for result_again in (repeat, explicit):
+        np.testing.assert_array_equal(result.scores["partial-loss"], result_again.scores["partial-loss"])
 
 
-@pytest.mark.parametrize("known", [KNOWN, np.random.default_rng(0).random((400, 12)) < 0.8])
-def test_unknown_values_never_matter(case, known):
-    known = known | (np.arange(12) == 0)
-    rows = np.broadcast_to(known, (400, 12))
+@pytest.mark.parametrize("known_mask", [KNOWN_MASK, np.random.default_rng(0).random((400, 12)) < 0.8])
+def test_unknown_values_never_matter(case, known_mask):
+    known_mask = known_mask | (np.arange(12) == 0)
+    rows = np.broadcast_to(known_mask, (400, 12))
 
     def scores(garbage):
         rng = np.random.default_rng(garbage)
@@ -93,28 +97,30 @@ def test_unknown_values_never_matter(case, known):
             for data, mask in ((case.members, rows[:200]), (case.nonmembers, rows[200:]))
         ]
         recipes = ("partial-loss", "gap", Recipe("mean", "hinge", dv.attacks.Threshold(), imputed=Imputed(3)))
-        result = case.audit(known=known, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
+        result = case.audit(known=known_mask, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
         return result.scores | {"blind": np.array(result.about.blind_baseline.auc.value)}
 
-    first, second = scores(1), scores(2)
-    for name in first:
-        np.testing.assert_array_equal(first[name], second[name])
+    first_scores, second_scores = scores(1), scores(2)
+    for name in first_scores:
+        np.testing.assert_array_equal(first_scores[name], second_scores[name])
 
 
 def test_everything_known_falls_back_and_says_so(case):
     result = case.audit(known="share:1", recipes=("partial-loss", "mrad"), fpr=(0.05,))
-    whole = case.audit(recipes=("loss",), fpr=(0.05,))
-    np.testing.assert_array_equal(result["partial-loss"].scores, whole["loss"].scores)
-    np.testing.assert_array_equal(result["mrad"].scores, whole["loss"].scores)
+    on_whole_records = case.audit(recipes=("loss",), fpr=(0.05,))
+    np.testing.assert_array_equal(result["partial-loss"].scores, on_whole_records["loss"].scores)
+    np.testing.assert_array_equal(result["mrad"].scores, on_whole_records["loss"].scores)
     assert "every value is known: these are attacks on whole records" in result.warnings[0]
 
 
 def test_the_imputer_can_be_chosen(case):
-    def zero(x, known, labels, auxiliary, rng):
-        return np.where(known, x, 0.0)
+    def zero(x, known_mask, labels, auxiliary, rng):
+        return np.where(known_mask, x, 0.0)
 
     chosen = {"mean": completion.Mean(), "zero": zero}
-    results = {n: case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()}
+    results = {
+        n: case.audit(known=KNOWN_MASK, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()
+    }
     assert results["zero"].about.settings.partial.imputer == "zero"
     assert results["mean"].about.settings.partial.imputer == "class mean"
     assert not np.array_equal(results["zero"]["partial-loss"].scores, results["mean"]["partial-loss"].scores)
@@ -122,13 +128,15 @@ def test_the_imputer_can_be_chosen(case):
 
 def test_dropped_duplicates_take_their_masks_with_them(case):
     mixed = dv.Records(np.r_[case.members.x[:5], case.nonmembers.x], np.r_[case.members.y[:5], case.nonmembers.y])
-    known = np.random.default_rng(0).random((405, 12)) < 0.8
-    known[:, 0] = True
+    known_mask = np.random.default_rng(0).random((405, 12)) < 0.8
+    known_mask[:, 0] = True
     dropped = case.audit(
-        known=known, recipes=("partial-loss",), fpr=(0.05,), nonmembers=mixed, duplicates="drop", seed=4
+        known=known_mask, recipes=("partial-loss",), fpr=(0.05,), nonmembers=mixed, duplicates="drop", seed=4
     )
-    rest = np.delete(known, np.r_[0:5, 200:205], axis=0)
-    clean = case.audit(known=rest, recipes=("partial-loss",), fpr=(0.05,), members=case.members[np.s_[5:]], seed=4)
+    remaining_mask = np.delete(known_mask, np.r_[0:5, 200:205], axis=0)
+    clean = case.audit(
+        known=remaining_mask, recipes=("partial-loss",), fpr=(0.05,), members=case.members[np.s_[5:]], seed=4
+    )
     np.testing.assert_array_equal(dropped["partial-loss"].scores, clean["partial-loss"].scores)
 
 
@@ -140,9 +148,9 @@ def test_dropped_duplicates_take_their_masks_with_them(case):
         ({"known": np.ones(12)}, "known: bool values are needed"),
         ({"known": np.zeros(12, dtype=bool)}, "400 records have no known value at all"),
         ({"known": "share:2"}, r"a share in \(0, 1\]"),
-        ({"known": KNOWN, "imputer": "mean"}, "a function or an imputer is needed"),
-        ({"known": KNOWN, "recipes": ("partial-lira",), "references": None}, "partial-lira need reference models"),
-        ({"known": KNOWN, "recipes": ("mrad-shadow",), "references": None}, "mrad-shadow need reference models"),
+        ({"known": KNOWN_MASK, "imputer": "mean"}, "a function or an imputer is needed"),
+        ({"known": KNOWN_MASK, "recipes": ("partial-lira",), "references": None}, "partial-lira need reference models"),
+        ({"known": KNOWN_MASK, "recipes": ("mrad-shadow",), "references": None}, "mrad-shadow need reference models"),
     ],
 )
 def test_bad_input_is_named(case, change, message):
@@ -153,11 +161,11 @@ def test_bad_input_is_named(case, change, message):
 def test_candidates_among_the_auxiliary_records_are_refused(case):
     """Also when only the known values agree: the rest may have been overwritten."""
     disguised = dv.Records(
-        np.r_[case.population.x, np.where(KNOWN, case.members.x[:40], 0.5).astype(np.float32)],
+        np.r_[case.population.x, np.where(KNOWN_MASK, case.members.x[:40], 0.5).astype(np.float32)],
         np.r_[case.population.y, case.members.y[:40]],
     )
     with pytest.raises(dv.InputError, match="candidates agree with a population record in every known value"):
-        case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), population=disguised)
+        case.audit(known=KNOWN_MASK, recipes=("partial-loss",), fpr=(0.05,), population=disguised)
 
 
 def test_several_shares_in_one_report(case, tmp_path):
@@ -200,8 +208,8 @@ def test_several_shares_need_no_directory(case):
 
 
 def test_fewer_auxiliary_records_than_columns_is_said(case):
-    few = case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), population=case.population[:14])
-    assert "10 auxiliary records for 12 columns: the covariance is mostly shrinkage" in few.warnings
+    result = case.audit(known=KNOWN_MASK, recipes=("partial-loss",), fpr=(0.05,), population=case.population[:14])
+    assert "10 auxiliary records for 12 columns: the covariance is mostly shrinkage" in result.warnings
 
 
 def test_a_list_in_a_plan_is_one_run(tmp_path):
@@ -263,8 +271,8 @@ def test_a_plan_names_columns(case, tmp_path):
     )
     for words, expected in (('"columns:f0,f3"', 2), ('["share:0.5", "share:1"]', [6, 12])):
         (tmp_path / "plan.toml").write_text(text.format(words))
-        known = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path).subject.known
-        assert (known.sum() if isinstance(expected, int) else [mask.sum() for mask in known]) == expected
+        known_mask = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path).subject.known
+        assert (known_mask.sum() if isinstance(expected, int) else [mask.sum() for mask in known_mask]) == expected
         assert json.dumps(plan.read(tmp_path / "plan.toml").model_dump())
     (tmp_path / "plan.toml").write_text(text.format('"columns:f99"'))
     with pytest.raises(dv.InputError, match="known: column"):

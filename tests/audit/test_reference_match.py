@@ -29,7 +29,7 @@ def sets(seed=0, n=100):
 @pytest.mark.parametrize("seed", range(2))
 def test_models_that_leak_nothing_stay_innocent_when_matched(seed):
     """The target was trained on other records; each audit accuses with at most 5 %, both with 1 in 400."""
-    target = Train(make_model, epochs=10, optimizer="adam", lr=0.01, batch_size=32).one(
+    target = Train(make_model, epochs=10, optimizer="adam", lr=0.01, batch_size=32).train_model(
         draw(100, 900 + seed), seed=seed
     )
     references = Train(make_model, count=3, epochs=4, optimizer="adam", batch_size=32, match="auto")
@@ -40,15 +40,17 @@ def test_models_that_leak_nothing_stay_innocent_when_matched(seed):
 
 def test_every_audit_with_references_says_how_well_they_match(tmp_path):
     parts = sets(5)
-    target = Train(make_model, epochs=60, optimizer="adam", lr=0.02, batch_size=16).one(parts["members"], seed=0)
+    target = Train(make_model, epochs=60, optimizer="adam", lr=0.02, batch_size=16).train_model(
+        parts["members"], seed=0
+    )
     references = Train(make_model, count=4, epochs=1, lr=1e-4)
     result = dv.audit(target, **parts, recipes=["calibrated"], references=references, out=tmp_path / "run")
-    (found,) = result.about.agreement
-    assert found.differs
-    assert found.records == 60  # the calibration records
-    assert found.target.low < found.target.value < found.target.high
-    assert "tend to understate a leak" in found.text
-    assert found.text in result.about.warnings
+    (match,) = result.about.agreement
+    assert match.differs
+    assert match.records == 60  # the calibration records
+    assert match.target.low < match.target.value < match.target.high
+    assert "tend to understate a leak" in match.text
+    assert match.text in result.about.warnings
     page = (tmp_path / "run" / "report.html").read_text()
     assert "held-out loss" in page
     assert dv.load(tmp_path / "run").about.agreement == result.about.agreement
@@ -78,7 +80,9 @@ def test_a_plan_matches_and_check_forecasts_it(tmp_path, divulge):
     from safetensors.torch import save_file
 
     parts = sets(6)
-    target = Train(make_model, epochs=20, optimizer="adam", lr=0.02, batch_size=32).one(parts["members"], seed=0)
+    target = Train(make_model, epochs=20, optimizer="adam", lr=0.02, batch_size=32).train_model(
+        parts["members"], seed=0
+    )
     save_file(target.state_dict(), tmp_path / "model.safetensors")
     for name, records in parts.items():
         np.savez(tmp_path / f"{name}.npz", x=records.x, y=records.y)

@@ -150,8 +150,8 @@ def test_values_of_which_no_square_can_be_taken_are_refused(change, message):
     model = LinearRegression().fit(draw(20, 0).x, draw(20, 0).y)
 
     def audit():
-        drawn = {"members": draw(20, 0), "nonmembers": draw(20, 1), "population": draw(40, 2)}
-        return audited(model, {name: dv.Records(r.x, change(r.y)).with_real_values() for name, r in drawn.items()})
+        sets_drawn = {"members": draw(20, 0), "nonmembers": draw(20, 1), "population": draw(40, 2)}
+        return audited(model, {name: dv.Records(r.x, change(r.y)).with_real_values() for name, r in sets_drawn.items()})
 
     with pytest.raises(dv.InputError, match=message):
         audit()
@@ -183,18 +183,18 @@ def torch_target(records):
 def onnx_bytes(fitted):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    helper, numpy_helper, kind = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT
+    helper, numpy_helper, element_type = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT
     weights = [numpy_helper.from_array(fitted.coef_[:, None].astype(np.float32), "w")]
     weights.append(numpy_helper.from_array(np.array([fitted.intercept_], np.float32), "b"))
     nodes = [helper.make_node("MatMul", ["x", "w"], ["xw"]), helper.make_node("Add", ["xw", "b"], ["y"])]
-    inputs = [helper.make_tensor_value_info("x", kind, [None, 3])]
-    outputs = [helper.make_tensor_value_info("y", kind, [None, 1])]
+    inputs = [helper.make_tensor_value_info("x", element_type, [None, 3])]
+    outputs = [helper.make_tensor_value_info("y", element_type, [None, 1])]
     graph = helper.make_graph(nodes, "line", inputs, outputs, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return model.SerializeToString()
 
 
-class Own:
+class CustomRegressor:
     def __init__(self, fitted):
         self.fitted = fitted
 
@@ -202,22 +202,22 @@ class Own:
         return self.fitted.predict(records.x)
 
 
-def make_target(kind, records, folder):
+def make_target(model_type, records, folder):
     """A target of a kind, and the estimator whose predictions it gives."""
     linear = LinearRegression().fit(records.x, records.y)
-    if kind in ("lightgbm", "xgboost", "catboost"):
-        library = pytest.importorskip(kind)
+    if model_type in ("lightgbm", "xgboost", "catboost"):
+        library = pytest.importorskip(model_type)
         settings = {
             "lightgbm": {"verbose": -1},
             "xgboost": {},
             "catboost": {"verbose": 0, "allow_writing_files": False},
         }
         classes = {"lightgbm": "LGBMRegressor", "xgboost": "XGBRegressor", "catboost": "CatBoostRegressor"}
-        model = getattr(library, classes[kind])(n_estimators=10, **settings[kind]).fit(records.x, records.y)
+        model = getattr(library, classes[model_type])(n_estimators=10, **settings[model_type]).fit(records.x, records.y)
         return model, model
-    if kind == "torch":
+    if model_type == "torch":
         return torch_target(records)
-    if kind == "onnx":
+    if model_type == "onnx":
         (folder / "line.onnx").write_bytes(onnx_bytes(linear))
         return targets.OnnxTarget(folder / "line.onnx"), linear
     pipeline = make_pipeline(StandardScaler(), Ridge()).fit(records.x, records.y)
@@ -226,21 +226,21 @@ def make_target(kind, records, folder):
         "pipeline": (pipeline, pipeline),
         "function": (lambda x: linear.predict(x), linear),
         "function of a column": (lambda x: linear.predict(x)[:, None], linear),
-        "own class": (Own(linear), linear),
+        "own class": (CustomRegressor(linear), linear),
         "adapter": (targets.SklearnRegressor(linear), linear),
-    }[kind]
+    }[model_type]
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize(
-    "kind",
+    "model_type",
     [
         *("estimator", "pipeline", "lightgbm", "xgboost", "catboost", "torch", "onnx"),
         *("function", "function of a column", "own class", "adapter"),
     ],
 )
-def test_every_kind_of_target_is_audited_by_its_own_errors(kind, sets, tmp_path):
-    target, estimator = make_target(kind, sets["members"], tmp_path)
+def test_every_kind_of_target_is_audited_by_its_own_errors(model_type, sets, tmp_path):
+    target, estimator = make_target(model_type, sets["members"], tmp_path)
     result = audited(target, sets)
     records = dv.Records.concatenate([sets["members"], sets["nonmembers"]])
     expected = -((estimator.predict(records.x) - records.y) ** 2)
@@ -258,8 +258,8 @@ def test_named_columns_are_given_in_the_order_of_the_fit(sets):
 
     members = frames("abc")["members"]
     model = LinearRegression().fit(members.table.to_native().to_pandas(), members.y)
-    one, other = (audited(model, frames(order)) for order in ("abc", "cab"))
-    assert np.array_equal(one.scores["loss"], other.scores["loss"])
+    straight, reordered = (audited(model, frames(order)) for order in ("abc", "cab"))
+    assert np.array_equal(straight.scores["loss"], reordered.scores["loss"])
 
 
 @pytest.mark.parametrize(
@@ -288,25 +288,25 @@ def test_what_does_not_fit_is_refused(target, options, message, sets):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("kind", ["estimator", "pipeline", "lightgbm", "xgboost", "catboost"])
-def test_references_are_clones_of_an_estimator(kind, sets, tmp_path):
-    target, _ = make_target(kind, sets["members"], tmp_path)
+@pytest.mark.parametrize("model_type", ["estimator", "pipeline", "lightgbm", "xgboost", "catboost"])
+def test_references_are_clones_of_an_estimator(model_type, sets, tmp_path):
+    target, _ = make_target(model_type, sets["members"], tmp_path)
     options = {"recipes": ["lira", "loss"], "references": Train(count=3, engine="serial"), "pool": tmp_path / "pool"}
-    one, again = (audited(target, sets, **options) for _ in range(2))
-    assert np.array_equal(one.scores["lira"], again.scores["lira"])
-    assert "from the pool" not in one.about.engine
-    assert type(target).__name__ in one.about.settings.target
-    if kind == "estimator":  # it draws nothing, so a clone is what anyone fits on the same records
+    result, repeated = (audited(target, sets, **options) for _ in range(2))
+    assert np.array_equal(result.scores["lira"], repeated.scores["lira"])
+    assert "from the pool" not in result.about.engine
+    assert type(target).__name__ in result.about.settings.target
+    if model_type == "estimator":  # it draws nothing, so a clone is what anyone fits on the same records
 
         def fit(records, seed):
             return LinearRegression().fit(records.x, records.y)
 
-        by_hand = audited(target, sets, **(options | {"references": Custom(fit, count=3, engine="serial")}))
-        np.testing.assert_allclose(one.scores["lira"], by_hand.scores["lira"], rtol=1e-9)
+        custom_result = audited(target, sets, **(options | {"references": Custom(fit, count=3, engine="serial")}))
+        np.testing.assert_allclose(result.scores["lira"], custom_result.scores["lira"], rtol=1e-9)
 
 
 def test_clones_are_given_frames_as_the_target_is(sets):
-    named = {
+    frames = {
         name: dv.Records(
             pl.DataFrame(dict(zip("ab", records.x.T, strict=False)) | {"sex": np.where(records.x[:, 2] > 0, "f", "m")}),
             records.y,
@@ -314,20 +314,20 @@ def test_clones_are_given_frames_as_the_target_is(sets):
         for name, records in sets.items()
     }
     encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
-    members = named["members"]
+    members = frames["members"]
     model = make_pipeline(encoder, Ridge()).fit(members.table.to_native().to_pandas(), members.y)
-    result = audited(model, named, recipes=["lira", "loss"], references=Train(count=2, engine="serial"))
+    result = audited(model, frames, recipes=["lira", "loss"], references=Train(count=2, engine="serial"))
     assert result.about.regression_fit.r_squared_members.value > 0.5
 
 
 def test_a_function_has_clones_of_what_make_model_returns(sets):
     linear = LinearRegression().fit(sets["members"].x, sets["members"].y)
     options = {"recipes": ["lira"], "task": "regression"}
-    by_function, by_target = (
+    function_result, target_result = (
         audited(target, sets, references=Train(make, count=2, engine="serial"), **options)
         for target, make in ((lambda x: linear.predict(x), LinearRegression), (linear, None))
     )
-    np.testing.assert_allclose(by_function.scores["lira"], by_target.scores["lira"], rtol=1e-9)
+    np.testing.assert_allclose(function_result.scores["lira"], target_result.scores["lira"], rtol=1e-9)
 
 
 def test_references_that_are_classifiers_are_refused(sets):
@@ -341,12 +341,14 @@ def test_references_that_are_classifiers_are_refused(sets):
 
 
 def test_a_function_of_whole_numbers_is_a_regression_model_only_if_the_user_says_so(sets):
-    whole = {name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()}
-    linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
+    count_sets = {
+        name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()
+    }
+    linear = LinearRegression().fit(count_sets["members"].x, count_sets["members"].y)
     with pytest.raises(dv.InputError, match="task='regression'"):
-        audited(lambda x: linear.predict(x), whole)
-    assert audited(lambda x: linear.predict(x), whole, task="regression").labels is None
-    assert audited(linear, whole).labels is None  # an estimator says it itself
+        audited(lambda x: linear.predict(x), count_sets)
+    assert audited(lambda x: linear.predict(x), count_sets, task="regression").labels is None
+    assert audited(linear, count_sets).labels is None  # an estimator says it itself
     below = {name: dv.Records(records.x, np.round(records.y).astype(int) - 2) for name, records in sets.items()}
     assert audited(lambda x: linear.predict(x) - 2, below).labels is None  # no class is called -2
 
@@ -456,7 +458,7 @@ def test_a_run_is_compared_with_what_it_costs(run, sets, tmp_path):
     after = auditing.load(after.path)
     changes = compare(before, after, recipes=["loss"])
     assert all(change.change.high < 0 for change in changes if change.statistic == "auc")
-    html.write(comparison_page(Comparison.of({"before": before, "after": after})), tmp_path / "compare.html")
+    html.write(comparison_page(Comparison.from_runs({"before": before, "after": after})), tmp_path / "compare.html")
     page = (tmp_path / "compare.html").read_text()
     assert "R² on non-members" in page
     assert "mean absolute error on non-members" in page
@@ -473,10 +475,10 @@ def test_recipes_of_regression_models_all_run_and_are_repeatable():
         return RandomForestRegressor(8, bootstrap=False, random_state=seed % 2**31).fit(records.x, records.y)
 
     options = {"recipes": names, "references": Custom(fit, count=4, engine="serial")}
-    one, again = (audited(fit(parts["members"], 0), parts, **options) for _ in range(2))
+    result, repeated = (audited(fit(parts["members"], 0), parts, **options) for _ in range(2))
     for name in names:
-        assert np.array_equal(one.scores[name], again.scores[name])
-        assert one[name].auc.value > 0.7, name
+        assert np.array_equal(result.scores[name], repeated.scores[name])
+        assert result[name].auc.value > 0.7, name
 
 
 def write_plan(folder, sets, target, **keys):
@@ -520,17 +522,19 @@ def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
 
 
 def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, tmp_path):
-    whole = {name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()}
-    linear = LinearRegression().fit(whole["members"].x, whole["members"].y)
+    count_sets = {
+        name: dv.Records(records.x, np.abs(np.round(records.y)).astype(int)) for name, records in sets.items()
+    }
+    linear = LinearRegression().fit(count_sets["members"].x, count_sets["members"].y)
     (tmp_path / "line.onnx").write_bytes(onnx_bytes(linear))
     with pytest.raises(dv.InputError, match="task='regression'"):
-        audit_plan(write_plan(tmp_path, whole, "line.onnx"))
-    assert audit_plan(write_plan(tmp_path, whole, "line.onnx", task="regression")).about.regression_fit is not None
+        audit_plan(write_plan(tmp_path, count_sets, "line.onnx"))
+    assert audit_plan(write_plan(tmp_path, count_sets, "line.onnx", task="regression")).about.regression_fit is not None
     assert audit_plan(write_plan(tmp_path, sets, "line.onnx")).about.regression_fit is not None
 
 
 @pytest.mark.parametrize(
-    ("y", "kept"),
+    ("y", "expected"),
     [
         ([0, 3, 7], [0, 3, 7]),
         ([-1, 1, 1], [0, 1, 1]),  # codes of the names -1 and 1
@@ -541,9 +545,9 @@ def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, t
         ([0.5, -1, 2], [0.5, -1.0, 2.0]),
     ],
 )
-def test_whole_numbers_are_classes_from_minus_one_on_and_nothing_is_lost(y, kept):
+def test_whole_numbers_are_classes_from_minus_one_on_and_nothing_is_lost(y, expected):
     records = dv.Records(np.arange(3.0)[:, None], y)
-    assert records.y.tolist() == kept
+    assert records.y.tolist() == expected
     assert records.with_real_values().y.tolist() == [float(value) for value in y]
     classes = records.with_class_labels()
     if all(value % 1 == 0 for value in y):
@@ -589,9 +593,9 @@ def test_a_network_that_predicts_values_has_one_output_in_the_stub(divulge, tmp_
 
 
 def test_partly_known_records_of_real_values_are_refused_by_the_reason():
-    x, known = np.zeros((3, 2)), np.array([True, False])
+    x, known_mask = np.zeros((3, 2)), np.array([True, False])
     with pytest.raises(
         dv.InputError, match="y: real values, and partly known records are completed for classifiers alone"
     ):
-        dv.PartialRecords(x, [0.5, 1.5, 2.5], np.tile(known, (3, 1)))
-    assert dv.PartialRecords(x, [0, 1, 2], np.tile(known, (3, 1))).y.tolist() == [0, 1, 2]
+        dv.PartialRecords(x, [0.5, 1.5, 2.5], np.tile(known_mask, (3, 1)))
+    assert dv.PartialRecords(x, [0, 1, 2], np.tile(known_mask, (3, 1))).y.tolist() == [0, 1, 2]

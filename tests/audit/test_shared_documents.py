@@ -15,11 +15,11 @@ def persons(**documents):
     return dv.by_person([text for _, text in pairs], [name for name, _ in pairs])
 
 
-def sets(member=("a", "shared"), nonmember=("b", "shared"), other=("c", "d")):
+def sets(member=("a", "shared"), nonmember=("b", "shared"), population=("c", "d")):
     return {
         "members": persons(ann=list(member), amy=["a1", "greeting"], al=["a2", "greeting"]),
         "nonmembers": persons(bob=list(nonmember), bea=["b1", "b2"]),
-        "population": persons(cid=list(other), cora=["c1"], carl=["c2", "c3"]),
+        "population": persons(cid=list(population), cora=["c1"], carl=["c2", "c3"]),
     }
 
 
@@ -27,7 +27,7 @@ def test_a_document_of_two_sets_is_refused_and_named():
     with pytest.raises(dv.InputError, match=r"1 document in records of several sets \(1 members, 1 non-members, 0 of"):
         separate_sets(sets(), "error")
     with pytest.raises(dv.InputError, match="0 members, 1 non-members, 1 of the population"):
-        separate_sets(sets(member=["a"], other=["shared", "x"]), "error")
+        separate_sets(sets(member=["a"], population=["shared", "x"]), "error")
 
 
 def test_it_is_taken_out_of_everybody_and_nothing_else_is():
@@ -72,13 +72,13 @@ def test_within_a_set_it_may_be_shared(policy):
 @pytest.mark.parametrize("policy", ["drop", "keep"])
 def test_labels_and_features_stay_with_their_persons(policy):
     parts = sets(member=["shared"])
-    values = {name: np.arange(len(one)) + 10.0 for name, one in parts.items()}
-    parts = {name: one.with_features(values[name]) for name, one in parts.items()}
+    values = {name: np.arange(len(records)) + 10.0 for name, records in parts.items()}
+    parts = {name: records.with_features(values[name]) for name, records in parts.items()}
     separated = separate_sets(parts, policy)
     for name in parts:
-        one = getattr(separated, name)
-        by_name = dict(zip(parts[name].ids.tolist(), values[name], strict=True))
-        assert one.features[:, 0].tolist() == [by_name[person] for person in one.ids.tolist()]
+        records = getattr(separated, name)
+        value_of = dict(zip(parts[name].ids.tolist(), values[name], strict=True))
+        assert records.features[:, 0].tolist() == [value_of[person] for person in records.ids.tolist()]
 
 
 def test_whole_equal_persons_are_duplicates_as_before():

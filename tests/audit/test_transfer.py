@@ -41,8 +41,8 @@ def soft(data, seed):
     moved = data.x + np.random.default_rng(seed).normal(scale=0.1, size=data.x.shape)
 
     def logits(x):
-        apart = ((x[:, None] - moved) ** 2).sum(axis=2)
-        return -np.stack([apart[:, data.y == c].min(axis=1, initial=50.0) for c in range(3)], axis=1)
+        distances = ((x[:, None] - moved) ** 2).sum(axis=2)
+        return -np.stack([distances[:, data.y == c].min(axis=1, initial=50.0) for c in range(3)], axis=1)
 
     return logits
 
@@ -65,19 +65,19 @@ def test_scores_are_the_definition_and_the_target_is_asked_once_a_record():
     target = Nearest()
     result = audit(target, ("correct", "transfer"), references=dataclasses.replace(REFERENCES, train=train))
     assert target.asked == 240 + 64  # 64 candidates show what the labels are
-    told, substitutes = target.labels(CANDIDATES), [soft(data, seed) for data, seed in lessons]
+    answers, substitutes = target.labels(CANDIDATES), [soft(data, seed) for data, seed in lessons]
     expected = []
-    for x, y, answer in zip(CANDIDATES.x, CANDIDATES.y, told, strict=True):
+    for x, y, answer in zip(CANDIDATES.x, CANDIDATES.y, answers, strict=True):
         losses = []
         for substitute in substitutes:
             z = substitute(x[None])[0]
-            losses.append(math.log(sum(math.exp(one) for one in z)) - z[y])
+            losses.append(math.log(sum(math.exp(logit) for logit in z)) - z[y])
         expected.append(-sum(losses) / len(losses) if answer == y else -800.0)
     np.testing.assert_allclose(result.scores["transfer"], expected, rtol=1e-5)
-    held = {tuple(x) for x in SETS["population"].x}
+    population_rows = {tuple(x) for x in SETS["population"].x}
     for data, _ in lessons:
         assert len(data) == 90
-        assert {tuple(x) for x in data.x} <= held
+        assert {tuple(x) for x in data.x} <= population_rows
         np.testing.assert_array_equal(data.y, target.labels(data))
     assert result.about.recipes["transfer"].queries == 240
     assert result.about.recipes["transfer"].references == "substitutes"
@@ -105,14 +105,14 @@ def test_substitutes_that_know_nothing_say_what_right_and_wrong_say():
 
 def test_what_the_target_answers_is_in_the_pool_s_key(tmp_path):
     names = ("correct-calibrated", "transfer")
-    first = audit(Nearest(), names, pool=tmp_path)
+    expected = audit(Nearest(), names, pool=tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 4  # two of each kind
     repeat = audit(Nearest(), names, pool=tmp_path)
     assert repeat.about.engine == "nothing to train"
-    alone = audit(Nearest(), pool=tmp_path)
-    assert alone.about.engine == "nothing to train"
-    for found in (repeat, alone):
-        np.testing.assert_array_equal(found.scores["transfer"], first.scores["transfer"])
+    single_recipe = audit(Nearest(), pool=tmp_path)
+    assert single_recipe.about.engine == "nothing to train"
+    for result in (repeat, single_recipe):
+        np.testing.assert_array_equal(result.scores["transfer"], expected.scores["transfer"])
     audit(Nearest(records(9, 60)), names, pool=tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 6  # other answers, other substitutes; the others are the same
 
@@ -141,14 +141,14 @@ def test_an_answer_may_be_a_class_that_no_record_has():
     hidden = {k: data[data.x[:, 0] <= 1.0] if k != "population" else data for k, data in SETS.items()}
     assert np.isfinite(audit(Fourth(), references=network, **hidden).scores["transfer"]).all()
 
-    few = dv.references.Train(lambda: torch.nn.Linear(6, 3), count=1, epochs=1, engine="serial")
+    references = dv.references.Train(lambda: torch.nn.Linear(6, 3), count=1, epochs=1, engine="serial")
     message = (
         r"make_model: 4 outputs are needed .*; substitutes of this target need 4 outputs, as it calls .* class 3, which"
     )
     with pytest.raises(dv.InputError, match=message):
-        audit(Fourth(), references=few, **hidden)
+        audit(Fourth(), references=references, **hidden)
     with pytest.raises(dv.InputError, match=r"got shape \(2,\)$"):
-        audit(Nearest(), references=dataclasses.replace(few, make_model=lambda: torch.nn.Linear(6, 2)))
+        audit(Nearest(), references=dataclasses.replace(references, make_model=lambda: torch.nn.Linear(6, 2)))
 
 
 def test_images_tables_and_texts():
@@ -188,8 +188,8 @@ def test_images_tables_and_texts():
 def test_of_partly_known_records_the_target_is_asked_about_completions():
     result = audit(Nearest(), known="share:0.7")
     assert result["transfer"].scores.shape == (120,)
-    whole = audit(Nearest(), known=np.ones(6, bool))
-    np.testing.assert_array_equal(whole.scores["transfer"], audit(Nearest()).scores["transfer"])
+    all_known = audit(Nearest(), known=np.ones(6, bool))
+    np.testing.assert_array_equal(all_known.scores["transfer"], audit(Nearest()).scores["transfer"])
 
 
 class Single(Nearest):
@@ -236,9 +236,9 @@ def test_a_meter_lets_through_what_is_needed():
 
 
 def test_recipes_of_one_s_own():
-    own = Recipe("mine", "correctness", Calibrated(), "substitutes")
-    assert own.needs == {Need.REFERENCES_SUBSTITUTES}
-    assert np.abs(audit(Nearest(), [own]).scores["mine"]).max() <= 1
+    recipe = Recipe("mine", "correctness", Calibrated(), "substitutes")
+    assert recipe.needs == {Need.REFERENCES_SUBSTITUTES}
+    assert np.abs(audit(Nearest(), [recipe]).scores["mine"]).max() <= 1
     with pytest.raises(dv.InputError, match="reads models trained on the target's labels, but references='out'"):
         Recipe("mine", "label-loss", Substitute(), "out")
     with pytest.raises(dv.InputError, match="reads models trained on candidates, but references='substitutes'"):
@@ -255,10 +255,12 @@ def test_the_attack_refuses_what_is_no_evidence_for_it():
 
 
 def test_it_is_named_where_it_can_run():
-    names = {words: [one.recipe.name for one in advise(words)] for words in ("labels only", "labels only, 1 reference")}
+    names = {
+        words: [advice.recipe.name for advice in advise(words)] for words in ("labels only", "labels only, 1 reference")
+    }
     assert "transfer" not in names["labels only"]
     assert "transfer" in names["labels only, 1 reference"]
-    assert "transfer" in [one.recipe.name for one in advise("labels only, 4 references, text")]
+    assert "transfer" in [advice.recipe.name for advice in advise("labels only, 4 references, text")]
 
 
 CODE = """

@@ -15,7 +15,7 @@ from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting, html
 from divulge.report.markdown import render
 from divulge.results import BlindBaseline, to_json_values
-from score_audits import at_covariates, scored, sizes
+from score_audits import scored, sizes, with_covariates
 
 
 def quiet(m, n, recipes=1, fpr=(0.05,)):
@@ -51,25 +51,25 @@ def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, 
 
 def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
     smallest = dv.evaluation.smallest_detectable(1000, 1000, 0.05, 1 - 0.05 / 4)
-    both = quiet(1000, 1000, fpr=(0.01, 0.05)).verdict.text
-    assert f"with 80 % probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in both
-    least = dv.evaluation.nonmembers_to_tell(0.01, 1 - 0.05 / 3)
+    text = quiet(1000, 1000, fpr=(0.01, 0.05)).verdict.text
+    assert f"with 80 % probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in text
+    min_nonmembers = dv.evaluation.nonmembers_to_tell(0.01, 1 - 0.05 / 3)
     assert (
-        f"No TPR at FPR 1 % could have been told from chance: that would take {least} non-members"
+        f"No TPR at FPR 1 % could have been told from chance: that would take {min_nonmembers} non-members"
         in quiet(1000, 120, fpr=(0.01,)).verdict.text
     )
-    assert "TPR" in quiet(1000, least, fpr=(0.01,)).verdict.text.partition("under the model")[0]
+    assert "TPR" in quiet(1000, min_nonmembers, fpr=(0.01,)).verdict.text.partition("under the model")[0]
 
 
 def test_more_recipes_ask_for_more_records():
     """The number of records that is named is enough, and one less is not."""
-    needed = []
+    records_needed = []
     for recipes in (1, 8):
         text = quiet(20, 20, recipes).verdict.text
-        needed.append(int(text.partition(" takes about ")[2].split()[0]))
-        assert quiet(needed[-1], needed[-1], recipes).verdict.answer == "no leak found"
-        assert quiet(needed[-1] - 1, needed[-1] - 1, recipes).verdict.answer == "too little data to say"
-    assert needed[1] > needed[0] > 30
+        records_needed.append(int(text.partition(" takes about ")[2].split()[0]))
+        assert quiet(records_needed[-1], records_needed[-1], recipes).verdict.answer == "no leak found"
+        assert quiet(records_needed[-1] - 1, records_needed[-1] - 1, recipes).verdict.answer == "too little data to say"
+    assert records_needed[1] > records_needed[0] > 30
 
 
 def test_a_score_that_points_the_wrong_way_is_a_leak():
@@ -81,9 +81,9 @@ def test_a_score_that_points_the_wrong_way_is_a_leak():
 
 def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     """A third of the non-members score below every member, a tenth above."""
-    members, both, turn = sizes(900, 900), np.linspace(0, 1, 900), np.arange(900) % 30
-    outside = np.where(turn < 10, both - 5, np.where(turn < 13, both + 5, both))
-    audit = scored({"loss": np.r_[both, outside]}, members)
+    members, nonmember_scores, turn = sizes(900, 900), np.linspace(0, 1, 900), np.arange(900) % 30
+    outside = np.where(turn < 10, nonmember_scores - 5, np.where(turn < 13, nonmember_scores + 5, nonmember_scores))
+    audit = scored({"loss": np.r_[nonmember_scores, outside]}, members)
     assert audit["loss"].tpr_at_fpr(0.05).value == 0
     epsilon = audit["loss"].epsilon()
     assert epsilon.low > 3
@@ -111,10 +111,15 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     expected_text = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
     assert verdict.plain == f"About {expected_text} can be recognised while wrongly accusing at most 5 of 100 others."
     assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in verdict.text
-    shown, others = verdict.pictures
-    assert (shown.value, shown.low, shown.high, shown.total) == (round(100 * rate.value), low, high, 100)
-    assert (others.value, others.total) == (5, 100)
-    page = audit.page(beside={})
+    member_picture, nonmember_picture = verdict.pictures
+    assert (member_picture.value, member_picture.low, member_picture.high, member_picture.total) == (
+        round(100 * rate.value),
+        low,
+        high,
+        100,
+    )
+    assert (nonmember_picture.value, nonmember_picture.total) == (5, 100)
+    page = audit.page(related={})
     text = render(page)
     assert f"{100 * rate.value:.3g} % [{100 * rate.low:.3g}, {100 * rate.high:.3g}]" in text
     assert html.render(page).count("<svg") >= 2
@@ -133,7 +138,7 @@ def test_an_auc_is_said_as_pairs_told_right_and_a_reversed_one_likewise():
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "chance", "said"),
+    ("value", "low", "high", "chance", "expected"),
     [
         (0.073, 0.041, 0.118, 0.01, "7 of 100 (4 to 12)"),
         (0.0152, 0.0111, 0.021, 0.01, "15 of 1,000 (11 to 21)"),
@@ -144,9 +149,9 @@ def test_an_auc_is_said_as_pairs_told_right_and_a_reversed_one_likewise():
         (0.564, 0.5096, 0.6164, 0.5, "56 of 100 (51 to 62)"),
     ],
 )
-def test_counts_are_rounded_outwards_from_what_tables_show_and_never_down_to_chance(value, low, high, chance, said):
+def test_counts_are_rounded_outwards_from_what_tables_show_and_never_down_to_chance(value, low, high, chance, expected):
     estimate = dv.types.Estimate(value, low, high, 0.95, "")
-    assert str(formatting.natural_frequency(estimate, chance)) == said
+    assert str(formatting.natural_frequency(estimate, chance)) == expected
 
 
 def test_an_epsilon_alone_is_a_leak():
@@ -178,21 +183,23 @@ def test_what_the_unseen_classes_clear_does_not_hide_what_all_classes_show():
     """Nothing on the unseen class; on all classes the records may explain what is seen, or the sets may differ."""
     rng, members = np.random.default_rng(0), sizes(400, 400)
     labels = np.tile([0, 1], 400)
-    own = rng.normal(size=800)
-    audit = scored({"loss": own}, members, labels=labels, unseen=(1,))
+    noise = rng.normal(size=800)
+    audit = scored({"loss": noise}, members, labels=labels, unseen=(1,))
     assert audit.verdict.answer == "no leak found"
-    shown = own + (labels == 0) * members
-    hidden = replace(audit, unexplained_scores={"loss": shown})
+    leaking = noise + (labels == 0) * members
+    hidden = replace(audit, unexplained_scores={"loss": leaking})
     assert hidden.verdict.answer == "too little data to say"
     assert (
         "by loss members can be told from non-members only once what the records alone explain" in hidden.verdict.text
     )
     assert "No leak found on the unseen class 1" in hidden.verdict.text
-    explained = replace(audit, scores={"loss": shown}, unexplained_scores={"loss": own})
+    explained = replace(audit, scores={"loss": leaking}, unexplained_scores={"loss": noise})
     assert explained.verdict.answer == "too little data to say"
     assert "but no longer once what the records alone explain is taken out" in explained.verdict.text
-    adjustment = Adjustment(("age",), np.ones(800, dtype=bool), {"loss": own}, {"loss": 0.2}, 0.001, 0.5, overlap=True)
-    differ = replace(audit, scores={"loss": shown}, adjustment=adjustment)
+    adjustment = Adjustment(
+        ("age",), np.ones(800, dtype=bool), {"loss": noise}, {"loss": 0.2}, 0.001, 0.5, overlap=True
+    )
+    differ = replace(audit, scores={"loss": leaking}, adjustment=adjustment)
     assert "may be confounded on all classes: by loss members can be told" in differ.verdict.plain
     assert differ.verdict.answer == "split is confounded"
     assert "No leak found" not in differ.verdict.text
@@ -212,15 +219,15 @@ def test_no_epsilon_is_reported_that_the_judged_scores_do_not_show():
 
 def test_the_report_says_whether_covariates_tell_the_sets_apart():
     rng, members = np.random.default_rng(2), sizes(300, 300)
-    for shift, said in (
+    for shift, sentence in (
         (0.0, "no difference found among those that took part"),
         (30.0, "hardly any are alike: the split is confounded"),
     ):
         age = rng.normal(size=600) + shift * members
-        audit = at_covariates(scored({"loss": age}, members), Covariates(("column:age",), age[:, None]))
+        audit = with_covariates(scored({"loss": age}, members), Covariates(("column:age",), age[:, None]))
         page = str(audit.page())
         assert "Covariates: can members be told from non-members by age?" in page
-        assert said in page
+        assert sentence in page
     still = replace(audit, adjustment=replace(audit.adjustment, overlap=True))
     assert "also among those that took part: the split is confounded" in str(still.page())
     assert "also where the sets were balanced in this respect" in still.verdict.plain
@@ -245,21 +252,21 @@ def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():
     ):
         stored = json.loads(json.dumps(to_json_values(audit.summary().verdict)))
         assert stored == {"answer": audit.verdict.answer, "tone": audit.verdict.tone, "text": audit.verdict.text}
-        first = dv.report.Page("title", audit.verdict.text, audit.verdict.tone, ())
-        assert f"</span> {heading}</p>" in html.render(first)
-        assert audit.verdict.text in render(first)
+        start_page = dv.report.Page("title", audit.verdict.text, audit.verdict.tone, ())
+        assert f"</span> {heading}</p>" in html.render(start_page)
+        assert audit.verdict.text in render(start_page)
 
 
 def test_a_realised_fpr_is_judged_by_its_interval_and_by_what_one_calibration_explains():
-    def found(above):
+    def rate_with(above):
         return realised_fpr(np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)], np.arange(99.0), 0.05)
 
-    assert found(20).judged == "agrees"
-    assert found(35).judged.startswith("above, as in one of ")
-    assert not found(35).broken
-    assert found(35).rate.low > 0.05
-    assert found(200).judged.startswith("TOO HIGH")
-    assert found(0).judged == "below"
+    assert rate_with(20).judged == "agrees"
+    assert rate_with(35).judged.startswith("above, as in one of ")
+    assert not rate_with(35).broken
+    assert rate_with(35).rate.low > 0.05
+    assert rate_with(200).judged.startswith("TOO HIGH")
+    assert rate_with(0).judged == "below"
 
 
 def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_notes():
@@ -272,14 +279,14 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     assert any("realised FPR at nominal 5 %" in note and "TOO HIGH" in note for note in page.recipe_notes(summary))
 
 
-@pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])
-def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
+@pytest.mark.parametrize(("above", "judgement"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])
+def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, judgement):
     outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
     outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]
     warnings = summarise_decision(outcome, outcome.selection(fpr=0.05), 0.05, 1).warnings
     flagged = [warning for warning in warnings if "the realised FPR at nominal 0.05" in warning]
-    assert len(flagged) == bool(said)
-    assert not said or said in flagged[0]
+    assert len(flagged) == bool(judgement)
+    assert not judgement or judgement in flagged[0]
 
 
 @pytest.mark.parametrize("side", [True, False])
@@ -295,23 +302,24 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     assert records == evaluation.SurestRecords(side, 60, 600, errors, 600)
     audit = scored({"loss": scores}, members, fpr=(0.3,))
     headline = verdict.make_headline(verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
-    kind, others = ("training", "other") if side else ("other", "training")
+    side_name, other_side = ("training", "other") if side else ("other", "training")
     end = "high" if side else "low"
     if errors:
         assert headline.words == (
-            f"60 of 600 {kind} records score so {end} that only 1 of 600 {others} records does, which chance does not "
-            "explain."
+            f"60 of 600 {side_name} records score so {end} that only 1 of 600 {other_side} records does, which chance "
+            "does not explain."
         )
     else:
         claim = "recognised" if side else "ruled out as training data"
         assert (
-            headline.words == f"60 of 600 {kind} records can be {claim}: none of 600 {others} records scores as {end}."
+            headline.words
+            == f"60 of 600 {side_name} records can be {claim}: none of 600 {other_side} records scores as {end}."
         )
     assert [(dots.value, dots.total) for dots in headline.pictures] == [(60, 600), (errors, 600)]
-    many = verdict.make_headline(
+    several = verdict.make_headline(
         verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(records, total=1001)
     )
-    assert many.pictures == ()
+    assert several.pictures == ()
     if not side:
         assert audit.verdict.answer == "leak found"
         assert evaluation.epsilon_lower_bound(scores, members).low > 0
@@ -335,7 +343,7 @@ def test_a_leak_says_that_records_do_not_explain_it_where_that_was_looked_at(bli
     if confirmed:
         audit = replace(audit, unexplained_scores={"r": audit.scores["r"]})
     assert audit.verdict.answer == "leak found"
-    told = blind is not None and confirmed
-    assert ("less what the records alone explain" in audit.verdict.text) == told
-    assert ("tells members from non-members with AUC 0.520" in audit.verdict.text) == (told and blind > 0)
-    assert ("no shift of one column would surely have been seen" in audit.verdict.text) == (told and not blind)
+    is_told = blind is not None and confirmed
+    assert ("less what the records alone explain" in audit.verdict.text) == is_told
+    assert ("tells members from non-members with AUC 0.520" in audit.verdict.text) == (is_told and blind > 0)
+    assert ("no shift of one column would surely have been seen" in audit.verdict.text) == (is_told and not blind)

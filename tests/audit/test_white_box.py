@@ -17,29 +17,29 @@ from divulge.targets import TorchTarget
 from odd_networks import Scaled
 
 CALLS: list[int] = []  # what a function captures is in the pool's key; what is global is not
-BOTH = ("weight-gradient", "learned-white-box")
+WHITE_BOX = ("weight-gradient", "learned-white-box")
 
 
 def test_they_find_members_and_say_what_they_read(case):
-    result = case.audit(recipes=[*BOTH, "learned-few"])
-    for name in BOTH:
+    result = case.audit(recipes=[*WHITE_BOX, "learned-few"])
+    for name in WHITE_BOX:
         assert result[name].auc.low > 0.55
     total = 200 + 200 + 500
     recipes = result.about.recipes
     assert recipes["learned-white-box"].reads == (
         "the target's outputs, and last hidden layer with its weights on each candidate"
     )
-    assert [recipes[name].queries for name in (*BOTH, "learned-few")] == [2 * total, 2 * total, total]
+    assert [recipes[name].queries for name in (*WHITE_BOX, "learned-few")] == [2 * total, 2 * total, total]
     assert set(result.signals) == {"scaled-logit", "weight-gradient", "feature-angle"}
-    seen = internals.measure(TorchTarget(case.target), case.members, ("feature-angle",))[:, 0]
-    np.testing.assert_array_equal(result.signals["feature-angle"][:200], seen)
+    expected = internals.measure(TorchTarget(case.target), case.members, ("feature-angle",))[:, 0]
+    np.testing.assert_array_equal(result.signals["feature-angle"][:200], expected)
 
 
 def test_nothing_is_found_of_a_target_that_saw_none_of_them(case):
     """One fixed seed: an interval of 95 % misses one half one time in twenty."""
     blank = records(11, 200)
-    result = dv.audit(case.target, **case.arguments(members=blank, recipes=BOTH))
-    for name in BOTH:
+    result = dv.audit(case.target, **case.arguments(members=blank, recipes=WHITE_BOX))
+    for name in WHITE_BOX:
         assert result[name].auc.low < 0.5 < result[name].auc.high
 
 
@@ -47,10 +47,10 @@ def test_nothing_is_found_of_a_target_that_saw_none_of_them(case):
 def test_models_of_every_engine_and_from_the_pool_are_looked_into_alike(case, engine, tmp_path):
     plain = case.audit(recipes=["learned-white-box"])
     references = dataclasses.replace(case.references, engine=engine, workers=2)
-    first = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
-    np.testing.assert_allclose(first.scores["learned-white-box"], plain.scores["learned-white-box"], atol=1e-2)
+    expected = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
+    np.testing.assert_allclose(expected.scores["learned-white-box"], plain.scores["learned-white-box"], atol=1e-2)
     repeat = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
-    np.testing.assert_allclose(repeat.scores["learned-white-box"], first.scores["learned-white-box"], atol=1e-6)
+    np.testing.assert_allclose(repeat.scores["learned-white-box"], expected.scores["learned-white-box"], atol=1e-6)
 
 
 def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
@@ -60,13 +60,13 @@ def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
 
     references = dv.references.Custom(train, count=1, engine="serial")
     names = ["learned-few", "learned-white-box"]
-    first = case.audit(recipes=names, references=references, pool=tmp_path)
+    expected = case.audit(recipes=names, references=references, pool=tmp_path)
     repeat = case.audit(recipes=names, references=references, pool=tmp_path)
     assert len(CALLS) == 1
     for name in names:
-        np.testing.assert_array_equal(first.scores[name], repeat.scores[name])
-    alone = case.audit(recipes=["learned-few"], references=references, pool=tmp_path)
-    np.testing.assert_array_equal(first.scores["learned-few"], alone.scores["learned-few"])
+        np.testing.assert_array_equal(expected.scores[name], repeat.scores[name])
+    single_recipe = case.audit(recipes=["learned-few"], references=references, pool=tmp_path)
+    np.testing.assert_array_equal(expected.scores["learned-few"], single_recipe.scores["learned-few"])
 
 
 def test_a_model_whose_gradients_overflow_counts_for_every_recipe_or_for_none():
@@ -86,7 +86,7 @@ def outputs_alone(case):
     return lambda x: case.target(torch.from_numpy(x)).detach().numpy()
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", WHITE_BOX)
 def test_a_target_that_cannot_be_looked_into_is_refused_before_any_work(case, name):
     worked = []
     references = dv.references.Custom(lambda data, seed: worked.append(seed), count=2, engine="serial")
@@ -105,15 +105,15 @@ def test_references_that_cannot_be_looked_into_are_refused(case, monkeypatch):
     with pytest.raises(dv.InputError, match="references: a reference model as the target: its outputs are not those"):
         case.audit(recipes=[angle], references=references)
     assert not trained
-    other = dv.references.Custom(lambda data, seed: outputs_alone(case), count=1, engine="serial")
+    custom = dv.references.Custom(lambda data, seed: outputs_alone(case), count=1, engine="serial")
     with pytest.raises(
         dv.InputError, match=r"references: a reference model as the target: a torch module .*feature-angle"
     ):
-        case.audit(recipes=["learned-white-box"], references=other)
+        case.audit(recipes=["learned-white-box"], references=custom)
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("changes", "message"),
     [
         ({"beside": ("gradient",)}, "beside: 'gradient' is unknown"),
         ({"beside": ("zlib",)}, "beside: 'zlib' is unknown"),
@@ -122,9 +122,9 @@ def test_references_that_cannot_be_looked_into_are_refused(case, monkeypatch):
         ({"beside": ()}, "reads further versions of the records, but versions=None"),
     ],
 )
-def test_recipes_that_make_no_sense_are_refused(more, told):
-    with pytest.raises(dv.InputError, match=told):
-        dataclasses.replace(white_box_recipes()[1], name="mine", **more)
+def test_recipes_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(dv.InputError, match=message):
+        dataclasses.replace(white_box_recipes()[1], name="mine", **changes)
 
 
 def test_labels_alone_and_records_without_labels_are_refused(case):

@@ -57,10 +57,10 @@ class TestKinds:
 
     def test_far_ones_are_the_most_isolated(self):
         records = data(100)
-        far = 2.0 ** np.arange(6, 14)[:, None] * np.ones((1, 6))
-        lonely = dv.Records(np.vstack([records.x, far]), np.append(records.y, [0, 1] * 4))
+        isolated = 2.0 ** np.arange(6, 14)[:, None] * np.ones((1, 6))
+        lonely = dv.Records(np.vstack([records.x, isolated]), np.append(records.y, [0, 1] * 4))
         generated = make(lonely, kind="far", count=8, seed=0).records
-        assert set(generated.x[:, 0]) == set(far[:, 0])
+        assert set(generated.x[:, 0]) == set(isolated[:, 0])
 
     @pytest.mark.parametrize("kind", canary_records.TEXT_KINDS)
     def test_documents_are_made_of_the_words_of_the_data(self, kind):
@@ -71,9 +71,9 @@ class TestKinds:
 
     def test_unigrams_are_drawn_as_often_as_they_occur(self):
         generated = make(TEXTS, kind="unigram", count=300, seed=0).records
-        drawn = np.array([word for text in generated.x for word in text.split()])
-        share = (drawn == "the").mean()
-        assert abs(share - 2 / 7) < 4.5 * np.sqrt(2 / 7 * 5 / 7 / len(drawn))
+        words = np.array([word for text in generated.x for word in text.split()])
+        share = (words == "the").mean()
+        assert abs(share - 2 / 7) < 4.5 * np.sqrt(2 / 7 * 5 / 7 / len(words))
 
 
 class TestKept:
@@ -114,8 +114,8 @@ class TestKept:
             Canaries.load(tmp_path / "c")
 
     def test_the_coins_are_not_those_of_another_seed_and_no_seed_is_secret(self):
-        drawn = [tuple(make(data(), count=64).included) for _ in range(2)]
-        assert drawn[0] != drawn[1]
+        assignments = [tuple(make(data(), count=64).included) for _ in range(2)]
+        assert assignments[0] != assignments[1]
         assert tuple(make(data(), count=64, seed=5).included) == tuple(make(data(), count=64, seed=5).included)
 
     def test_a_fixed_number_is_half(self):
@@ -131,10 +131,10 @@ def noisy(mu):
 
     def train(records, seed):
         rng = np.random.default_rng(seed)
-        known = {x.tobytes() for x in records.x}
+        canary_rows = {x.tobytes() for x in records.x}
 
         def model(x):
-            used = np.array([row.tobytes() in known for row in x])
+            used = np.array([row.tobytes() in canary_rows for row in x])
             z = mu * used + rng.normal(size=len(x))
             return np.stack([z, np.zeros(len(x))], axis=1)
 
@@ -146,8 +146,8 @@ def noisy(mu):
 def same_label(n, seed=0):
     """Canaries of class 0, so that the first logit is the score."""
     rng = np.random.default_rng(seed)
-    own = dv.Records(rng.normal(size=(n, 3)) + 9, np.zeros(n, np.int64))
-    return make(dv.Records(rng.normal(size=(40, 3)), np.arange(40) % 2), own=own, seed=seed)
+    own_records = dv.Records(rng.normal(size=(n, 3)) + 9, np.zeros(n, np.int64))
+    return make(dv.Records(rng.normal(size=(40, 3)), np.arange(40) % 2), own=own_records, seed=seed)
 
 
 class TestGame:
@@ -178,9 +178,9 @@ class TestGame:
             assert wrong <= binom.isf(1e-4, 200, 0.05)
 
     def test_several_runs_add_up(self):
-        one, three = (play(noisy(2.0), same_label(100), self.BASE, runs=runs, seed=2) for runs in (1, 3))
-        assert len(three.scores) == 3 * len(one.scores)
-        assert three.epsilon.low > one.epsilon.low
+        single_run, three_runs = (play(noisy(2.0), same_label(100), self.BASE, runs=runs, seed=2) for runs in (1, 3))
+        assert len(three_runs.scores) == 3 * len(single_run.scores)
+        assert three_runs.epsilon.low > single_run.epsilon.low
 
     def test_accuracy_with_and_without(self):
         holdout = dv.Records(np.random.default_rng(6).normal(size=(50, 3)), np.arange(50) % 2)
@@ -194,9 +194,9 @@ class TestGame:
             play(noisy(0.0), same_label(20), self.BASE, holdout=holdout)
 
     def test_same_seed_same_result(self):
-        first, second = (play(noisy(1.0), same_label(50), self.BASE, seed=3) for _ in range(2))
-        np.testing.assert_array_equal(first.scores, second.scores)
-        assert first.epsilon == second.epsilon
+        result, repeated = (play(noisy(1.0), same_label(50), self.BASE, seed=3) for _ in range(2))
+        np.testing.assert_array_equal(result.scores, repeated.scores)
+        assert result.epsilon == repeated.epsilon
 
     def test_a_training_that_raises_is_named(self):
         def broken(records, seed):
@@ -211,9 +211,9 @@ class TestGame:
             play(noisy(1.0), planted, dv.Records(planted.records.x[:5], planted.records.y[:5]))
 
     def test_a_fixed_number_is_for_one_run(self):
-        own = dv.Records(np.random.default_rng(0).normal(size=(20, 3)) + 9, np.zeros(20, np.int64))
+        own_records = dv.Records(np.random.default_rng(0).normal(size=(20, 3)) + 9, np.zeros(20, np.int64))
         with pytest.raises(dv.InputError, match="for 1 run"):
-            play(noisy(1.0), make(self.BASE, own=own, design="fixed", seed=0), self.BASE, runs=2)
+            play(noisy(1.0), make(self.BASE, own=own_records, design="fixed", seed=0), self.BASE, runs=2)
 
 
 class TestProof:
@@ -277,7 +277,7 @@ class TestProof:
         assert set(proof.others) == {"of any mechanism", "if Gaussian"}
 
     @pytest.mark.parametrize(
-        ("how", "message"),
+        ("changes", "message"),
         [
             ({"included": np.ones(500, bool)}, "some must be in and some out"),
             ({"scores": np.full(500, np.nan)}, "scores"),
@@ -285,9 +285,9 @@ class TestProof:
             ({"design": "fixed", "family": SubsampledGaussian(0.5), "delta": 1e-5}, "None or 'gaussian'"),
         ],
     )
-    def test_bad_input_is_named(self, how, message):
+    def test_bad_input_is_named(self, changes, message):
         with pytest.raises(dv.InputError, match=message):
-            prove(**({"scores": self.COINS + 0.0, "included": self.COINS} | how))
+            prove(**({"scores": self.COINS + 0.0, "included": self.COINS} | changes))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_exposure_is_the_rank_among_the_canaries_left_out_in_bits():
         exposure = canaries.CanaryAudit(scores, included, proof, "loss", "random", 100).exposures
         left_out = scores[~included]
         for score, bits in zip(scores[included], exposure, strict=True):
-            rank = 1 + sum(other >= score for other in left_out)
+            rank = 1 + sum(unused_score >= score for unused_score in left_out)
             assert bits == pytest.approx(np.log2(len(left_out) + 1) - np.log2(rank))
     assert (exposure == 0).all()
 
@@ -332,7 +332,7 @@ def test_a_claim_of_zero_is_violated_by_any_leak():
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("changes", "message"),
     [
         ({"kind": "mislabeled"}, "did you mean 'mislabelled'"),
         ({"count": 7}, "count: must be at least 8"),
@@ -347,9 +347,9 @@ def test_a_claim_of_zero_is_violated_by_any_leak():
         ({"seed": -1}, "seed: "),
     ],
 )
-def test_canaries_that_cannot_be_made(how, message):
+def test_canaries_that_cannot_be_made(changes, message):
     with pytest.raises(dv.InputError, match=message):
-        make(data(), **({"kind": "mislabelled"} | how))
+        make(data(), **({"kind": "mislabelled"} | changes))
 
 
 def test_a_delta_that_allows_whole_records_is_refused():
@@ -397,8 +397,8 @@ def test_canaries_of_a_table_have_its_columns_by_name(divulge, tmp_path):
     code, _, err = divulge(*arguments[:-1], tmp_path / "wrong.csv")
     assert code == 2
     assert "canaries that were not to be included are records of the training set" in err
-    own = make(data, own=dv.Records(table[200:].select("b", "c", "a"), table["label"][200:]), seed=0)
-    np.testing.assert_array_equal(own.records.x, table[200:].select("c", "a", "b").to_numpy())
+    canaries = make(data, own=dv.Records(table[200:].select("b", "c", "a"), table["label"][200:]), seed=0)
+    np.testing.assert_array_equal(canaries.records.x, table[200:].select("c", "a", "b").to_numpy())
     with pytest.raises(dv.InputError, match="own: the columns of the other records are needed; these lack 'a'"):
         make(data, own=dv.Records(table[200:].select("b", "c"), table["label"][200:]), seed=0)
 
@@ -445,9 +445,9 @@ class TestCommand:
         page = (trained / "run" / "report.html").read_text()
         assert "A claim of differential privacy" in page
         assert "least the claim allows" in page
-        kept = json.loads((trained / "run" / "summary.json").read_text())
-        assert kept["answer"] == "violated"
-        assert kept["bound"]["low"] > 1
+        summary = json.loads((trained / "run" / "summary.json").read_text())
+        assert summary["answer"] == "violated"
+        assert summary["bound"]["low"] > 1
         assert divulge("report", "run")[0] == 0
         assert (trained / "run" / "report.html").read_text() == page
         for name in ("md", "json"):

@@ -107,15 +107,15 @@ def test_the_optimizer_of_opacus_is_tested():
 def test_the_likelihood_is_that_of_every_step():
     """By its definition, from what was released; and it sees more of rare use than the sum does."""
     rate, noise, steps = 0.1, 0.5, 30
-    canaries, seen = GradientCanaries(300, clip=2.0, rate=rate, noise=noise, seed=5), []
+    canaries, releases = GradientCanaries(300, clip=2.0, rate=rate, noise=noise, seed=5), []
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
         total = [torch.zeros(300)]
         canaries.plant(total)
         released = [total[0] + 2.0 * noise * torch.randn(300, generator=generator)]
         canaries.observe(released)
-        seen.append(released[0].numpy()[canaries._positions_in(released)[0][1]] / 2.0)
-    x = np.array(seen, np.float64)
+        releases.append(released[0].numpy()[canaries._positions_in(released)[0][1]] / 2.0)
+    x = np.array(releases, np.float64)
     ratios = np.log(1 - rate + rate * np.exp((x - 0.5) / noise**2)).sum(0)
     np.testing.assert_allclose(canaries.scores("likelihood"), ratios, atol=1e-4)
     family = SubsampledGaussian(rate, steps)

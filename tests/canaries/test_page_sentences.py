@@ -65,14 +65,14 @@ def text(**changes):
     ],
 )
 def test_the_heading_and_the_advice_follow_the_answer(answer, claimed, heading):
-    drawn, said = page(answer=answer, claimed=claimed), text(answer=answer, claimed=claimed)
-    assert drawn.heading == heading
-    assert ("Do not claim ε = 0.5 of this training." in said) == (answer == "violated")
-    assert ("Whatever ε it keeps is at least 1.2" in said) == (answer == "violated")
-    assert ("Look for the mistake." in said) == (answer == "violated")
-    assert ("A consistent claim is not a true one" in said) == (answer == "consistent")
-    assert ("More canaries (divulge canaries plan says how many)" in said) == (answer == "not testable")
-    assert "divulge.canaries.play measures the accuracy of both" in said
+    rendered, page_text = page(answer=answer, claimed=claimed), text(answer=answer, claimed=claimed)
+    assert rendered.heading == heading
+    assert ("Do not claim ε = 0.5 of this training." in page_text) == (answer == "violated")
+    assert ("Whatever ε it keeps is at least 1.2" in page_text) == (answer == "violated")
+    assert ("Look for the mistake." in page_text) == (answer == "violated")
+    assert ("A consistent claim is not a true one" in page_text) == (answer == "consistent")
+    assert ("More canaries (divulge canaries plan says how many)" in page_text) == (answer == "not testable")
+    assert "divulge.canaries.play measures the accuracy of both" in page_text
 
 
 def test_no_mistake_is_looked_for_where_nothing_was_claimed():
@@ -91,9 +91,9 @@ def test_the_claimed_epsilon_is_on_the_page_wherever_one_was_claimed():
     assert "no ε was claimed" not in claimed
 
 
-@pytest.mark.parametrize(("delta", "said"), [(0.0, ""), (0.03, " (apart from a chance of at most 1 in 33)")])
-def test_the_chance_that_delta_allows_is_named_where_there_is_one(delta, said):
-    assert f"Claimed: by at most 7.4{said}. " in text(delta=delta)
+@pytest.mark.parametrize(("delta", "clause"), [(0.0, ""), (0.03, " (apart from a chance of at most 1 in 33)")])
+def test_the_chance_that_delta_allows_is_named_where_there_is_one(delta, clause):
+    assert f"Claimed: by at most 7.4{clause}. " in text(delta=delta)
 
 
 @pytest.mark.parametrize(("epsilon", "odds"), [(1.0, "2.7"), (6.9, "9.9e+02"), (7.0, "10^3"), (23.1, "10^10")])
@@ -103,33 +103,35 @@ def test_odds_are_plain_numbers_up_to_a_thousand_and_powers_of_ten_beyond(epsilo
 
 
 def test_what_is_proven_is_said_only_where_something_is():
-    some, none = text(proven=1.25), text(proven=0.0)
-    assert "Proven: it can be 3.5 or more." in some
+    proven_text, none = text(proven=1.25), text(proven=0.0)
+    assert "Proven: it can be 3.5 or more." in proven_text
     assert "Proven:" not in none
-    assert "- proven: ε ≥ 1.2" in some
+    assert "- proven: ε ≥ 1.2" in proven_text
     assert "- proven: ε ≥ 0" in none
-    alone = text(proven=1.25, claimed=None, answer="no claim")
-    assert "Proven: it can be 3.5 or more." in alone
+    unclaimed_text = text(proven=1.25, claimed=None, answer="no claim")
+    assert "Proven: it can be 3.5 or more." in unclaimed_text
 
 
 def test_the_pictures_show_how_sure_one_may_be_by_the_claim_and_is_by_the_proof():
     for claimed, proven in itertools.product((None, 2.0), (0.0, 1.25)):
         answer = "no claim" if claimed is None else "consistent"
-        drawn = page(claimed=claimed, proven=proven, answer=answer).pictures
+        pictures = page(claimed=claimed, proven=proven, answer=answer).pictures
         expected = [("Claimed: from 50 of 100 sure that a record was used to 89, at most", 89)] * (claimed is not None)
         expected += [("Proven: from 50 of 100 sure to 77 or more, for some record", 77)] * (proven > 0)
-        assert [(each.caption, each.value) for each in drawn] == expected
-        assert {each.total for each in drawn} <= {100}
+        assert [(each.caption, each.value) for each in pictures] == expected
+        assert {each.total for each in pictures} <= {100}
 
 
 def test_accuracies_and_the_seed_are_among_the_facts_where_they_are_known():
-    ends, others = (0.9, 0.85, 0.95), (0.92, 0.875, 0.97)
-    both = canary_page.facts(summary(accuracy=ends, accuracy_without=others, training_accuracy=others, seed=0))
-    assert both["accuracy"] == "0.900 [0.850, 0.950] with canaries, 0.920 [0.875, 0.970] without"
-    assert both["accuracy on the training set"] == "0.920 [0.875, 0.970]"
-    assert both["seed"] == "0"
-    assert both["exposure"] == "mean 1.50 bits, largest 4.25"
-    assert both["canaries"] == "40 mislabelled, 20 of them included"
+    ends, other_accuracy = (0.9, 0.85, 0.95), (0.92, 0.875, 0.97)
+    shown_facts = canary_page.facts(
+        summary(accuracy=ends, accuracy_without=other_accuracy, training_accuracy=other_accuracy, seed=0)
+    )
+    assert shown_facts["accuracy"] == "0.900 [0.850, 0.950] with canaries, 0.920 [0.875, 0.970] without"
+    assert shown_facts["accuracy on the training set"] == "0.920 [0.875, 0.970]"
+    assert shown_facts["seed"] == "0"
+    assert shown_facts["exposure"] == "mean 1.50 bits, largest 4.25"
+    assert shown_facts["canaries"] == "40 mislabelled, 20 of them included"
     for part in ({"accuracy": ends}, {"accuracy_without": ends}, {}):
         assert not {"accuracy", "accuracy on the training set", "seed"} & canary_page.facts(summary(**part)).keys()
 
@@ -148,17 +150,20 @@ def values_of(title, **changes):
 @pytest.mark.parametrize(("claimed", "delta"), [(2.0, 0.1), (2.0, 0.0), (None, None)])
 def test_the_errors_are_drawn_beside_the_least_that_claim_and_proof_allow(claimed, delta):
     answer = "no claim" if claimed is None else "consistent"
-    drawn = {}
+    points_by_series = {}
     for point in values_of("Errors of a test on one canary", claimed=claimed, delta=delta, answer=answer):
-        drawn.setdefault(point["series"], []).append((point["x"], point["y"]))
-    assert ("least the claim allows" in drawn) == (claimed is not None)
+        points_by_series.setdefault(point["series"], []).append((point["x"], point["y"]))
+    assert ("least the claim allows" in points_by_series) == (claimed is not None)
     for name, epsilon in (("least the claim allows", claimed), ("least at the ε that is proven", 1.25)):
         spent = delta or 0.0
-        for fpr, fnr in drawn.get(name, ()):
-            least = max(0.0, 1 - spent - math.exp(epsilon) * fpr, math.exp(-epsilon) * (1 - spent - fpr))
-            assert fnr == pytest.approx(least, abs=1e-3)
-    for fpr, fnr in drawn["canaries"]:
-        cuts = [(np.mean(SCORES[~INCLUDED] >= cut), np.mean(SCORES[INCLUDED] < cut)) for cut in [*SCORES, 9.0]]
+        for fpr, fnr in points_by_series.get(name, ()):
+            lowest_error = max(0.0, 1 - spent - math.exp(epsilon) * fpr, math.exp(-epsilon) * (1 - spent - fpr))
+            assert fnr == pytest.approx(lowest_error, abs=1e-3)
+    for fpr, fnr in points_by_series["canaries"]:
+        cuts = [
+            (np.mean(SCORES[~INCLUDED] >= threshold), np.mean(SCORES[INCLUDED] < threshold))
+            for threshold in [*SCORES, 9.0]
+        ]
         assert min(math.dist((fpr, fnr), each) for each in cuts) < 1e-3
 
 

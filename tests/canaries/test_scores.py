@@ -11,13 +11,13 @@ from divulge.canaries import prove
 CLASSES, WIDTH = 3, 6
 
 
-def drawn(n, seed):
+def draw_records(n, seed):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, CLASSES, n)
     return dv.Records(rng.normal(size=(n, WIDTH)) + y[:, None], y)
 
 
-DATA, POPULATION = drawn(300, 0), drawn(600, 1)
+DATA, POPULATION = draw_records(300, 0), draw_records(600, 1)
 PLANTED = canaries.make(DATA, kind="mislabelled", count=300, seed=2)
 
 

@@ -81,8 +81,8 @@ class TestKinds:
     def test_every_canary_is_new_and_of_the_types_of_the_table(self, kind, library):
         data = records(frame(), library)
         generated = make(data, kind=kind, count=100, seed=1).records
-        known = canary_records.fingerprints(data)
-        assert len(set(canary_records.fingerprints(generated)) - set(known)) == 100
+        data_fingerprints = canary_records.fingerprints(data)
+        assert len(set(canary_records.fingerprints(generated)) - set(data_fingerprints)) == 100
         assert generated.table.schema == data.table.schema
         assert generated.table.implementation is data.table.implementation
         for name in ("zip", "sex", "insured"):  # such columns have no values between those that occur
@@ -194,8 +194,8 @@ def test_a_mixed_file_from_make_to_audit(divulge, tmp_path, ending):
     audit += ["--trust", "datetime.date", "--training", data]
     code, out, err = divulge(*audit, "--json")
     assert code == 1, err + out
-    alone = json.loads(out)
-    assert alone["bound"]["low"] > 1
+    score_audit = json.loads(out)
+    assert score_audit["bound"]["low"] > 1
     if ending == ".csv":
         code, out, err = divulge(*audit, "--population", population, "--json")
         assert code == 1, err + out
@@ -231,10 +231,10 @@ def test_rows_that_were_added_can_be_audited_as_members(divulge, tmp_path):
     """A plan that names the column of identifiers refuses rows without one."""
     table = frame().with_columns(id=pl.Series([f"{i:04d}" for i in range(240)]))
     write(table, tmp_path / "train.csv")
-    own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
-    write(own, tmp_path / "own.csv")
-    for more in (("--count", 60), ("--own", tmp_path / "own.csv")):
-        arguments = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", *more]
+    own_rows = frame(40, seed=9).with_columns(zip=pl.lit("900"))
+    write(own_rows, tmp_path / "own.csv")
+    for options in (("--count", 60), ("--own", tmp_path / "own.csv")):
+        arguments = ["canaries", "make", "--data", tmp_path / "train.csv", "--label", "outcome", *options]
         code, _, err = divulge(*arguments, "--out", tmp_path / "c", "--overwrite")
         assert code == 0, err
         layout = FileLayout(label="outcome", id="id")
@@ -246,8 +246,8 @@ def test_rows_that_were_added_can_be_audited_as_members(divulge, tmp_path):
 
 def test_canaries_of_a_users_own_keep_their_spelling(divulge, tmp_path):
     write(frame(), tmp_path / "train.csv")
-    own = frame(40, seed=9).with_columns(zip=pl.lit("900"))
-    write(own, tmp_path / "own.csv")
+    own_rows = frame(40, seed=9).with_columns(zip=pl.lit("900"))
+    write(own_rows, tmp_path / "own.csv")
     arguments = [
         "canaries",
         "make",
@@ -278,8 +278,8 @@ def test_the_accuracy_on_a_training_set_without_one_class_is_by_the_names_of_the
     table = frame().with_columns(outcome=pl.when(pl.col("age") < 30).then(pl.lit("a")).otherwise("outcome"))
     model = fit(table.to_pandas())
     planted = make(records(table), count=60, seed=0)
-    rest = table.filter(pl.col("outcome") != "a")
-    result = dv.canaries.audit(model, planted, training=records(rest, "pandas"))
+    kept_rows = table.filter(pl.col("outcome") != "a")
+    result = dv.canaries.audit(model, planted, training=records(kept_rows, "pandas"))
     assert result.training_accuracy.value == 1.0
 
 
@@ -298,9 +298,9 @@ def test_codes_that_look_like_numbers_are_not_made_up(divulge, tmp_path):
 def test_labels_of_some_records_are_told_as_those_of_all(y):
     """Whole numbers among real values, and one truth value alone, are read as another type."""
     x = pl.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]})
-    of_all = canary_records.fingerprints(dv.Records(x, np.array(y)))
-    assert len(set(of_all)) == 4
-    assert canary_records.fingerprints(dv.Records(x[2:], np.array(y)[2:])) == of_all[2:]
+    all_fingerprints = canary_records.fingerprints(dv.Records(x, np.array(y)))
+    assert len(set(all_fingerprints)) == 4
+    assert canary_records.fingerprints(dv.Records(x[2:], np.array(y)[2:])) == all_fingerprints[2:]
 
 
 def test_lists_beside_the_columns_of_json_lines_are_left_out(tmp_path):

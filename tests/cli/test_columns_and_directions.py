@@ -30,12 +30,12 @@ def score_tables(tmp_path):
 
 def identify_on_a_terminal(folder, answer, *options):
     """Run ``divulge identify`` with the score "Loss" on a terminal, type ``answer``, and return code and output."""
-    ours, its = pty.openpty()
+    ours, terminal = pty.openpty()
     command = [sys.executable, "-c", "from divulge.cli import main; main()", "identify", "candidates.csv"]
     command += ["--calibration", "calibration.csv", "--score", "Loss", "--out", "run", *options]
     environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1]), "COLUMNS": "200"}
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=its, stdout=its, stderr=its)
-    os.close(its)
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
     os.write(ours, answer.encode())
     output = b""
     try:
@@ -52,16 +52,16 @@ def summary_of(folder):
 
 
 @pytest.mark.parametrize(
-    ("answer", "taken"), [("low\n", "low"), (" LOW \n", "low"), ("high\n", "high"), ("\n", "high")]
+    ("answer", "direction"), [("low\n", "low"), (" LOW \n", "low"), ("high\n", "high"), ("\n", "high")]
 )
-def test_a_terminal_is_asked_which_end_is_member_like_and_the_answer_decides(score_tables, answer, taken):
+def test_a_terminal_is_asked_which_end_is_member_like_and_the_answer_decides(score_tables, answer, direction):
     code, output = identify_on_a_terminal(score_tables, answer)
     assert code == 0, output
     assert QUESTION in output
     assert "no direction was named" not in output
     summary = summary_of(score_tables)
-    assert summary["settings"]["scores"] == [f"Loss:{taken}"]
-    assert (summary["selected"] > 40) == (taken == "low")
+    assert summary["settings"]["scores"] == [f"Loss:{direction}"]
+    assert (summary["selected"] > 40) == (direction == "low")
 
 
 def test_an_answer_that_is_no_end_is_an_error_that_names_the_ends(score_tables):

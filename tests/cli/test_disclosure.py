@@ -58,16 +58,16 @@ def rows_of_records(parts):
 
 def test_records_stand_in_the_html_report_and_nowhere_else_by_default(run, divulge, tmp_path):
     folder, _, parts = run
-    shown = rows_of_records(parts)
-    assert any(value in (folder / "report.html").read_text() for value in shown)
+    values = rows_of_records(parts)
+    assert any(value in (folder / "report.html").read_text() for value in values)
     for format_name in ("md", "json"):
-        to = tmp_path / f"out.{format_name}"
-        assert divulge("report", folder, "--format", format_name, "--to", to)[0] == 0
-        assert not any(value in to.read_text() for value in shown), format_name
-    to = tmp_path / "out.html"
-    assert divulge("report", folder, "--no-show-records", "--to", to)[0] == 0
-    assert not any(value in to.read_text() for value in shown)
-    assert "Single records are left out here" in to.read_text()
+        rendered = tmp_path / f"out.{format_name}"
+        assert divulge("report", folder, "--format", format_name, "--to", rendered)[0] == 0
+        assert not any(value in rendered.read_text() for value in values), format_name
+    rendered = tmp_path / "out.html"
+    assert divulge("report", folder, "--no-show-records", "--to", rendered)[0] == 0
+    assert not any(value in rendered.read_text() for value in values)
+    assert "Single records are left out here" in rendered.read_text()
     code, _, err = divulge("report", folder, "--no-show-records")
     assert code == 2
     assert "--to: needed with --no-show-records" in err
@@ -96,18 +96,18 @@ def test_hidden_records_leave_a_sentence_and_everything_else():
     hidden = hide_records(page)
     assert "Jane" not in str(hidden)
     assert hidden.sections[1] == page.sections[1]
-    first = hidden.sections[0].blocks
-    assert first[0] == table
-    assert [block.title for block in first if isinstance(block, Collapsible)] == ["other"]
-    assert sum("left out" in str(block) for block in first if isinstance(block, Paragraph)) == 1
+    blocks = hidden.sections[0].blocks
+    assert blocks[0] == table
+    assert [block.title for block in blocks if isinstance(block, Collapsible)] == ["other"]
+    assert sum("left out" in str(block) for block in blocks if isinstance(block, Paragraph)) == 1
 
 
 def test_the_one_page_summary_holds_verdict_files_and_lines_to_sign(run, divulge, tmp_path):
     folder, audit, parts = run
     for name in ("html", "md"):
-        to = tmp_path / f"page.{name}"
-        assert divulge("report", folder, "--one-page", "--format", name, "--to", to)[0] == 0
-        text = to.read_text()
+        rendered = tmp_path / f"page.{name}"
+        assert divulge("report", folder, "--one-page", "--format", name, "--to", rendered)[0] == 0
+        text = rendered.read_text()
         assert "name and date" in text
         assert "RandomForestClassifier" in text
         assert "min_samples_leaf = 1" in text
@@ -122,12 +122,12 @@ def test_the_one_page_summary_holds_verdict_files_and_lines_to_sign(run, divulge
 
 
 def test_the_one_page_summary_prints_on_one_sheet(run, divulge, tmp_path):
-    to = tmp_path / "page.pdf"
-    code, _, err = divulge("report", run[0], "--one-page", "--format", "pdf", "--to", to)
+    rendered = tmp_path / "page.pdf"
+    code, _, err = divulge("report", run[0], "--one-page", "--format", "pdf", "--to", rendered)
     if code == 2 and "a Chromium is needed" in err:
         pytest.skip("no Chromium")
     assert code == 0, err
-    assert to.read_bytes().count(b"/Type /Page\n") + to.read_bytes().count(b"/Type /Page ") <= 1
+    assert rendered.read_bytes().count(b"/Type /Page\n") + rendered.read_bytes().count(b"/Type /Page ") <= 1
 
 
 def test_long_pages_are_cut_to_a_sheet():
@@ -153,8 +153,8 @@ class TestSacroExport:
         assert target["n_samples"] == 60
         accuracy = audit.about.accuracy
         assert target["generalisation_gap"] == accuracy.members.value - accuracy.nonmembers.value
-        (name, entry), *others = json.loads((tmp_path / "egress" / "attack_results.json").read_text()).items()
-        assert not others
+        (name, entry), *other_entries = json.loads((tmp_path / "egress" / "attack_results.json").read_text()).items()
+        assert not other_entries
         assert name == f"Divulge loss_{entry['log_id']}"
         metrics = entry["attack_experiment_logger"]["attack_instance_logger"]["instance_0"]
         assert metrics["AUC"] == pytest.approx(audit["loss"].auc.value)
@@ -168,15 +168,15 @@ class TestSacroExport:
         rng = np.random.default_rng(0)
         truth = np.arange(400) < 150
         scores = np.round(rng.normal(size=400) + truth, 1)  # ties
-        called = scores > 1
+        predicted = scores > 1
         outcome = Outcome("loss", scores, truth, None, np.zeros(0))
-        metrics = sacro_export.membership_metrics(outcome, called)
+        metrics = sacro_export.membership_metrics(outcome, predicted)
         wins = (scores[truth][:, None] > scores[~truth]) + 0.5 * (scores[truth][:, None] == scores[~truth])
         assert metrics["AUC"] == pytest.approx(wins.mean())
-        assert metrics["TPR"] == pytest.approx(called[truth].mean())
-        assert metrics["FPR"] == pytest.approx(called[~truth].mean())
-        assert metrics["PPV"] == pytest.approx(truth[called].mean())
-        assert metrics["ACC"] == pytest.approx((called == truth).mean())
+        assert metrics["TPR"] == pytest.approx(predicted[truth].mean())
+        assert metrics["FPR"] == pytest.approx(predicted[~truth].mean())
+        assert metrics["PPV"] == pytest.approx(truth[predicted].mean())
+        assert metrics["ACC"] == pytest.approx((predicted == truth).mean())
         for level in ("0.5", "1e-05"):
             rates = [((scores > t)[~truth].mean(), (scores > t)[truth].mean()) for t in np.unique(scores)]
             best = max(tpr for fpr, tpr in rates if fpr <= float(level) / 100)
@@ -225,8 +225,10 @@ class TestSacroFolders:
         members = pl.read_parquet(tmp_path / "plan" / "members.parquet")
         assert members.columns[:2] == ["f0", "f1"]
         assert np.array_equal(members.drop("label").to_numpy(), x[order[:80]])
-        others = [pl.read_parquet(tmp_path / "plan" / f"{name}.parquet") for name in ("nonmembers", "population")]
-        rows = np.concatenate([table.drop("label").to_numpy() for table in others])
+        nonmember_tables = [
+            pl.read_parquet(tmp_path / "plan" / f"{name}.parquet") for name in ("nonmembers", "population")
+        ]
+        rows = np.concatenate([table.drop("label").to_numpy() for table in nonmember_tables])
         assert sorted(map(tuple, rows)) == sorted(map(tuple, x[order[80:]]))
         code, _, err = divulge("audit", tmp_path / "plan" / "plan.toml", "--out", tmp_path / "run", "--no-show-records")
         assert code == 0, err

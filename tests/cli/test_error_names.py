@@ -8,7 +8,7 @@ from divulge.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("command", "typed", "message", "said"),
+    ("command", "typed", "message", "expected"),
     [
         ("extract", [], "m.csv: data.text: 'body' is unknown", "m.csv: --text: 'body' is unknown"),
         ("extract", [], "target.model: x is no model", "--model: x is no model"),
@@ -21,9 +21,9 @@ from divulge.errors import InputError
         ("audit", [], "fpr: of a plan", "fpr: of a plan"),
     ],
 )
-def test_an_error_names_the_option(command, typed, message, said):
-    known = typer.main.get_command(app).commands[command]
-    assert options.name_options(message, known, typed) == said
+def test_an_error_names_the_option(command, typed, message, expected):
+    cli_command = typer.main.get_command(app).commands[command]
+    assert options.name_options(message, cli_command, typed) == expected
 
 
 def test_a_model_is_named_by_its_option():
@@ -32,14 +32,14 @@ def test_a_model_is_named_by_its_option():
 
 
 def test_what_auto_chose_is_a_note_and_all_else_a_warning(capsys):
-    kinds = {
+    expected_words = {
         "auto: chose lira of 9": "note",
         "auto chose storey, not bh: x": "note",
         "auto chose bh, not storey: x": "warning",
     }
-    for text in kinds:
+    for text in expected_words:
         printing.remark(text)
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(kinds.values())
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(expected_words.values())
 
 
 def test_a_log_holds_nothing_of_a_bar(capsys):

@@ -60,9 +60,9 @@ def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path)
 def test_a_finished_extraction_is_rendered_again_as_it_was_and_in_every_format(divulge, home, tmp_path, texts):
     run = tmp_path / "run"
     assert divulge(*arguments(home), texts, "--out", run)[0] == 0
-    first = (run / "report.html").read_text()
+    html_before = (run / "report.html").read_text()
     assert divulge("report", run)[0] == 0
-    assert (run / "report.html").read_text() == first
+    assert (run / "report.html").read_text() == html_before
     for name, file in (("md", "model_card.md"), ("json", "results.json"), ("csv", "records.csv")):
         code, _, err = divulge("report", run, "--format", name)
         assert code == 0, err
@@ -70,7 +70,7 @@ def test_a_finished_extraction_is_rendered_again_as_it_was_and_in_every_format(d
     assert "How many are given back" in (run / "model_card.md").read_text()
     content = json.loads((run / "results.json").read_text())
     assert content["results"]["answer"] == "not shown"
-    assert {one["role"] for one in content["provenance"]["sources"]} == {"model", "members", "nonmembers"}
+    assert {source["role"] for source in content["provenance"]["sources"]} == {"model", "members", "nonmembers"}
     assert pl.read_csv(run / "records.csv").height == 24
 
 

@@ -68,23 +68,23 @@ def test_files_named_from_here_are_found_by_a_plan_that_lies_elsewhere(tmp_path,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "in.csv").write_text("x,label\n1,0\n")
-    named = ["--records", "table", "--members", "data/in.csv", "--nonmembers", "not_there.csv"]
-    assert divulge("init", "new", *named)[0] == 0
+    options = ["--records", "table", "--members", "data/in.csv", "--nonmembers", "not_there.csv"]
+    assert divulge("init", "new", *options)[0] == 0
     data_table = tomllib.loads((tmp_path / "new" / "plan.toml").read_text())["data"]
     assert data_table["members"] == "../data/in.csv"
     assert data_table["nonmembers"] == "not_there.csv"
 
 
 def test_init_asks_a_person_what_no_option_says(tmp_path):
-    ours, theirs = pty.openpty()
+    ours, terminal = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, "init", str(tmp_path / "new"), "--records", "table"], stdin=theirs, stdout=subprocess.PIPE,
+        [*COMMAND, "init", str(tmp_path / "new"), "--records", "table"], stdin=terminal, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     os.write(ours, b"mine.onnx\n\n\n\nclass\n0\n")
     _, err = process.communicate()
     os.close(ours)
-    os.close(theirs)
+    os.close(terminal)
     assert process.returncode == 0, err
     assert err.count("[") == 6
     read = plans.read(tmp_path / "new" / "plan.toml")
@@ -155,8 +155,8 @@ def test_help_has_a_short_name(divulge):
 
 
 def test_the_shell_completes_commands():
-    asked = os.environ | {"_DIVULGE_COMPLETE": "complete_bash", "COMP_WORDS": "divulge ca", "COMP_CWORD": "1"}
-    process = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=True)
+    environment = os.environ | {"_DIVULGE_COMPLETE": "complete_bash", "COMP_WORDS": "divulge ca", "COMP_CWORD": "1"}
+    process = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, check=True)
     assert process.stdout.split() == ["canaries"]
 
 

@@ -23,26 +23,26 @@ def leaves(command, path=()):
 LEAVES = leaves(typer.main.get_command(app))
 
 
-def shown(*words):
+def help_text(*words):
     result = CliRunner().invoke(app, [*words], env={"COLUMNS": "200", "NO_COLOR": "1"})
     assert result.exit_code == 0, result.output
     return result.output
 
 
 def test_commands_stand_in_panels_and_steps_and_former_names_in_none():
-    text = shown("--help")
+    text = help_text("--help")
     places = [text.index(panel) for panel in ("─ Audit ─", "─ Other questions ─", "─ Housekeeping ─")]
     assert places == sorted(places)
     for name in ("score", "power", "reconstruct"):
         assert f"│ {name} " not in text
-        assert f"Usage: divulge {name} " in shown(name, "-h")  # accepted all the same
+        assert f"Usage: divulge {name} " in help_text(name, "-h")  # accepted all the same
 
 
 def test_every_option_that_is_not_explained_exists_is_named_and_accepted():
     for name, words in options.ADVANCED.items():
         parameters = {parameter.name: parameter for parameter in LEAVES[name].params}
         assert set(words.split()) <= parameters.keys(), name
-        text = " ".join(shown(*name.split(), "-h").split())
+        text = " ".join(help_text(*name.split(), "-h").split())
         for word in words.split():
             assert parameters[word].hidden
             assert not parameters[word].required, "whoever must give it must be told of it"
@@ -71,7 +71,7 @@ def test_help_fits_a_terminal_of_80_columns(name):
 
 @pytest.mark.parametrize("words", STEPS, ids=" ".join)
 def test_a_step_is_typed_after_its_name_and_its_errors_name_its_options(words, capsys):
-    assert f"Usage: divulge {' '.join(words)} " in shown(*words, "-h")
+    assert f"Usage: divulge {' '.join(words)} " in help_text(*words, "-h")
     arguments = {
         "score": ["nothing.csv", "--model", "m", "--out", "o", "--length", "0"],
         "power": ["--candidates", "10", "--members", "5", "--auc", "0.9", "--fdr", "2"],
@@ -86,11 +86,14 @@ def test_weights_without_candidates_reads_points_off_them(tmp_path, capsys):
         tmp_path / "net.safetensors"
     )
     net = str(tmp_path / "net.safetensors")
-    told = []
+    outputs = []
     for words in (["weights", net], ["reconstruct", net]):
         assert run([*words, "--margin", "1", "--json"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    assert told[0] == told[1]
-    for more, option in ((["--leaked", net], "--leaked"), (["--candidates", net, "--algorithm", "1"], "--algorithm")):
-        assert run(["weights", net, *more]) == 2
+        outputs.append(json.loads(capsys.readouterr().out))
+    assert outputs[0] == outputs[1]
+    for arguments, option in (
+        (["--leaked", net], "--leaked"),
+        (["--candidates", net, "--algorithm", "1"], "--algorithm"),
+    ):
+        assert run(["weights", net, *arguments]) == 2
         assert capsys.readouterr().err.startswith(f"divulge: {option}: ")

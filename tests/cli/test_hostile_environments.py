@@ -96,14 +96,14 @@ def test_a_working_directory_and_an_environment_that_are_not_utf8(runs, tmp_path
     folder = tmp_path / ODD
     folder.mkdir()
     shutil.copytree(runs / "audit", folder / "run")
-    for more, expected in (
+    for variables, expected in (
         ({}, 0),
         ({"TMPDIR": str(folder), "HOME": str(folder), "COLUMNS": ODD}, 0),
         ({"SOURCE_DATE_EPOCH": ODD}, 2),
     ):
         process = subprocess.run(
             [sys.executable, "-m", "divulge", "report", "run"],
-            cwd=folder, env=os.environ | more, capture_output=True, text=True, check=False,
+            cwd=folder, env=os.environ | variables, capture_output=True, text=True, check=False,
         )  # fmt: skip
         one_line(process.returncode, process.stderr)
         assert process.returncode == expected, process.stderr
@@ -136,8 +136,8 @@ def test_a_disk_that_is_full_at_any_point_of_a_table_is_named(tmp_path, limited)
     }
     for write in writers.values():
         store.write_file(path, write)
-        whole = path.read_bytes()
-        for size in [0, 1, 3, *np.linspace(4, len(whole) - 1, 12).astype(int).tolist()]:
+        complete = path.read_bytes()
+        for size in [0, 1, 3, *np.linspace(4, len(complete) - 1, 12).astype(int).tolist()]:
             limited(size)
             try:
                 with pytest.raises(OSError, match="File too large") as caught:
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_at_any_point_of_a_table_is_named(tmp_path, limited)
             finally:
                 limited(resource.RLIM_INFINITY)
             assert caught.value.filename == str(path)
-            assert path.read_bytes() == whole  # what was there stays
+            assert path.read_bytes() == complete  # what was there stays
             assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
@@ -159,9 +159,9 @@ def test_a_disk_that_is_full_at_any_point_of_a_command_is_named_and_loses_nothin
             ["report", "--format", "json"],
         ],
     }
-    for kind, words in commands.items():
-        run = tmp_path / kind
-        shutil.copytree(runs / kind, run)
+    for command_name, words in commands.items():
+        run = tmp_path / command_name
+        shutil.copytree(runs / command_name, run)
         before = {path.name: path.read_bytes() for path in run.iterdir()}
         for word in words:
             for size in (0, 100, 1000, 4000):

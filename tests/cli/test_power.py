@@ -7,27 +7,27 @@ import pytest
 from divulge.decisions import planning
 from divulge.decisions.planning import Setting
 
-ASKED = ("--candidates", "200", "--members", "100", "--auc", "0.95", "--fdr", "0.1", "--method", "storey")
+QUESTION = ("--candidates", "200", "--members", "100", "--auc", "0.95", "--fdr", "0.1", "--method", "storey")
 
 
 def test_it_says_what_the_library_says(divulge):
     plan = planning.calibration(Setting(200, 100, 0.95), 0.7, fdr=0.1)
-    told = json.loads(divulge("power", *ASKED, "--wanted", "0.7", "--json")[1])["storey"]
-    assert (told["calibration"], told["power"]["value"]) == (plan.calibration, plan.power.value)
-    shown = divulge("power", *ASKED, "--wanted", "0.7")[1]
-    assert "select 70 %" in shown
-    assert f"[{plan.power.low:.3f}, {plan.power.high:.3f}]" in shown
-    assert str(plan.calibration) in shown
+    content = json.loads(divulge("power", *QUESTION, "--wanted", "0.7", "--json")[1])["storey"]
+    assert (content["calibration"], content["power"]["value"]) == (plan.calibration, plan.power.value)
+    output = divulge("power", *QUESTION, "--wanted", "0.7")[1]
+    assert "select 70 %" in output
+    assert f"[{plan.power.low:.3f}, {plan.power.high:.3f}]" in output
+    assert str(plan.calibration) in output
 
 
 @pytest.mark.parametrize(("n", "says"), [(19, "100 candidates or more"), (8, "no selection at this level; 9 can")])
 def test_of_a_calibration_it_says_what_it_can_prove_at_most(divulge, n, says):
-    shown = divulge("power", *ASKED, "--calibration", n)[1]
-    assert says in " ".join(shown.split())
+    output = divulge("power", *QUESTION, "--calibration", n)[1]
+    assert says in " ".join(output.split())
 
 
 @pytest.mark.parametrize(
-    ("more", "named"),
+    ("options", "option"),
     [
         (("--wanted", "0.5", "--calibration", "9"), "--wanted"),
         (("--wanted", "1"), "wanted"),
@@ -36,7 +36,7 @@ def test_of_a_calibration_it_says_what_it_can_prove_at_most(divulge, n, says):
         (("--members", "300"), "members"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(divulge, more, named):
-    code, _, errors = divulge("power", *ASKED, *more)
+def test_what_does_not_fit_is_refused_by_name(divulge, options, option):
+    code, _, errors = divulge("power", *QUESTION, *options)
     assert code == 2
-    assert named in errors
+    assert option in errors

@@ -24,8 +24,8 @@ OPTIONAL = ("PIL", "httpx", "onnxruntime", "opacus", "ray", "skops", "tokenizers
 
 def divulge(*arguments, command=COMMAND, **options):
     environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])} | options.pop("env", {})
-    done = {"capture_output": True, "check": False, "env": environment} | options
-    return subprocess.run([*command, *map(str, arguments)], **done)
+    settings = {"capture_output": True, "check": False, "env": environment} | options
+    return subprocess.run([*command, *map(str, arguments)], **settings)
 
 
 def obeyed(text):
@@ -75,9 +75,9 @@ def test_nothing_that_was_read_steers_the_terminal(run, tmp_path, capsys):
         ("report", f"--{HOSTILE}"),
     ]
     for command in commands:
-        for more in ((), ("--json",)):
-            if not (more and command[0] == HOSTILE):
-                assert cli.run([*map(str, command), *more]) in (Exit.OK, Exit.INPUT, Exit.BROKEN, Exit.UNDECIDED)
+        for options in ((), ("--json",)):
+            if not (options and command[0] == HOSTILE):
+                assert cli.run([*map(str, command), *options]) in (Exit.OK, Exit.INPUT, Exit.BROKEN, Exit.UNDECIDED)
                 streams = capsys.readouterr()
                 assert not obeyed(streams.out + streams.err), command
     cli.run(["pool", "ls", str(pool.path)])
@@ -178,9 +178,9 @@ def test_on_the_plain_installation_every_command_works_or_says_what_to_install(t
     plain = [sys.executable, "-c", PLAIN]
     result = divulge(json.dumps([words for _, words in commands]), command=plain, cwd=tmp_path, text=True)
     assert result.returncode == 0, result.stderr
-    for (extra, words), (code, said) in zip(commands, json.loads(result.stdout), strict=True):
-        assert code == (Exit.INPUT if extra else Exit.OK), (words, said)
-        assert f"it comes with: pip install 'divulge[{extra}]'" in said or not extra, words
+    for (extra, words), (code, message) in zip(commands, json.loads(result.stdout), strict=True):
+        assert code == (Exit.INPUT if extra else Exit.OK), (words, message)
+        assert f"it comes with: pip install 'divulge[{extra}]'" in message or not extra, words
     assert not (tmp_path / "OUT" / "run.json").exists()
 
 
@@ -245,6 +245,6 @@ def test_no_table_breaks_an_interval_or_a_word_at_any_width(width):
 def test_a_paragraph_is_as_wide_as_the_terminal_and_never_unreadably_narrow(monkeypatch, capsys, columns, widest):
     monkeypatch.setenv("COLUMNS", columns)
     printing.paragraph("i " * 200)
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == ""
-    assert max(map(len, shown)) == widest - (widest + 1) % 2  # words of one letter, and spaces between them
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == ""
+    assert max(map(len, lines)) == widest - (widest + 1) % 2  # words of one letter, and spaces between them

@@ -29,26 +29,26 @@ def test_the_inverse_estimate_is_at_most_the_true_one_on_average(n, m):
         assert np.mean(factors) <= 1 + 1e-9
 
 
-def rates(n, others, members, level, method):
+def rates(n, n_nonmembers, members, level, method):
     """Exact false discovery rate: non-members and calibration in every order among members at fixed places."""
-    pool = np.arange(n + others, dtype=float)
+    pool = np.arange(n + n_nonmembers, dtype=float)
     false = []
-    for places in combinations(range(n + others), n):
+    for places in combinations(range(n + n_nonmembers), n):
         calibration = pool[list(places)]
-        rest = np.delete(pool, places)
-        counts = Counts.empty(calibration).add(np.append(rest, members))
+        nonmembers = np.delete(pool, places)
+        counts = Counts.empty(calibration).add(np.append(nonmembers, members))
         q = fdr.step_up(counts, level, method).q_values
-        chosen = q[ranks(np.append(rest, members), counts.calibration)] <= level
-        false.append(chosen[: len(rest)].sum() / max(chosen.sum(), 1))
+        chosen = q[ranks(np.append(nonmembers, members), counts.calibration)] <= level
+        false.append(chosen[: len(nonmembers)].sum() / max(chosen.sum(), 1))
     return np.mean(false)
 
 
 @pytest.mark.parametrize("members", [[], [99.0, 99.5], [99.0, 3.5, 0.5], [-1.0, -2.0, 99.0, 99.0]])
-@pytest.mark.parametrize(("n", "others"), [(9, 1), (7, 3), (5, 5), (4, 6)])
-def test_no_order_of_a_small_sample_breaks_the_bound_on_average(n, others, members):
+@pytest.mark.parametrize(("n", "n_nonmembers"), [(9, 1), (7, 3), (5, 5), (4, 6)])
+def test_no_order_of_a_small_sample_breaks_the_bound_on_average(n, n_nonmembers, members):
     for level in (0.1, 0.2, 0.3, 0.5, 0.8):
         for method in (Adaptive(), Storey()):
-            assert rates(n, others, np.array(members), level, method) <= level + 1e-12
+            assert rates(n, n_nonmembers, np.array(members), level, method) <= level + 1e-12
 
 
 def test_the_estimate_is_the_mean_of_the_inverse_ones():
@@ -72,13 +72,13 @@ def test_the_control_of_the_low_end_keeps_its_level(n, h, level):
     """Exactly, over all orders: only how many of the lowest tenth and fortieth are holdout documents matters."""
     sizes = (n + h) // 40, (n + h) // 10 - (n + h) // 40, n + h - (n + h) // 10
     blocks, chance = np.split(np.arange(n + h), np.cumsum(sizes)[:-1]), 0.0
-    for first in range(min(sizes[0], h) + 1):
-        for second in range(max(0, h - first - sizes[2]), min(sizes[1], h - first) + 1):
-            held = first, second, h - first - second
-            holdout = np.concatenate([block[:count] for block, count in zip(blocks, held, strict=True)])
+    for n_first in range(min(sizes[0], h) + 1):
+        for n_second in range(max(0, h - n_first - sizes[2]), min(sizes[1], h - n_first) + 1):
+            held_out = n_first, n_second, h - n_first - n_second
+            holdout = np.concatenate([block[:count] for block, count in zip(blocks, held_out, strict=True)])
             calibration = np.setdiff1d(np.arange(n + h), holdout)
             if not controls.low_end(calibration, holdout, level=level).passed:
-                chance += math.prod(map(math.comb, sizes, held)) / math.comb(n + h, h)
+                chance += math.prod(map(math.comb, sizes, held_out)) / math.comb(n + h, h)
     assert chance <= level
 
 
@@ -101,14 +101,14 @@ def test_the_low_end_is_seen_where_the_bulk_is_alike():
 )
 def test_the_smallest_selection_that_can_be_proven(n, m, level):
     """With so many candidates above all calibration scores something is selected, with one fewer nothing is."""
-    least = fdr.min_selected(n, m, level)
+    min_count = fdr.min_selected(n, m, level)
 
     def selected(high):
         counts = Counts.empty(range(n)).add(np.repeat([n + 1.0, -1.0], [high, m - high]))
         return fdr.step_up(counts, level, fdr.BH()).rank >= 0
 
-    if least is None:
+    if min_count is None:
         assert not selected(m)
     else:
-        assert selected(least)
-        assert least == 1 or not selected(least - 1)
+        assert selected(min_count)
+        assert min_count == 1 or not selected(min_count - 1)

@@ -41,15 +41,15 @@ def test_exchangeability_finds_shift_and_spread():
 
 def test_exchangeability_of_several_signals_is_that_of_the_most_striking_one():
     rng = np.random.default_rng(13)
-    calibration, other = rng.normal(size=(200, 3)), rng.normal(size=(100, 3)) + [0, 0.4, 0]
-    each = [controls.exchangeability(calibration[:, i], other[:, i]).p_value for i in range(3)]
-    control = controls.exchangeability(calibration, other)
+    calibration, nonmembers = rng.normal(size=(200, 3)), rng.normal(size=(100, 3)) + [0, 0.4, 0]
+    each = [controls.exchangeability(calibration[:, i], nonmembers[:, i]).p_value for i in range(3)]
+    control = controls.exchangeability(calibration, nonmembers)
     assert control.p_value == 3 * min(each) == 3 * each[1]
     assert "(signal 2 of 3)" in control.says
 
 
 @pytest.mark.parametrize(
-    ("known", "other", "message"),
+    ("calibration", "nonmembers", "message"),
     [
         (np.ones((4, 2)), np.ones(4), "holdout: the same signals"),
         (np.ones((4, 2)), np.ones((4, 3)), "holdout: the same signals"),
@@ -58,9 +58,9 @@ def test_exchangeability_of_several_signals_is_that_of_the_most_striking_one():
         (np.ones(4), [np.nan], "holdout: 1 values are NaN"),
     ],
 )
-def test_exchangeability_refuses_what_cannot_be_compared(known, other, message):
+def test_exchangeability_refuses_what_cannot_be_compared(calibration, nonmembers, message):
     with pytest.raises(InputError, match=message):
-        controls.exchangeability(known, other)
+        controls.exchangeability(calibration, nonmembers)
 
 
 @pytest.mark.parametrize(("n", "m"), [(10, 30), (500, 300)])
@@ -74,11 +74,11 @@ def test_low_scores_seldom_raises_a_false_alarm_whatever_the_members_score(n, m)
 
 def test_low_scores_equals_the_naive_one_sided_statistic():
     rng = np.random.default_rng(3)
-    calibration, judged = np.round(rng.normal(size=40), 1), np.round(rng.normal(-0.3, 1, 60), 1)
-    at = np.concatenate([calibration, judged])
-    excess = max((judged <= t).mean() - (calibration <= t).mean() for t in at)
+    calibration, candidates = np.round(rng.normal(size=40), 1), np.round(rng.normal(-0.3, 1, 60), 1)
+    values = np.concatenate([calibration, candidates])
+    excess = max((candidates <= t).mean() - (calibration <= t).mean() for t in values)
     want = np.exp(-2 * 40 * 60 / 100 * max(excess, 0) ** 2)
-    assert controls.low_scores(calibration, judged).p_value == pytest.approx(want)
+    assert controls.low_scores(calibration, candidates).p_value == pytest.approx(want)
 
 
 WORDS = np.array(["the", "a", "model", "data", "king", "queen", "green", "blue", "runs", "of", "train", "paper"])
@@ -118,11 +118,11 @@ def test_blind_text_refuses_what_is_no_set_of_texts(bad):
 def test_blind_text_tells_published_benchmarks_apart():
     with gzip.open(Path(DATA) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    for name, least in (("gutenberg", 0.92), ("multi_web", 0.96)):
+    for name, min_auc in (("gutenberg", 0.92), ("multi_web", 0.96)):
         sides = [[row["text"] for row in rows if row["set"] == name and row["member"] == side] for side in (0, 1)]
         result = controls.blind_text(*sides)
         assert result.state == "doubtful"
-        assert result.auc.low > least
+        assert result.auc.low > min_auc
         # Halves of one side cannot be told apart.
         assert controls.blind_text(sides[0][::2], sides[0][1::2]).passed
 
@@ -133,8 +133,13 @@ def test_adadetect_learns_which_signal_counts_and_keeps_the_bound():
     for run in range(40):
         members = np.column_stack([rng.normal(-2.5, 1, 60), rng.normal(size=(60, 2))])
         candidates = np.concatenate([members, rng.normal(size=(140, 3))])
-        judged, kept = pooled_scores.adadetect_scores(candidates, rng.normal(size=(400, 3)), seed=run)
-        chosen = judged > fdr.decide(Counts.empty(kept).add(judged), fdr=0.1, method="bh").threshold
+        candidate_scores, calibration_scores = pooled_scores.adadetect_scores(
+            candidates, rng.normal(size=(400, 3)), seed=run
+        )
+        chosen = (
+            candidate_scores
+            > fdr.decide(Counts.empty(calibration_scores).add(candidate_scores), fdr=0.1, method="bh").threshold
+        )
         false.append(chosen[60:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:60].mean())
     assert np.mean(false) <= 0.1 + 4 * np.std(false) / np.sqrt(40)
@@ -145,10 +150,10 @@ def test_adadetect_treats_calibration_and_candidates_alike():
     rng = np.random.default_rng(11)
     candidates, calibration = rng.normal(size=(50, 2)), rng.normal(size=(40, 2))
     order = rng.permutation(50)
-    first, kept = pooled_scores.adadetect_scores(candidates, calibration, seed=3)
-    second, again = pooled_scores.adadetect_scores(candidates[order], calibration, seed=3)
-    assert np.array_equal(first[order], second)
-    assert np.array_equal(kept, again)
+    candidate_scores, calibration_scores = pooled_scores.adadetect_scores(candidates, calibration, seed=3)
+    candidates_permuted, calibration_permuted = pooled_scores.adadetect_scores(candidates[order], calibration, seed=3)
+    assert np.array_equal(candidate_scores[order], candidates_permuted)
+    assert np.array_equal(calibration_scores, calibration_permuted)
 
 
 def test_adadetect_needs_something_to_split():

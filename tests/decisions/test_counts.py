@@ -7,7 +7,7 @@ from divulge.decisions import counts
 from divulge.decisions.counts import Counts
 
 
-def apart(rng, n, m):
+def continuous(rng, n, m):
     return rng.normal(size=n), rng.normal(size=m)
 
 
@@ -32,33 +32,33 @@ def next_to_each_other(rng, n, m):
 
 
 def ends(rng, n, m):
-    calibration, scores = apart(rng, n, m)
+    calibration, scores = continuous(rng, n, m)
     calibration[0], calibration[-1] = 0.0, -1e308
     return calibration, np.r_[-0.0, 0.0, 5e-324, -5e-324, 1e308, scores]
 
 
 def single_precision(rng, n, m):
-    return (side.astype(np.float16).astype(float) for side in apart(rng, n, m))
+    return (side.astype(np.float16).astype(float) for side in continuous(rng, n, m))
 
 
-KINDS = (apart, rounded, a_few_bits_apart, equal, next_to_each_other, ends, single_precision)
+SCORE_SHAPES = (continuous, rounded, a_few_bits_apart, equal, next_to_each_other, ends, single_precision)
 
 
 @pytest.mark.parametrize("chunk", [1 << 7, 1 << 20])
-@pytest.mark.parametrize("kind", KINDS)
-def test_by_definition(kind, chunk, monkeypatch):
+@pytest.mark.parametrize("draw_scores", SCORE_SHAPES)
+def test_by_definition(draw_scores, chunk, monkeypatch):
     """Of more and fewer candidates than calibration scores, in one chunk and in several."""
     monkeypatch.setattr(counts, "_CHUNK", chunk)
     rng = np.random.default_rng(chunk)
     for _ in range(40):
-        calibration, candidates = kind(rng, int(rng.integers(2, 40)), int(rng.integers(1, 300)))
-        known = np.sort(calibration)
-        at_least = (calibration >= candidates[:, None]).sum(1)
-        judged, p = Counts.empty(calibration).add_with_p_values(candidates)
+        calibration, candidates = draw_scores(rng, int(rng.integers(2, 40)), int(rng.integers(1, 300)))
+        sorted_calibration = np.sort(calibration)
+        n_higher = (calibration >= candidates[:, None]).sum(1)
+        candidate_counts, p = Counts.empty(calibration).add_with_p_values(candidates)
         added = Counts.empty(calibration).add(candidates)
-        assert np.array_equal(p, (1 + at_least) / (len(known) + 1))
-        assert np.array_equal(counts.p_values(candidates, known), p)
-        assert np.array_equal(counts.ranks(candidates, known), at_least)
-        for made in (judged, added):
-            assert np.array_equal(made.above, (candidates > known[:, None]).sum(1))
-            assert np.array_equal(made.tied, (candidates == known[:, None]).sum(1))
+        assert np.array_equal(p, (1 + n_higher) / (len(sorted_calibration) + 1))
+        assert np.array_equal(counts.p_values(candidates, sorted_calibration), p)
+        assert np.array_equal(counts.ranks(candidates, sorted_calibration), n_higher)
+        for score_counts in (candidate_counts, added):
+            assert np.array_equal(score_counts.above, (candidates > sorted_calibration[:, None]).sum(1))
+            assert np.array_equal(score_counts.tied, (candidates == sorted_calibration[:, None]).sum(1))

@@ -21,17 +21,19 @@ def paths(n, k):
 def test_of_all_orders_enough_stay_within_each_band(n, m, confidence):
     bands = fdp.simultaneous_bands(n, m, confidence, 0)
     for k in range(m + 1):
-        most = bands.max_above[np.flatnonzero(bands.sizes >= k)[-1]]
+        max_above = bands.max_above[np.flatnonzero(bands.sizes >= k)[-1]]
         every = np.array(list(paths(n, k)))
-        assert (every <= most).all(axis=1).mean() >= confidence
+        assert (every <= max_above).all(axis=1).mean() >= confidence
 
 
 def test_paths_are_counted_as_by_hand():
     for n, k in ((3, 2), (4, 5), (6, 3)):
         every, rng = np.array(list(paths(n, k))), np.random.default_rng([n, k])
         for _ in range(20):
-            most = np.sort(rng.integers(0, k + 1, n))
-            assert fdp.probability_below(most, k) == pytest.approx((every <= most).all(axis=1).mean(), abs=1e-12)
+            max_above = np.sort(rng.integers(0, k + 1, n))
+            assert fdp.probability_below(max_above, k) == pytest.approx(
+                (every <= max_above).all(axis=1).mean(), abs=1e-12
+            )
 
 
 def test_many_paths_are_counted_without_overflow():
@@ -47,22 +49,22 @@ def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
     for n, m, confidence in ((60, 80, 0.9), (400, 200, 0.95), (30, 900, 0.99)):
         bands = fdp.simultaneous_bands.__wrapped__(n, m, confidence, 7)
         assert not bands.is_exact
-        for size, most in zip(bands.sizes.tolist(), bands.max_above, strict=True):
+        for size, max_above in zip(bands.sizes.tolist(), bands.max_above, strict=True):
             every = np.full(n, size)  # a rank that is not looked at is bounded by the next one that is
-            every[: bands.ranks[-1]] = most[np.searchsorted(bands.ranks, np.arange(1, bands.ranks[-1] + 1))]
+            every[: bands.ranks[-1]] = max_above[np.searchsorted(bands.ranks, np.arange(1, bands.ranks[-1] + 1))]
             assert confidence <= fdp.probability_below(every, size) < 1
 
 
-def naive(calibration, candidates, made):
+def naive(calibration, candidates, bands):
     """The bound of the ``k`` best by its definition: of all bands that the data allow, the least strict decides."""
     m = len(candidates)
     largest = np.sort(calibration)[::-1]
-    above = np.array([(candidates > largest[rank - 1]).sum() for rank in made.ranks])
-    for size, most, fewer in zip(made.sizes, made.max_above, [*made.sizes[1:], -1], strict=True):
-        total = min(size, min(m - r + v for r, v in zip(above, most, strict=True)), m)
+    above = np.array([(candidates > largest[rank - 1]).sum() for rank in bands.ranks])
+    for size, max_above, fewer in zip(bands.sizes, bands.max_above, [*bands.sizes[1:], -1], strict=True):
+        total = min(size, min(m - r + v for r, v in zip(above, max_above, strict=True)), m)
         if total > fewer:
             break
-    pairs = [(0, 0), *zip(above, most, strict=True), (m, total)]
+    pairs = [(0, 0), *zip(above, max_above, strict=True), (m, total)]
     return np.array([min(min(v + max(k - r, 0) for r, v in pairs), total) / k for k in range(1, m + 1)])
 
 
@@ -104,10 +106,10 @@ def test_counts_merged_across_machines_give_the_same_bounds():
 def test_a_greater_confidence_and_fewer_calibration_scores_say_less():
     rng = np.random.default_rng(5)
     calibration, candidates = rng.normal(size=400), np.append(rng.normal(3, 1, 150), rng.normal(size=150))
-    one, surer = (fdp.envelope(calibration, candidates, confidence=c) for c in (0.9, 0.99))
-    assert np.all(np.asarray(one) <= np.asarray(surer))
-    assert one.false(150) < surer.false(150)
-    assert fdp.envelope(calibration[:20], candidates, confidence=0.9).false(150) > one.false(150)
+    plain, surer = (fdp.envelope(calibration, candidates, confidence=c) for c in (0.9, 0.99))
+    assert np.all(np.asarray(plain) <= np.asarray(surer))
+    assert plain.false(150) < surer.false(150)
+    assert fdp.envelope(calibration[:20], candidates, confidence=0.9).false(150) > plain.false(150)
 
 
 def test_nothing_is_known_of_scores_that_are_all_equal():
@@ -150,13 +152,13 @@ def test_choices_are_the_selections_at_every_level(shape):
     rng = np.random.default_rng(11)
     calibration, candidates = shape(rng.normal(size=80)), shape(np.append(rng.normal(2, 1, 30), rng.normal(size=30)))
     counts = Counts.empty(calibration).add(candidates)
-    made, bounds = fdp.choices(counts, method="storey"), fdp.envelope(calibration, candidates)
-    assert made.sizes[-1] == 60
-    assert made.bounds.tolist() == [bounds.bound(k) for k in made.sizes.tolist()]
-    for k, q in zip(made.sizes.tolist(), made.q_values.tolist(), strict=True):
+    choices, bounds = fdp.choices(counts, method="storey"), fdp.envelope(calibration, candidates)
+    assert choices.sizes[-1] == 60
+    assert choices.bounds.tolist() == [bounds.bound(k) for k in choices.sizes.tolist()]
+    for k, q in zip(choices.sizes.tolist(), choices.q_values.tolist(), strict=True):
         if q < 0.999:
             assert fdr.select(candidates, calibration, fdr=q * (1 + 1e-9), method="storey").count >= k
         if q > 1 / 81:
             lower = fdr.step_up(counts, q * (1 - 1e-9), Storey()).rank
             assert (counts.reached[lower] if lower >= 0 else 0) < k
-    assert not bounds.at_most("void").guarantee.says
+    assert not bounds.capped_at("void").guarantee.says

@@ -23,8 +23,8 @@ def naive_p(candidates, calibration):
 
 def naive_step_up(p, level, m):
     """Benjamini & Hochberg as written: the largest k with p_(k) ≤ kα/m, in exact arithmetic."""
-    kept = [k for k, value in enumerate(sorted(p), 1) if value <= k * level / m]
-    return [value <= sorted(p)[kept[-1] - 1] for value in p] if kept else [False] * len(p)
+    passing = [k for k, value in enumerate(sorted(p), 1) if value <= k * level / m]
+    return [value <= sorted(p)[passing[-1] - 1] for value in p] if passing else [False] * len(p)
 
 
 def naive_null_share(method, candidates, calibration):
@@ -54,32 +54,38 @@ def test_selection_is_the_textbook_procedure_in_exact_arithmetic(method, candida
     chosen = [False] * len(p) if share is None else naive_step_up([share * v for v in p], level, len(candidates))
     assert selection.p_values.tolist() == [float(value) for value in p]
     assert selection.selected.tolist() == chosen
-    cut = fdr.threshold(candidates, calibration, fdr=float(level), method=method)
-    assert (np.array(candidates) > cut).tolist() == selection.selected.tolist()
+    threshold = fdr.threshold(candidates, calibration, fdr=float(level), method=method)
+    assert (np.array(candidates) > threshold).tolist() == selection.selected.tolist()
 
 
 @given(candidates=SCORES, calibration=SCORES, parts=st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
 def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibration, parts):
-    whole = Counts.empty(calibration).add(candidates)
+    counted_together = Counts.empty(calibration).add(candidates)
     pieces = [Counts.empty(calibration).add(piece) for piece in np.array_split(candidates, parts) if len(piece)]
     path = tmp_path_factory.mktemp("counts") / "c.npz"
     pieces[0].save(path)
     merged = Counts.load(path)
     for piece in pieces[1:]:
         merged = merged.merge(piece)
-    assert merged.total == whole.total == len(candidates)
+    assert merged.total == counted_together.total == len(candidates)
     assert (
-        merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
+        merged.above.tolist()
+        == counted_together.above.tolist()
+        == [sum(t > s for t in candidates) for s in sorted(calibration)]
     )
     once, p = Counts.empty(calibration).add_with_p_values(candidates)
     assert (once.above.tolist(), once.tied.tolist(), once.total) == (
-        whole.above.tolist(),
-        whole.tied.tolist(),
-        whole.total,
+        counted_together.above.tolist(),
+        counted_together.tied.tolist(),
+        counted_together.total,
     )
     assert p.tolist() == [float(value) for value in naive_p(candidates, calibration)]
-    assert merged.tied.tolist() == whole.tied.tolist() == [sum(t == s for t in candidates) for s in sorted(calibration)]
+    assert (
+        merged.tied.tolist()
+        == counted_together.tied.tolist()
+        == [sum(t == s for t in candidates) for s in sorted(calibration)]
+    )
 
 
 def test_counts_of_other_calibration_are_not_merged():
@@ -149,7 +155,7 @@ def test_false_discovery_rate_holds_in_every_exchangeable_cell(method, shape):
 
 
 @pytest.mark.parametrize(
-    ("signal", "share", "wanted"),
+    ("signal", "share", "expected_power"),
     [
         (1.190, 0.5, {"bh": 0.066, "ptdi": 0.206, "storey": 0.148}),
         (2.326, 0.3, {"bh": 0.582, "ptdi": 0.664, "storey": 0.669}),
@@ -158,16 +164,16 @@ def test_false_discovery_rate_holds_in_every_exchangeable_cell(method, shape):
         (3.290, 0.5, {"bh": 0.947, "ptdi": 0.975, "storey": 0.979}),
     ],
 )
-def test_power_is_what_the_methods_can_give(signal, share, wanted):
+def test_power_is_what_the_methods_can_give(signal, share, expected_power):
     rng = np.random.default_rng(3)
-    for method, value in wanted.items():
+    for method, value in expected_power.items():
         _, power = proportions(method, 500, 1000, share, 0.1, np.asarray, 150, rng, signal=signal)
         assert abs(power.mean() - value) < 4 * power.std() / np.sqrt(150) + 0.005, (method, power.mean())
 
 
 def step_up(p, level):
-    kept = np.flatnonzero(np.sort(p) <= level * np.arange(1, len(p) + 1) / len(p))
-    return p <= np.sort(p)[kept[-1]] if kept.size else np.zeros(len(p), bool)
+    passing = np.flatnonzero(np.sort(p) <= level * np.arange(1, len(p) + 1) / len(p))
+    return p <= np.sort(p)[passing[-1]] if passing.size else np.zeros(len(p), bool)
 
 
 def trap_rate(p_of, runs, seed, n=50, m=100, share=0.0, level=0.1):
@@ -192,8 +198,8 @@ def test_counting_ties_keeps_the_bound():
     def strict(t, s):
         return (1 + (s[None] > t[:, None]).sum(1)) / (len(s) + 1)
 
-    def signs(of):
-        return lambda t, s: of(np.sign(np.round(t)), np.sort(np.sign(np.round(s))))
+    def signs(statistic):
+        return lambda t, s: statistic(np.sign(np.round(t)), np.sort(np.sign(np.round(s))))
 
     assert trap_rate(signs(strict), 200, 5) > 0.2
     assert trap_rate(signs(p_values), 200, 5) <= 0.185
@@ -243,25 +249,25 @@ def test_ptdi_does_not_underestimate_the_share_of_nonmembers_on_average(n, m, sh
     missed = np.exp(betaln(inside, n - inside + nulls + 1) - betaln(inside + 1, n - inside))
     expected = nulls * (m + 1) / (m * (nulls + 1)) * (1 - inside / n * missed)
     assert expected <= 1
-    rng, found = np.random.default_rng(14), []
+    rng, share_ratios = np.random.default_rng(14), []
     for _ in range(4000):
         counts = Counts.empty(rng.random(n)).add(np.append(rng.random(nulls), np.full(m - nulls, 2.0)))
         top, bottom = PTDI(eta).null_share(counts)
-        found.append((1 - share) * bottom / top)
-    assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / np.sqrt(4000))
+        share_ratios.append((1 - share) * bottom / top)
+    assert np.mean(share_ratios) == pytest.approx(expected, abs=4 * np.std(share_ratios) / np.sqrt(4000))
 
 
 def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():
     rng = np.random.default_rng(13)
     candidates, calibration = rng.normal(3, 1, 5), rng.normal(size=100)
-    for method, few in ((PTDI(0.5), True), (PTDI(), False), ("storey", False)):
-        for found in (
+    for method, is_doubtful in ((PTDI(0.5), True), (PTDI(), False), ("storey", False)):
+        for selection in (
             fdr.select(candidates, calibration, fdr=0.5, method=method),
             dv.identify(candidates, calibration, fdr=0.5, method=method),
         ):
-            assert any("1.16 times its bound" in text for text in found.warnings) == few
-            assert found.guarantee.standing == ("doubtful" if few else "holds")
-        assert found.warnings[0].startswith("the guarantee is in doubt: with 5") == few
+            assert any("1.16 times its bound" in text for text in selection.warnings) == is_doubtful
+            assert selection.guarantee.standing == ("doubtful" if is_doubtful else "holds")
+        assert selection.warnings[0].startswith("the guarantee is in doubt: with 5") == is_doubtful
 
 
 @pytest.mark.parametrize(
@@ -332,8 +338,8 @@ def test_methods_are_values_and_names_are_short_for_them():
     scores, calibration = np.append(rng.normal(3, 1, 60), rng.normal(size=60)), rng.normal(size=200)
     for method in (BH(), PTDI(), Storey(), Adaptive()):
         assert resolve_method(method.name, (type(method),)) == method
-        said, valued = (fdr.select(scores, calibration, fdr=0.1, method=m) for m in (method.name, method))
-        assert np.array_equal(said.selected, valued.selected)
+        from_name, from_value = (fdr.select(scores, calibration, fdr=0.1, method=m) for m in (method.name, method))
+        assert np.array_equal(from_name.selected, from_value.selected)
     assert resolve_method("auto", (Auto,), eta=0.1, lam=0.3) == Auto(storey=Storey(0.3))
     for make in (PTDI, Storey):
         for value in (0.0, 1.0, np.nan, "0.5"):
@@ -357,10 +363,10 @@ def test_an_empty_selection_never_asks_for_more_candidates_than_there_are():
     selection = fdr.select(scores, calibration, fdr=0.05)
     assert selection.count == 0
     assert "not even all 1600 candidates would be enough" in selection.warnings[0]
-    needed = int(selection.warnings[0].partition("more calibration (")[2].split()[0])
-    assert needed > fdr.required_calibration(1600, 0.05, 1)
-    more = fdr.select(scores, np.arange(0.0, 19.0, 0.1), fdr=0.05)
-    assert "a selection needs at least" in more.warnings[0]
+    n_needed = int(selection.warnings[0].partition("more calibration (")[2].split()[0])
+    assert n_needed > fdr.required_calibration(1600, 0.05, 1)
+    larger = fdr.select(scores, np.arange(0.0, 19.0, 0.1), fdr=0.05)
+    assert "a selection needs at least" in larger.warnings[0]
 
 
 def test_of_equal_calibration_scores_it_is_said_which_p_values_there_are():

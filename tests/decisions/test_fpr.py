@@ -9,19 +9,19 @@ from scipy.stats import beta
 import divulge as dv
 from divulge.decisions import fpr
 
-few = st.lists(st.integers(0, 4), min_size=1, max_size=30)
+short_lists = st.lists(st.integers(0, 4), min_size=1, max_size=30)
 fine = settings(max_examples=60, deadline=None)
 
 
 @fine
-@given(few, few)
+@given(short_lists, short_lists)
 def test_p_values_count_every_calibration_score_at_least_as_high(calibration, scores):
-    naive = [(1 + sum(one >= s for one in calibration)) / (len(calibration) + 1) for s in scores]
+    naive = [(1 + sum(score >= s for score in calibration)) / (len(calibration) + 1) for s in scores]
     assert fpr.p_values(calibration, scores).tolist() == naive
 
 
 @fine
-@given(st.lists(st.integers(0, 4), min_size=9, max_size=60), few, st.sampled_from([0.1, 0.2, 0.29, 0.5]))
+@given(st.lists(st.integers(0, 4), min_size=9, max_size=60), short_lists, st.sampled_from([0.1, 0.2, 0.29, 0.5]))
 def test_a_decision_is_a_p_value_at_most_the_level(calibration, scores, level):
     selection = fpr.decide(calibration, scores, level)
     assert (selection.selected == (selection.p_values <= level + 1e-12)).all()
@@ -85,11 +85,11 @@ def test_golden_ranks():
 @pytest.mark.parametrize("guarantee", fpr.GUARANTEE_TYPES)
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.07, 0.01, 0.003, 0.001])
 def test_required_calibration_is_exactly_enough(guarantee, level):
-    needed = fpr.required_calibration(level, guarantee=guarantee)
-    assert fpr.threshold(np.arange(needed), level, guarantee=guarantee).rank == 1
-    if needed > 1:
-        with pytest.raises(dv.InputError, match=f"{needed} known non-members are needed .* got {needed - 1}"):
-            fpr.threshold(np.arange(needed - 1), level, guarantee=guarantee)
+    n_needed = fpr.required_calibration(level, guarantee=guarantee)
+    assert fpr.threshold(np.arange(n_needed), level, guarantee=guarantee).rank == 1
+    if n_needed > 1:
+        with pytest.raises(dv.InputError, match=f"{n_needed} known non-members are needed .* got {n_needed - 1}"):
+            fpr.threshold(np.arange(n_needed - 1), level, guarantee=guarantee)
 
 
 def test_a_threshold_is_used_like_a_float():

@@ -26,11 +26,13 @@ def draw(rng, count, size, shared, lift=0.0):
 @pytest.mark.parametrize("known_in_groups", [True, False])
 def test_false_discoveries_are_counted_in_groups(shared, known_in_groups):
     rng, false, power = np.random.default_rng([int(10 * shared), known_in_groups]), [], []
-    labels, others = np.repeat(np.arange(40), 5), np.repeat(np.arange(120), 5)
+    labels, calibration_groups = np.repeat(np.arange(40), 5), np.repeat(np.arange(120), 5)
     for _ in range(RUNS):
         scores = np.append(draw(rng, 15, 5, shared, 3.0), draw(rng, 25, 5, shared))
         calibration = draw(rng, 120, 5, shared)
-        selection = fdr.select_groups(scores, labels, calibration, others if known_in_groups else None, fdr=0.2)
+        selection = fdr.select_groups(
+            scores, labels, calibration, calibration_groups if known_in_groups else None, fdr=0.2
+        )
         chosen = selection.selection.selected
         false.append(chosen[15:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:15].mean())
@@ -51,12 +53,14 @@ def test_groups_of_other_sizes_are_doubted_where_large_ones_are_members(larger):
     rng, false, claimed, doubts = np.random.default_rng(int(larger)), [], [], 0
     for _ in range(200):
         sizes = np.where(rng.random(275) < 0.5, 20, rng.integers(1, 4, 275))
-        members, others, known = np.split(sizes, (15, 75))
+        members, nonmembers, calibration_sizes = np.split(sizes, (15, 75))
         if larger:
-            members, others = np.full(15, 20), rng.integers(1, 4, 60)
-        (high, one), (low, other) = draw_sizes(rng, members, 2.0), draw_sizes(rng, others)
-        calibration, third = draw_sizes(rng, known)
-        selection = fdr.select_groups(np.append(high, low), np.append(one, other + 15), calibration, third, fdr=0.2)
+            members, nonmembers = np.full(15, 20), rng.integers(1, 4, 60)
+        (high, member_groups), (low, nonmember_groups) = draw_sizes(rng, members, 2.0), draw_sizes(rng, nonmembers)
+        calibration, third = draw_sizes(rng, calibration_sizes)
+        selection = fdr.select_groups(
+            np.append(high, low), np.append(member_groups, nonmember_groups + 15), calibration, third, fdr=0.2
+        )
         chosen = selection.selection.selected
         false.append(chosen[15:].sum() / max(chosen.sum(), 1))
         is_doubted = selection.selection.guarantee.standing == "doubtful"
@@ -104,24 +108,24 @@ def test_combined_p_values_are_e_times_the_geometric_mean():
 
 def test_rows_in_any_order_give_the_same_groups():
     rng = np.random.default_rng(5)
-    labels, others = rng.integers(0, 20, 200).astype(str), rng.integers(0, 90, 500)
+    labels, calibration_groups = rng.integers(0, 20, 200).astype(str), rng.integers(0, 90, 500)
     scores, calibration = rng.normal(1, 1, 200), rng.normal(size=500)
     turned, moved = rng.permutation(200), rng.permutation(500)
-    one = fdr.select_groups(scores, labels, calibration, others, fdr=0.3)
-    two = fdr.select_groups(scores[turned], labels[turned], calibration[moved], others[moved], fdr=0.3)
-    assert one.names.tolist() == two.names.tolist() == sorted(set(labels.tolist()))
-    assert np.array_equal(one.selection.p_values, two.selection.p_values)
-    assert one.sizes.sum() == 200
+    selected = fdr.select_groups(scores, labels, calibration, calibration_groups, fdr=0.3)
+    two = fdr.select_groups(scores[turned], labels[turned], calibration[moved], calibration_groups[moved], fdr=0.3)
+    assert selected.names.tolist() == two.names.tolist() == sorted(set(labels.tolist()))
+    assert np.array_equal(selected.selection.p_values, two.selection.p_values)
+    assert selected.sizes.sum() == 200
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "numpy"])
-def test_names_may_be_columns_of_data_frames(kind):
-    column = COLUMNS[kind](pytest.importorskip(kind))
+@pytest.mark.parametrize("library", ["pandas", "polars", "numpy"])
+def test_names_may_be_columns_of_data_frames(library):
+    column = COLUMNS[library](pytest.importorskip(library))
     rng = np.random.default_rng(6)
-    names, others = [f"é{i // 4}" for i in range(80)], [f"u{i // 4}" for i in range(400)]
+    names, calibration_names = [f"é{i // 4}" for i in range(80)], [f"u{i // 4}" for i in range(400)]
     scores, calibration = rng.normal(1, 1, 80), rng.normal(size=400)
-    plain = fdr.select_groups(scores, names, calibration, others, fdr=0.3)
-    selection = fdr.select_groups(scores, column(names), calibration, column(others), fdr=0.3)
+    plain = fdr.select_groups(scores, names, calibration, calibration_names, fdr=0.3)
+    selection = fdr.select_groups(scores, column(names), calibration, column(calibration_names), fdr=0.3)
     assert selection.names.tolist() == plain.names.tolist() == sorted(set(names))
     assert np.array_equal(selection.selection.selected, plain.selection.selected)
     assert weighted.Strata(column(names), column(names[:40])).uncovered == 40

@@ -9,16 +9,18 @@ from divulge.decisions.counts import Counts
 from divulge.errors import InputError
 
 
-def by_hand(candidates, calibration, members, eta):
+def naive_estimate(candidates, calibration, members, eta):
     """Non-members' share from the three shares in R, as the docstring says, without counts."""
     tau = np.sort(calibration)[int(eta * len(calibration))]
     shares = [(1 + np.sum(candidates < tau)) / (len(candidates) + 1), np.mean(calibration < tau)]
-    held, k = np.sum(members < tau), len(members)
-    shares.append(held / (k + 1))
+    n_missed, k = np.sum(members < tau), len(members)
+    shares.append(n_missed / (k + 1))
     x = (shares[0] - shares[2]) / (shares[1] - shares[2])
-    kept, rate = min(max(x, 0), 1), (held + 0.5) / (k + 1)
-    variance = shares[0] * (1 - shares[0]) / len(candidates) + kept**2 * shares[1] * (1 - shares[1]) / len(calibration)
-    variance += (1 - kept) ** 2 * rate * (1 - rate) / k
+    clipped_share, rate = min(max(x, 0), 1), (n_missed + 0.5) / (k + 1)
+    variance = shares[0] * (1 - shares[0]) / len(candidates) + clipped_share**2 * shares[1] * (1 - shares[1]) / len(
+        calibration
+    )
+    variance += (1 - clipped_share) ** 2 * rate * (1 - rate) / k
     s = np.sqrt(variance) / (shares[1] - shares[2])
     return max(x, s) * (1 + (s / max(x, s)) ** 2)
 
@@ -31,7 +33,7 @@ def test_it_is_the_equation_of_moments_with_its_correction(share):
     counts = Counts.empty(calibration).add(scores)
     for eta in (0.1, 0.5):
         top, bottom = Moments(members, eta=eta).null_share(counts)
-        assert top / bottom == pytest.approx(by_hand(scores, calibration, members, eta))
+        assert top / bottom == pytest.approx(naive_estimate(scores, calibration, members, eta))
 
 
 def test_with_members_that_never_score_low_it_is_ptdi_but_for_the_correction():
@@ -39,8 +41,8 @@ def test_with_members_that_never_score_low_it_is_ptdi_but_for_the_correction():
     scores, calibration = np.append(rng.normal(9, 1, 500), rng.normal(size=500)), rng.normal(size=400)
     counts = Counts.empty(calibration).add(scores)
     top, bottom = Moments([9.0] * 10_000, corrected=False).null_share(counts)
-    other = PTDI(0.5).null_share(counts)
-    assert top / bottom == pytest.approx(other[0] / other[1])
+    ptdi_shares = PTDI(0.5).null_share(counts)
+    assert top / bottom == pytest.approx(ptdi_shares[0] / ptdi_shares[1])
 
 
 def test_p_values_are_not_made_smaller_where_confirmed_members_are_as_common_among_low_scores():
@@ -63,7 +65,7 @@ def test_a_selection_says_that_nothing_is_proven():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("settings", "message"),
     [
         ({"members": []}, "members: at least 1"),
         ({"members": [np.nan]}, "members: "),
@@ -71,9 +73,9 @@ def test_a_selection_says_that_nothing_is_proven():
         ({"members": [1.0], "corrected": 2}, "corrected: "),
     ],
 )
-def test_bad_settings(given, message):
+def test_bad_settings(settings, message):
     with pytest.raises(InputError, match=message):
-        Moments(**given)
+        Moments(**settings)
 
 
 def test_it_is_refused_by_name_where_a_proof_is_needed():
@@ -81,7 +83,7 @@ def test_it_is_refused_by_name_where_a_proof_is_needed():
         dv.identify([1.0, 2.0], np.arange(20.0), method=Moments([1.0]))
 
 
-KINDS = {
+MEMBER_SHAPES = {
     "weak": lambda rng, count: rng.normal(0.545, 1, count),
     "middling": lambda rng, count: rng.normal(1.19, 1, count),
     "strong": lambda rng, count: rng.normal(2.33, 1, count),
@@ -90,27 +92,27 @@ KINDS = {
 }
 
 
-def proportions(rng, method, n, m, k, share, kind, level, runs, candidates=None):
+def proportions(rng, method, n, m, k, share, draw_members, level, runs, candidates=None):
     false, power, members = [], [], round(share * m)
     for _ in range(runs):
-        scores = np.append((candidates or kind)(rng, members), rng.normal(size=m - members))
+        scores = np.append((candidates or draw_members)(rng, members), rng.normal(size=m - members))
         counts = Counts.empty(rng.normal(size=n)).add(scores)
-        chosen = scores > fdr.decide(counts, fdr=level, method=method(kind(rng, k))).threshold
+        chosen = scores > fdr.decide(counts, fdr=level, method=method(draw_members(rng, k))).threshold
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
         power.append(chosen[:members].mean() if members else 0.0)
     return np.array(false), np.mean(power)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("draw_members", MEMBER_SHAPES.values(), ids=MEMBER_SHAPES)
 @pytest.mark.parametrize(
     ("n", "m", "k"), [(50, 5, 100), (50, 200, 20), (1000, 10, 100), (200, 200, 500), (1000, 20, 20)]
 )
-def test_its_bound_is_kept_where_confirmed_members_are_like_the_others(n, m, k, kind):
+def test_its_bound_is_kept_where_confirmed_members_are_like_the_others(n, m, k, draw_members):
     """A mean above the level by four standard errors: 3e-5 a cell for a method that keeps it, some 1 % over all."""
     rng = np.random.default_rng([n, m, k])
     for share in (0.0, 0.3, 0.7, 0.9):
         for level in (0.1, 0.5):
-            false, _ = proportions(rng, Moments, n, m, k, share, kind, level, 120)
+            false, _ = proportions(rng, Moments, n, m, k, share, draw_members, level, 120)
             error = false.std(ddof=1) / np.sqrt(len(false))
             assert false.mean() <= level + 4 * error + 1e-12, (share, level, false.mean())
 
@@ -129,13 +131,22 @@ def test_confirmed_members_unlike_the_others_break_the_bound():
     """Canaries that score lower than the members among the candidates: too much is subtracted."""
     rng = np.random.default_rng(4)
     false, _ = proportions(
-        rng, Moments, 500, 1000, 500, 0.3, KINDS["weak"], 0.1, 40, candidates=lambda rng, count: rng.normal(6, 1, count)
+        rng,
+        Moments,
+        500,
+        1000,
+        500,
+        0.3,
+        MEMBER_SHAPES["weak"],
+        0.1,
+        40,
+        candidates=lambda rng, count: rng.normal(6, 1, count),
     )
     assert false.mean() > 0.13
 
 
 def test_confirmed_members_raise_the_power():
     rng = np.random.default_rng(5)
-    cell = (500, 1000, 500, 0.7, KINDS["middling"], 0.1, 60)
-    ours, theirs = (proportions(rng, method, *cell)[1] for method in (Moments, lambda _: PTDI()))
-    assert ours > theirs + 0.03
+    cell = (500, 1000, 500, 0.7, MEMBER_SHAPES["middling"], 0.1, 60)
+    ours, ptdi_power = (proportions(rng, method, *cell)[1] for method in (Moments, lambda _: PTDI()))
+    assert ours > ptdi_power + 0.03

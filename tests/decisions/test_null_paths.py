@@ -17,6 +17,6 @@ def test_the_largest_band_is_for_all_candidates_and_none_is_for_more(n, m):
     assert (np.diff(np.append(bands.sizes, 0)) >= -0.16 * m - 2).all()
 
 
-@pytest.mark.parametrize(("n", "m", "counted"), [(3000, 4, True), (3001, 4, False), (2, 1_500_001, False)])
-def test_paths_are_counted_exactly_as_long_as_that_is_quick(n, m, counted):
-    assert fdp.simultaneous_bands(n, m, 0.95, 0).is_exact is counted
+@pytest.mark.parametrize(("n", "m", "is_counted"), [(3000, 4, True), (3001, 4, False), (2, 1_500_001, False)])
+def test_paths_are_counted_exactly_as_long_as_that_is_quick(n, m, is_counted):
+    assert fdp.simultaneous_bands(n, m, 0.95, 0).is_exact is is_counted

@@ -27,8 +27,8 @@ def test_power_with_much_calibration_is_that_of_known_non_members():
     """Benjamini and Hochberg's cut with known densities solves one equation."""
     shift, level, share = np.sqrt(2) * norm.ppf(0.95), 0.1, 0.5
 
-    def excess(cut):
-        return norm.sf(cut) - level * ((1 - share) * norm.sf(cut) + share * norm.sf(cut - shift))
+    def excess(threshold):
+        return norm.sf(threshold) - level * ((1 - share) * norm.sf(threshold) + share * norm.sf(threshold - shift))
 
     expected = norm.sf(brentq(excess, 0.5, 5) - shift)
     power = planning.power(20_000, Setting(2000, 1000, 0.95), fdr=level, method="bh")
@@ -36,7 +36,7 @@ def test_power_with_much_calibration_is_that_of_known_non_members():
 
 
 def test_what_no_calibration_reaches():
-    plan = planning.calibration(Setting(200, 20, 0.65), 0.5, most=2000)
+    plan = planning.calibration(Setting(200, 20, 0.65), 0.5, max_calibration=2000)
     assert plan.calibration is None
     assert plan.power.high < 0.1
 
@@ -57,13 +57,13 @@ def test_nonmembers_that_score_high_may_open_a_selection():
 @pytest.mark.parametrize(("often", "shape"), [(0.0, (1, 1)), (0.002, (3, 3)), (0.01, (3, 3)), (0.9, (30, 3))])
 def test_an_interval_of_power_holds_it_where_selections_are_rare(often, shape):
     """300 simulated plans; each fails with a probability of 1e-6 at most where the interval holds in 95 of 100."""
-    rng, held = np.random.default_rng(0), 0
+    rng, n_covered = np.random.default_rng(0), 0
     true = often * shape[0] / sum(shape)
     for _ in range(300):
         interval = planning._mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
         assert interval.high > interval.low
-        held += interval.low <= true <= interval.high
-    assert held >= binom.isf(1 - 1e-6, 300, 0.95)
+        n_covered += interval.low <= true <= interval.high
+    assert n_covered >= binom.isf(1 - 1e-6, 300, 0.95)
 
 
 def test_one_seed_one_plan():
@@ -76,8 +76,8 @@ def test_bad_input_is_named():
         with pytest.raises(dv.InputError, match=r"candidates|members|auc"):
             Setting(*bad)
     setting = Setting(100, 10, 0.9)
-    with pytest.raises(dv.InputError, match="most: "):
-        planning.calibration(setting, 0.5, fdr=0.05, most=18)
+    with pytest.raises(dv.InputError, match="max_calibration: "):
+        planning.calibration(setting, 0.5, fdr=0.05, max_calibration=18)
     with pytest.raises(dv.InputError, match="wanted"):
         planning.calibration(setting, 1.0)
     with pytest.raises(dv.InputError, match="method"):

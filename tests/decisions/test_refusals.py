@@ -11,13 +11,18 @@ from divulge.decisions.weighted import Weights
 def test_strata_too_small_for_any_selection_are_refused_and_one_large_enough_is_not():
     rng = np.random.default_rng(0)
     calibration, scores = rng.normal(size=204), np.r_[rng.normal(size=4), rng.normal(9, 1, 100)]
-    where, beside = np.repeat(["small", "large"], [4, 200]), np.repeat(["small", "large"], [4, 100])
-    result = weighted.select_within_strata(scores, calibration, weighted.Strata(beside, where), fdr=0.1)
+    candidate_strata, calibration_strata = (
+        np.repeat(["small", "large"], [4, 200]),
+        np.repeat(["small", "large"], [4, 100]),
+    )
+    result = weighted.select_within_strata(
+        scores, calibration, weighted.Strata(calibration_strata, candidate_strata), fdr=0.1
+    )
     assert result.selected[4:].all()
     assert not result.selected[:4].any()
-    few = weighted.Strata(beside[:4], where[:4])
+    small_strata = weighted.Strata(calibration_strata[:4], candidate_strata[:4])
     with pytest.raises(InputError, match=r"too small for fdr=0\.1"):
-        weighted.select_within_strata(scores[:4], calibration[:4], few, fdr=0.1)
+        weighted.select_within_strata(scores[:4], calibration[:4], small_strata, fdr=0.1)
 
 
 @pytest.mark.parametrize(

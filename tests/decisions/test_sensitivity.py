@@ -63,10 +63,12 @@ def tilted(rng, count, gamma):
 def rates(method, gamma, level, n, m, members, runs, seed):
     rng, false = np.random.default_rng(seed), []
     for _ in range(runs):
-        judged = np.append(rng.beta(8, 1, members), tilted(rng, m - members, gamma))
+        candidates = np.append(rng.beta(8, 1, members), tilted(rng, m - members, gamma))
         calibration = rng.random(n)
-        rule = fdr.step_up(Counts.empty(calibration).add(judged), level, fdr.resolve_method(method, fdr._METHOD_TYPES))
-        chosen = judged > rule.threshold
+        rule = fdr.step_up(
+            Counts.empty(calibration).add(candidates), level, fdr.resolve_method(method, fdr._METHOD_TYPES)
+        )
+        chosen = candidates > rule.threshold
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
     return np.mean(false)
 
@@ -82,10 +84,10 @@ def test_the_worst_nonmembers_keep_the_level_at_their_gamma(method, n, m, member
 
 def test_the_factor_is_attained_so_no_smaller_one_would_do():
     """Without members every selection is false: the rate at the full level is near Γ and Γ² times that level."""
-    plain = rates("bh", 2.0, 0.05, 2000, 20, 0, 1500, 1)
-    counted = rates("storey", 2.0, 0.05, 2000, 20, 0, 1500, 2)
-    assert 0.07 < plain < 0.13
-    assert 0.15 < counted < 0.25
+    bh_rate = rates("bh", 2.0, 0.05, 2000, 20, 0, 1500, 1)
+    storey_rate = rates("storey", 2.0, 0.05, 2000, 20, 0, 1500, 2)
+    assert 0.07 < bh_rate < 0.13
+    assert 0.15 < storey_rate < 0.25
 
 
 def test_bad_input_is_named():

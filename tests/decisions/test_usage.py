@@ -40,13 +40,13 @@ def test_smallest_calibration_gives_an_interval():
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_ties_among_low_scores_do_not_take_members_away(shape, share):
     """All members score above any non-member; 40 runs, of which the interval, at 95 %, misses more than 8 with 1e-4."""
-    rng, held = np.random.default_rng(4), 0
+    rng, n_covered = np.random.default_rng(4), 0
     for _ in range(40):
         count = round(share * 300)
         scores = shape(np.append(rng.normal(9, 1, count), rng.normal(size=300 - count)))
         estimate = usage.share(Counts.empty(shape(rng.normal(size=200))).add(scores))
-        held += estimate.low <= share <= estimate.high
-    assert held >= 32
+        n_covered += estimate.low <= share <= estimate.high
+    assert n_covered >= 32
 
 
 def test_many_ties_leave_no_upper_end():
@@ -56,17 +56,17 @@ def test_many_ties_leave_no_upper_end():
     assert estimate.low > 0.1
 
 
-def naive_share(candidates, calibration, members, cut):
+def naive_share(candidates, calibration, members, threshold):
     """The share above one cut, corrected by the rates of both kinds there."""
-    rate, caught = (np.mean(calibration > cut)), np.mean(members > cut)
-    return (np.mean(candidates > cut) - rate) / (caught - rate)
+    rate, caught = (np.mean(calibration > threshold)), np.mean(members > threshold)
+    return (np.mean(candidates > threshold) - rate) / (caught - rate)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
 @pytest.mark.parametrize("signal", [1.2, 2.3, 4.0])
 def test_known_members_give_a_better_share_than_one_cut_and_an_interval_that_holds(share, signal):
     rng = np.random.default_rng(1)
-    ours, naive, held = [], [], 0
+    ours, naive, n_covered = [], [], 0
     for _ in range(60):
         count = round(share * 300)
         scores = np.append(rng.normal(signal, 1, count), rng.normal(size=300 - count))
@@ -74,9 +74,9 @@ def test_known_members_give_a_better_share_than_one_cut_and_an_interval_that_hol
         estimate = usage.share(Counts.empty(calibration).add(scores), members)
         ours.append(abs(estimate.value - share))
         naive.append(abs(np.clip(naive_share(scores, calibration, members, signal / 2), 0, 1) - share))
-        held += estimate.low <= share <= estimate.high
+        n_covered += estimate.low <= share <= estimate.high
     assert np.mean(ours) <= np.mean(naive) * 1.25 + 0.003  # the naive cut here is the best there is
-    assert held >= 51  # at 95 % each, fewer have probability below 1e-4
+    assert n_covered >= 51  # at 95 % each, fewer have probability below 1e-4
 
 
 def test_members_that_are_never_confused_are_counted_exactly():

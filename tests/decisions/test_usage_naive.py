@@ -33,17 +33,17 @@ def naive_share(candidates, calibration, confidence=0.95):
         return max(1 - expected, 0) / expected * (share / m + share**2 / n)
 
     def agrees(i):
-        here = min(nulls[i], 1)
+        null_share = min(nulls[i], 1)
         return all(
-            nulls[i] - nulls[j] <= 2 * np.sqrt(max(variance(j, here) - variance(i, here), 0))
+            nulls[i] - nulls[j] <= 2 * np.sqrt(max(variance(j, null_share) - variance(i, null_share), 0))
             for j in range(i + 1, len(ranks))
         )
 
-    taken = next(nulls[i] for i in range(len(ranks)) if agrees(i))
+    chosen_share = next(nulls[i] for i in range(len(ranks)) if agrees(i))
     error = (1 - confidence) / 2
     each = error / (2 * len(ranks))
     proven = max(1 - upper(count, m, each) / lower(rank, n, each) for count, rank in zip(low, ranks, strict=True))
-    value = min(max(1 - taken, 0), 1)
+    value = min(max(1 - chosen_share, 0), 1)
     high = 1 - lower(low[-1], m, error / 2) / upper(ranks[-1], n, error / 2)
     return value, min(max(proven, 0), value), max(high if high >= 0 else 1, value)
 
@@ -66,34 +66,39 @@ def naive_mixture(candidates, calibration, members, confidence=0.95):
     sets = [np.asarray(part) for part in (candidates, members, calibration)]
     m, k, n = (len(part) for part in sets)
 
-    def above(part, cut):
-        return sum(score > cut for score in part)
+    def above(part, threshold):
+        return sum(score > threshold for score in part)
 
     ordered = sorted(calibration)
-    mixed = [(above(calibration, cut) / n + above(members, cut) / k) / 2 for cut in ordered]
-    cuts = sorted({ordered[int(np.argmin([abs(s - wanted) for s in mixed]))] for wanted in (0.8, 0.5, 0.25, 0.1, 0.03)})
+    mixed = [(above(calibration, threshold) / n + above(members, threshold) / k) / 2 for threshold in ordered]
+    cuts = sorted(
+        {
+            ordered[int(np.argmin([abs(s - quantile_level) for s in mixed]))]
+            for quantile_level in (0.8, 0.5, 0.25, 0.1, 0.03)
+        }
+    )
     edges = [-np.inf, *cuts, np.inf]
-    held = [[sum((a < part) & (part <= b)) for a, b in itertools.pairwise(edges)] for part in sets]
+    bin_counts = [[sum((a < part) & (part <= b)) for a, b in itertools.pairwise(edges)] for part in sets]
     # Two pseudo-observations shared out over the regions; one more calibration score above all.
-    ones = [(count + 2 / len(cuts)) / (k + 2 * (1 + 1 / len(cuts))) for count in held[1]]
-    zeros = [(count + (i == len(cuts))) / (n + 1) for i, count in enumerate(held[2])]
+    ones = [(count + 2 / len(cuts)) / (k + 2 * (1 + 1 / len(cuts))) for count in bin_counts[1]]
+    zeros = [(count + (i == len(cuts))) / (n + 1) for i, count in enumerate(bin_counts[2])]
 
     def loss(p):
-        return -sum(c * np.log(p * x + (1 - p) * z) for c, x, z in zip(held[0], ones, zeros, strict=True))
+        return -sum(c * np.log(p * x + (1 - p) * z) for c, x, z in zip(bin_counts[0], ones, zeros, strict=True))
 
     value = optimize.minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-10}).x
     limit = stats.norm.ppf(1 - (1 - confidence) / (2 * len(cuts)))
 
-    def kept(p):
-        for cut in cuts:
-            counts = [above(part, cut) for part in sets]
+    def is_consistent(p):
+        for threshold in cuts:
+            counts = [above(part, threshold) for part in sets]
             t, s, z = ((count + 1.5) / (size + 3) for count, size in zip(counts, (m, k, n), strict=True))
             spread = t * (1 - t) / (m + 3) + p**2 * s * (1 - s) / (k + 3) + (1 - p) ** 2 * z * (1 - z) / (n + 3)
             if (t - p * s - (1 - p) * z) ** 2 > limit**2 * spread:
                 return False
         return True
 
-    inside = [p for p in np.linspace(0, 1, 4001) if kept(p)]
+    inside = [p for p in np.linspace(0, 1, 4001) if is_consistent(p)]
     step = 1 / 4000
     return value, min(max(inside[0] - step, 0), value), max(min(inside[-1] + step, 1), value)
 

@@ -51,16 +51,23 @@ def fitted(model, data):
     ids=lambda model: type(model).__name__,
 )  # fmt: skip
 def test_suggested_settings_are_parameters_of_the_estimator(model):
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    estimator = model.steps[-1][1] if hasattr(model, "steps") else model
     suggested = suggest_settings(model)
     assert suggested
-    default = last.get_params()
-    more = ("min_samples_leaf", "min_child_samples", "min_data_in_leaf", "n_neighbors", "alpha", "early_stopping")
+    default = estimator.get_params()
+    regularising = (
+        "min_samples_leaf",
+        "min_child_samples",
+        "min_data_in_leaf",
+        "n_neighbors",
+        "alpha",
+        "early_stopping",
+    )
     for setting in suggested:
-        last.set_params(**setting)
+        estimator.set_params(**setting)
         for name, value in setting.items():  # each lets the model fit less closely than it does by default
             without_limit = default[name] is None or (name == "max_depth" and default[name] == -1)
-            assert without_limit or (value > default[name] if name in more else value < default[name]), setting
+            assert without_limit or (value > default[name] if name in regularising else value < default[name]), setting
 
 
 @pytest.mark.parametrize("model", [GaussianNB(), LinearRegression()])
@@ -73,16 +80,16 @@ def test_every_row_is_the_audit_of_a_model_with_this_setting():
     data = sets()
     target = fitted(RandomForestClassifier(30, random_state=0), data)
     result = measure_settings(target, **data, settings=[{"min_samples_leaf": 30}], recipe="loss", fpr=0.1, seed=3)
-    first, second = result.rows
-    assert first.name == AS_IT_IS
+    baseline_row, restricted_row = result.rows
+    assert baseline_row.name == AS_IT_IS
     audit = dv.audit(target, **data, recipes=["loss"], fpr=[0.1], seed=3)
-    assert first.auc.value == audit["loss"].auc.value
-    assert first.auc.confidence == 1 - 0.05 / 2  # of two rows
+    assert baseline_row.auc.value == audit["loss"].auc.value
+    assert baseline_row.auc.confidence == 1 - 0.05 / 2  # of two rows
     right = target.predict(data["nonmembers"].x) == data["nonmembers"].y
-    assert first.utility.value == pytest.approx(right.mean())
-    assert first.loss is None
-    assert second.auc.value < first.auc.value
-    assert second.loss.value == pytest.approx(first.utility.value - second.utility.value)
+    assert baseline_row.utility.value == pytest.approx(right.mean())
+    assert baseline_row.loss is None
+    assert restricted_row.auc.value < baseline_row.auc.value
+    assert restricted_row.loss.value == pytest.approx(baseline_row.utility.value - restricted_row.utility.value)
 
 
 def test_a_model_that_keeps_records_is_not_recommended_for_its_auc():
@@ -113,14 +120,16 @@ def test_the_recommended_setting_surely_keeps_the_utility():
     def decide(*rows):
         return TradeOff(rows, "auto", 0.05, "accuracy", 0.05, 0, 0, "Forest").recommended
 
-    first = row(AS_IT_IS, 0.9, None)
-    assert decide(first, row("a", 0.7, 0.02), row("b", 0.6, 0.04)).name == "a"  # b may lose 6 points
-    assert decide(first, row("a", 0.95, -0.1)) is None
-    assert decide(first, row("a", 0.7, 0.02), row("b", 0.6, 0.02), row("c", 0.8, 0.0)).name == "b"  # the lowest AUC
-    assert decide(first, row("a", 0.6, 0.03)).name == "a"  # surely 5 points or fewer
-    assert decide(first, row("a", 0.9, 0.0)) is None  # no lower
-    assert decide(first) is None
-    assert decide(first, row("a", 0.6, 0.02, stored=5)) is None
+    baseline_row = row(AS_IT_IS, 0.9, None)
+    assert decide(baseline_row, row("a", 0.7, 0.02), row("b", 0.6, 0.04)).name == "a"  # b may lose 6 points
+    assert decide(baseline_row, row("a", 0.95, -0.1)) is None
+    assert (
+        decide(baseline_row, row("a", 0.7, 0.02), row("b", 0.6, 0.02), row("c", 0.8, 0.0)).name == "b"
+    )  # the lowest AUC
+    assert decide(baseline_row, row("a", 0.6, 0.03)).name == "a"  # surely 5 points or fewer
+    assert decide(baseline_row, row("a", 0.9, 0.0)) is None  # no lower
+    assert decide(baseline_row) is None
+    assert decide(baseline_row, row("a", 0.6, 0.02, stored=5)) is None
 
 
 @pytest.mark.parametrize(

@@ -71,4 +71,4 @@ def sets():
 
 @pytest.fixture(scope="session")
 def target(base, tuning, sets):
-    return tuning(base).one(sets["members"], seed=5)
+    return tuning(base).train_model(sets["members"], seed=5)

@@ -17,7 +17,7 @@ from divulge.targets import CausalLM
 from documents import conftest as small
 
 EVERY = tuple(recipe.name for recipe in document_recipes())
-NAMED = ("loss", "zlib", "min-k++", "reference-ratio", "windows", "lira", "rmia", "learned")
+RECIPES = ("loss", "zlib", "min-k++", "reference-ratio", "windows", "lira", "rmia", "learned")
 
 
 def audited(target, sets, **more):
@@ -43,9 +43,9 @@ class TestAudit:
         assert run.about.counts.classes == 0
 
     def test_a_score_is_what_it_is_alone(self, run, target, base, tuning, sets):
-        alone = audited(target, sets, recipes=("windows",), references=tuning(base))
-        np.testing.assert_array_equal(alone.scores["windows"], run.scores["windows"])
-        np.testing.assert_array_equal(alone.calibration["windows"], run.calibration["windows"])
+        single_recipe = audited(target, sets, recipes=("windows",), references=tuning(base))
+        np.testing.assert_array_equal(single_recipe.scores["windows"], run.scores["windows"])
+        np.testing.assert_array_equal(single_recipe.calibration["windows"], run.calibration["windows"])
 
     def test_signals_are_those_of_the_statistics(self, run, target, sets):
         texts = [*sets["members"].x, *sets["nonmembers"].x]
@@ -103,7 +103,7 @@ class TestAudit:
         assert set(result.summary().recipes["loss"].groups) == {"a", "b"}
 
     def test_labels_of_documents_are_allowed(self, target, sets):
-        labelled = {name: dv.Records(one.x, np.arange(len(one)) % 2) for name, one in sets.items()}
+        labelled = {name: dv.Records(records.x, np.arange(len(records)) % 2) for name, records in sets.items()}
         assert audited(target, labelled, recipes=("loss",))["loss"].auc.low > 0.8
 
 
@@ -113,16 +113,16 @@ class TestTwins:
 
         That the base may have seen the members is said in 2.5 % of such audits: 4 times have a chance of .002.
         """
-        alarms = said = 0
+        alarms = n_doubted = 0
         recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
         for seed in range(20):
-            twin = tuning(base, **quick).one(small.records(100 + seed, 60), seed=seed)
-            own = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
-            result = audited(twin, own, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
+            twin = tuning(base, **quick).train_model(small.records(100 + seed, 60), seed=seed)
+            sets_drawn = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
+            result = audited(twin, sets_drawn, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
             alarms += result.verdict.answer == "leak found"
-            said += any("may have been trained on them" in warning for warning in result.warnings)
+            n_doubted += any("may have been trained on them" in warning for warning in result.warnings)
         assert alarms < 3
-        assert said < 4
+        assert n_doubted < 4
 
 
 class TestLength:
@@ -193,23 +193,25 @@ class TestReport:
 class TestWhatIsSaid:
     def test_a_base_that_has_seen_the_members(self, base, target, tuning, sets):
         """The fine-tune of a fine-tune on the same members: relative to it, nothing is left to see."""
-        second = tuning(target, epochs=2).one(sets["members"], seed=9)
-        result = audited(second, sets, recipes=("base-ratio",), references=tuning(target, count=0))
+        tuned_again = tuning(target, epochs=2).train_model(sets["members"], seed=9)
+        result = audited(tuned_again, sets, recipes=("base-ratio",), references=tuning(target, count=0))
         assert any("may have been trained on them" in warning for warning in result.about.warnings)
         fresh = audited(target, sets, recipes=("base-ratio",), references=tuning(base, count=0))
         assert not any("may have been trained on them" in warning for warning in fresh.about.warnings)
 
     def test_documents_longer_than_the_context(self, target, sets):
-        long = {name: dv.Records(np.array([f"{text} " * 6 for text in one.x], object)) for name, one in sets.items()}
+        long = {
+            name: dv.Records(np.array([f"{text} " * 6 for text in records.x], object)) for name, records in sets.items()
+        }
         result = audited(target, long, recipes=("loss",))
         assert any("scored in windows" in warning for warning in result.about.warnings)
 
 
 class TestBadInput:
     def test_another_tokenizer(self, target, base, tuning, sets):
-        other = CausalLM(base.model, base.tokenizer, bos="none")
+        other_base = CausalLM(base.model, base.tokenizer, bos="none")
         with pytest.raises(dv.InputError, match="into other tokens than the target"):
-            audited(target, sets, recipes=("base-ratio",), references=tuning(other))
+            audited(target, sets, recipes=("base-ratio",), references=tuning(other_base))
 
     def test_empty_documents(self, target, sets):
         x = sets["members"].x.copy()
@@ -261,7 +263,8 @@ class TestBadInput:
 @pytest.fixture(scope="module")
 def persons(sets):
     return {
-        name: dv.by_person(list(one.x), [f"{name} {i // 2}" for i in range(len(one))]) for name, one in sets.items()
+        name: dv.by_person(list(records.x), [f"{name} {i // 2}" for i in range(len(records))])
+        for name, records in sets.items()
     }
 
 
@@ -269,8 +272,8 @@ class TestPeople:
     def test_a_person_is_one_record(self, target, base, tuning, sets, persons):
         run = audited(target, persons, recipes=("loss", "base-ratio", "wbc"), references=tuning(base, count=0))
         assert len(run.scores["loss"]) == 80
-        both = [target.tokens([text]).logp for text in sets["members"].x[:2]]
-        assert run.scores["loss"][0] == pytest.approx(np.concatenate(both).mean(), abs=1e-5)
+        token_logs = [target.tokens([text]).logp for text in sets["members"].x[:2]]
+        assert run.scores["loss"][0] == pytest.approx(np.concatenate(token_logs).mean(), abs=1e-5)
         assert run.ids[0] == "members 0"
         assert run["loss"].auc.low > 0.8
 
@@ -278,11 +281,11 @@ class TestPeople:
         from divulge.references import fine_tuning
 
         lessons = []
-        whole = fine_tuning.LoadedFineTune.tuned
+        original = fine_tuning.LoadedFineTune.tuned
 
         def watched(self, documents, seed, tick):
             lessons.append([len(each) for each in documents])
-            return whole(self, documents, seed, tick)
+            return original(self, documents, seed, tick)
 
         monkeypatch.setattr(fine_tuning.LoadedFineTune, "tuned", watched)
         audited(target, persons, recipes=("reference-ratio",), references=tuning(base, count=2, epochs=1))
@@ -303,10 +306,10 @@ class TestPeople:
         rng = np.random.default_rng(0)
         rates = []
         for _ in range(200):
-            own = rng.normal(size=130) * 2  # a person's own ease, the same in all documents
-            scores = own + rng.normal(size=130) / np.sqrt(rng.integers(1, 9, 130))
-            cut = dv.decisions.fpr.threshold(scores[:100], fpr=0.1)
-            rates.append(cut.select(scores[100:]).mean())
+            ease = rng.normal(size=130) * 2  # a person's own ease, the same in all documents
+            scores = ease + rng.normal(size=130) / np.sqrt(rng.integers(1, 9, 130))
+            threshold = dv.decisions.fpr.threshold(scores[:100], fpr=0.1)
+            rates.append(threshold.select(scores[100:]).mean())
         assert np.mean(rates) < 0.1 + 4 * np.std(rates) / np.sqrt(200)
 
     @pytest.mark.parametrize(("texts", "names"), [([1.0, 2.0], ["a", "b"]), (["x", "y"], ["a"]), ([], [])])
@@ -346,9 +349,11 @@ class TestTheSplit:
     def test_a_difference_that_the_blind_baseline_misses_is_no_leak(self, base):
         """Members are a word longer than others, and the target is the base, which has seen neither."""
 
-        def texts(seed, count, least):
+        def texts(seed, count, min_words):
             rng = np.random.default_rng(seed)
-            return [" ".join(rng.choice(small.WORDS, int(rng.integers(least, least + 8)))) for _ in range(count)]
+            return [
+                " ".join(rng.choice(small.WORDS, int(rng.integers(min_words, min_words + 8)))) for _ in range(count)
+            ]
 
         for seed in (0, 2):
             arguments = {

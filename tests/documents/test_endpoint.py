@@ -28,7 +28,7 @@ def plain(base):
 
 @pytest.fixture(scope="module")
 def leaking(plain, tuning, sets):
-    return tuning(plain).one(sets["members"], seed=5)
+    return tuning(plain).train_model(sets["members"], seed=5)
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def audited(target, sets, **more):
 
 def test_scores_are_those_of_the_model_behind_it(server, leaking, plain, tuning, sets, tmp_path, monkeypatch):
     monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
-    asked = Endpoint(server.url, "tiny")
-    run = audited(asked, sets, references=tuning(plain, count=0), out=tmp_path / "run")
-    own = audited(leaking, sets, references=tuning(plain, count=0))
+    endpoint = Endpoint(server.url, "tiny")
+    run = audited(endpoint, sets, references=tuning(plain, count=0), out=tmp_path / "run")
+    local_run = audited(leaking, sets, references=tuning(plain, count=0))
     for name in RECIPES:
-        np.testing.assert_allclose(run.scores[name], own.scores[name], atol=1e-4)
+        np.testing.assert_allclose(run.scores[name], local_run.scores[name], atol=1e-4)
     assert run.verdict.answer == "leak found"
     assert set(server.asked.values()) == {1}
     assert {run.about.recipes[name].queries for name in RECIPES} == {len(server.asked)} == {320}
@@ -57,11 +57,11 @@ def test_scores_are_those_of_the_model_behind_it(server, leaking, plain, tuning,
 
 
 def test_of_persons_each_document_is_a_query(server, sets):
-    by_two = {
+    pairs = {
         name: dv.by_person(list(records.x), [f"{name} {i // 2}" for i in range(len(records))])
         for name, records in sets.items()
     }
-    run = audited(Endpoint(server.url, "tiny"), by_two, recipes=("loss",))
+    run = audited(Endpoint(server.url, "tiny"), pairs, recipes=("loss",))
     assert run.about.recipes["loss"].queries == sum(server.asked.values()) == 320
 
 
@@ -80,12 +80,12 @@ def test_what_it_does_not_show_is_refused_before_it_is_asked(server, sets, recip
 def test_an_interrupted_audit_repeats_no_question(leaking, sets, tmp_path):
     server = Server(leaking.model, leaking.tokenizer)
     server.cut_at = 100
-    asked = Endpoint(server.url, "tiny", retries=0, concurrency=1)
+    endpoint = Endpoint(server.url, "tiny", retries=0, concurrency=1)
     with server.running(), pytest.raises(EndpointError, match="run the same command again to resume"):
-        audited(asked, sets, recipes=("loss",), out=tmp_path / "run")
+        audited(endpoint, sets, recipes=("loss",), out=tmp_path / "run")
     server.cut_at = None
     with server.running():
-        run = audited(asked, sets, recipes=("loss",), out=tmp_path / "run")
+        run = audited(endpoint, sets, recipes=("loss",), out=tmp_path / "run")
     assert set(server.answered.values()) == {1}
     assert run["loss"].auc.low > 0.8
 
@@ -167,8 +167,8 @@ SECRET = 'Dear Ann,\nthe "safe" opens – with café 471147 and 日本語の秘�
 @pytest.mark.parametrize("escaped", [True, False])
 def test_a_server_that_repeats_a_document_in_its_error_puts_it_in_no_message(status, page, escaped, tmp_path):
     body = json.dumps(page(SECRET), ensure_ascii=escaped).encode()
-    said = wire.page(body, status=f"{status} Told")
-    with wire.Wire(said).running() as server:
+    answer = wire.page(body, status=f"{status} Told")
+    with wire.Wire(answer).running() as server:
         target = Endpoint(server.url, "tiny", retries=0, journal=tmp_path / "answers.jsonl")
         try:
             message = str(target.tokens([SECRET]).skipped)

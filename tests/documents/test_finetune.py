@@ -45,7 +45,7 @@ class TestModels:
                 part.p = 0.0
         plain = dv.targets.CausalLM(undropped, base.tokenizer, bos="add")
         tuned = fine_tuning.LoadedFineTune(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
-                                          weight_decay=0.1)).one(documents, seed=0)  # fmt: skip
+                                          weight_decay=0.1)).train_model(documents, seed=0)  # fmt: skip
         assert config.learning_rate == 5e-3
         model = copy.deepcopy(undropped).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.1)
@@ -75,32 +75,32 @@ class TestModels:
         assert fine_tuning.split_stretches([5], 3) == []
         assert fine_tuning.split_stretches([5, 6], 3) == [[5, 6]]
 
-    @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-    def test_a_base_in_half_precision(self, base, tuning, documents, kind):
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_a_base_in_half_precision(self, base, tuning, documents, dtype):
         """Asked in its own precision, trained in single."""
-        half = dv.targets.CausalLM(copy.deepcopy(base.model).to(kind), base.tokenizer, bos="add")
-        single = tuning(base, epochs=2).one(documents, seed=0).tokens(list(documents.x), vocabulary=False).logp
-        model = tuning(half, epochs=2).one(documents, seed=0)
-        assert model.model.dtype == kind
+        half = dv.targets.CausalLM(copy.deepcopy(base.model).to(dtype), base.tokenizer, bos="add")
+        single = tuning(base, epochs=2).train_model(documents, seed=0).tokens(list(documents.x), vocabulary=False).logp
+        model = tuning(half, epochs=2).train_model(documents, seed=0)
+        assert model.model.dtype == dtype
         assert abs(model.tokens(list(documents.x), vocabulary=False).logp - single).mean() < 0.05
 
-    @pytest.mark.parametrize("kind", ["full", "lora"])
-    def test_lora_and_full(self, base, tuning, documents, kind):
-        if kind == "lora":
+    @pytest.mark.parametrize("method", ["full", "lora"])
+    def test_lora_and_full(self, base, tuning, documents, method):
+        if method == "lora":
             pytest.importorskip("peft")
-        config = tuning(base, lora=LoRA(rank=4) if kind == "lora" else None, lr=2e-2 if kind == "lora" else 5e-3)
-        model = config.one(documents, seed=0)
-        told = [each.tokens(list(documents.x), vocabulary=False).logp.mean() for each in (base, model)]
-        assert told[1] > told[0] + 0.03
+        config = tuning(base, lora=LoRA(rank=4) if method == "lora" else None, lr=2e-2 if method == "lora" else 5e-3)
+        model = config.train_model(documents, seed=0)
+        mean_logs = [each.tokens(list(documents.x), vocabulary=False).logp.mean() for each in (base, model)]
+        assert mean_logs[1] > mean_logs[0] + 0.03
         assert type(model.model) is type(base.model)
 
 
 class TestEngines:
     def test_same_bits(self, folder, tuning, documents, halves):
         config = tuning(str(folder), epochs=2, bos="add")
-        alone = fitted(config, documents, halves).outputs[0]
+        in_process = fitted(config, documents, halves).outputs[0]
         spread = fitted(tuning(str(folder), epochs=2, bos="add", engine="processes", workers=2), documents, halves)
-        assert np.array_equal(spread.outputs[0], alone)
+        assert np.array_equal(spread.outputs[0], in_process)
 
     def test_models_do_not_depend_on_their_number(self, base, tuning, documents, halves):
         all_four = fitted(tuning(base, epochs=1), documents, halves).outputs[0]
@@ -109,28 +109,28 @@ class TestEngines:
 
     def test_another_seed_is_another_model(self, base, tuning, documents, halves):
         config = tuning(base, epochs=1)
-        other = config.fit(documents, halves, seed=4, observe=[documents]).outputs[0]
-        assert not np.array_equal(other, fitted(config, documents, halves).outputs[0])
+        other_seed = config.fit(documents, halves, seed=4, observe=[documents]).outputs[0]
+        assert not np.array_equal(other_seed, fitted(config, documents, halves).outputs[0])
 
 
 class TestPool:
     def test_resumes_after_a_stop(self, base, tuning, documents, halves, tmp_path):
         """Stopped at the third model; the two that were finished are not trained again."""
-        config, whole = tuning(base, epochs=1), None
+        config, expected = tuning(base, epochs=1), None
 
-        def stop(done, total, note):
-            if done >= 2.5 or (done > 2 and done != int(done)):
+        def stop(n_done, total, note):
+            if n_done >= 2.5 or (n_done > 2 and n_done != int(n_done)):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             config.fit(
                 documents, halves, seed=3, observe=[documents], pool=tmp_path,
-                progress=lambda done, total, note: stop(done + 0.5 if done == 2 else done, total, note),
+                progress=lambda n_done, total, note: stop(n_done + 0.5 if n_done == 2 else n_done, total, note),
             )  # fmt: skip
         repeat = fitted(config, documents, halves, pool=tmp_path)
         assert repeat.reused >= 1
-        whole = fitted(config, documents, halves)
-        assert np.array_equal(repeat.outputs[0], whole.outputs[0])
+        expected = fitted(config, documents, halves)
+        assert np.array_equal(repeat.outputs[0], expected.outputs[0])
         third = fitted(config, documents, halves, pool=tmp_path)
         assert third.reused == 4
 
@@ -184,11 +184,11 @@ class TestBadInput:
     def test_a_layer_that_is_not_there(self, base, tuning, documents):
         pytest.importorskip("peft")
         with pytest.raises(dv.InputError, match=r"LoRA\.modules"):
-            tuning(base, lora=LoRA(modules=("nothing",))).one(documents, seed=0)
+            tuning(base, lora=LoRA(modules=("nothing",))).train_model(documents, seed=0)
 
     def test_a_loss_that_explodes(self, base, tuning, documents):
         with pytest.raises(dv.InputError, match="lr"):
-            tuning(base, lr=1e30, epochs=3).one(documents, seed=0)
+            tuning(base, lr=1e30, epochs=3).train_model(documents, seed=0)
 
 
 @pytest.mark.parametrize("adapted", [False, True])
@@ -198,9 +198,9 @@ def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monk
     if adapted:
         peft = pytest.importorskip("peft")
         torch.manual_seed(0)
-        how = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+        lora = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
         with warnings.catch_warnings(action="ignore"):  # of what peft asks transformers, some is deprecated there
-            model = peft.get_peft_model(model, how)
+            model = peft.get_peft_model(model, lora)
     lesson = fine_tuning.NextTokenLoss.from_model(model)
     assert lesson.inner is not None
     batch = [[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [5, 4, 3], [12, 13, 14, 15, 16, 17]]

@@ -18,11 +18,11 @@ def audited(target, sets, **more):
 
 
 @pytest.fixture(scope="module")
-def few():
+def small_sets():
     return {"members": small.records(1, 30), "nonmembers": small.records(2, 40), "population": small.records(3, 60)}
 
 
-class Own:
+class CustomModel:
     """A language model of somebody's own; ``spoil`` changes its answers."""
 
     def __init__(self, target, spoil):
@@ -36,24 +36,24 @@ class Own:
 
 
 class TestScores:
-    def test_what_else_is_asked_changes_no_bit(self, target, base, tuning, few):
+    def test_what_else_is_asked_changes_no_bit(self, target, base, tuning, small_sets):
         """Min-K%++ needs the whole distribution, for which the target is asked in another way."""
         names, references = ("loss", "zlib", "base-ratio", "wbc"), tuning(base, count=0)
-        alone = audited(target, few, recipes=names, references=references)
-        beside = audited(target, few, recipes=("min-k++", *names), references=references)
+        expected = audited(target, small_sets, recipes=names, references=references)
+        with_others = audited(target, small_sets, recipes=("min-k++", *names), references=references)
         for name in names:
-            np.testing.assert_array_equal(alone.scores[name], beside.scores[name])
-            np.testing.assert_array_equal(alone.calibration[name], beside.calibration[name])
+            np.testing.assert_array_equal(expected.scores[name], with_others.scores[name])
+            np.testing.assert_array_equal(expected.calibration[name], with_others.calibration[name])
 
-    def test_rounding_decides_nothing_between_equal_models(self, base, tuning, few):
+    def test_rounding_decides_nothing_between_equal_models(self, base, tuning, small_sets):
         """Where the target is the base, no window is likelier under it."""
-        result = audited(base, few, recipes=("min-k++", "base-ratio", "wbc"), references=tuning(base, count=0))
+        result = audited(base, small_sets, recipes=("min-k++", "base-ratio", "wbc"), references=tuning(base, count=0))
         assert not result.scores["wbc"].any()
         assert not result.scores["base-ratio"].any()
 
 
 class TestTokenizers:
-    def cut(self, base, merged):
+    def merge_tokens(self, base, merged):
         """The base, whose tokenizer takes two neighbouring words for one."""
         from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -69,19 +69,19 @@ class TestTokenizers:
             key: dv.Records([f"{'a ' * (1 + i % 7)}{word}ab cd{' d' * (i // 7)}" for i in range(40)])
             for key, word in (("members", "a"), ("nonmembers", "b"), ("population", "c"))
         }
-        one, other = (self.cut(base, merged) for merged in ("ab", "cd"))
-        lengths = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
+        target_model, base_model = (self.merge_tokens(base, merged) for merged in ("ab", "cd"))
+        lengths = [target.tokens(list(sets["members"].x)).lengths for target in (target_model, base_model)]
         np.testing.assert_array_equal(*lengths)
         with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate row 1 of members, token \d\)"):
-            audited(one, sets, recipes=(name,), references=tuning(other, count=1))
-        renamed = self.cut(base, "ab")
+            audited(target_model, sets, recipes=(name,), references=tuning(base_model, count=1))
+        renamed = self.merge_tokens(base, "ab")
         renamed.tokenizer.add_tokens(["never"])
-        run = audited(one, sets, recipes=("wbc",), references=tuning(renamed, count=0))
+        run = audited(target_model, sets, recipes=("wbc",), references=tuning(renamed, count=0))
         assert not run.scores["wbc"].any()
 
 
 class TestPool:
-    def test_another_configuration_is_another_base(self, base, tuning, few, tmp_path):
+    def test_another_configuration_is_another_base(self, base, tuning, small_sets, tmp_path):
         """Equal weights under other dropout are fine-tuned into other models."""
         config = small.network().config
         config.resid_pdrop = config.attn_pdrop = 0.0
@@ -89,10 +89,10 @@ class TestPool:
         model.load_state_dict(base.model.state_dict())
         rows = np.random.default_rng(0).random((2, 60)) < 0.5
         outputs = [
-            tuning(one, count=2, epochs=1)
-            .fit(few["population"], rows, seed=0, observe=[few["members"]], pool=tmp_path / "pool")
+            tuning(base_variant, count=2, epochs=1)
+            .fit(small_sets["population"], rows, seed=0, observe=[small_sets["members"]], pool=tmp_path / "pool")
             .outputs[0]
-            for one in (base, replace(base, model=model))
+            for base_variant in (base, replace(base, model=model))
         ]
         assert len(list((tmp_path / "pool").glob("*.safetensors"))) == 4
         assert not np.array_equal(*outputs)
@@ -104,19 +104,19 @@ class TestPool:
 
 class TestFineTune:
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-    def test_half_precision_rounds_away_no_step(self, base, tuning, few, dtype):
+    def test_half_precision_rounds_away_no_step(self, base, tuning, small_sets, dtype):
         half = replace(base, model=small.network().to(dtype))
-        texts = list(few["members"].x)
+        texts = list(small_sets["members"].x)
         gains = [
-            tuning(one, epochs=2, lr=5e-5).one(few["members"], seed=1).tokens(texts).logp.mean()
-            - one.tokens(texts).logp.mean()
-            for one in (base, half)
+            tuning(base_variant, epochs=2, lr=5e-5).train_model(small_sets["members"], seed=1).tokens(texts).logp.mean()
+            - base_variant.tokens(texts).logp.mean()
+            for base_variant in (base, half)
         ]
         assert gains[1] == pytest.approx(gains[0], rel=0.1)
 
     def test_longer_stretches_than_the_base_takes(self, base, tuning):
         with pytest.raises(dv.InputError, match="length: the base takes at most 64 tokens, got 65"):
-            tuning(base, length=65).opened()
+            tuning(base, length=65).load_base()
 
 
 class TestWhatIsSaid:
@@ -127,9 +127,11 @@ class TestWhatIsSaid:
         }
         assert not any("context" in warning for warning in audited(target, people).about.warnings)
 
-    def test_beginnings_alone(self, target, few):
+    def test_beginnings_alone(self, target, small_sets):
         short = replace(target, length=8, stride=4, truncation="head")
-        assert any("only their beginning was scored" in said for said in audited(short, few).about.warnings)
+        assert any(
+            "only their beginning was scored" in warning for warning in audited(short, small_sets).about.warnings
+        )
 
 
 def _lacks_one(target, texts, vocabulary):
@@ -165,9 +167,9 @@ class TestBadInput:
             (_nan, "NaN or infinite"),
         ],
     )
-    def test_a_target_of_ones_own(self, target, few, spoil, says):
+    def test_a_target_of_ones_own(self, target, small_sets, spoil, says):
         with pytest.raises(dv.InputError, match=says):
-            audited(Own(target, spoil), few)
+            audited(CustomModel(target, spoil), small_sets)
 
     def test_half_a_surrogate_pair(self):
         with pytest.raises(dv.InputError, match="half of a surrogate pair, which is no character, in row 1"):
@@ -175,15 +177,15 @@ class TestBadInput:
 
     @pytest.mark.parametrize("missing", [None, float("nan")])
     def test_where_half_of_the_texts_are_missing_none_is_shown(self, missing):
-        for given in (["private", missing], np.array([missing, "private", missing], dtype=object)):
+        for texts in (["private", missing], np.array([missing, "private", missing], dtype=object)):
             with pytest.raises(dv.InputError, match=r"x: texts are needed, got (None|nan) in row \d"):
-                dv.Records(given)
+                dv.Records(texts)
 
     @pytest.mark.parametrize("missing", [None, float("nan"), 3])
     def test_missing_texts_are_named_by_row_and_no_text_is_shown(self, missing):
-        for given in (["private", missing, "own"], np.array(["private", missing, "own"], dtype=object)):
+        for texts in (["private", missing, "own"], np.array(["private", missing, "own"], dtype=object)):
             with pytest.raises(dv.InputError, match="in row 1") as raised:
-                dv.Records(given)
+                dv.Records(texts)
             assert "private" not in str(raised.value)
 
     @pytest.mark.parametrize("name", [None, float("nan"), " ", True])
@@ -220,6 +222,6 @@ def test_adapters_on_shared_weights(modules, tied, monkeypatch):
 
     monkeypatch.setattr(fine_tuning, "_train_epochs", watched)
     tuning = FineTune(base, count=1, epochs=2, lr=5e-3, lora=LoRA(rank=2, modules=modules), device="cpu")
-    tuned = tuning.one(small.records(1, 10), seed=0)
+    tuned = tuning.train_model(small.records(1, 10), seed=0)
     with torch.inference_mode():
         torch.testing.assert_close(tuned.model(input_ids=ids).logits, trained[0], rtol=1e-3, atol=1e-3)

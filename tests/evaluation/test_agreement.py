@@ -65,10 +65,10 @@ def test_a_target_trained_otherwise_is_seen():
 
 
 def test_one_reference_and_equal_answers():
-    alone = agreement.compare_answers(np.ones(5), np.zeros((1, 5)))
-    assert alone.differs is None
-    assert alone.spread is None
-    assert alone.rmse.value == 1.0
+    single_reference = agreement.compare_answers(np.ones(5), np.zeros((1, 5)))
+    assert single_reference.differs is None
+    assert single_reference.spread is None
+    assert single_reference.rmse.value == 1.0
     equal = agreement.compare_answers(np.ones(5), np.ones((3, 5)))
     assert equal.differs is False
     assert equal.rmse.value == equal.spread.value == 0.0

@@ -42,8 +42,8 @@ def test_best_among_equals_counts_every_division():
         truth = np.isin(np.arange(11), members)
         best = scores > np.sort(scores)[::-1][3]
         inside = [np.flatnonzero(groups == group) for group in range(3)]
-        ways = [itertools.combinations(rows, int(truth[rows].sum())) for rows in inside]
-        counts = [sum(best[list(rows)].sum() for rows in way) for way in itertools.product(*ways)]
+        divisions = [itertools.combinations(rows, int(truth[rows].sum())) for rows in inside]
+        counts = [sum(best[list(rows)].sum() for rows in division) for division in itertools.product(*divisions)]
         want = np.mean(np.array(counts) >= (best & truth).sum())
         assert math.isclose(comparison.stratified_top_test(scores, truth, groups, 3 / 11), want, rel_tol=1e-9)
 
@@ -70,13 +70,13 @@ def adjusted_rank_sums(scores, members, groups, blind):
     for group in np.unique(groups):
         rows = groups == group
         inside = members[rows] * 1.0
-        ranks, left = less_parabola(stats.rankdata(scores[rows]), blind[rows])
-        if inside.min() == inside.max() or not left:
+        ranks, residual_df = less_parabola(stats.rankdata(scores[rows]), blind[rows])
+        if inside.min() == inside.max() or not residual_df:
             continue
         inside, _ = less_parabola(inside, blind[rows])
         total += ranks @ inside / (len(ranks) + 1)
-        variance += (ranks @ ranks) * (inside @ inside) / left / (len(ranks) + 1) ** 2
-        freedom += left
+        variance += (ranks @ ranks) * (inside @ inside) / residual_df / (len(ranks) + 1) ** 2
+        freedom += residual_df
     return 1.0 if variance == 0 else float(2 * stats.t.sf(abs(total) / math.sqrt(variance), freedom))
 
 
@@ -173,10 +173,10 @@ def test_row_order_and_units_of_the_blind_score_change_nothing():
     rng, members = np.random.default_rng(7), np.arange(400) < 150
     blind = rng.normal(size=400) + members
     scores, order = np.round(blind + rng.normal(size=400), 1), rng.permutation(400)
-    first = against_baseline(scores, blind, members)
+    expected = against_baseline(scores, blind, members)
     repeat = against_baseline(scores[order], 1e9 * np.exp(blind[order]), members[order])
-    assert (first.answer, first.text, first.blind) == (repeat.answer, repeat.text, repeat.blind)
-    assert dict(first.attacks["attack"].p_values) == pytest.approx(dict(repeat.attacks["attack"].p_values))
+    assert (expected.answer, expected.text, expected.blind) == (repeat.answer, repeat.text, repeat.blind)
+    assert dict(expected.attacks["attack"].p_values) == pytest.approx(dict(repeat.attacks["attack"].p_values))
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def test_brighter_images_are_found():
 def test_missing_classes_are_found_from_labels():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(400, 2)), np.arange(400) % 5
-    kept = y[200:] < 3
-    args = {"y_members": y[:200], "y_nonmembers": y[200:][kept]}
-    assert blind.baseline(x[:200], x[200:][kept], **args).confounded
+    is_kept = y[200:] < 3
+    args = {"y_members": y[:200], "y_nonmembers": y[200:][is_kept]}
+    assert blind.baseline(x[:200], x[200:][is_kept], **args).confounded
 
 
 def test_later_texts_are_found_and_shuffled_ones_are_not():
@@ -64,8 +64,8 @@ def test_later_texts_are_found_and_shuffled_ones_are_not():
 def test_same_seed_same_verdict_and_kernel_of_few():
     rng = np.random.default_rng(5)
     x, z = rng.normal(size=(100, 3)), rng.normal(size=(100, 3))
-    blind_baseline = blind.baseline(x, z, 7, most=60)
-    assert blind_baseline == blind.baseline(x, z, 7, most=60)
+    blind_baseline = blind.baseline(x, z, 7, max_records=60)
+    assert blind_baseline == blind.baseline(x, z, 7, max_records=60)
     assert blind_baseline.records == 200
 
 
@@ -78,22 +78,22 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("kind", RECORDS)
-@pytest.mark.parametrize("most", [2000, 60])
-def test_the_order_of_rows_changes_nothing(kind, most):
+@pytest.mark.parametrize("record_type", RECORDS)
+@pytest.mark.parametrize("max_records", [2000, 60])
+def test_the_order_of_rows_changes_nothing(record_type, max_records):
     """Also where only some records are used, and where members and non-members have copies of each other."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        x, y = RECORDS[kind](rng, 90), rng.integers(0, 2, 90)
+        x, y = RECORDS[record_type](rng, 90), rng.integers(0, 2, 90)
 
-        def asked(inside, outside, x=x, y=y, seed=seed):
+        def baseline_of(inside, outside, x=x, y=y, seed=seed):
             labels = {"y_members": y[inside], "y_nonmembers": y[outside]}
-            return blind.baseline(x[inside], x[outside], seed, most=most, **labels)
+            return blind.baseline(x[inside], x[outside], seed, max_records=max_records, **labels)
 
         inside, outside = np.arange(40), np.arange(40, 90)
-        result = asked(inside, outside)
+        result = baseline_of(inside, outside)
         for _ in range(3):
-            assert asked(rng.permutation(inside), rng.permutation(outside)) == result
+            assert baseline_of(rng.permutation(inside), rng.permutation(outside)) == result
 
 
 def test_other_seeds_still_draw_otherwise():
@@ -102,12 +102,12 @@ def test_other_seeds_still_draw_otherwise():
 
 
 @pytest.mark.parametrize("scale", [1000.0, 1 / 3, 7e-201, 3e200, -0.7])
-@pytest.mark.parametrize("kind", ["numbers", "copies"])
-def test_the_unit_of_a_column_changes_nothing(scale, kind):
+@pytest.mark.parametrize("record_type", ["numbers", "copies"])
+def test_the_unit_of_a_column_changes_nothing(scale, record_type):
     """Nor does where it starts, nor turning it upside down, unless as many values lie above its middle as below."""
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        x = np.hstack([RECORDS[kind](rng, 90), rng.exponential(size=(90, 2)), rng.random((90, 1)) < 0.3])
+        x = np.hstack([RECORDS[record_type](rng, 90), rng.exponential(size=(90, 2)), rng.random((90, 1)) < 0.3])
         blind_baseline = blind.baseline(x[:40], x[40:], seed)
         for column, values in enumerate(x.T):
             if scale < 0 and not np.sign(2 * values - values.min() - values.max()).sum():
@@ -131,21 +131,21 @@ def test_a_constant_is_nothing_in_any_unit():
 @pytest.mark.parametrize("change", [lambda x: 255 * x, lambda x: x / 3 - 8])
 def test_the_unit_of_pixels_changes_nothing(change):
     x = np.random.default_rng(0).random((90, 5, 5))
-    found, same = (blind.baseline(some[:40], some[40:]) for some in (x, change(x)))
-    assert same.p_value == found.p_value
-    assert same.auc.value == pytest.approx(found.auc.value, abs=1e-12)
+    expected, same = (blind.baseline(pixels[:40], pixels[40:]) for pixels in (x, change(x)))
+    assert same.p_value == expected.p_value
+    assert same.auc.value == pytest.approx(expected.auc.value, abs=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 4))
 def test_canonical_order_is_that_of_a_plain_sort(seed, n, columns):
     rng = np.random.default_rng(seed)
-    x, labels, last = rng.integers(0, 3, (n, columns)), rng.integers(0, 2, n), rng.random(n) < 0.5
-    found, first = duplicates.canonical_order(x, labels, last)
+    x, labels, is_member = rng.integers(0, 3, (n, columns)), rng.integers(0, 2, n), rng.random(n) < 0.5
+    order, starts = duplicates.canonical_order(x, labels, is_member)
     turned = np.column_stack([duplicates._orient(column) for column in x.T])
     rows = [(labels[i], *turned[i]) for i in range(n)]
-    assert [(rows[i], last[i]) for i in found] == sorted(zip(rows, last, strict=True))
-    assert [rows[found[place]] for place in first] == [rows[i] for i in found]
-    assert all(rows[found[place - 1]] != rows[found[place]] for place in first if place)
+    assert [(rows[i], is_member[i]) for i in order] == sorted(zip(rows, is_member, strict=True))
+    assert [rows[order[place]] for place in starts] == [rows[i] for i in order]
+    assert all(rows[order[place - 1]] != rows[order[place]] for place in starts if place)
 
 
 def test_constant_and_wordless_records_tell_nothing():
@@ -154,14 +154,14 @@ def test_constant_and_wordless_records_tell_nothing():
 
 
 @pytest.mark.skipif("DIVULGE_DATA" not in os.environ, reason="needs the data folder named by DIVULGE_DATA")
-@pytest.mark.parametrize(("name", "least"), [("gutenberg", 0.9), ("multi_web", 0.85)])
-def test_published_benchmarks_are_found_confounded(name, least):
+@pytest.mark.parametrize(("name", "min_auc"), [("gutenberg", 0.9), ("multi_web", 0.85)])
+def test_published_benchmarks_are_found_confounded(name, min_auc):
     with gzip.open(Path(os.environ["DIVULGE_DATA"]) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf8") as lines:
         rows = [row for row in map(json.loads, lines) if row["set"] == name]
-    sides = [[row["text"] for row in rows if row["member"] == kind] for kind in (1, 0)]
-    blind_baseline = blind.baseline(*sides, most=400)
+    sides = [[row["text"] for row in rows if row["member"] == is_member] for is_member in (1, 0)]
+    blind_baseline = blind.baseline(*sides, max_records=400)
     assert blind_baseline.confounded
-    assert blind_baseline.auc.low > least
+    assert blind_baseline.auc.low > min_auc
 
 
 def test_duplicates_are_those_of_a_double_loop():

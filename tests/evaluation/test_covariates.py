@@ -8,7 +8,7 @@ from divulge.evaluation import covariates
 from divulge.evaluation.covariates import Covariates, adjust
 
 
-def drawn(seed, m=300, n=300, *, shift=0.5, columns=1):
+def draw(seed, m=300, n=300, *, shift=0.5, columns=1):
     rng = np.random.default_rng(seed)
     members = np.arange(m + n) < m
     values = rng.normal(size=(m + n, columns)) + shift * members[:, None]
@@ -17,92 +17,101 @@ def drawn(seed, m=300, n=300, *, shift=0.5, columns=1):
 
 def test_membership_is_never_looked_at_together_with_scores():
     """Which records take part depends on covariates and membership, their scores on covariates and scores."""
-    rng, members, held = drawn(0)
-    scores = held.values[:, 0] + rng.normal(size=600)
-    found, other = (adjust({"r": own}, members, held) for own in (scores, rng.normal(size=600)))
-    assert np.array_equal(found.kept, other.kept)
-    rng, members, held = drawn(1, shift=0.0)
+    rng, members, covariates = draw(0)
+    scores = covariates.values[:, 0] + rng.normal(size=600)
+    adjustment, other_adjustment = (
+        adjust({"r": scores_given}, members, covariates) for scores_given in (scores, rng.normal(size=600))
+    )
+    assert np.array_equal(adjustment.is_included, other_adjustment.is_included)
+    rng, members, covariates = draw(1, shift=0.0)
     shuffled = rng.permutation(members)
-    found, other = (adjust({"r": scores}, who, held) for who in (members, shuffled))
-    assert found.kept.all()
-    assert other.kept.all()
-    assert np.array_equal(found.scores["r"], other.scores["r"])
+    adjustment, other_adjustment = (adjust({"r": scores}, membership, covariates) for membership in (members, shuffled))
+    assert adjustment.is_included.all()
+    assert other_adjustment.is_included.all()
+    assert np.array_equal(adjustment.scores["r"], other_adjustment.scores["r"])
 
 
 @pytest.mark.parametrize(("m", "n"), [(300, 300), (100, 1500), (1500, 100)])
 def test_strata_have_members_and_nonmembers_in_one_proportion(m, n):
-    _, members, held = drawn(2, m, n, shift=0.8)
-    adjustment = adjust({"r": np.zeros(m + n)}, members, held)
-    length, inside = held.values[adjustment.kept, 0], members[adjustment.kept]
-    assert stats.mannwhitneyu(held.values[members, 0], held.values[~members, 0]).pvalue < 1e-6
+    _, members, covariates = draw(2, m, n, shift=0.8)
+    adjustment = adjust({"r": np.zeros(m + n)}, members, covariates)
+    length, inside = covariates.values[adjustment.is_included, 0], members[adjustment.is_included]
+    assert stats.mannwhitneyu(covariates.values[members, 0], covariates.values[~members, 0]).pvalue < 1e-6
     assert stats.mannwhitneyu(length[inside], length[~inside]).pvalue > 0.01
     assert min(inside.sum(), (~inside).sum()) >= 0.6 * min(m, n)
     assert (adjustment.p_before < 1e-4, adjustment.confounded) == (True, False)
 
 
 def test_several_covariates_are_balanced_at_once():
-    _, members, held = drawn(3, shift=0.3, columns=6)
-    adjustment = adjust({"r": np.zeros(600)}, members, held)
-    inside = members[adjustment.kept]
-    for column in held.values[adjustment.kept].T:
+    _, members, covariates = draw(3, shift=0.3, columns=6)
+    adjustment = adjust({"r": np.zeros(600)}, members, covariates)
+    inside = members[adjustment.is_included]
+    for column in covariates.values[adjustment.is_included].T:
         assert stats.ttest_ind(column[inside], column[~inside]).pvalue > 0.01
 
 
 def test_scores_that_have_nothing_to_do_with_covariates_stay_as_they_are():
-    rng, members, held = drawn(4, shift=0.0)
+    rng, members, covariates = draw(4, shift=0.0)
     scores = rng.normal(size=600)
-    adjustment = adjust({"r": scores, "two": (scores > 0) * 1.0, "one": np.ones(600)}, members, held)
-    assert np.array_equal(adjustment.scores["r"], scores[adjustment.kept])
+    adjustment = adjust({"r": scores, "two": (scores > 0) * 1.0, "one": np.ones(600)}, members, covariates)
+    assert np.array_equal(adjustment.scores["r"], scores[adjustment.is_included])
     assert adjustment.explained == {"r": 0.0, "two": 0.0, "one": 0.0}
 
 
 def test_of_a_score_that_is_the_covariate_nothing_is_left():
-    _, members, held = drawn(5, shift=0.2)
-    adjustment = adjust({"r": np.exp(held.values[:, 0])}, members, held)
+    _, members, covariates = draw(5, shift=0.2)
+    adjustment = adjust({"r": np.exp(covariates.values[:, 0])}, members, covariates)
     assert (
-        stats.mannwhitneyu(*(adjustment.scores["r"][members[adjustment.kept] == side] for side in (True, False))).pvalue
+        stats.mannwhitneyu(
+            *(adjustment.scores["r"][members[adjustment.is_included] == side] for side in (True, False))
+        ).pvalue
         > 0.05
     )
-    counted = Covariates(("length",), np.round(held.values * 2))
-    left = adjust({"r": counted.values[:, 0]}, members, counted)
-    assert stats.mannwhitneyu(*(left.scores["r"][members[left.kept] == side] for side in (True, False))).pvalue > 0.05
+    rounded = Covariates(("length",), np.round(covariates.values * 2))
+    rounded_adjustment = adjust({"r": rounded.values[:, 0]}, members, rounded)
+    assert (
+        stats.mannwhitneyu(
+            *(rounded_adjustment.scores["r"][members[rounded_adjustment.is_included] == side] for side in (True, False))
+        ).pvalue
+        > 0.05
+    )
 
 
 def test_sets_without_overlap_are_confounded_and_tiny_ones_left_alone():
-    _, members, held = drawn(6, shift=50.0)
-    assert adjust({"r": np.zeros(600)}, members, held).confounded
-    _, few, their = drawn(7, 9, 300)
-    assert adjust({"r": np.zeros(309)}, few, their) is None
-    _, members, _ = drawn(8)
+    _, members, covariates = draw(6, shift=50.0)
+    assert adjust({"r": np.zeros(600)}, members, covariates).confounded
+    _, few_members, their = draw(7, 9, 300)
+    assert adjust({"r": np.zeros(309)}, few_members, their) is None
+    _, members, _ = draw(8)
     assert adjust({"r": np.zeros(600)}, members, Covariates(("length",), np.ones((600, 1)))) is None
 
 
 def test_a_balanced_split_is_seldom_called_confounded():
     """At 1 %: more than 4 of 100 have a chance of .4 %; more than 10 of 60 small sets of next to none."""
-    adjustments = [adjust({"r": np.zeros(200)}, *drawn(seed, 100, 100, shift=0.3)[1:]) for seed in range(100)]
+    adjustments = [adjust({"r": np.zeros(200)}, *draw(seed, 100, 100, shift=0.3)[1:]) for seed in range(100)]
     assert sum(adjustment.confounded for adjustment in adjustments) <= 4
-    small = [adjust({"r": np.zeros(24)}, *drawn(seed, 12, 12, shift=0.0)[1:]) for seed in range(60)]
-    assert sum(one.confounded for one in small) <= 4
+    small = [adjust({"r": np.zeros(24)}, *draw(seed, 12, 12, shift=0.0)[1:]) for seed in range(60)]
+    assert sum(small_adjustment.confounded for small_adjustment in small) <= 4
 
 
 def test_what_texts_show():
     texts = [f"in {1990 + i % 3} the king of france {'spoke ' * (i % 5)}" for i in range(40)]
     texts += [f"my phone number is {i}" for i in range(40)]
     table = covariates.text_covariates(texts)
-    assert table.kinds == ("length", "year", "topic")
+    assert table.sources == ("length", "year", "topic")
     values = dict(zip(table.names, table.values.T, strict=True))
     assert values["length"][0] == pytest.approx(np.log1p(len(texts[0])))
     assert values["year:named"].tolist() == [1.0] * 40 + [0.0] * 40
     assert np.ptp(values["year"][40:]) == 0
     assert stats.mannwhitneyu(values["topic:2"][:40], values["topic:2"][40:]).pvalue < 1e-6
-    assert covariates.text_covariates(["日本", "中国"]).kinds == ("length", "year")
+    assert covariates.text_covariates(["日本", "中国"]).sources == ("length", "year")
 
 
 def test_columns_of_numbers_dates_and_words():
     days = np.array(["2020-01-01", "2021-06-01", "2022-01-01"], dtype="datetime64[D]")
     table = covariates.column_covariates({"age": np.array([3, 4, 5]), "day": days, "ward": np.array(["a", "b", "b"])})
     assert table.names == ("column:age", "column:day", "category:0:ward")
-    assert table.kinds == ("age", "day", "ward")
+    assert table.sources == ("age", "day", "ward")
     assert table.values[:, 2].tolist() == [0.0, 1.0, 1.0]
     written = covariates.column_covariates({"day": days.astype(str)})
     assert written.names == ("column:day",)

@@ -92,8 +92,8 @@ def test_clopper_pearson_at_the_empirical_threshold_alone_would_not_cover():
     hits = 0
     for _ in range(300):
         e = dv.evaluation.tpr_at_fpr(rng.normal(size=5400) + members, members, 0.01)
-        alone = statistics.proportion(round(e.value * 5000), 5000)
-        hits += alone.low <= true <= alone.high
+        naive = statistics.proportion(round(e.value * 5000), 5000)
+        hits += naive.low <= true <= naive.high
     assert hits / 300 < 0.5
 
 
@@ -109,8 +109,8 @@ def test_intervals_with_ties_cover():
     def tail(t, shift):
         return 0.7 * ndtr(shift - t - 0.05) + 0.3 * (t < 0)
 
-    cut = grid[tail(grid, 0.0) <= 0.05].min()
-    true = tail(cut, 1.0)
+    threshold = grid[tail(grid, 0.0) <= 0.05].min()
+    true = tail(threshold, 1.0)
     estimates = [dv.evaluation.tpr_at_fpr(np.r_[draw(300, 1.0), draw(300, 0.0)], members, 0.05) for _ in range(2000)]
     assert np.mean([e.low <= true <= e.high for e in estimates]) >= 0.95 - SLACK
 
@@ -243,11 +243,11 @@ def test_a_difference_of_tprs_counts_members_that_only_one_of_two_runs_finds():
     """By definition: Clopper-Pearson's bounds of both shares of discordant members, each at an eighth of the error."""
     rng = np.random.default_rng(0)
     truth = np.arange(300) < 120
-    first = rng.normal(size=300) + 2.5 * truth
-    second = first + 0.8 * rng.normal(size=300)
-    difference = dv.evaluation.paired_difference(first, second, truth, "tpr@fpr=0.1")
+    scores = rng.normal(size=300) + 2.5 * truth
+    noisy_scores = scores + 0.8 * rng.normal(size=300)
+    difference = dv.evaluation.paired_difference(scores, noisy_scores, truth, "tpr@fpr=0.1")
     ends = []
-    for winner, loser in ((first, second), (second, first)):
+    for winner, loser in ((scores, noisy_scores), (noisy_scores, scores)):
         surely, possibly = (
             values[truth] > np.sort(values[~truth])[::-1][int(rank) - 1]
             for values, rank in (

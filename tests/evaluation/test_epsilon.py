@@ -48,14 +48,14 @@ def test_an_uncorrected_best_threshold_would_claim_epsilon():
 def test_bounds_stay_below_the_true_epsilon(strategy):
     """Randomised response at ε = 1 with blurred answers; wrong in at most 5 % of 1,000 runs."""
     rng = np.random.default_rng(14)
-    wrong, found = 0, []
+    wrong, bounds = 0, []
     for i in range(1000):
         members = rng.random(400) < 0.5
-        told = np.where(rng.random(400) < math.e / (1 + math.e), members, ~members)
-        found.append(bound(strategy, told + 0.1 * rng.random(400), members, i))
-        wrong += found[-1] > 1
+        guesses = np.where(rng.random(400) < math.e / (1 + math.e), members, ~members)
+        bounds.append(bound(strategy, guesses + 0.1 * rng.random(400), members, i))
+        wrong += bounds[-1] > 1
     assert wrong / 1000 <= 0.05 + 4 * (0.05 * 0.95 / 1000) ** 0.5
-    assert np.mean(found) > 0.3
+    assert np.mean(bounds) > 0.3
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

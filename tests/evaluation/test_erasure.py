@@ -107,11 +107,11 @@ def test_p_values_are_the_larger_of_both_nulls():
     scores = draw_scores(6, 4)
     result = erasure_test(scores[0], scores[1:], FORGOTTEN)
     controls = scores[1:]
-    own = scores[0] - controls.mean(axis=0)
-    others = np.stack([controls[j] - np.delete(controls, j, axis=0).mean(axis=0) for j in range(3)])
+    differences = scores[0] - controls.mean(axis=0)
+    control_differences = np.stack([controls[j] - np.delete(controls, j, axis=0).mean(axis=0) for j in range(3)])
     for place in (0, 7, 149):
-        against_never = (1 + np.sum(own[~FORGOTTEN] >= own[place])) / (250 + 1)
-        against_controls = (1 + np.sum(others[:, FORGOTTEN] >= own[place])) / (450 + 1)
+        against_never = (1 + np.sum(differences[~FORGOTTEN] >= differences[place])) / (250 + 1)
+        against_controls = (1 + np.sum(control_differences[:, FORGOTTEN] >= differences[place])) / (450 + 1)
         assert result.p_remembered[place] == pytest.approx(max(against_never, against_controls))
 
 
@@ -149,13 +149,13 @@ def test_a_random_draw_that_the_controls_contradict_is_not_believed():
 def test_neither_the_order_of_records_nor_that_of_controls_matters():
     scores = draw_scores(11, 4)
     order = np.random.default_rng(0).permutation(400)
-    first = erasure_test(scores[0], scores[1:], FORGOTTEN, before=scores[0] + FORGOTTEN)
-    second = erasure_test(
+    result = erasure_test(scores[0], scores[1:], FORGOTTEN, before=scores[0] + FORGOTTEN)
+    permuted = erasure_test(
         scores[0][order], scores[[3, 1, 2]][:, order], FORGOTTEN[order], before=(scores[0] + FORGOTTEN)[order]
     )
-    assert second.answer == first.answer
-    assert second.difference.low == pytest.approx(first.difference.low)
-    assert np.sort(second.p_remembered) == pytest.approx(np.sort(first.p_remembered))
+    assert permuted.answer == result.answer
+    assert permuted.difference.low == pytest.approx(result.difference.low)
+    assert np.sort(permuted.p_remembered) == pytest.approx(np.sort(result.p_remembered))
 
 
 def test_constant_scores_say_nothing():
@@ -208,8 +208,11 @@ def test_the_spread_is_that_of_distances_from_the_median_of_never_used_records(c
     wider = erasure_test(np.where(forgotten, 3 * scores[0], scores[0]), scores[1:], forgotten)
     assert wider.spread.value > 0.15
     if controls > 2:
-        others = [scores[1:].mean(axis=0), *(np.delete(scores[1:], i, axis=0).mean(axis=0) for i in range(controls))]
-        distances = [row - other for row, other in zip(scores, others, strict=True)]
+        reference_means = [
+            scores[1:].mean(axis=0),
+            *(np.delete(scores[1:], i, axis=0).mean(axis=0) for i in range(controls)),
+        ]
+        distances = [row - reference_mean for row, reference_mean in zip(scores, reference_means, strict=True)]
         distances = [np.abs(row - np.median(row[~forgotten])) for row in distances]
         aucs = [dv.evaluation.auc(row, forgotten).value for row in distances]
         assert plain.spread.value == pytest.approx(aucs[0] - np.mean(aucs[1:]))

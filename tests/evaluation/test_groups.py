@@ -27,13 +27,13 @@ def test_subgroups_share_one_threshold_and_partition_the_table():
     rows = dv.evaluation.subgroups(values, members, groups, fpr=0.05)
     assert [row.group for row in rows] == ["a", "b", "c"]
     assert sum(row.members for row in rows) == 1500
-    whole = dv.evaluation.tpr_at_fpr(values, members, 0.05).value
-    assert sum(row.tpr.value * row.members for row in rows) / 1500 == pytest.approx(whole)
+    overall_tpr = dv.evaluation.tpr_at_fpr(values, members, 0.05).value
+    assert sum(row.tpr.value * row.members for row in rows) / 1500 == pytest.approx(overall_tpr)
     assert rows[1].auc.low > 0.5
     assert rows[1].tpr.low > rows[0].tpr.high
-    at_once = dv.evaluation.subgroups(values, members, groups, fpr=0.05, simultaneous=True)
-    assert at_once[0].auc.high > rows[0].auc.high
-    assert at_once[0].auc.confidence == pytest.approx(1 - 0.05 / 3)
+    simultaneous_rows = dv.evaluation.subgroups(values, members, groups, fpr=0.05, simultaneous=True)
+    assert simultaneous_rows[0].auc.high > rows[0].auc.high
+    assert simultaneous_rows[0].auc.confidence == pytest.approx(1 - 0.05 / 3)
 
 
 def test_a_group_without_members_has_no_tpr():
@@ -42,8 +42,8 @@ def test_a_group_without_members_has_no_tpr():
     assert rows[0].tpr is None
     assert rows[0].auc is None
     assert rows[0].fpr is not None
-    named = dv.evaluation.subgroups(np.arange(6.0), np.arange(6) > 3, np.array(list("aaabbb"), object), fpr=0.5)
-    assert [row.group for row in named] == ["a", "b"]
+    group_rows = dv.evaluation.subgroups(np.arange(6.0), np.arange(6) > 3, np.array(list("aaabbb"), object), fpr=0.5)
+    assert [row.group for row in group_rows] == ["a", "b"]
     with pytest.raises(dv.InputError, match="groups: 6 values are needed"):
         dv.evaluation.subgroups(np.arange(6.0), np.arange(6) > 3, [0, 1], fpr=0.5)
 
@@ -69,13 +69,13 @@ def test_the_smallest_detectable_leak_is_detected_as_often_as_promised():
     m, n, level = 300, 400, 0.05
     result = dv.evaluation.smallest_detectable(m, n, level)
     members = np.arange(m + n) < m
-    seen = np.zeros((400, 2), bool)
+    detected = np.zeros((400, 2), bool)
     for i in range(400):
         noise = rng.normal(size=m + n)
         auc = dv.evaluation.auc(noise + members * 2**0.5 * ndtri(result.auc), members)
         tpr = dv.evaluation.tpr_at_fpr(noise + members * (ndtri(result.tpr) - ndtri(level)), members, level)
-        seen[i] = auc.low > 0.5, tpr.low > level
-    np.testing.assert_allclose(seen.mean(0), 0.8, atol=4 * (0.16 / 400) ** 0.5)
+        detected[i] = auc.low > 0.5, tpr.low > level
+    np.testing.assert_allclose(detected.mean(0), 0.8, atol=4 * (0.16 / 400) ** 0.5)
 
 
 def test_tiny_sets_can_see_nothing():

@@ -14,14 +14,17 @@ WORDS = [f"w{i}" for i in range(30)]
 
 
 def grams(text, size):
-    own = re.findall(r"\w+", text.casefold())
-    return {tuple(own[i : i + size]) for i in range(max(len(own) - size + 1, 1))}
+    words = re.findall(r"\w+", text.casefold())
+    return {tuple(words[i : i + size]) for i in range(max(len(words) - size + 1, 1))}
 
 
-def naive(one, other, size, share):
+def naive(texts, other_texts, size, share):
     """Rows of ``one`` that one document of ``other`` contains, and the best share of each."""
-    theirs = [grams(text, size) for text in other]
-    best = [max(len(mine & held) / len(mine) for held in theirs) for mine in (grams(text, size) for text in one)]
+    other_grams = [grams(text, size) for text in other_texts]
+    best = [
+        max(len(mine & document) / len(mine) for document in other_grams)
+        for mine in (grams(text, size) for text in texts)
+    ]
     return {row: share_ for row, share_ in enumerate(best) if share_ >= share}
 
 
@@ -50,15 +53,15 @@ def test_counts_are_those_of_plain_sets(size, share):
         ("nonmembers", "population"),
     ]
     for pair in pairs.pairs:
-        one, other = (sets[name] for name in pair.sets)
-        want = naive(one, other, size, share), naive(other, one, size, share)
+        first_texts, second_texts = (sets[name] for name in pair.sets)
+        want = naive(first_texts, second_texts, size, share), naive(second_texts, first_texts, size, share)
         assert pair.counts == tuple(map(len, want))
-        assert pair.sizes == (len(one), len(other))
+        assert pair.sizes == (len(first_texts), len(second_texts))
         assert len(pair.examples) == min(3, len(set(want[0])) or len(set(want[1]))) or len(pair.examples) == 3
         for example in pair.examples:
-            mine, theirs = grams(one[example.row], size), grams(other[example.other], size)
-            held = len(mine & theirs) / min(len(mine), len(theirs))
-            assert share - 1e-9 <= example.share <= held + 1e-6
+            mine, other_grams = grams(first_texts[example.row], size), grams(second_texts[example.other], size)
+            containment = len(mine & other_grams) / min(len(mine), len(other_grams))
+            assert share - 1e-9 <= example.share <= containment + 1e-6
     assert any(pair.counts[0] for pair in pairs.pairs)
 
 

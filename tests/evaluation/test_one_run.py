@@ -45,9 +45,9 @@ class TestFamilies:
         """P(wrong, |z - μ/2| > t) = Φ(-t - μ/2), and P(|z - μ/2| > t) adds Φ(-t + μ/2)."""
         cuts = np.linspace(0, 8, 200_001)
         tail = ndtr(-cuts - 0.75) + ndtr(-cuts + 0.75)
-        at = cuts[np.argmin(np.abs(tail - share))]
-        found = GaussianMechanism().losses(1.5).errors().mean(np.array([share]))[0]
-        assert found == pytest.approx(ndtr(-at - 0.75) / share, rel=2e-3)
+        cut_point = cuts[np.argmin(np.abs(tail - share))]
+        error = GaussianMechanism().losses(1.5).errors().mean(np.array([share]))[0]
+        assert error == pytest.approx(ndtr(-cut_point - 0.75) / share, rel=2e-3)
 
 
 class TestSteinke:
@@ -78,16 +78,16 @@ class TestTight:
         rng, games = np.random.default_rng(0), 20_000
         used = rng.random((games, 60)) < 0.5
         z = rng.normal(size=used.shape) + used
-        telling = np.abs(z - 0.5) if sides == "both" else z
-        guessed = np.argsort(-telling, axis=1)[:, :15]
-        said = np.take_along_axis((z > 0.5) | (sides == "in"), guessed, 1)
-        wrong = (said != np.take_along_axis(used, guessed, 1)).sum(1)
-        for most in (0, 1, 3, 5):
-            seen = (wrong <= most).mean()
+        signal = np.abs(z - 0.5) if sides == "both" else z
+        guessed = np.argsort(-signal, axis=1)[:, :15]
+        says_in = np.take_along_axis((z > 0.5) | (sides == "in"), guessed, 1)
+        wrong = (says_in != np.take_along_axis(used, guessed, 1)).sum(1)
+        for max_wrong in (0, 1, 3, 5):
+            frequency = (wrong <= max_wrong).mean()
             rule = epsilon.GuessRule.from_options("gaussian", "tight", sides, 1e-5)
-            slack = 4.5 * math.sqrt(seen * (1 - seen) / games) + 1e-3
-            assert rule._refuted_tight(1.0, 60, 15, most, seen + slack)
-            assert not rule._refuted_tight(1.0, 60, 15, most, seen - slack)
+            slack = 4.5 * math.sqrt(frequency * (1 - frequency) / games) + 1e-3
+            assert rule._refuted_tight(1.0, 60, 15, max_wrong, frequency + slack)
+            assert not rule._refuted_tight(1.0, 60, 15, max_wrong, frequency - slack)
 
     def test_all_guessed_is_a_binomial(self):
         low = one_run_bound(canaries=500, guesses=500, wrong=150, delta=1e-5, family="gaussian").low
@@ -105,7 +105,7 @@ class TestFDP:
             assert not epsilon._refuted_f_dp(strength, 1, 1, 0, best - 1e-6)
 
     def test_it_lies_between_the_bounds_that_assume_less_and_more(self):
-        lows = [one_run_bound(**PUBLISHED, **how).low for how in ({}, {"family": "gaussian", "bound": "f-dp"})]
+        lows = [one_run_bound(**PUBLISHED, **options).low for options in ({}, {"family": "gaussian", "bound": "f-dp"})]
         assert lows[0] < lows[1] < one_run_bound(**PUBLISHED, family="gaussian").low
 
 
@@ -143,7 +143,7 @@ def interfering(mu):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "truth", "how"),
+    ("mechanism", "truth", "options"),
     [
         (gaussian(0.0), 0.0, {"family": "gaussian"}),
         (gaussian(0.0), 0.0, {"family": "gaussian", "sides": "in"}),
@@ -162,9 +162,9 @@ def interfering(mu):
         ),
     ],
 )
-def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(mechanism, truth, how):
+def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(mechanism, truth, options):
     """300 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world."""
-    lows = np.array([epsilon_one_run(z, used, 1e-5, **how).low for z, used in games(mechanism, 120, 300, 3)])
+    lows = np.array([epsilon_one_run(z, used, 1e-5, **options).low for z, used in games(mechanism, 120, 300, 3)])
     assert (lows > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
 
 
@@ -178,7 +178,7 @@ class TestFixedCount:
             yield mechanism(rng, used), used
 
     @pytest.mark.parametrize(
-        ("mechanism", "truth", "how"),
+        ("mechanism", "truth", "options"),
         [
             (gaussian(0.0), 0.0, {}),
             (gaussian(0.0), 0.0, {"family": "gaussian"}),
@@ -186,10 +186,11 @@ class TestFixedCount:
             (response(1.0), 1.0, {}),
         ],
     )
-    def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(self, mechanism, truth, how):
+    def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(self, mechanism, truth, options):
         """300 games of 60 canaries; 1e-4 to fail in a true world."""
         bounds = [
-            dv.evaluation.epsilon_fixed_count(z, used, 1e-5, **how).low for z, used in self.fixed(mechanism, 60, 300, 6)
+            dv.evaluation.epsilon_fixed_count(z, used, 1e-5, **options).low
+            for z, used in self.fixed(mechanism, 60, 300, 6)
         ]
         assert (np.array(bounds) > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
 
@@ -226,8 +227,8 @@ class TestPower:
 
     def test_the_smallest_violation_is_what_so_many_canaries_were_planned_for(self):
         planned = dv.evaluation.canaries_needed(1.0, 6.0, 1e-5)
-        seen = dv.evaluation.smallest_violation(planned.canaries, 1.0, 1e-5)
-        assert 1.0 < seen.epsilon <= 6.0
+        smallest = dv.evaluation.smallest_violation(planned.canaries, 1.0, 1e-5)
+        assert 1.0 < smallest.epsilon <= 6.0
 
     def test_what_cannot_be_seen_is_said(self):
         assert dv.evaluation.canaries_needed(8.0, 8.001, 1e-5, family="gaussian") is None
@@ -280,14 +281,14 @@ def test_guesses_are_counted_as_in_a_loop(sides, delta):
         rule = epsilon.GuessRule.from_options(None, None, sides, delta)
         ranking = epsilon._RankedRecords.from_scores(values, truth, rule, seed=1)
         for top, bottom in ((3, 3), (12, 12), (0, 5), (24, 0), (7, 0)):
-            made, wrong = ranking.guess(top, bottom)
+            n_guesses, wrong = ranking.guess(top, bottom)
             if delta:
-                assert made == top + bottom
+                assert n_guesses == top + bottom
                 continue
             ordered = sorted(values)
             yes = [i for i in range(24) if top == 24 or (top and values[i] > ordered[-top - 1])]
             no = [i for i in range(24) if bottom and values[i] < ordered[bottom] and i not in yes]
-            assert (made, wrong) == (len(yes) + len(no), sum(~truth[yes]) + sum(truth[no]))
+            assert (n_guesses, wrong) == (len(yes) + len(no), sum(~truth[yes]) + sum(truth[no]))
 
 
 def test_equal_scores_are_ordered_by_the_seed_and_by_nothing_else():
@@ -301,12 +302,12 @@ def test_equal_scores_are_ordered_by_the_seed_and_by_nothing_else():
 
 def test_ties_and_constants_tell_nothing():
     members = np.arange(100) < 50
-    for how in ({}, {"family": "gaussian"}, {"family": "gaussian", "bound": "f-dp"}):
-        assert epsilon_one_run(np.ones(100), members, 1e-5, **how).low == 0
+    for options in ({}, {"family": "gaussian"}, {"family": "gaussian", "bound": "f-dp"}):
+        assert epsilon_one_run(np.ones(100), members, 1e-5, **options).low == 0
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("changes", "message"),
     [
         ({"guesses": 101}, "guesses: must be at most 100"),
         ({"wrong": 41}, "wrong: must be at most 40"),
@@ -321,9 +322,9 @@ def test_ties_and_constants_tell_nothing():
         ({"family": "gaussian", "delta": 0.0}, "delta: must be above 0 for a family"),
     ],
 )
-def test_bad_input_is_named(asked, message):
+def test_bad_input_is_named(changes, message):
     with pytest.raises(dv.InputError, match=message):
-        one_run_bound(**({"canaries": 100, "guesses": 40, "wrong": 3, "delta": 1e-5} | asked))
+        one_run_bound(**({"canaries": 100, "guesses": 40, "wrong": 3, "delta": 1e-5} | changes))
 
 
 def test_coins_that_cannot_be_fair_are_refused():

@@ -14,10 +14,10 @@ NORMAL = stats.norm()
 def auc_power(auc, m, n, error=0.05):
     """P(lower end of the AUC's interval > 1/2): a logit with DeLong's variance, Welch's degrees of freedom."""
     distance = math.sqrt(2) * NORMAL.ppf(auc)
-    first, second = (
+    overlap_members, overlap_others = (
         integrate.quad(lambda x, k=k: NORMAL.cdf(x + distance) ** k * NORMAL.pdf(x), -9, 9)[0] for k in (1, 2)
     )
-    v, w = (((second - first**2) + (auc - 0.5) ** 2 / size) / size for size in (m, n))
+    v, w = (((overlap_others - overlap_members**2) + (auc - 0.5) ** 2 / size) / size for size in (m, n))
     freedom = (v + w) ** 2 / (v**2 / (m - 1) + w**2 / (n - 1))
     reach = stats.t.ppf(1 - error / 2, freedom)
     return NORMAL.cdf(math.log(auc / (1 - auc)) * auc * (1 - auc) / math.sqrt(v + w) - reach)

@@ -111,18 +111,18 @@ def weighted_auc(inside, outside, weight, rng, draws):
 
 
 @pytest.mark.parametrize("weight", [0.3, 1.0])
-@pytest.mark.parametrize("kind", ["normal", "rare", "constant"])
-def test_gaffkes_bound_is_a_quantile_over_random_weights(kind, weight):
+@pytest.mark.parametrize("shape", ["normal", "rare", "constant"])
+def test_gaffkes_bound_is_a_quantile_over_random_weights(shape, weight):
     """Three moments against 100,000 draws; the gamma distribution is off by at most 4 % of the way to the value."""
     rng = np.random.default_rng(6)
-    draw = {"normal": rng.normal, "rare": lambda size: rng.random(size) < 0.1, "constant": np.zeros}[kind]
-    inside, outside = np.asarray(draw(size=40) if kind != "constant" else np.zeros(40), float), np.zeros(25)
-    if kind != "constant":
+    draw = {"normal": rng.normal, "rare": lambda size: rng.random(size) < 0.1, "constant": np.zeros}[shape]
+    inside, outside = np.asarray(draw(size=40) if shape != "constant" else np.zeros(40), float), np.zeros(25)
+    if shape != "constant":
         outside = np.asarray(draw(size=25), float)
     placements = placed(inside, outside)
-    drawn = np.quantile(weighted_auc(inside, outside, weight, rng, 100_000), 0.975)
+    simulated = np.quantile(weighted_auc(inside, outside, weight, rng, 100_000), 0.975)
     bound = statistics.gaffke_bound(placements, np.array(weight), 1.0, 0.025)
-    assert bound - placements.value == pytest.approx(drawn - placements.value, rel=0.04)
+    assert bound - placements.value == pytest.approx(simulated - placements.value, rel=0.04)
 
 
 @pytest.mark.parametrize(("k", "m"), [(0, 10), (1, 10), (5, 10), (0, 300), (3, 300), (290, 300)])
@@ -208,9 +208,11 @@ def test_the_difference_turned_round_is_its_negative():
     rng = np.random.default_rng(4)
     members = np.arange(60) < 25
     a, b = rng.normal(size=60).round(1) + members, rng.integers(0, 3, 60)
-    found, turned = (dv.evaluation.paired_difference(*pair, members) for pair in ((a, b), (b, a)))
-    assert (turned.value, turned.low, turned.high) == pytest.approx((-found.value, -found.high, -found.low))
-    assert found.method == comparison.PAIRED
+    difference, turned = (dv.evaluation.paired_difference(*pair, members) for pair in ((a, b), (b, a)))
+    assert (turned.value, turned.low, turned.high) == pytest.approx(
+        (-difference.value, -difference.high, -difference.low)
+    )
+    assert difference.method == comparison.PAIRED
 
 
 def test_a_constant_gap_between_runs_still_has_an_interval():
@@ -275,6 +277,6 @@ def test_placements_of_several_tables_are_those_of_each():
     inside, outside = rng.integers(0, 5, (2, 3, 4, 6))
     placements = statistics.placements_from_counts(inside, outside)
     for i in np.ndindex(3, 4):
-        alone = statistics.placements_from_counts(inside[i], outside[i])
-        np.testing.assert_allclose(placements.members.values[i], alone.members.values)
-        np.testing.assert_allclose(placements.nonmembers.values[i], alone.nonmembers.values)
+        single = statistics.placements_from_counts(inside[i], outside[i])
+        np.testing.assert_allclose(placements.members.values[i], single.members.values)
+        np.testing.assert_allclose(placements.nonmembers.values[i], single.nonmembers.values)

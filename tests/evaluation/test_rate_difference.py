@@ -23,18 +23,18 @@ def test_each_end_errs_with_half_the_error_at_most(sizes, confidence):
     }
     for p, q in itertools.product(SHARES, SHARES):
         weights = np.outer(stats.binom.pmf(range(n + 1), n, p), stats.binom.pmf(range(m + 1), m, q))
-        above = sum(weights[at] for at, one in intervals.items() if one.low > p - q + 1e-9)
-        below = sum(weights[at] for at, one in intervals.items() if one.high < p - q - 1e-9)
+        above = sum(weights[outcome] for outcome, interval in intervals.items() if interval.low > p - q + 1e-9)
+        below = sum(weights[outcome] for outcome, interval in intervals.items() if interval.high < p - q - 1e-9)
         assert above <= (1 - confidence) / 2 + 1e-9
         assert below <= (1 - confidence) / 2 + 1e-9
 
 
 def test_it_is_turned_when_the_samples_are():
     for k, n, j, m in ((3, 9, 1, 20), (0, 5, 5, 5), (40, 1000, 10, 1000)):
-        one, other = rate_difference(k, n, j, m), rate_difference(j, m, k, n)
-        assert one.low == -other.high
-        assert one.high == -other.low
-        assert one.low <= one.value <= one.high
+        difference, negative = rate_difference(k, n, j, m), rate_difference(j, m, k, n)
+        assert difference.low == -negative.high
+        assert difference.high == -negative.low
+        assert difference.low <= difference.value <= difference.high
 
 
 def test_it_rises_with_the_first_count():
@@ -53,8 +53,8 @@ def test_it_shows_a_larger_share_where_the_exact_test_does(table):
 @pytest.mark.parametrize("table", [(10, 100, 0, 100), (40, 1000, 10, 1000), (20, 50, 18, 50)])
 def test_its_lower_end_lies_above_that_of_two_separate_intervals(table):
     k, n, j, m = table
-    one, other = (dv.evaluation.proportion(a, b, 0.975) for a, b in ((k, n), (j, m)))
-    assert rate_difference(*table).low > one.low - other.high
+    first_rate, second_rate = (dv.evaluation.proportion(a, b, 0.975) for a, b in ((k, n), (j, m)))
+    assert rate_difference(*table).low > first_rate.low - second_rate.high
 
 
 @pytest.mark.parametrize(

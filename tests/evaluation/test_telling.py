@@ -18,31 +18,32 @@ WORDS = [f"word{i}" for i in range(300)]
 
 
 def texts(rng, n, years=None):
-    made = [" ".join(rng.choice(WORDS, 30)) for _ in range(n)]
-    return made if years is None else [f"{text} {rng.integers(*years)}" for text in made]
+    drawn_texts = [" ".join(rng.choice(WORDS, 30)) for _ in range(n)]
+    return drawn_texts if years is None else [f"{text} {rng.integers(*years)}" for text in drawn_texts]
 
 
 def test_dates_words_and_lengths_are_named_with_their_direction():
     rng = np.random.default_rng(0)
     old, new = texts(rng, 150, (1990, 2008)), texts(rng, 150, (2002, 2024))
-    said = [str(sign) for sign in text_differences(old, new)]
+    sentences = [str(sign) for sign in text_differences(old, new)]
     assert any(
-        line.startswith("the newest year named is 199") and "in the median of the members" in line for line in said
+        line.startswith("the newest year named is 199") and "in the median of the members" in line for line in sentences
     )
     signs = text_differences([f"{text} obama" for text in old], [text[:100] for text in new], names=("A", "B"))
-    by_word = {str(sign): sign for sign in signs}
-    assert by_word["“obama” is in 100 % of the A and 0 % of the B"].is_larger_in_first
+    sign_by_text = {str(sign): sign for sign in signs}
+    assert sign_by_text["“obama” is in 100 % of the A and 0 % of the B"].is_larger_in_first
     length = next(sign for sign in signs if "median length" in str(sign))
     assert length.is_larger_in_first
     assert [sign.p_value for sign in signs] == sorted(sign.p_value for sign in signs)
-    assert len(text_differences(old, new, most=1)) == 1
+    assert len(text_differences(old, new, max_differences=1)) == 1
 
 
 def test_a_words_p_value_is_fishers():
-    one = ["x y"] * 9 + ["z"] * 31
-    other = ["x"] * 1 + ["z"] * 49
+    first_texts = ["x y"] * 9 + ["z"] * 31
+    second_texts = ["x"] * 1 + ["z"] * 49
     results = {
-        str(sign).split("”")[0][1:]: sign.p_value for sign in text_differences(one, other, false_alarm=0.999, most=99)
+        str(sign).split("”")[0][1:]: sign.p_value
+        for sign in text_differences(first_texts, second_texts, false_alarm=0.999, max_differences=99)
     }
     table = [[9, 31], [1, 49]]
     want = 2 * stats.fisher_exact(table, alternative="greater").pvalue
@@ -56,7 +57,7 @@ def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
     alarms = 0
     for _ in range(100):
         rng.shuffle(pool)
-        alarms += bool(text_differences(pool[:40], pool[40:], false_alarm=level, most=1))
+        alarms += bool(text_differences(pool[:40], pool[40:], false_alarm=level, max_differences=1))
     assert alarms <= 100 * level + 4.5 * np.sqrt(100 * level * (1 - level))
 
 
@@ -67,14 +68,14 @@ def test_texts_without_words_and_bad_arguments():
     assert len(str(text_differences([long] * 20, ["y"] * 20)[0])) < 200
     for bad, message in (
         ({"texts": []}, "texts: at least 1"),
-        ({"others": "a"}, "others: "),
+        ({"other_texts": "a"}, "other_texts: "),
         ({"names": ("a",)}, "names: two are needed"),
         ({"false_alarm": 1.0}, "false_alarm: "),
-        ({"most": 0}, "most: "),
+        ({"max_differences": 0}, "max_differences: "),
         ({"seed": -1}, "seed: "),
     ):
         with pytest.raises(dv.InputError, match=message):
-            text_differences(**({"texts": ["a"], "others": ["b"]} | bad))
+            text_differences(**({"texts": ["a"], "other_texts": ["b"]} | bad))
 
 
 def test_the_text_control_names_what_it_found():
@@ -99,12 +100,14 @@ def test_on_newsgroups_by_date_and_at_random():
 
 
 def test_lengths_of_one_median_are_said_to_differ_by_which_is_larger():
-    short, long = (["a" * size for size in [5] * 60 + [other] * 40] for other in (4, 6))
-    for first, second, larger in ((short, long, "non-members"), (long, short, "members")):
-        told = [
-            str(sign) for sign in text_differences(first, second, false_alarm=0.01, seed=0) if "length" in str(sign)
+    short, long = (["a" * size for size in [5] * 60 + [length] * 40] for length in (4, 6))
+    for first_texts, second_texts, larger in ((short, long, "non-members"), (long, short, "members")):
+        sentences = [
+            str(sign)
+            for sign in text_differences(first_texts, second_texts, false_alarm=0.01, seed=0)
+            if "length" in str(sign)
         ]
-        assert told == [
+        assert sentences == [
             "the median length is 5 characters of the members and 5 of the non-members "
             f"(on the whole, it is the larger one of the {larger})"
         ]

@@ -66,36 +66,39 @@ def test_bad_input_is_refused_by_name():
         draws_needed([-1.0], 1.0)
 
 
-def longest(one, other):
+def longest(tokens, reference):
     """The longest common run, by trying all."""
-    runs = {tuple(other[a:b]) for a in range(len(other)) for b in range(a + 1, len(other) + 1)}
+    runs = {tuple(reference[a:b]) for a in range(len(reference)) for b in range(a + 1, len(reference) + 1)}
     return max(
-        (b - a for a in range(len(one)) for b in range(a + 1, len(one) + 1) if tuple(one[a:b]) in runs), default=0
+        (b - a for a in range(len(tokens)) for b in range(a + 1, len(tokens) + 1) if tuple(tokens[a:b]) in runs),
+        default=0,
     )
 
 
 @settings(deadline=None)
 @given(some.lists(some.integers(0, 3), max_size=12), some.lists(some.integers(0, 3), max_size=12))
-def test_the_longest_match_is_the_longest(one, other):
-    match = likeness(one, other)
-    assert match.longest == longest(one, other)
+def test_the_longest_match_is_the_longest(tokens, reference):
+    match = likeness(tokens, reference)
+    assert match.longest == longest(tokens, reference)
     assert 0 <= match.overlap <= 1
-    assert (match.overlap == 1) == (one == other)
-    assert 2 * match.longest <= match.overlap * (len(one) + len(other)) + 1e-9 or not one + other
+    assert (match.overlap == 1) == (tokens == reference)
+    assert 2 * match.longest <= match.overlap * (len(tokens) + len(reference)) + 1e-9 or not tokens + reference
 
 
-@pytest.mark.parametrize("near", [0.5, 0.8])
-def test_a_document_is_likely_within_as_many_draws_as_show_it_with_an_even_chance(near):
+@pytest.mark.parametrize("min_overlap", [0.5, 0.8])
+def test_a_document_is_likely_within_as_many_draws_as_show_it_with_an_even_chance(min_overlap):
     """Of p = 1/2 a single draw suffices; of p = 1/100 it takes 69; overlaps and greedy copies count by themselves."""
     p = np.array([1.0, 0.5, 0.499, 0.25, 0.01, 1e-6, 0.0])
-    overlap = np.array([near, 1.0, near - 1e-3, 0.0, near, 0.0, 0.0])
+    overlap = np.array([min_overlap, 1.0, min_overlap - 1e-3, 0.0, min_overlap, 0.0, 0.0])
     verbatim = np.array([True, True, False, False, False, False, True])
     with np.errstate(divide="ignore"):
-        is_hit = Completions(np.log(p), verbatim, np.arange(7), overlap).hits((1, 2, 3, 68, 69, 693_147, 10**9), near)
-    shown = {name: hits.tolist() for name, hits in is_hit.items()}
-    assert shown.pop(f"overlap of at least {near:g}, greedy") == (overlap >= near).tolist()
-    assert [hits for name, hits in shown.items() if "within" not in name] == [verbatim.tolist()]
-    within = {name: hits for name, hits in shown.items() if "within" in name}
+        is_hit = Completions(np.log(p), verbatim, np.arange(7), overlap).hits(
+            (1, 2, 3, 68, 69, 693_147, 10**9), min_overlap
+        )
+    hits_by_name = {name: hits.tolist() for name, hits in is_hit.items()}
+    assert hits_by_name.pop(f"overlap of at least {min_overlap:g}, greedy") == (overlap >= min_overlap).tolist()
+    assert [hits for name, hits in hits_by_name.items() if "within" not in name] == [verbatim.tolist()]
+    within = {name: hits for name, hits in hits_by_name.items() if "within" in name}
     assert [sum(hits) for hits in within.values()] == [2, 3, 4, 4, 5, 6, 6]
     for name, hits in within.items():
         draws = int(name.split()[2].replace(",", ""))

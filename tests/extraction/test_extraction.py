@@ -14,7 +14,7 @@ from divulge.targets import Continuations, Decoding
 from extraction.conftest import WORDS, sentences
 
 MEMBERS, NONMEMBERS = sentences(24, 0), sentences(40, 1)
-CUT = {"prefix": 8, "suffix": 6}
+LENGTHS = {"prefix": 8, "suffix": 6}
 COLUMNS = ("log_p", "verbatim", "longest", "overlap")
 
 
@@ -29,8 +29,8 @@ def untrained(language):
 
 
 @pytest.fixture(scope="module")
-def found(trained):
-    return extraction.measure(trained, MEMBERS, dv.Records(NONMEMBERS, ids=[f"n{i}" for i in range(40)]), **CUT)
+def measurement(trained):
+    return extraction.measure(trained, MEMBERS, dv.Records(NONMEMBERS, ids=[f"n{i}" for i in range(40)]), **LENGTHS)
 
 
 class Coins:
@@ -59,65 +59,66 @@ class Coins:
         return {"model": "coins"}
 
 
-def numbered(first, count):
+def numbered(start, count):
     """Documents of a number of their own and of one word."""
-    return [f"{number} 1" for number in range(first, first + count)]
+    return [f"{number} 1" for number in range(start, start + count)]
 
 
 class TestMemorised:
-    def test_members_are_extracted_and_nonmembers_are_not(self, found):
-        assert found.finding.answer == "extracted"
-        assert found.finding.tone == "leak"
-        first = found.rates[0]
-        assert first.members.value > 0.5
-        assert first.nonmembers.value < 0.1
-        assert first.difference.low > 0
-        assert set(found.extracted) <= set(range(24))
-        assert len(found.extracted) >= 12
-        assert "Training documents can be extracted" in str(found)
+    def test_members_are_extracted_and_nonmembers_are_not(self, measurement):
+        assert measurement.finding.answer == "extracted"
+        assert measurement.finding.tone == "leak"
+        verbatim = measurement.rates[0]
+        assert verbatim.members.value > 0.5
+        assert verbatim.nonmembers.value < 0.1
+        assert verbatim.difference.low > 0
+        assert set(measurement.extracted) <= set(range(24))
+        assert len(measurement.extracted) >= 12
+        assert "Training documents can be extracted" in str(measurement)
 
-    def test_probabilities_are_products_of_single_tokens(self, found, trained):
+    def test_probabilities_are_products_of_single_tokens(self, measurement, trained):
         import torch
 
-        for ids, log_p in zip(trained.encode(MEMBERS), found.members.target.log_p[:6], strict=False):
-            whole = 0.0
+        for ids, log_p in zip(trained.encode(MEMBERS), measurement.members.target.log_p[:6], strict=False):
+            total = 0.0
             for i in range(8, 14):
                 with torch.no_grad():
                     logits = trained.model(torch.tensor([[0, *ids[:i]]])).logits[0, -1].double()
-                whole += float(logits.log_softmax(-1)[ids[i]])
-            assert log_p == pytest.approx(whole, abs=1e-3)
+                total += float(logits.log_softmax(-1)[ids[i]])
+            assert log_p == pytest.approx(total, abs=1e-3)
 
-    def test_a_greedy_text_is_what_is_compared(self, found, trained):
-        for i in range(len(found.nonmembers)):
+    def test_a_greedy_text_is_what_is_compared(self, measurement, trained):
+        for i in range(len(measurement.nonmembers)):
             ids = trained.encode([NONMEMBERS[i]])[0]
             continuation = trained.greedy([(0, *ids[:8])], 6)[0]
-            assert found.nonmembers.target.verbatim[i] == (continuation == ids[8:14])
-            assert found.nonmembers.target.texts[i] == trained.decode(continuation)
+            assert measurement.nonmembers.target.verbatim[i] == (continuation == ids[8:14])
+            assert measurement.nonmembers.target.texts[i] == trained.decode(continuation)
             assert (
-                found.nonmembers.target.overlap[i] == extraction.completions.likeness(continuation, ids[8:14]).overlap
+                measurement.nonmembers.target.overlap[i]
+                == extraction.completions.likeness(continuation, ids[8:14]).overlap
             )
 
     def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
-        itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **CUT)
+        itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **LENGTHS)
         assert itself.finding.answer == "not shown"
         assert itself.rates[0].members.value == 0
-        assert itself.rates[0].of_reference[0] > 12
-        other = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=untrained, **CUT)
-        assert other.finding.answer == "extracted"
-        assert "not by the reference" in other.verdict
-        assert (other.members.reference.log_p < other.members.target.log_p).all()
+        assert itself.rates[0].reference_counts[0] > 12
+        result = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=untrained, **LENGTHS)
+        assert result.finding.answer == "extracted"
+        assert "not by the reference" in result.verdict
+        assert (result.members.reference.log_p < result.members.target.log_p).all()
 
     def test_nothing_is_said_of_a_model_that_never_saw_them(self, untrained):
-        result = extraction.measure(untrained, MEMBERS, NONMEMBERS, **CUT)
+        result = extraction.measure(untrained, MEMBERS, NONMEMBERS, **LENGTHS)
         assert result.finding.answer == "not shown"
         assert result.extracted.size == 0
         assert 0 < result.finding.smallest < 24
 
-    def test_narrow_decoding_draws_more_of_what_is_known(self, found, trained):
+    def test_narrow_decoding_draws_more_of_what_is_known(self, measurement, trained):
         narrow = extraction.measure(
-            trained, MEMBERS, NONMEMBERS, decoding=Decoding(temperature=0.5, top_k=5), **CUT
+            trained, MEMBERS, NONMEMBERS, decoding=Decoding(temperature=0.5, top_k=5), **LENGTHS
         ).members.target
-        wide = found.members.target
+        wide = measurement.members.target
         assert (narrow.log_p[wide.verbatim] >= wide.log_p[wide.verbatim] - 1e-4).all()
         assert np.array_equal(narrow.verbatim, wide.verbatim)
 
@@ -133,12 +134,12 @@ class TestVerdict:
 
         def written(count, seed):
             heads = sentences(count, seed, words=4)
-            rest = [forms[fresh.integers(4)] if fresh.random() < 0.5 else " ".join([head] * 3) for head in heads]
-            return [f"{head} {after}" for head, after in zip(heads, rest, strict=True)]
+            endings = [forms[fresh.integers(4)] if fresh.random() < 0.5 else " ".join([head] * 3) for head in heads]
+            return [f"{head} {after}" for head, after in zip(heads, endings, strict=True)]
 
         model = language(written(48, 60), 110)
         unseen = written(80, 61)
-        result = extraction.measure(model, unseen[:40], unseen[40:], **CUT)
+        result = extraction.measure(model, unseen[:40], unseen[40:], **LENGTHS)
         assert 0.02 < result.rates[0].members.value < 0.9  # they can be completed, but not from memory
         sides = result.members.target, result.nonmembers.target
         columns = [np.concatenate([getattr(side, name) for side in sides]) for name in COLUMNS]
@@ -174,8 +175,8 @@ class TestVerdict:
         assert result.finding.answer == "undecided"
 
     def test_sets_that_differ_without_the_model_are_confounded(self, trained):
-        others = [text.replace("ba", "xo").replace("ke", "zu") for text in NONMEMBERS]
-        result = extraction.measure(trained, MEMBERS, others, **CUT)
+        respelled = [text.replace("ba", "xo").replace("ke", "zu") for text in NONMEMBERS]
+        result = extraction.measure(trained, MEMBERS, respelled, **LENGTHS)
         assert result.finding.answer == "confounded"
         assert result.finding.tone == "doubt"
         assert result.extracted.size == 0
@@ -199,16 +200,16 @@ class TestVerdict:
     def test_the_smallest_number_would_have_shown_it(self):
         sets = numbered(0, 30), numbered(30, 40)
         result = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1)
-        least = result.finding.smallest
-        for count, answer in ((least, "extracted"), (least - 1, "not shown")):
-            seen = extraction.measure(Coins(lambda at, count=count: float(at < count)), *sets, prefix=1, suffix=1)
-            assert seen.finding.answer == answer
+        smallest = result.finding.smallest
+        for count, answer in ((smallest, "extracted"), (smallest - 1, "not shown")):
+            with_count = extraction.measure(Coins(lambda at, count=count: float(at < count)), *sets, prefix=1, suffix=1)
+            assert with_count.finding.answer == answer
 
 
 class TestPassages:
     def test_a_prompt_too_long_for_the_model_loses_its_beginning(self, language, trained):
         short = dataclasses.replace(trained, length=8, stride=4)
-        result = extraction.measure(short, MEMBERS, NONMEMBERS, **CUT)
+        result = extraction.measure(short, MEMBERS, NONMEMBERS, **LENGTHS)
         assert result.members.shortened == 24
         assert any("without their beginning" in note for note in result.warnings)
         ids = trained.encode(MEMBERS[:1])[0]
@@ -223,16 +224,16 @@ class TestPassages:
             extraction.measure(dataclasses.replace(tiny, bos="add"), MEMBERS, NONMEMBERS, prefix=8, suffix=1)
 
     def test_short_documents_are_counted_and_left_out(self, trained):
-        result = extraction.measure(trained, [*MEMBERS, "badan", ""], NONMEMBERS, **CUT)
+        result = extraction.measure(trained, [*MEMBERS, "badan", ""], NONMEMBERS, **LENGTHS)
         assert result.members.short == 2
         assert "too short, and left out: 2 members" in " ".join(result.warnings)
         with pytest.raises(dv.InputError, match=r"nonmembers: none of 2 documents has .* \(8 \+ 6\)"):
-            extraction.measure(trained, MEMBERS, ["badan", ""], **CUT)
+            extraction.measure(trained, MEMBERS, ["badan", ""], **LENGTHS)
 
     def test_repeats_count_once_and_shared_passages_not_at_all(self, trained):
         shared = MEMBERS[0] + " badan"
         inside = [*MEMBERS, MEMBERS[1], MEMBERS[1] + " lidan"]
-        result = extraction.measure(trained, inside, [*NONMEMBERS, shared], **CUT)
+        result = extraction.measure(trained, inside, [*NONMEMBERS, shared], **LENGTHS)
         assert len(result.members) == 23
         assert len(result.nonmembers) == 40
         assert result.members.ids.tolist() == [f"row {row}" for row in range(2, 25)]
@@ -240,13 +241,13 @@ class TestPassages:
 
     @pytest.mark.parametrize("place", ["start", "end", "random"])
     def test_where_a_passage_stands(self, trained, place):
-        cut = extraction.Cut(5, 4, place)
+        cut_rule = extraction.Cut(5, 4, place)
         (ids,) = trained.encode(MEMBERS[:1])
-        (one,) = extraction.completions.cut_passages(trained, MEMBERS[:1], cut, 60, 7, "members").passages
-        firsts = {"start": 0, "end": len(ids) - 9, "random": cut.prompt_start(len(ids), MEMBERS[0], 7)}
-        assert one.tokens == ids[firsts[place] : firsts[place] + 9]
-        many = [cut.prompt_start(len(ids), text, 0) for text in MEMBERS]
-        assert (len(set(many)) > 3) == (place == "random")
+        (passage,) = extraction.completions.cut_passages(trained, MEMBERS[:1], cut_rule, 60, 7, "members").passages
+        firsts = {"start": 0, "end": len(ids) - 9, "random": cut_rule.prompt_start(len(ids), MEMBERS[0], 7)}
+        assert passage.tokens == ids[firsts[place] : firsts[place] + 9]
+        starts = [cut_rule.prompt_start(len(ids), text, 0) for text in MEMBERS]
+        assert (len(set(starts)) > 3) == (place == "random")
 
     def test_a_share_of_the_document(self, trained):
         passages = extraction.completions.cut_passages(trained, MEMBERS, extraction.Cut(0.5, 4), 60, 0, "members")
@@ -284,7 +285,7 @@ class TestInput:
         ],
     )
     def test_bad_input_is_refused_by_name(self, trained, change, message):
-        arguments = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
+        arguments = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | LENGTHS | change
         with pytest.raises(dv.InputError, match=message):
             extraction.measure(**arguments)
 
@@ -295,7 +296,7 @@ class TestInput:
 
     def test_a_reference_with_other_tokens_is_refused(self, trained):
         with pytest.raises(dv.InputError, match="reference: a model with the target's tokenizer"):
-            extraction.measure(trained, MEMBERS, NONMEMBERS, reference=Words(), **CUT)
+            extraction.measure(trained, MEMBERS, NONMEMBERS, reference=Words(), **LENGTHS)
 
 
 class Words(Coins):
@@ -309,58 +310,63 @@ class Words(Coins):
 
 
 class TestKept:
-    def test_a_run_directory_holds_all_of_it(self, found, tmp_path):
-        found.save(tmp_path / "run")
+    def test_a_run_directory_holds_all_of_it(self, measurement, tmp_path):
+        measurement.save(tmp_path / "run")
         table = pl.read_parquet(tmp_path / "run" / "documents.parquet")
         assert len(table) == 64
         assert table["prefix"].str.len_chars().min() > 0
         summary = dv.results.read_summary(tmp_path / "run", dv.results.ExtractionSummary)
-        assert summary == found.summary()
+        assert summary == measurement.summary()
         report = (tmp_path / "run" / "report.html").read_text()
-        assert found.members.suffixes[most_extractable(found.members)[0]].strip() in report
+        assert measurement.members.suffixes[most_extractable(measurement.members)[0]].strip() in report
         with pytest.raises(dv.InputError, match="out: "):
-            found.save(tmp_path / "run")
+            measurement.save(tmp_path / "run")
 
     def test_a_directory_in_use_is_refused_before_the_model_is_asked(self, trained, tmp_path):
         (tmp_path / "mine.txt").write_text("x")
-        asked = []
+        progress_calls = []
         with pytest.raises(dv.InputError, match="holds no run"):
             extraction.measure(
-                trained, MEMBERS, NONMEMBERS, out=tmp_path, progress=lambda done, total: asked.append(done), **CUT
+                trained,
+                MEMBERS,
+                NONMEMBERS,
+                out=tmp_path,
+                progress=lambda done, total: progress_calls.append(done),
+                **LENGTHS,
             )
-        assert asked == []
+        assert progress_calls == []
 
     @pytest.mark.parametrize("texts", [True, False])
     def test_an_interruption_loses_nothing(self, tmp_path, texts):
-        sets, asked = (numbered(0, 100), numbered(100, 90)), []
+        sets, prompts = (numbered(0, 100), numbered(100, 90)), []
 
-        class Counted(Coins):
+        class CountingCoins(Coins):
             def continuations(self, prefixes, suffixes, *, decoding=None):
-                asked.extend(prefixes)
+                prompts.extend(prefixes)
                 return super().continuations(prefixes, suffixes, decoding=decoding)
 
         def measured(**more):
             return extraction.measure(
-                Counted(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, show_records=texts, **more
+                CountingCoins(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, show_records=texts, **more
             )
 
-        def stop(done, total):
-            if done > 64:
+        def stop(n_done, total):
+            if n_done > 64:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             measured(out=tmp_path / "run", progress=stop)
-        kept = [name for path in (tmp_path / "run").rglob("*.npz") for name in np.load(path)]
-        assert ("written" in kept) == texts
+        array_names = [name for path in (tmp_path / "run").rglob("*.npz") for name in np.load(path)]
+        assert ("written" in array_names) == texts
         resumed = measured(out=tmp_path / "run")
-        assert len(asked) == len(set(asked)) == 190
-        whole = measured()
-        assert resumed.rates == whole.rates
-        assert resumed.members.target.texts == whole.members.target.texts
+        assert len(prompts) == len(set(prompts)) == 190
+        expected = measured()
+        assert resumed.rates == expected.rates
+        assert resumed.members.target.texts == expected.members.target.texts
         assert not list((tmp_path / "run").glob(".staged*"))
 
     def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
-        result = extraction.measure(trained, MEMBERS, NONMEMBERS, show_records=False, out=tmp_path / "run", **CUT)
+        result = extraction.measure(trained, MEMBERS, NONMEMBERS, show_records=False, out=tmp_path / "run", **LENGTHS)
         for path in (tmp_path / "run").rglob("*"):
             content = path.read_bytes()
             assert not any(text[len(text) // 2 :].encode() in content for text in MEMBERS)
@@ -368,19 +374,25 @@ class TestKept:
         assert result.members.prompts is None
         assert result.finding.answer == "extracted"
 
-    def test_the_summary_has_no_text(self, found):
-        told = json.dumps(dv.results.to_json_values(found.summary())) + found.verdict + repr(found.finding)
-        assert not any(word in told for word in WORDS)
+    def test_the_summary_has_no_text(self, measurement):
+        content = (
+            json.dumps(dv.results.to_json_values(measurement.summary()))
+            + measurement.verdict
+            + repr(measurement.finding)
+        )
+        assert not any(word in content for word in WORDS)
 
     def test_hostile_documents_are_escaped(self, trained, tmp_path):
         evil = [f"<script>alert({i})</script> \x1b[2J \u202e <s> 😀 " + text for i, text in enumerate(MEMBERS)]
-        extraction.measure(trained, evil, NONMEMBERS, **CUT, out=tmp_path / "run")
+        extraction.measure(trained, evil, NONMEMBERS, **LENGTHS, out=tmp_path / "run")
         report = (tmp_path / "run" / "report.html").read_text()
         assert "<script>alert" not in report
 
     def test_the_order_of_documents_changes_nothing(self, trained):
         order = np.random.default_rng(0).permutation(24)
-        one = extraction.measure(trained, MEMBERS, NONMEMBERS, place="random", seed=3, **CUT)
-        other = extraction.measure(trained, [MEMBERS[at] for at in order], NONMEMBERS, place="random", seed=3, **CUT)
-        assert one.rates == other.rates
-        assert np.allclose(one.members.target.log_p[order], other.members.target.log_p, atol=1e-5)
+        straight = extraction.measure(trained, MEMBERS, NONMEMBERS, place="random", seed=3, **LENGTHS)
+        reordered = extraction.measure(
+            trained, [MEMBERS[position] for position in order], NONMEMBERS, place="random", seed=3, **LENGTHS
+        )
+        assert straight.rates == reordered.rates
+        assert np.allclose(straight.members.target.log_p[order], reordered.members.target.log_p, atol=1e-5)

@@ -23,9 +23,9 @@ def estimate(value, low, high):
     return Estimate(value, low, high, 0.975, "the method")
 
 
-def rate(way, members, others, low):
-    change = estimate(members - others, low, members)
-    return ExtractionRate(way, estimate(members, members / 2, 0.5), estimate(others, 0.0, 0.2), change, 3, 1)
+def rate(method, members, nonmembers, low):
+    change = estimate(members - nonmembers, low, members)
+    return ExtractionRate(method, estimate(members, members / 2, 0.5), estimate(nonmembers, 0.0, 0.2), change, 3, 1)
 
 
 def summary(answer="extracted", **changes):
@@ -60,12 +60,12 @@ def summary(answer="extracted", **changes):
 def measured(count=8, texts=True, reference=False):
     log_p = np.r_[0.0, -np.inf, -np.linspace(1, 60, count - 2)]
     verbatim = np.arange(count) == 0
-    said = tuple(f"said {i}" for i in range(count)) if texts else None
-    one = Completions(log_p, verbatim, np.arange(count) + 1, np.linspace(1, 0, count), said)
+    continuations = tuple(f"said {i}" for i in range(count)) if texts else None
+    completions = Completions(log_p, verbatim, np.arange(count) + 1, np.linspace(1, 0, count), continuations)
     return MeasuredDocuments(
         np.array([f"d{i}" for i in range(count)]),
-        one,
-        Completions(log_p - 1, ~verbatim, one.longest, one.overlap) if reference else None,
+        completions,
+        Completions(log_p - 1, ~verbatim, completions.longest, completions.overlap) if reference else None,
         tuple(f"prompt {i}" for i in range(count)) if texts else None,
         tuple(f"suffix {i}" for i in range(count)) if texts else None,
     )
@@ -86,41 +86,41 @@ def page(answer="extracted", members=None, **changes):
     ],
 )
 def test_heading_advice_and_pictures_follow_the_answer(answer, heading):
-    drawn = page(answer)
-    assert drawn.heading == heading
-    assert (ADVICE_TITLE in [section.title for section in drawn.sections]) == (answer == "extracted")
-    way = {"extracted": "likely within 100 draws", "not shown": "verbatim, greedy"}.get(answer)
-    assert bool(drawn.pictures) == (way is not None)
-    for dots, whose in zip(drawn.pictures, ("members", "non-members"), strict=bool(way)):
-        assert f" {whose} (" in dots.caption
-        assert dots.caption.endswith(f"are given back ({way})")
-    if way:
-        assert [dots.value for dots in drawn.pictures] == [40 if answer == "extracted" else 30, 10]
+    rendered = page(answer)
+    assert rendered.heading == heading
+    assert (ADVICE_TITLE in [section.title for section in rendered.sections]) == (answer == "extracted")
+    method = {"extracted": "likely within 100 draws", "not shown": "verbatim, greedy"}.get(answer)
+    assert bool(rendered.pictures) == (method is not None)
+    for dots, set_name in zip(rendered.pictures, ("members", "non-members"), strict=bool(method)):
+        assert f" {set_name} (" in dots.caption
+        assert dots.caption.endswith(f"are given back ({method})")
+    if method:
+        assert [dots.value for dots in rendered.pictures] == [40 if answer == "extracted" else 30, 10]
 
 
 @pytest.mark.parametrize(
-    ("prefix", "place", "said", "fact"),
+    ("prefix", "place", "sentence", "fact"),
     [
         (8, "start", "(its first 8 tokens)", "8 tokens, at the start"),
         (1, "end", "(those before its end, 1 token)", "1 token, at the end"),
         (0.25, "random", "(those at some place, 25 % of the document)", "25 % of the document, at a random place"),
     ],
 )
-def test_what_the_adversary_holds_is_said_as_it_was_asked(prefix, place, said, fact):
-    drawn = page(prefix=prefix, place=place)
-    assert said in drawn.more[0]
-    assert drawn.facts["prompt"] == fact
+def test_what_the_adversary_holds_is_said_as_it_was_asked(prefix, place, sentence, fact):
+    rendered = page(prefix=prefix, place=place)
+    assert sentence in rendered.details[0]
+    assert rendered.facts["prompt"] == fact
 
 
 def test_what_is_not_counted_is_said_with_a_reference_model_and_only_then():
     without, with_one = summary(), summary(with_reference=True)
-    for told, reference in ((without, None), (with_one, measured(reference=True))):
-        run = extraction_page.ExtractionRun(told, reference or measured(), measured())
+    for run_summary, reference in ((without, None), (with_one, measured(reference=True))):
+        run = extraction_page.ExtractionRun(run_summary, reference or measured(), measured())
         text = render(build_page(EXTRACTION, run))
         assert ("No single document is shown to be memorised" in text) == (reference is None)
         assert ("Documents that the reference model gives back as well are not counted" in text) == bool(reference)
-        assert ("members, by the reference" in str(extraction_page._curve(told, reference or measured(), measured())
-                )) == bool(reference)  # fmt: skip
+        curve = extraction_page._curve(run_summary, reference or measured(), measured())
+        assert ("members, by the reference" in str(curve)) == bool(reference)
     assert extraction_page.facts(without)["reference model"] == "none"
     assert extraction_page.facts(with_one)["reference model"] == "what it gives back, too, is not counted"
     columns, rows = extraction_page.rate_rows(with_one)
@@ -131,15 +131,17 @@ def test_what_is_not_counted_is_said_with_a_reference_model_and_only_then():
 
 
 @pytest.mark.parametrize(
-    ("blind", "confounded", "said"),
+    ("blind", "confounded", "expected"),
     [
         (None, False, "not seen (too few documents for a blind baseline)"),
         (0.5, False, "not seen (blind baseline: p = 0.5)"),
         (1e-4, True, "yes (blind baseline: p = 0.0001)"),
     ],
 )
-def test_whether_the_sets_are_told_apart_without_the_model_is_a_fact(blind, confounded, said):
-    assert extraction_page.facts(summary(blind=blind, confounded=confounded))["told apart without the model"] == said
+def test_whether_the_sets_are_told_apart_without_the_model_is_a_fact(blind, confounded, expected):
+    assert (
+        extraction_page.facts(summary(blind=blind, confounded=confounded))["told apart without the model"] == expected
+    )
 
 
 def test_confidences_of_one_and_of_all_differences_are_told_apart():
@@ -158,31 +160,31 @@ def test_warnings_have_a_section_where_there_are_some():
 
 def test_the_easiest_documents_come_first_and_their_numbers_are_said_in_words():
     columns, rows = extraction_page.most_extractable_rows(measured(reference=True))
-    named = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
+    row_of = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
     assert rows[0][0] == "d0"
     assert rows[-1][0] == "d1"
-    assert named["d0"]["verbatim"] == "yes"
-    assert named["d0"]["verbatim, reference"] == "no"
-    assert named["d2"]["verbatim"] == "no"
-    assert named["d1"]["log10 p"] == "never drawn"
-    assert named["d1"]["draws for an even chance"] == "never"
-    assert named["d0"]["draws for an even chance"] == "1"
-    assert named["d2"]["log10 p"] == f"{-1 / np.log(10):.2f}"
-    assert named["d7"]["draws for an even chance"] == f"{np.log(2) * np.exp(60):.0e}"
+    assert row_of["d0"]["verbatim"] == "yes"
+    assert row_of["d0"]["verbatim, reference"] == "no"
+    assert row_of["d2"]["verbatim"] == "no"
+    assert row_of["d1"]["log10 p"] == "never drawn"
+    assert row_of["d1"]["draws for an even chance"] == "never"
+    assert row_of["d0"]["draws for an even chance"] == "1"
+    assert row_of["d2"]["log10 p"] == f"{-1 / np.log(10):.2f}"
+    assert row_of["d7"]["draws for an even chance"] == f"{np.log(2) * np.exp(60):.0e}"
     assert "log10 p, reference" not in extraction_page.most_extractable_rows(measured())[0]
 
 
 @pytest.mark.parametrize("count", [5, 6, 7, 15])
 def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
     blocks = extraction_page._most_extractable_blocks(measured(count))
-    shown, folded = blocks[1].exhibits, [block for block in blocks if isinstance(block, Collapsible)]
-    assert len(shown) == min(count, 6)
+    exhibits, folded = blocks[1].exhibits, [block for block in blocks if isinstance(block, Collapsible)]
+    assert len(exhibits) == min(count, 6)
     assert bool(folded) == (count > 6)
     if folded:
         assert folded[0].title == f"{min(count, 12) - 6} more"
-    assert shown[0].caption == "d0: given back verbatim"
-    assert shown[0].text == "[prompt] prompt 0\n[document] suffix 0\n[model] said 0"
-    assert shown[1].caption == "d2"
+    assert exhibits[0].caption == "d0: given back verbatim"
+    assert exhibits[0].text == "[prompt] prompt 0\n[document] suffix 0\n[model] said 0"
+    assert exhibits[1].caption == "d2"
 
 
 def test_without_texts_there_is_a_table_only_and_long_texts_are_cut():
@@ -190,16 +192,16 @@ def test_without_texts_there_is_a_table_only_and_long_texts_are_cut():
     assert isinstance(only, Table)
     assert any(isinstance(block, Gallery) for block in extraction_page._most_extractable_blocks(measured()))
     for length in (1999, 2000, 2001):
-        said = extraction_page._format_texts("p", "s" * length, "m").splitlines()[1]
-        assert said == "[document] " + "s" * min(length, 2000) + "…" * (length > 2000)
+        document_line = extraction_page._format_texts("p", "s" * length, "m").splitlines()[1]
+        assert document_line == "[document] " + "s" * min(length, 2000) + "…" * (length > 2000)
 
 
 def test_the_curve_counts_documents_whose_even_chance_takes_so_many_draws():
     curve = extraction_page._reached_curve(measured().target)
     assert curve.y[0] == pytest.approx(1 / 8)  # the one of probability one
-    for at in (10, 60, 120):
-        expected = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[at] * (1 + 1e-6)) >= 0.5)
-        assert curve.y[at] == pytest.approx(expected, abs=1 / 8 + 1e-9)
+    for index in (10, 60, 120):
+        expected = np.mean(1 - (1 - np.exp(measured().target.log_p)) ** (curve.x[index] * (1 + 1e-6)) >= 0.5)
+        assert curve.y[index] == pytest.approx(expected, abs=1 / 8 + 1e-9)
 
 
 def test_draws_are_drawn_on_a_logarithmic_axis():

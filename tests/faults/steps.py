@@ -43,37 +43,37 @@ def _listen(event, arguments):
 sys.addaudithook(_listen)
 
 
-def done(command, folder):
+def run_command(command, folder):
     """Exit code and words of a command of `divulge` that is run in ``folder``."""
-    said = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    output = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         code = cli.run([*map(str, command)])
-    return int(code), said.getvalue()
+    return int(code), output.getvalue()
 
 
-def followed(command, folder, at):
+def followed(command, folder, before_change):
     """Run a command and call ``at`` before each of its changes to ``folder``; exit code and words."""
     global _listener
-    _listener = at
+    _listener = before_change
     try:
-        return done(command, folder)
+        return run_command(command, folder)
     finally:
         _listener = None
 
 
-def snapshots(command, folder, to, beside=lambda: None):
+def snapshots(command, folder, destination, meanwhile=lambda: None):
     """Copies of ``folder`` before every step of a command that finds it changed; ``beside`` is called at each."""
-    found, seen = [], None
+    copies, last_state = [], None
 
-    def at():
-        nonlocal seen
-        if (now := state(folder)) != seen:
-            seen = now
-            found.append(to / f"{len(found):04d}")
-            shutil.copytree(folder, found[-1], symlinks=True)
-            beside()
+    def take_snapshot():
+        nonlocal last_state
+        if (now := state(folder)) != last_state:
+            last_state = now
+            copies.append(destination / f"{len(copies):04d}")
+            shutil.copytree(folder, copies[-1], symlinks=True)
+            meanwhile()
 
-    return found, followed(command, folder, at)
+    return copies, followed(command, folder, take_snapshot)
 
 
 def killed(command, folder, step):
@@ -116,13 +116,13 @@ def tree(folder):
 _VOLATILE = ("timings", "environment", "stored", "checksum")
 
 
-def whole(run):
+def read_run(run):
     """Digests of the files of a finished run and of the runs inside it, but for their timings."""
-    held = run_directory.read_manifest(run)
-    assert held.state == "finished"
-    assert not held.staged or not (run / held.staged).is_dir()  # no file is still to be moved
-    results = {f"{part}/{name}": sha for part in held.parts for name, sha in whole(run / part).items()}
-    for name in held.files:
+    manifest = run_directory.read_manifest(run)
+    assert manifest.state == "finished"
+    assert not manifest.staged or not (run / manifest.staged).is_dir()  # no file is still to be moved
+    results = {f"{part}/{name}": sha for part in manifest.parts for name, sha in read_run(run / part).items()}
+    for name in manifest.files:
         content = (run / name).read_bytes()
         if name == "summary.json":
             content = json.dumps(_steady(json.loads(content))).encode()

@@ -48,13 +48,13 @@ def inputs(tmp_path_factory):
     return folder
 
 
-def prepared(inputs, to, *commands):
+def prepared(inputs, destination, *commands):
     """A copy of the inputs in which some commands have been run."""
-    shutil.copytree(inputs, to)
+    shutil.copytree(inputs, destination)
     for command in commands:
-        code, output = steps.done(command, to)
+        code, output = steps.run_command(command, destination)
         assert code == 0, output
-    return to
+    return destination
 
 
 COMMANDS = {
@@ -73,24 +73,24 @@ def test_killed_anywhere_a_command_leaves_the_old_run_or_the_new_one(inputs, tmp
     before, command = COMMANDS[name]
     start = prepared(inputs, tmp_path / "start", *before)
     undisturbed = prepared(start, tmp_path / "undisturbed", command) / "run"
-    old = steps.whole(start / "run") if before else None
-    new = steps.whole(undisturbed)
+    old = steps.read_run(start / "run") if before else None
+    new = steps.read_run(undisturbed)
     shutil.copytree(start, tmp_path / "followed")
-    left, (code, said) = steps.snapshots(command, tmp_path / "followed", tmp_path / "left")
-    assert code == 0, said
-    assert steps.whole(tmp_path / "followed" / "run") == new
-    kinds = []
-    for folder in left:
-        kinds.append(found(folder / "run", old, new))
-        code, said = steps.done(command, folder)
+    snapshots, (code, output) = steps.snapshots(command, tmp_path / "followed", tmp_path / "left")
+    assert code == 0, output
+    assert steps.read_run(tmp_path / "followed" / "run") == new
+    outcomes = []
+    for folder in snapshots:
+        outcomes.append(classify(folder / "run", old, new))
+        code, output = steps.run_command(command, folder)
         if code:
-            assert "holds a finished run" in said
-            assert kinds[-1] == "new"
-        assert steps.whole(folder / "run") == new
-    assert kinds == sorted(kinds, key=["none", "old", "unfinished", "new"].index)  # never back
-    assert kinds[0] == ("none" if not before else "old" if old != new else "new")
-    assert len(left) > 5
-    print(name, len(left), {kind: kinds.count(kind) for kind in kinds})
+            assert "holds a finished run" in output
+            assert outcomes[-1] == "new"
+        assert steps.read_run(folder / "run") == new
+    assert outcomes == sorted(outcomes, key=["none", "old", "unfinished", "new"].index)  # never back
+    assert outcomes[0] == ("none" if not before else "old" if old != new else "new")
+    assert len(snapshots) > 5
+    print(name, len(snapshots), {outcome: outcomes.count(outcome) for outcome in outcomes})
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -98,30 +98,30 @@ def test_two_at_once_leave_what_one_leaves(inputs, tmp_path, name):
     """While the first works, the second is refused; nothing of the first is lost."""
     before, command = COMMANDS[name]
     start = prepared(inputs, tmp_path / "start", *before)
-    new = steps.whole(prepared(start, tmp_path / "undisturbed", command) / "run")
-    both = prepared(start, tmp_path / "both")
-    others = []
+    new = steps.read_run(prepared(start, tmp_path / "undisturbed", command) / "run")
+    folder = prepared(start, tmp_path / "both")
+    second_runs = []
 
-    def again():
-        if not others and any(both.glob("run/.staged-*/*")):
-            others.append(steps.done(command, both))
+    def run_again():
+        if not second_runs and any(folder.glob("run/.staged-*/*")):
+            second_runs.append(steps.run_command(command, folder))
 
-    _, (code, said) = steps.snapshots(command, both, tmp_path / "left", again)
-    assert code == 0, said
-    assert steps.whole(both / "run") == new
-    [(code, said)] = others
+    _, (code, output) = steps.snapshots(command, folder, tmp_path / "left", run_again)
+    assert code == 0, output
+    assert steps.read_run(folder / "run") == new
+    [(code, output)] = second_runs
     assert code == 2
-    assert "in use" in said or "another" in said
+    assert "in use" in output or "another" in output
 
 
-def found(run, old, new):
+def classify(run, old, new):
     """What a reader finds in a directory; anything but a whole run, or that there is none yet, fails."""
     try:
-        kind = RunDirectory(run).kind()
-        whole = RunDirectory(run).read(kind, lambda: steps.whole(run))
+        run_kind = RunDirectory(run).kind()
+        content = RunDirectory(run).read(run_kind, lambda: steps.read_run(run))
     except dv.InputError as error:
         message = str(error)
         assert "not finished; repeat its command to go on" in message or "not a run directory" in message
         return "unfinished" if "not finished" in message else "none"
-    assert whole in (old, new)
-    return "new" if whole == new else "old"
+    assert content in (old, new)
+    return "new" if content == new else "old"

@@ -51,7 +51,7 @@ class Tokens:
         return {"model": "even"}
 
     def tokens(self, texts, *, vocabulary=True):
-        return TokenStatistics.of(texts, [{"logp": -np.ones(len(text.split()))} for text in texts])
+        return TokenStatistics.from_documents(texts, [{"logp": -np.ones(len(text.split()))} for text in texts])
 
 
 def prepare(folder):
@@ -61,7 +61,7 @@ def prepare(folder):
         texts = [f"{name} {i}" for i in range(len(loss))]
         frame = pl.DataFrame({"loss": loss, "log_likelihood": -loss, "text": texts, "id": texts})
         frame.write_csv(folder / f"{name}.csv")
-    assert steps.done(IDENTIFY, folder)[0] == 0
+    assert steps.run_command(IDENTIFY, folder)[0] == 0
     x = rng.normal(size=(180, 2))
     sets = [dv.Records(part, rng.integers(0, 2, len(part))) for part in np.split(x, 3)]
     for seed, name in enumerate(("audited", "again")):
@@ -74,7 +74,7 @@ def prepare(folder):
     pool = dv.references.Pool(folder / "pool")
     for key in ("a" * 32, "b" * 32):
         pool.put(key, {"w": np.arange(3.0)}, {"model": 1})
-    assert steps.done(("labels", "design", "--n", "6", "--write", "submitted"), folder)[0] == 0
+    assert steps.run_command(("labels", "design", "--n", "6", "--write", "submitted"), folder)[0] == 0
     return folder
 
 
@@ -89,8 +89,8 @@ def _wrong(value, random_):
         key = random_.choice(sorted(value))
         return value | {key: random_.choice(_SHAPES) if random_.random() < 0.5 else _wrong(value[key], random_)}
     if isinstance(value, list) and value:
-        at = random_.randrange(len(value))
-        return [*value[:at], _wrong(value[at], random_), *value[at + 1 :]]
+        position = random_.randrange(len(value))
+        return [*value[:position], _wrong(value[position], random_), *value[position + 1 :]]
     return random_.choice(_SHAPES)
 
 
@@ -99,41 +99,47 @@ _SHAPES = (None, True, 0, -1, 1e308, 2**70, "", "abc", "\x1b[2J", [], [None], {}
 
 def damages(folder, random_, count):
     """What can be done to a directory like this one: a word, and the deed, done to a copy of it."""
-    named = files(folder)
-    found = {}
-    for name in [*named, *(random_.choice(named) for _ in range(count))]:
+    file_names = files(folder)
+    damage_by_name = {}
+    for name in [*file_names, *(random_.choice(file_names) for _ in range(count))]:
         content = (folder / name).read_bytes()
         bit = random_.randrange(8 * max(len(content), 1))
         turned = bytearray(content or b"\0")
         turned[bit // 8] ^= 1 << bit % 8
-        found[f"{name} missing"] = _with(name, lambda path: path.unlink())
-        found[f"{name} cut"] = _with(name, lambda path, text=content: path.write_bytes(text[: len(text) // 2]))
-        found[f"{name} empty"] = _with(name, lambda path: path.write_bytes(b""))
-        found[f"{name} bit {bit} turned"] = _with(name, lambda path, text=turned: path.write_bytes(text))
-        found[f"{name} a folder"] = _with(name, lambda path: (path.unlink(), path.mkdir()))
-        found[f"{name} a link"] = _with(name, lambda path: (path.unlink(), path.symlink_to("/etc/hostname")))
-        found[f"{name} a link to itself"] = _with(name, lambda path: (path.unlink(), path.symlink_to(path.name)))
+        damage_by_name[f"{name} missing"] = _with(name, lambda path: path.unlink())
+        damage_by_name[f"{name} cut"] = _with(name, lambda path, text=content: path.write_bytes(text[: len(text) // 2]))
+        damage_by_name[f"{name} empty"] = _with(name, lambda path: path.write_bytes(b""))
+        damage_by_name[f"{name} bit {bit} turned"] = _with(name, lambda path, text=turned: path.write_bytes(text))
+        damage_by_name[f"{name} a folder"] = _with(name, lambda path: (path.unlink(), path.mkdir()))
+        damage_by_name[f"{name} a link"] = _with(name, lambda path: (path.unlink(), path.symlink_to("/etc/hostname")))
+        damage_by_name[f"{name} a link to itself"] = _with(
+            name, lambda path: (path.unlink(), path.symlink_to(path.name))
+        )
         for turn in range(4 * count if name.endswith(".json") else 0):
             text = json.dumps(_wrong(json.loads(content), random_))
-            found[f"{name} of another shape {turn}"] = _with(name, lambda path, text=text: path.write_text(text))
-    found["all gone"] = shutil.rmtree
-    found["a file"] = lambda home: (shutil.rmtree(home), home.write_text("x"))
-    found["nothing in it"] = lambda home: (shutil.rmtree(home), home.mkdir())
-    for other in sorted({"identified", "audited", "scored", "submitted", "pool"} - {folder.name}):
-        found[f"another kind: {other}"] = lambda home, other=other: _replaced(home, home.parent / other)
-    if "run.json" in named:
-        found["unfinished"] = lambda home: _marked(home, state="running")
-        found["of a later format"] = lambda home: _marked(home, format=99)
-    return found
+            damage_by_name[f"{name} of another shape {turn}"] = _with(
+                name, lambda path, text=text: path.write_text(text)
+            )
+    damage_by_name["all gone"] = shutil.rmtree
+    damage_by_name["a file"] = lambda home: (shutil.rmtree(home), home.write_text("x"))
+    damage_by_name["nothing in it"] = lambda home: (shutil.rmtree(home), home.mkdir())
+    for other_run in sorted({"identified", "audited", "scored", "submitted", "pool"} - {folder.name}):
+        damage_by_name[f"another kind: {other_run}"] = lambda home, other_run=other_run: _replaced(
+            home, home.parent / other_run
+        )
+    if "run.json" in file_names:
+        damage_by_name["unfinished"] = lambda home: _marked(home, state="running")
+        damage_by_name["of a later format"] = lambda home: _marked(home, format=99)
+    return damage_by_name
 
 
 def _with(name, deed):
     return lambda home: deed(home / name)
 
 
-def _replaced(home, other):
+def _replaced(home, replacement):
     shutil.rmtree(home)
-    shutil.copytree(other, home)
+    shutil.copytree(replacement, home)
 
 
 def _marked(home, **changes):
@@ -156,9 +162,9 @@ def sealed(folder):
 def run(tally, reader, template, folder, *, count=1, share=1.0, seed=0):
     """Damage the directory in many ways and run the command on each."""
     right = _copied(template, folder / "right")
-    code, whole = steps.done(reader.command, right)
+    code, expected = steps.run_command(reader.command, right)
     shutil.rmtree(right)
-    assert code in (Exit.OK, Exit.BROKEN, Exit.UNDECIDED), whole
+    assert code in (Exit.OK, Exit.BROKEN, Exit.UNDECIDED), expected
     random_ = random.Random(f"{seed} {reader.command}")
     for word, deed in damages(template / reader.reads, random_, count).items():
         if random_.random() >= share:
@@ -169,17 +175,17 @@ def run(tally, reader, template, folder, *, count=1, share=1.0, seed=0):
             if hidden:
                 sealed(home / reader.reads)
             case = f"{' '.join(reader.command)} ({word}{', sealed' * hidden})"
-            tally.add(case, _outcome(reader, home, word, hidden, whole))
+            tally.add(case, _outcome(reader, home, word, hidden, expected))
             shutil.rmtree(home)
 
 
-def _copied(template, to):
-    return shutil.copytree(template, to, symlinks=True)
+def _copied(template, destination):
+    return shutil.copytree(template, destination, symlinks=True)
 
 
-def _outcome(reader, home, word, hidden, whole):
+def _outcome(reader, home, word, hidden, expected):
     try:
-        code, output = steps.done(reader.command, home)
+        code, output = steps.run_command(reader.command, home)
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
     if code not in DOCUMENTED:
@@ -188,7 +194,7 @@ def _outcome(reader, home, word, hidden, whole):
         return f"says {output[-300:]}"
     if code in (Exit.INPUT, Exit.DAMAGED):
         return "InputError"
-    return "answer" if hidden or output == whole or not _counts(reader, word) else f"not noticed: {output[-200:]}"
+    return "answer" if hidden or output == expected or not _counts(reader, word) else f"not noticed: {output[-200:]}"
 
 
 def _counts(reader, word):

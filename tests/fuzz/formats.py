@@ -55,9 +55,9 @@ class Format:
 
 def _scan(path):
     frame = score_tables.scan_scores([path], "tables")
-    to = path.with_name("gathered")
-    score_tables.clean_table(frame, score_tables.resolve_columns(frame, ["loss:low"]), to)
-    return pl.read_parquet(to).to_dict(as_series=False)
+    destination = path.with_name("gathered")
+    score_tables.clean_table(frame, score_tables.resolve_columns(frame, ["loss:low"]), destination)
+    return pl.read_parquet(destination).to_dict(as_series=False)
 
 
 def _onnx(path):
@@ -86,7 +86,7 @@ def _adapter(path):
     save_file(weights, path.with_name("adapter_model.safetensors"))
 
 
-def _asked(factory=None):
+def _load_and_ask(factory=None):
     return lambda path: targets.load(str(path), factory=factory, device="cpu").logits(RECORDS)
 
 
@@ -120,7 +120,7 @@ def _journal(path):
     EndpointJournal(path, KEY).put("a text", np.array([-1.0, -2.0]))
 
 
-def _kept(path):
+def _read_journal(path):
     journal = EndpointJournal(path, KEY)
     return journal["a text"] if "a text" in journal else None  # noqa: SIM401  a journal has no get
 
@@ -145,22 +145,22 @@ FORMATS = (
     Format(
         "weights.safetensors",
         lambda path: save_file(nn.Linear(3, 3).state_dict(), path),
-        _asked(lambda: nn.Linear(3, 3)),
+        _load_and_ask(lambda: nn.Linear(3, 3)),
     ),
-    Format("model.onnx", _onnx, _asked()),
-    Format("linear.skops", _skops(LogisticRegression()), _asked()),
-    Format("forest.skops", _skops(RandomForestClassifier(2, max_depth=2, random_state=0)), _asked()),
+    Format("model.onnx", _onnx, _load_and_ask()),
+    Format("linear.skops", _skops(LogisticRegression()), _load_and_ask()),
+    Format("forest.skops", _skops(RandomForestClassifier(2, max_depth=2, random_state=0)), _load_and_ask()),
     Format("plan.toml", _plan, plan.read),
     Format("stored.safetensors", _pool, _stored, kept=True),
     Format("stored.json", _pool, _stored, kept=True),
     Format("answers.jsonl", _answered, lambda path: labels.Journal(path, labelling.PLAN).answers()),
-    Format("tokens.jsonl", _journal, _kept),
+    Format("tokens.jsonl", _journal, _read_journal),
     Format(
         "typed.txt",
         lambda path: path.write_text("\n".join(map(repr, labelling.ANSWERS.tolist()))),
         lambda path: labels.read_scores(path, labelling.PLAN),
     ),
-    Format("template.csv", lambda path: path.write_text("id,p\na,0.5\nb,0.5\n"), labels.Submission.like),
+    Format("template.csv", lambda path: path.write_text("id,p\na,0.5\nb,0.5\n"), labels.Submission.from_template),
     Format("labels.npy", lambda path: np.save(path, Y), read_labels),
     Format("labels.npz", lambda path: np.savez(path, y=Y), read_labels),
     Format("labels.txt", lambda path: path.write_text("0\n1\n1\n"), read_labels),
@@ -171,7 +171,7 @@ def damages(content, random_, flips):
     """Contents of a damaged file by what was done to it."""
     size = len(content)
     cuts = sorted({0, 1, 2, 8, size // 4, size // 2, size - 1, *(random_.randrange(size) for _ in range(flips))})
-    results = {f"cut at {at}": content[:at] for at in cuts if at < size}
+    results = {f"cut at {position}": content[:position] for position in cuts if position < size}
     for _ in range(flips):
         bit = random_.randrange(8 * size)
         turned = bytearray(content)
@@ -196,33 +196,35 @@ def _objects():
 OBJECTS = _objects()
 
 
-def run(tally, kind, folder, flips, seed=0):
+def run(tally, file_format, folder, flips, seed=0):
     """Damage one kind of file in many ways."""
-    path = folder / kind.name
-    kind.write(path)
-    whole = path.read_bytes()
-    right = kind.read(path)
-    named = () if kind.kept else (path.name, path.stem, "tables", "target", "labels", "plan", "scores", "template")
-    for word, content in damages(whole, random.Random(f"{seed} {kind.name}"), flips).items():
+    path = folder / file_format.name
+    file_format.write(path)
+    undamaged = path.read_bytes()
+    right = file_format.read(path)
+    expected_words = (
+        () if file_format.kept else (path.name, path.stem, "tables", "target", "labels", "plan", "scores", "template")
+    )
+    for word, content in damages(undamaged, random.Random(f"{seed} {file_format.name}"), flips).items():
         path.write_bytes(content)
         outcome = judge.outcome(
-            lambda: kind.read(path),
-            *named,
-            right=lambda found, content=content: _silent(kind, right, found, content == whole),
+            lambda: file_format.read(path),
+            *expected_words,
+            right=lambda found, content=content: _silent(file_format, right, found, content == undamaged),
         )
-        tally.add(f"{kind.name} ({word})", outcome)
+        tally.add(f"{file_format.name} ({word})", outcome)
         if not path.exists() or path.is_dir():
-            tally.add(f"{kind.name} ({word})", "the file is gone")
+            tally.add(f"{file_format.name} ({word})", "the file is gone")
     path.unlink()
     path.mkdir()
-    tally.add(f"{kind.name} (a folder)", judge.outcome(lambda: kind.read(path)))
+    tally.add(f"{file_format.name} (a folder)", judge.outcome(lambda: file_format.read(path)))
     path.rmdir()
     path.symlink_to(path)
-    tally.add(f"{kind.name} (a link to itself)", judge.outcome(lambda: kind.read(path)))
+    tally.add(f"{file_format.name} (a link to itself)", judge.outcome(lambda: file_format.read(path)))
     path.unlink()
 
 
-def _silent(kind, right, found, intact):
-    if kind.kept and not intact and not judge.same(right, found):
+def _silent(file_format, right, answer, intact):
+    if file_format.kept and not intact and not judge.same(right, answer):
         return "another answer, though a digest is kept"
     return None

@@ -147,9 +147,9 @@ def cases(name):
                 continue  # work without end is what was asked for
             yield parameter, word, make, "anything"
         if isinstance(valid, np.ndarray):
-            for kind in ("DAMAGED", "BENT", "SAME"):
-                for word, change in getattr(values, kind).items():
-                    yield parameter, word, _changed(change, valid), kind.lower()
+            for table_name in ("DAMAGED", "BENT", "SAME"):
+                for word, change in getattr(values, table_name).items():
+                    yield parameter, word, _changed(change, valid), table_name.lower()
 
 
 def _changed(change, valid):
@@ -158,27 +158,27 @@ def _changed(change, valid):
 
 def run(tally, name, share=1.0, seed=0):
     """Run a share of the cases of one function, drawn by the seed."""
-    given, function = CALLS[name], surface.public()[name]
-    right = given.use(function(**given.fresh()))
+    call, function = CALLS[name], surface.public()[name]
+    right = call.use(function(**call.fresh()))
     undefined = judge.undefined(right)
-    drawn = random.Random(zlib.crc32(f"{seed} {name}".encode()))
-    for parameter, word, make, kind in cases(name):
-        if share < 1 and drawn.random() >= share:
+    rng = random.Random(zlib.crc32(f"{seed} {name}".encode()))
+    for parameter, word, make, change in cases(name):
+        if share < 1 and rng.random() >= share:
             continue
         try:
             value = make()
         except Exception:
             continue  # this form does not exist for such an array
-        arguments = given.fresh() | {parameter: value}
+        arguments = call.fresh() | {parameter: value}
         before = {key: part.copy() for key, part in arguments.items() if type(part) is np.ndarray}
-        said = judge.outcome(
-            lambda arguments=arguments: given.use(function(**arguments)),
-            *(() if parameter in given.free else _names(name, parameter)),
-            right=lambda found, p=parameter, w=word, k=kind: _wrong(given, right, found, p, w, k, undefined),
+        outcome = judge.outcome(
+            lambda arguments=arguments: call.use(function(**arguments)),
+            *(() if parameter in call.free else _names(name, parameter)),
+            right=lambda found, p=parameter, w=word, k=change: _wrong(call, right, found, p, w, k, undefined),
         )
         if changed := [key for key, was in before.items() if not judge.same(was, arguments[key])]:
-            said = f"the caller's {', '.join(changed)} changed"
-        tally.add(f"{name}({parameter} = {word})", said)
+            outcome = f"the caller's {', '.join(changed)} changed"
+        tally.add(f"{name}({parameter} = {word})", outcome)
 
 
 def _names(name, parameter):
@@ -186,23 +186,23 @@ def _names(name, parameter):
     return (parameter, *CALLS[name].arguments, *CALLS[name].says)
 
 
-def _wrong(given, right, found, parameter, word, kind, undefined):
-    if kind == "same" and not judge.same(right, found, given.tolerance):
+def _wrong(call, right, answer, parameter, word, change, undefined):
+    if change == "same" and not judge.same(right, answer, call.tolerance):
         return "another answer than to the same array"
-    if parameter in given.free:
+    if parameter in call.free:
         return None
-    if kind == "damaged" or (kind == "anything" and word in values.NEVER):
+    if change == "damaged" or (change == "anything" and word in values.NEVER):
         return "an answer, where there is none"
-    if judge.undefined(found) > undefined:
+    if judge.undefined(answer) > undefined:
         return "an answer that is not a number"
     return None
 
 
 def report(share, seed):
     """A tally a function."""
-    made = []
+    tallies = []
     for name in CALLS:
         tally = judge.Tally(name)
         run(tally, name, share, seed)
-        made.append(tally)
-    return made
+        tallies.append(tally)
+    return tallies

@@ -43,11 +43,11 @@ def patience(seconds=PATIENCE):
 
 
 @contextlib.contextmanager
-def little_memory(more=8 << 30):
+def little_memory(extra_bytes=8 << 30):
     """Let this process take no more than ``more`` bytes beyond what it has, so that a huge count ends at once."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + more, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (used + extra_bytes, before[1]))
     try:
         yield
     finally:
@@ -62,14 +62,16 @@ class Tally:
 
     def add(self, case, outcome):
         """Count an outcome: "answer", "InputError", or a violation in words."""
-        known = outcome in ("answer", "InputError", "noticed")
-        self.counts[outcome if known else "violation"] += 1
-        if not known:
+        is_allowed = outcome in ("answer", "InputError", "noticed")
+        self.counts[outcome if is_allowed else "violation"] += 1
+        if not is_allowed:
             self.violations.append(f"{case}: {outcome}")
 
     def __str__(self):
         total = sum(self.counts.values())
-        return f"{self.title}: {total} cases, " + ", ".join(f"{n} {what}" for what, n in sorted(self.counts.items()))
+        return f"{self.title}: {total} cases, " + ", ".join(
+            f"{n} {outcome}" for outcome, n in sorted(self.counts.items())
+        )
 
 
 def outcome(work, *named, right=None):
@@ -85,7 +87,7 @@ def outcome(work, *named, right=None):
             warnings.simplefilter("ignore")
             result = work()
     except (dv.InputError, dv.MissingExtraError) as error:
-        return _said(str(error), named)
+        return _check_message(str(error), named)
     except Hang:
         return f"no end in {PATIENCE} seconds"
     except Exception as error:
@@ -93,24 +95,24 @@ def outcome(work, *named, right=None):
     return (right(result) if right else None) or "answer"
 
 
-def _said(said, named):
-    if named and not any(name in said for name in named):
-        return f"names none of {', '.join(named)}: {said[:300]!r}"
-    if odd := [word for word in _UNSAID if word in said]:
-        return f"says {odd[0]}: {said[:300]!r}"
-    if not said.strip() or len(said) > _LONGEST:
-        return f"a message of {len(said)} characters: {said[:100]!r}"
+def _check_message(message, expected_words):
+    if expected_words and not any(name in message for name in expected_words):
+        return f"names none of {', '.join(expected_words)}: {message[:300]!r}"
+    if odd := [word for word in _UNSAID if word in message]:
+        return f"says {odd[0]}: {message[:300]!r}"
+    if not message.strip() or len(message) > _LONGEST:
+        return f"a message of {len(message)} characters: {message[:100]!r}"
     return "InputError"
 
 
 def _violation(error):
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "divulge" in frame.filename]
-    at = f"{frames[-1].filename.rpartition('/src/')[2]}:{frames[-1].lineno}" if frames else "?"
+    place = f"{frames[-1].filename.rpartition('/src/')[2]}:{frames[-1].lineno}" if frames else "?"
     try:
         message = str(error)
     except Exception:
         message = "?"
-    return f"{type(error).__name__} at {at}: {message[:200]!r}"
+    return f"{type(error).__name__} at {place}: {message[:200]!r}"
 
 
 def leaves(value, depth=8):
@@ -132,10 +134,12 @@ def leaves(value, depth=8):
             yield from leaves(getattr(value, field.name), depth - 1)
 
 
-def same(one, other, tolerance=0.0):
+def same(first_answer, second_answer, tolerance=0.0):
     """Whether two answers say the same."""
-    left, right = list(leaves(one)), list(leaves(other))
-    return len(left) == len(right) and all(_equal(a, b, tolerance) for a, b in zip(left, right, strict=True))
+    first_leaves, second_leaves = list(leaves(first_answer)), list(leaves(second_answer))
+    return len(first_leaves) == len(second_leaves) and all(
+        _equal(a, b, tolerance) for a, b in zip(first_leaves, second_leaves, strict=True)
+    )
 
 
 def _equal(a, b, tolerance):

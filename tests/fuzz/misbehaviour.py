@@ -18,8 +18,8 @@ def _plain(body):
     return [page(body)]
 
 
-def _encoded(pack, kind):
-    return lambda body: [page(pack(body), f"content-encoding: {kind}")]
+def _encoded(pack, encoding):
+    return lambda body: [page(pack(body), f"content-encoding: {encoding}")]
 
 
 def _with(*headers, status="200 OK", content=None):

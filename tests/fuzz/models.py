@@ -69,28 +69,28 @@ def text_classifier():
     return {"model": transformers.BertForSequenceClassification(config), "tokenizer": tokenizer}
 
 
-def logits(made):
-    return made.logits(RECORDS)
+def logits(target):
+    return target.logits(RECORDS)
 
 
-def completed(made):
-    return made.fit(RECORDS).complete(PARTIAL, 2, 0)
+def completed(imputer):
+    return imputer.fit(RECORDS).complete(PARTIAL, 2, 0)
 
 
-def versions(made):
-    return made.of(RECORDS, 0)
+def versions(augmenter):
+    return augmenter.generate(RECORDS, 0)
 
 
-def asked(made):
-    return made.measure(targets.SklearnTarget(MODEL), RECORDS)
+def measure_signal(signal_object):
+    return signal_object.measure(targets.SklearnTarget(MODEL), RECORDS)
 
 
-def measured(made):
-    return made.fit(RECORDS, 0).measure(targets.TorchTarget(linear(), device="cpu"), PARTIAL)
+def measured(signal_object):
+    return signal_object.fit(RECORDS, 0).measure(targets.TorchTarget(linear(), device="cpu"), PARTIAL)
 
 
-def trained(made):
-    return made.fit(RECORDS, references.splits.online(60, 2, 0), seed=0, observe=[RECORDS]).outputs
+def trained(trainer):
+    return trainer.fit(RECORDS, references.splits.online(60, 2, 0), seed=0, observe=[RECORDS]).outputs
 
 
 def language_model():
@@ -104,16 +104,16 @@ def language_model():
     return targets.CausalLM(network, tokenizer, bos="add")
 
 
-def fine_tuned(made):
+def fine_tuned(trainer):
     documents = dv.Records(["yes no", "no no", "yes", "no yes yes"])
-    return made.fit(documents, references.splits.offline(4, 2, 0), seed=0, observe=[documents]).outputs
+    return trainer.fit(documents, references.splits.offline(4, 2, 0), seed=0, observe=[documents]).outputs
 
 
-def planted_gradients(made):
+def planted_gradients(canaries):
     total = [torch.zeros(3, 3), torch.zeros(3)]
-    made.plant(total)
-    made.observe(total)
-    return made.scores()
+    canaries.plant(total)
+    canaries.observe(total)
+    return canaries.scores()
 
 
 PLANTED = canaries.make(RECORDS, count=20, seed=0)
@@ -296,7 +296,7 @@ REFERENCES = {
     ),
 }
 
-_WHOLE = ("log_likelihood", "token_probability", "scaled_likelihood", "zlib", "modified_entropy", "all_signals")
+_STATISTICS = ("log_likelihood", "token_probability", "scaled_likelihood", "zlib", "modified_entropy", "all_signals")
 SIGNALS = {
     f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
     for name in (
@@ -318,8 +318,8 @@ SIGNALS = {
         says=("signal",),
     ),
     "signals.internals.feature_angle": call(fed=LOGITS, weights=np.eye(3)[:, : LOGITS.shape[1]], labels=Y),
-    "signals.BoundaryDistance": call(queries=30, seed=0, use=asked, long=("queries",)),
-    "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=asked, long=("queries",)),
+    "signals.BoundaryDistance": call(queries=30, seed=0, use=measure_signal, long=("queries",)),
+    "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=measure_signal, long=("queries",)),
     "signals.versions.ImageVersions": call(flip=True, shift=0, shape=(3, 1), free=("shape",), use=versions),
     "signals.versions.NoisyVersions": call(count=2, scale=0.1, flips=0.1, use=versions, long=("count",)),
     "signals.versions.OwnVersions": call(function=lambda x, rng: x + rng.normal(), count=2, use=versions),
@@ -341,7 +341,7 @@ SIGNALS = {
     "signals.PreparedReCaLL": call(
         before=("1 1",), use=lambda made: made.measure(Even(), DOCUMENTS), says=("population", "recall")
     ),
-    **{f"signals.tokens.{name}": call(stats=STATS) for name in _WHOLE},
+    **{f"signals.tokens.{name}": call(stats=STATS) for name in _STATISTICS},
     **{f"signals.tokens.{name}": call(stats=STATS, k=0.2) for name in ("min_k", "min_k_plus")},
     **{f"signals.tokens.{name}": call(stats=STATS, alpha=0.5, k=0.1) for name in ("max_renyi", "min_renyi")},
     "signals.tokens.lowercase": call(stats=STATS, lowered=STATS),
@@ -357,7 +357,7 @@ COMPLETION = {
     ),
     "completion.HotDeck": call(donors=3, per_class=True, use=completed),
     "completion.Mean": call(per_class=True, use=completed),
-    "completion.imputer": call(given=completion.Mean(), use=completed, free=("given",)),
+    "completion.imputer": call(imputer_or_function=completion.Mean(), use=completed, free=("imputer_or_function",)),
     "completion.mask": call(words="columns:b", shape=(3,), columns=("a", "b", "c"), seed=0, says=("known",)),
     "completion.overlap": call(partial=PARTIAL, auxiliary=X),
 }

@@ -44,9 +44,9 @@ OFFLINE = dv.Evidence(
     population_features=EVIDENCE.population_features,
     population_labels=EVIDENCE.population_labels,
 )
-ASKED = dataclasses.replace(OFFLINE, queries=(OFFLINE,))
+QUERIED = dataclasses.replace(OFFLINE, queries=(OFFLINE,))
 LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
-NEAR = RNG.normal(size=(200, 2))
+POINTS = RNG.normal(size=(200, 2))
 RECORDS = dv.Records(X, Y, np.arange(60))
 COUNTS = Counts.empty(CALIBRATION).add(SCORES)
 STRATA = dv.decisions.weighted.Strata(np.arange(60) // 30, np.arange(120) // 60)
@@ -54,8 +54,8 @@ ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "a method")
 CONTROL = dv.decisions.controls.Control("exchangeability", 0.3, 0.05, "40 against 50 scores")
 
 
-def scored(made, evidence=EVIDENCE):
-    return made.score(evidence)
+def scored(attack, evidence=EVIDENCE):
+    return attack.score(evidence)
 
 
 def decided(method):
@@ -113,8 +113,8 @@ ATTACKS = {
         likelihood="cauchy",
         use=lambda made: scored(made, dv.Evidence(target=-np.abs(SCORES), population=-np.abs(SCORES))),
     ),
-    "attacks.Averaged": call(inner=dv.attacks.LiRA(), use=lambda made: scored(made, ASKED)),
-    "attacks.MajorityRMIA": call(inner=dv.attacks.RMIA(), use=lambda made: scored(made, ASKED)),
+    "attacks.Averaged": call(inner=dv.attacks.LiRA(), use=lambda made: scored(made, QUERIED)),
+    "attacks.MajorityRMIA": call(inner=dv.attacks.RMIA(), use=lambda made: scored(made, QUERIED)),
     "attacks.BASE": call(mode="offline", scale=0.33, use=lambda made: scored(made, LOSSES)),
     "attacks.BaVarIA": call(mode="offline", use=scored),
     "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),
@@ -216,7 +216,12 @@ DECISIONS = {
         n=50, setting=dv.decisions.planning.Setting(20, 10, 0.95), fdr=0.2, method="storey", seed=0
     ),
     "decisions.planning.calibration": call(
-        setting=dv.decisions.planning.Setting(20, 10, 0.95), wanted=0.5, fdr=0.2, method="storey", most=60, seed=0
+        setting=dv.decisions.planning.Setting(20, 10, 0.95),
+        wanted=0.5,
+        fdr=0.2,
+        method="storey",
+        max_calibration=60,
+        seed=0,
     ),
     "decisions.fdr.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
     "decisions.fdr.sensitivity": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
@@ -297,16 +302,16 @@ EVALUATION = {
         false_alarm=0.1,
         permutations=9,
         confidence=0.95,
-        most=100,
+        max_records=100,
         long=("permutations",),
     ),
     "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
     "evaluation.text_differences": call(
         texts=["a king"] * 9,
-        others=["a tweet"] * 9,
+        other_texts=["a tweet"] * 9,
         names=("old", "new"),
         false_alarm=0.01,
-        most=3,
+        max_differences=3,
         seed=0,
         free=("names",),
     ),
@@ -341,9 +346,11 @@ EVALUATION = {
     "evaluation.subgroups": call(**SMALL, groups=np.arange(60) // 30, fpr=0.1, simultaneous=False, free=("groups",)),
     "evaluation.tpr_at_fpr": call(**SMALL, fpr=0.1),
     "evaluation.tnr_at_fnr": call(**SMALL, fnr=0.1),
-    "evaluation.transfer.measure_linearity": call(seen=NEAR, query=NEAR[:60] + 0.1, seed=0),
-    "evaluation.transfer.multiaccuracy": call(embedding=NEAR, selected=NEAR[:, 0] > 0.5, level=0.3),
-    "evaluation.transfer.assess": call(seen=NEAR, query=NEAR[:60] + 0.1, selected=NEAR[:, 0] > 0.5, level=0.3, seed=0),
+    "evaluation.transfer.measure_linearity": call(seen=POINTS, query=POINTS[:60] + 0.1, seed=0),
+    "evaluation.transfer.multiaccuracy": call(embedding=POINTS, selected=POINTS[:, 0] > 0.5, level=0.3),
+    "evaluation.transfer.assess": call(
+        seen=POINTS, query=POINTS[:60] + 0.1, selected=POINTS[:, 0] > 0.5, level=0.3, seed=0
+    ),
 }
 
 IDS = [f"r{row}" for row in range(60)]

@@ -80,10 +80,10 @@ def _endpoint(url, timeout):
 
 
 def _oracle(url, timeout):
-    return _asked(url, timeout)(np.array([0.5, 0.5]))
+    return _ask_oracle(url, timeout)(np.array([0.5, 0.5]))
 
 
-def _asked(url, timeout):
+def _ask_oracle(url, timeout):
     def sleep(seconds):
         assert 0 <= seconds <= 30.0
 
@@ -93,18 +93,18 @@ def _asked(url, timeout):
 def _refused(ask):
     """A server that takes no more is an answer of an oracle that says so."""
 
-    def asked(url, timeout):
+    def ask_oracle(url, timeout):
         try:
             return ask(url, timeout)
         except labels.QuotaReachedError as error:
             raise dv.InputError(str(error)) from None
 
-    return asked
+    return ask_oracle
 
 
 def _attack(url, timeout):
     command = ("labels", "attack", url, "--n", "6", "--decimals", "6", "--header", f"x-key: {bad.SECRET}")
-    code, output = steps.done(command, ".")
+    code, output = steps.run_command(command, ".")
     if code == Exit.INPUT:
         raise dv.InputError(" ".join(output.split("\n")))
     assert code in (Exit.OK, Exit.CONTRADICTED), output  # a number that no labels give is read rightly
@@ -143,13 +143,13 @@ class Server(Wire):
         if not path.startswith("/v1/case/"):
             self.strayed = head
             return [page(b"")], False
-        at, number = map(int, path.split("/")[3:5])
-        reader = READERS[at]
-        kind, name, _ = CASES[at][number]
-        match kind:
+        reader_index, number = map(int, path.split("/")[3:5])
+        reader = READERS[reader_index]
+        misbehaviour, name, _ = CASES[reader_index][number]
+        match misbehaviour:
             case "damaged":
-                whole = page(reader.body(body, -SCORE).encode(), f"x-key: {bad.SECRET}")
-                return [_damaged(whole, random.Random(f"{self.seed} {name}"))], False
+                full_page = page(reader.body(body, -SCORE).encode(), f"x-key: {bad.SECRET}")
+                return [_damaged(full_page, random.Random(f"{self.seed} {name}"))], False
             case "numbers":
                 return [page(reader.body(body, name).encode())], False
             case "counts":
@@ -158,34 +158,34 @@ class Server(Wire):
                 return [page(name.encode())], False
             case "texts":
                 return TEXTUAL[name](json.loads(body)["prompt"])
-        return getattr(bad, kind.upper())[name](reader.body(body, -SCORE).encode()), kind == "slow"
+        return getattr(bad, misbehaviour.upper())[name](reader.body(body, -SCORE).encode()), misbehaviour == "slow"
 
 
 def _damaged(content, random_):
     """An answer cut short, or with a bit turned."""
-    at = random_.randrange(len(content))
+    position = random_.randrange(len(content))
     if random_.random() < 0.3:
-        return content[:at]
-    return content[:at] + bytes([content[at] ^ 1 << random_.randrange(8)]) + content[at + 1 :]
+        return content[:position]
+    return content[:position] + bytes([content[position] ^ 1 << random_.randrange(8)]) + content[position + 1 :]
 
 
 def _answer(prompt):
     return page(_completion(json.dumps({"prompt": prompt}), -SCORE).encode())
 
 
-def _other(prompt):
+def _other_text(prompt):
     return TEXTS[1 - TEXTS.index(prompt)]
 
 
 def _ahead(prompt):
     """Two answers to one request, on a connection that stays open: the second would be taken for the next one's."""
-    both = (_answer(prompt) + _answer("something else")).replace(b"connection: close", b"connection: keep-alive")
-    return [both], True
+    two_answers = (_answer(prompt) + _answer("something else")).replace(b"connection: close", b"connection: keep-alive")
+    return [two_answers], True
 
 
 # Answers to other documents than were asked for.
 TEXTUAL = {
-    "in another order": lambda prompt: ([_answer(_other(prompt))], False),
+    "in another order": lambda prompt: ([_answer(_other_text(prompt))], False),
     "ahead of the request": _ahead,
 }
 
@@ -195,10 +195,14 @@ def cases(reader):
     answers = {"right": dict.fromkeys(bad.RIGHT, -SCORE), "numbers": bad.NUMBERS}
     names = {"wrong": bad.WRONG, "slow": bad.SLOW, "shapes": bad.SHAPES, "counts": bad.COUNTS, "texts": TEXTUAL}
     names["damaged"] = range(DAMAGES)
-    for kind in reader.kinds:
-        for name in answers.get(kind) or names[kind]:
-            number = answers.get(kind, {}).get(name)
-            yield kind, name, ANY if kind == "damaged" else None if number is None else reader.number(number)
+    for misbehaviour in reader.kinds:
+        for name in answers.get(misbehaviour) or names[misbehaviour]:
+            number = answers.get(misbehaviour, {}).get(name)
+            yield (
+                misbehaviour,
+                name,
+                ANY if misbehaviour == "damaged" else None if number is None else reader.number(number),
+            )
 
 
 CASES = [list(cases(reader)) for reader in READERS]
@@ -206,13 +210,13 @@ CASES = [list(cases(reader)) for reader in READERS]
 
 def run(tally, reader, server):
     """Ask the server for each of its misbehaviours."""
-    at = READERS.index(reader)
-    for number, (kind, name, answer) in enumerate(CASES[at]):
-        timeout = SHORT if kind == "slow" or name == "ahead of the request" else LONG
-        said = outcome(reader, f"{server.url}/case/{at}/{number}", timeout, answer)
+    reader_index = READERS.index(reader)
+    for number, (misbehaviour, name, answer) in enumerate(CASES[reader_index]):
+        timeout = SHORT if misbehaviour == "slow" or name == "ahead of the request" else LONG
+        result = outcome(reader, f"{server.url}/case/{reader_index}/{number}", timeout, answer)
         if server.strayed:
-            said, server.strayed = f"went on to {server.strayed[:100]!r}", None
-        tally.add(f"{reader.name}({kind}: {str(name)[:60]})", said)
+            result, server.strayed = f"went on to {server.strayed[:100]!r}", None
+        tally.add(f"{reader.name}({misbehaviour}: {str(name)[:60]})", result)
 
 
 def outcome(reader, url, timeout, answer):
@@ -226,16 +230,20 @@ def outcome(reader, url, timeout, answer):
             messages.append(str(error))
             raise
 
-    def right(found):
+    def right(answer_found):
         if answer is None:
-            return f"an answer, where there is none: {found!r}"
-        return None if answer is ANY or judge.same(found, answer) else f"{found!r} in the place of {answer!r}"
+            return f"an answer, where there is none: {answer_found!r}"
+        return (
+            None
+            if answer is ANY or judge.same(answer_found, answer)
+            else f"{answer_found!r} in the place of {answer!r}"
+        )
 
-    said = judge.outcome(ask, "endpoint", "oracle", "server", "127.0.0.1", right=right)
+    verdict_words = judge.outcome(ask, "endpoint", "oracle", "server", "127.0.0.1", right=right)
     if any(bad.SECRET in message for message in messages):
         return f"shows the key: {messages[0][:300]!r}"
     if any(not character.isprintable() for message in messages for character in message):
         return f"control characters: {messages[0][:300]!r}"
-    if said == "InputError" and answer not in (None, ANY):
+    if verdict_words == "InputError" and answer not in (None, ANY):
         return f"a right answer is refused: {messages[0][:300]!r}"
-    return said
+    return verdict_words

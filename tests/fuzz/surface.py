@@ -8,22 +8,26 @@ import divulge
 
 def public():
     """Functions and classes by name: "evaluation.auc", "decisions.fdr.select"; Protocols and errors are none."""
-    found, seen = {}, set()
+    functions, visited = {}, set()
 
     def walk(module, path):
         listed = getattr(module, "__all__", None)
         for name in listed or vars(module):
             value = getattr(module, name)
-            at = f"{path}.{name}".lstrip(".")
+            qualified = f"{path}.{name}".lstrip(".")
             if isinstance(value, types.ModuleType):
-                if listed and value.__name__.startswith("divulge.") and value not in seen:
-                    seen.add(value)
-                    walk(value, at)
-            elif _ours(value, name) and (listed or value.__module__ == module.__name__) and value not in found.values():
-                found[at] = value
+                if listed and value.__name__.startswith("divulge.") and value not in visited:
+                    visited.add(value)
+                    walk(value, qualified)
+            elif (
+                _ours(value, name)
+                and (listed or value.__module__ == module.__name__)
+                and value not in functions.values()
+            ):
+                functions[qualified] = value
 
     walk(divulge, "")
-    return found
+    return functions
 
 
 def _ours(value, name):

@@ -7,10 +7,10 @@ from fuzz import formats, judge
 FLIPS = 25  # of each kind of damage; benchmarks/fuzz.py tries more
 
 
-@pytest.mark.parametrize("kind", formats.FORMATS, ids=lambda kind: kind.name)
-def test_a_damaged_file_is_an_error_that_names_it(kind, tmp_path):
-    tally = judge.Tally(kind.name)
+@pytest.mark.parametrize("file_format", formats.FORMATS, ids=lambda file_format: file_format.name)
+def test_a_damaged_file_is_an_error_that_names_it(file_format, tmp_path):
+    tally = judge.Tally(file_format.name)
     with judge.little_memory():
-        formats.run(tally, kind, tmp_path, FLIPS)
+        formats.run(tally, file_format, tmp_path, FLIPS)
     print(tally)
     assert not tally.violations

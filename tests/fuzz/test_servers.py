@@ -9,8 +9,8 @@ pytest.importorskip("httpx")
 
 @pytest.fixture(scope="module")
 def server():
-    with servers.Server().running() as found:
-        yield found
+    with servers.Server().running() as running:
+        yield running
 
 
 @pytest.mark.parametrize("reader", servers.READERS, ids=lambda reader: reader.name)

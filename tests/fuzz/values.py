@@ -26,9 +26,9 @@ class _Rude:
 
 
 def _cycle():
-    found = [1.0]
-    found.append(found)
-    return found
+    items = [1.0]
+    items.append(items)
+    return items
 
 
 # In the place of any argument. Fresh ones for each case: some remember what was done with them.
@@ -115,17 +115,17 @@ NEVER = ("rude", "cycle", "complex array", "masked", "sparse", "longdouble", "re
 
 
 def _put(value):
-    def damage(found):
-        found = found.astype(np.result_type(found, type(value)) if not isinstance(value, str | None) else object)
-        found.flat[found.size // 2] = value
-        return found
+    def damage(array):
+        array = array.astype(np.result_type(array, type(value)) if not isinstance(value, str | None) else object)
+        array.flat[array.size // 2] = value
+        return array
 
     return damage
 
 
-def _masked(found):
-    out = np.ma.array(found)
-    out[(0,) * found.ndim] = np.ma.masked
+def _masked(array):
+    out = np.ma.array(array)
+    out[(0,) * array.ndim] = np.ma.masked
     return out
 
 
@@ -165,23 +165,23 @@ BENT = {
 
 
 def _frame(library):
-    def made(found):
-        if found.ndim > 2:
+    def as_frame(array):
+        if array.ndim > 2:
             raise TypeError
-        return library.Series(found) if found.ndim == 1 else library.DataFrame(found)
+        return library.Series(array) if array.ndim == 1 else library.DataFrame(array)
 
-    return made
+    return as_frame
 
 
-def _strided(found):
-    out = np.repeat(found, 2, axis=0)
+def _strided(array):
+    out = np.repeat(array, 2, axis=0)
     return out[::2]
 
 
-def _read_only(found):
-    found = found.copy()
-    found.flags.writeable = False
-    return found
+def _read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
 
 
 # The same array in another form: the same answer, or a refusal.

@@ -31,17 +31,17 @@ def texts(rng, n):
     return np.array([" ".join(rng.choice(WORDS, 3)) for _ in range(n)], dtype=object)
 
 
-KINDS = (smooth, skewed, copies, rare, texts)
+TABLES = (smooth, skewed, copies, rare, texts)
 
 
 def test_sound_splits_are_called_confounded_at_the_stated_rate_at_most():
     """40 splits of each kind with 10, 20 and 40 members of 50. Room for four standard errors, in each kind and over all
     of them: six bounds, of which one fails by chance once in 5,000 seeds."""
     rng = np.random.default_rng(50)
-    alarms = np.zeros((len(KINDS), 3 * SPLITS), dtype=bool)
-    for row, kind in enumerate(KINDS):
+    alarms = np.zeros((len(TABLES), 3 * SPLITS), dtype=bool)
+    for row, make_table in enumerate(TABLES):
         for seed in range(alarms.shape[1]):
-            x, m = kind(rng, 50), (10, 20, 40)[seed % 3]
+            x, m = make_table(rng, 50), (10, 20, 40)[seed % 3]
             alarms[row, seed] = blind.baseline(x[:m], x[m:], seed, false_alarm=LEVEL, permutations=19).confounded
-    for found in (*alarms, alarms.ravel()):
-        assert found.mean() <= LEVEL + 4 * (LEVEL * (1 - LEVEL) / found.size) ** 0.5
+    for alarm_rates in (*alarms, alarms.ravel()):
+        assert alarm_rates.mean() <= LEVEL + 4 * (LEVEL * (1 - LEVEL) / alarm_rates.size) ** 0.5

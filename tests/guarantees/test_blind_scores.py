@@ -30,7 +30,7 @@ SHAPES = {
 }
 
 
-def at_most(count, runs, level):
+def is_plausible(count, runs, level):
     """Whether so many are likely at this level: false with probability 1e-4 although all is well."""
     return count <= binom.isf(1e-4, runs, level)
 
@@ -46,7 +46,7 @@ def compare(shape, m, n, seed, noise, signal, attacks=1):
 @pytest.mark.parametrize(("m", "n", "attacks"), [(5, 5, 1), (100, 100, 4), (400, 100, 1)])
 def test_blind_score_plus_noise_is_called_a_leak_in_at_most_five_of_a_hundred(shape, m, n, attacks):
     answers = [compare(shape, m, n, run, 0.4, 0.0, attacks).answer for run in range(40)]
-    assert at_most(answers.count("leak found"), 40, 0.05)
+    assert is_plausible(answers.count("leak found"), 40, 0.05)
     if shape == "members higher" and m >= 100:  # a blind AUC of .76: never a clean bill
         assert "no leak found" not in answers
 
@@ -78,13 +78,13 @@ def test_score_that_knows_which_range_the_members_are_of_is_no_leak(name, n, noi
     Without the second test among records of similar blind score up to 38 of 40 such comparisons were called a leak.
     """
     answers = [compare_range(name, n, run, noise).answer for run in range(25)]
-    assert at_most(answers.count("leak found"), 25, 0.05)
+    assert is_plausible(answers.count("leak found"), 25, 0.05)
 
 
 @pytest.mark.parametrize("m", [10, 20, 40])
 def test_both_ends_of_few_blind_scores_are_no_leak(m):
     answers = [compare("both ends", m, m, run, 0.0, 0.0).answer for run in range(40)]
-    assert at_most(answers.count("leak found"), 40, 0.05)
+    assert is_plausible(answers.count("leak found"), 40, 0.05)
 
 
 def test_a_leak_beside_a_range_of_blind_scores_is_found():
@@ -103,22 +103,24 @@ def test_constant_blind_score_costs_nothing_and_noise_costs_the_difference():
     """A leak of AUC .64 at 400 / 400: the interval of the difference is longer by about √2 for noise."""
     rng, truth = np.random.default_rng(0), np.arange(800) < 400
     scores = rng.normal(size=800) + 0.5 * truth
-    alone = measure(scores, truth, "auc")
+    unadjusted = measure(scores, truth, "auc")
     for blind, factor in ((np.zeros(800), 1.05), (rng.normal(size=800), 1.6)):
-        beside = measure(scores, truth, "auc", baseline=blind)
-        assert beside.high - beside.low <= factor * (alone.high - alone.low)
+        adjusted = measure(scores, truth, "auc", baseline=blind)
+        assert adjusted.high - adjusted.low <= factor * (unadjusted.high - unadjusted.low)
         assert against_baseline(scores, blind, truth).answer == "leak found"
 
 
 def identify(rng, n, m, *, share=0.0, shift=0.0, members=0.0, weight=1.0, noise=0.3, signal=0.0, shape=None):
     """One run of which all is known: its selection, and who was a member."""
     truth = np.arange(m) < round(share * m)
-    beside, blind = rng.normal(size=n), rng.normal(size=m) + np.where(truth, members, shift)
-    calibration = weight * beside + noise * rng.normal(size=n)
+    candidate_blind, blind = rng.normal(size=n), rng.normal(size=m) + np.where(truth, members, shift)
+    calibration = weight * candidate_blind + noise * rng.normal(size=n)
     scores = weight * blind + noise * rng.normal(size=m) + signal * truth
     if shape is not None:
-        beside, blind, calibration, scores = (shape(part) for part in (beside, blind, calibration, scores))
-    return dv.identify(scores, calibration, fdr=0.1, baseline=blind, calibration_baseline=beside), truth
+        candidate_blind, blind, calibration, scores = (
+            shape(part) for part in (candidate_blind, blind, calibration, scores)
+        )
+    return dv.identify(scores, calibration, fdr=0.1, baseline=blind, calibration_baseline=candidate_blind), truth
 
 
 @pytest.mark.parametrize(
@@ -131,11 +133,11 @@ def test_candidates_of_another_year_are_not_identified(n, m, shift):
     """
     rng, certain, any_at_all = np.random.default_rng(n + m), 0, 0
     for _ in range(40):
-        found, _ = identify(rng, n, m, shift=shift)
-        certain += found.count > 0 and found.guarantee.standing == "holds"
-        any_at_all += found.count > 0
-    assert at_most(certain, 40, 0.05)
-    assert at_most(any_at_all, 40, 0.1)
+        selection, _ = identify(rng, n, m, shift=shift)
+        certain += selection.count > 0 and selection.guarantee.standing == "holds"
+        any_at_all += selection.count > 0
+    assert is_plausible(certain, 40, 0.05)
+    assert is_plausible(any_at_all, 40, 0.1)
 
 
 ROUNDINGS = {
@@ -152,10 +154,10 @@ def test_adjusted_scores_keep_the_bound_where_non_members_are_alike(rounding, n,
     for share, members in ((0.0, 0.0), (0.3, 0.0), (0.3, 1.0)):
         rng, false = np.random.default_rng(n), []
         for _ in range(60):
-            found, truth = identify(
+            selection, truth = identify(
                 rng, n, m, share=share, members=members, noise=1.0, signal=3.0, shape=ROUNDINGS[rounding]
             )
-            false.append(realised(found.selected, truth)[0].value)
+            false.append(realised(selection.selected, truth)[0].value)
         assert np.mean(false) <= 0.1 + 3.8 * max(np.std(false), 0.1) / np.sqrt(len(false))
 
 
@@ -165,10 +167,17 @@ def test_noise_as_a_blind_score_costs_next_to_no_power():
     for _ in range(30):
         truth = np.arange(500) < 150
         calibration, scores = rng.normal(size=400), rng.normal(size=500) + 3 * truth
-        own, other = rng.normal(size=500), rng.normal(size=400)
+        candidate_blind, calibration_blind = rng.normal(size=500), rng.normal(size=400)
         plain = dv.identify(scores, calibration, fdr=0.1, method="storey")
-        beside = dv.identify(scores, calibration, fdr=0.1, method="storey", baseline=own, calibration_baseline=other)
-        lost.append((plain.selected & truth).sum() / 150 - (beside.selected & truth).sum() / 150)
+        adjusted = dv.identify(
+            scores,
+            calibration,
+            fdr=0.1,
+            method="storey",
+            baseline=candidate_blind,
+            calibration_baseline=calibration_blind,
+        )
+        lost.append((plain.selected & truth).sum() / 150 - (adjusted.selected & truth).sum() / 150)
     assert np.mean(lost) < 0.03
 
 
@@ -176,10 +185,12 @@ def test_blind_score_explained_away_finds_more():
     """Scores that are mostly blind score: adjusted, the members stand out."""
     rng = np.random.default_rng(0)
     truth = np.arange(500) < 150
-    blind, beside = 3 * rng.normal(size=500), 3 * rng.normal(size=400)
-    scores, calibration = blind + rng.normal(size=500) + 4 * truth, beside + rng.normal(size=400)
+    blind, calibration_blind = 3 * rng.normal(size=500), 3 * rng.normal(size=400)
+    scores, calibration = blind + rng.normal(size=500) + 4 * truth, calibration_blind + rng.normal(size=400)
     plain = dv.identify(scores, calibration, fdr=0.1, method="bh")
-    selection = dv.identify(scores, calibration, fdr=0.1, method="bh", baseline=blind, calibration_baseline=beside)
+    selection = dv.identify(
+        scores, calibration, fdr=0.1, method="bh", baseline=blind, calibration_baseline=calibration_blind
+    )
     assert (plain.selected & truth).sum() < 60 < 120 < (selection.selected & truth).sum()
 
 
@@ -201,20 +212,20 @@ def test_holdout_unlike_the_calibration_by_blind_score_voids(different, standing
 def test_holdout_with_blind_scores_voids_at_most_five_of_a_hundred():
     rng, void = np.random.default_rng(2), 0
     for _ in range(60):
-        calibration, beside = rng.normal(size=80), rng.normal(size=80)
-        holdout, apart = rng.normal(size=40), rng.normal(size=40)
+        calibration, calibration_blind = rng.normal(size=80), rng.normal(size=80)
+        holdout, holdout_blind = rng.normal(size=40), rng.normal(size=40)
         scores, blind = rng.normal(size=50) + 2, rng.normal(size=50) - 1
         selection = dv.identify(
             scores,
-            calibration + beside,
+            calibration + calibration_blind,
             fdr=0.2,
-            holdout=holdout + apart,
+            holdout=holdout + holdout_blind,
             baseline=blind,
-            calibration_baseline=beside,
-            holdout_baseline=apart,
+            calibration_baseline=calibration_blind,
+            holdout_baseline=holdout_blind,
         )
         void += selection.guarantee.standing == "void"
-    assert at_most(void, 60, 0.05)
+    assert is_plausible(void, 60, 0.05)
 
 
 @pytest.mark.skipif(not DATA, reason="DIVULGE_DATA names no folder of data sets")

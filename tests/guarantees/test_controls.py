@@ -27,7 +27,7 @@ SHAPES = {
 }
 
 
-def at_most(alarms, runs, level):
+def is_plausible(alarms, runs, level):
     """Whether so many alarms are likely at this level: false with probability 1e-4 although all is well."""
     return alarms <= binom.isf(1e-4, runs, level)
 
@@ -39,23 +39,23 @@ def test_known_non_members_alike_seldom_fail(shape, n, h):
     rng, draw = np.random.default_rng(1), SHAPES[shape]
     p = np.array([controls.exchangeability(draw(rng, n), draw(rng, h)).p_value for _ in range(150)])
     for level in (0.05, CONTROL_FALSE_ALARM):
-        assert at_most((p <= level).sum(), len(p), level), (level, np.sort(p)[:5])
+        assert is_plausible((p <= level).sum(), len(p), level), (level, np.sort(p)[:5])
 
 
 def test_the_rank_sum_of_ties_is_that_of_random_divisions():
     """The naive way, 4,000 shuffles: within 4 standard errors of both estimates."""
     rng = np.random.default_rng(2)
-    for calibration, other in (
+    for calibration, candidates in (
         (np.repeat([0.0, 1.0], [95, 5]), np.repeat([0.0, 1.0], [18, 3])),
         (np.round(rng.normal(size=60)), np.round(rng.normal(0.4, 1, 30))),
         (np.round(rng.normal(size=80), 1), np.round(rng.normal(0.3, 1, 50), 1)),
     ):
-        pooled = np.concatenate([calibration, other])
+        pooled = np.concatenate([calibration, candidates])
         rank = (pooled[:, None] > pooled).sum(1) + (pooled[:, None] == pooled).sum(1) / 2
         rank -= rank.mean()
-        seen = abs(rank[len(calibration) :].sum())
-        shuffled = [abs(rng.permutation(rank)[: len(other)].sum()) >= seen - 1e-9 for _ in range(4000)]
-        result, want = statistics.rank_sum_p_value(calibration, other), np.mean(shuffled)
+        observed = abs(rank[len(calibration) :].sum())
+        shuffled = [abs(rng.permutation(rank)[: len(candidates)].sum()) >= observed - 1e-9 for _ in range(4000)]
+        result, want = statistics.rank_sum_p_value(calibration, candidates), np.mean(shuffled)
         assert abs(result - want) <= 4 * np.sqrt(want * (1 - want) * (1 / 4000 + 1 / 999)) + 0.004
 
 
@@ -69,7 +69,7 @@ def test_members_that_score_low_raise_doubt_and_void_nothing():
         failed += selection.guarantee.standing == "void"
         doubtful += selection.guarantee.standing == "doubtful"
         false.append(realised(selection.selected, np.arange(150) < 60)[0].value)
-    assert at_most(failed, 250, 0.05)
+    assert is_plausible(failed, 250, 0.05)
     assert failed + doubtful == 250
     assert np.mean(false) <= 0.2 + 4 * np.std(false) / np.sqrt(250)
 
@@ -97,7 +97,7 @@ def test_members_on_another_topic_raise_doubt_and_void_nothing():
         )
         failed += selection.guarantee.standing == "void"
         assert selection.guarantee.standing != "holds"
-    assert at_most(failed, 10, 0.05)
+    assert is_plausible(failed, 10, 0.05)
 
 
 def test_several_signals_of_non_members_alike_seldom_fail():
@@ -109,7 +109,7 @@ def test_several_signals_of_non_members_alike_seldom_fail():
         candidates[:60] += 3
         selection = dv.identify(candidates, calibration, fdr=0.2, holdout=holdout, seed=seed)
         failed += selection.guarantee.standing == "void"
-    assert at_most(failed, 40, 0.05)
+    assert is_plausible(failed, 40, 0.05)
 
 
 def test_a_holdout_learned_from_as_the_candidates_are_is_like_the_calibration():
@@ -118,9 +118,9 @@ def test_a_holdout_learned_from_as_the_candidates_are_is_like_the_calibration():
     for seed in range(60):
         candidates, calibration, holdout = (rng.normal(size=(n, 12)) for n in (30, 120, 60))
         candidates[:15] += 3
-        _, kept, learned = pooled_scores.adadetect_scores(candidates, calibration, holdout, seed=seed)
-        alarms += statistics.two_sample_p_value(kept, learned) <= 0.05
-    assert at_most(alarms, 60, 0.05)
+        _, untouched, learned = pooled_scores.adadetect_scores(candidates, calibration, holdout, seed=seed)
+        alarms += statistics.two_sample_p_value(untouched, learned) <= 0.05
+    assert is_plausible(alarms, 60, 0.05)
 
 
 @pytest.mark.parametrize("signals", [1, 3])
@@ -145,11 +145,11 @@ def test_an_audit_voids_only_by_its_true_non_members():
     """Wherever the members stand, non-members like the calibration leave every decision standing: 1e-3 a run."""
     rng = np.random.default_rng(7)
     standing = [
-        made.guarantee.standing
+        selection.guarantee.standing
         for members in (3.0, -3.0)
         for run in range(20)
-        for found in (outcome(rng, 0.0, members),)
-        for made in (found.selection(fpr=0.1), found.selection(fdr=0.2))
+        for result in (outcome(rng, 0.0, members),)
+        for selection in (result.selection(fpr=0.1), result.selection(fdr=0.2))
     ]
     # Two decisions a run fail together: more than 2 of 40 runs have probability 1e-5.
     assert standing.count("void") <= 4
@@ -161,9 +161,9 @@ def test_an_audit_whose_true_non_members_are_apart_is_void():
     rng = np.random.default_rng(8)
     for shift in (1.0, -1.0):
         answer = outcome(rng, shift)
-        for made in (answer.selection(fpr=0.1), answer.selection(fdr=0.2), answer.selection(fdr=0.2, method="bh")):
-            assert made.guarantee.standing == "void"
-            assert made.warnings[0].startswith("the guarantee is void: calibration and true non-members are not ")
+        for selection in (answer.selection(fpr=0.1), answer.selection(fdr=0.2), answer.selection(fdr=0.2, method="bh")):
+            assert selection.guarantee.standing == "void"
+            assert selection.warnings[0].startswith("the guarantee is void: calibration and true non-members are not ")
         # Those who are like the calibration are not touched by those who are not.
         assert answer.on(answer.members).selection(fpr=0.1).guarantee.standing == "holds"
 
@@ -174,22 +174,22 @@ def test_non_members_cut_at_random_from_one_set_are_never_void():
     table = pl.read_parquet(Path(DATA) / "tofu_llama2_phi_scores.parquet").sort("index")
     run = table.filter((pl.col("trained_on") == "retain90") & (pl.col("model") == "llama2-7b"))
     run = run.filter(pl.col("weight_decay") == 0)
-    members, others = (run.filter(pl.col("split") == name) for name in ("retain", "forget"))
+    members, nonmembers = (run.filter(pl.col("split") == name) for name in ("retain", "forget"))
     false = []
     for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(others))
-        calibration, judged = others[order[:150]], pl.concat([members, others[order[150:]]])
+        order = np.random.default_rng(seed).permutation(len(nonmembers))
+        calibration, candidates = nonmembers[order[:150]], pl.concat([members, nonmembers[order[150:]]])
         selection = dv.identify(
-            -judged["loss"].to_numpy(),
+            -candidates["loss"].to_numpy(),
             -calibration["loss"].to_numpy(),
             fdr=0.05,
-            candidate_texts=judged["answer"].to_list(),
+            candidate_texts=candidates["answer"].to_list(),
             calibration_texts=calibration["answer"].to_list(),
             seed=seed,
         )
         assert selection.guarantee.standing == "doubtful"
         assert selection.warnings[0].startswith("the guarantee is in doubt: blind text")
-        fdp, power = realised(selection.selected, np.arange(len(judged)) < len(members))
+        fdp, power = realised(selection.selected, np.arange(len(candidates)) < len(members))
         false.append(fdp.value)
         assert power.value > 0.9
     assert np.mean(false) <= 0.05

@@ -21,13 +21,13 @@ def selections(method, distinct, seed, *, with_texts=True):
     rng = np.random.default_rng([seed, *distinct])
     (m, m_copies), (n, n_copies) = distinct[:2], distinct[2:]
     candidates, calibration = np.repeat(np.arange(m), m_copies), np.repeat(np.arange(n), n_copies)
-    named = {
+    texts_by_set = {
         "candidate_texts": texts("asked", candidates),
         "calibration_texts": texts("unused", calibration),
     }
     return dv.identify(
         rng.normal(size=m)[candidates], rng.normal(size=n)[calibration], fdr=LEVEL, method=method,
-        **named if with_texts else {},
+        **texts_by_set if with_texts else {},
     )  # fmt: skip
 
 
@@ -41,10 +41,10 @@ def test_copies_bring_no_false_discoveries(method, distinct):
 
 
 def test_one_by_one_they_would():
-    counted = [selections("adaptive", (10, 40, 200, 1), seed, with_texts=False) for seed in range(60)]
-    assert sum(one.count > 0 for one in counted) > binom.isf(0.001, 60, LEVEL)
-    assert all(one.guarantee.standing == "doubtful" for one in counted)
-    assert all(any("several times" in text for text in one.warnings) for one in counted)
+    selection_runs = [selections("adaptive", (10, 40, 200, 1), seed, with_texts=False) for seed in range(60)]
+    assert sum(selection.count > 0 for selection in selection_runs) > binom.isf(0.001, 60, LEVEL)
+    assert all(selection.guarantee.standing == "doubtful" for selection in selection_runs)
+    assert all(any("several times" in text for text in selection.warnings) for selection in selection_runs)
 
 
 def test_equal_records_count_once_in_a_selection_of_an_audit():
@@ -68,23 +68,31 @@ def test_copies_are_selected_together_whatever_the_order():
     numbers = np.repeat(np.arange(150), rng.integers(1, 5, 150))
     scores = rng.normal(size=150)[numbers] + 4 * (numbers < 60) + rng.normal(size=len(numbers)) * 1e-9
     calibration, unused = rng.normal(size=500), texts("unused", range(500))
-    asked = texts("asked", numbers)
-    selection = dv.identify(scores, calibration, fdr=LEVEL, candidate_texts=asked, calibration_texts=unused)
+    candidate_texts = texts("asked", numbers)
+    selection = dv.identify(scores, calibration, fdr=LEVEL, candidate_texts=candidate_texts, calibration_texts=unused)
     assert selection.count > 60
     assert all(
-        len(set(selection.selected[numbers == one])) == len(set(selection.p_values[numbers == one])) == 1
-        for one in range(150)
+        len(set(selection.selected[numbers == number])) == len(set(selection.p_values[numbers == number])) == 1
+        for number in range(150)
     )
     once = np.unique(numbers, return_index=True)[1]
     assert f"{len(numbers) - 150} candidates are of texts that others are of as well" in selection.warnings[-1]
     order = rng.permutation(len(scores))
     repeat = dv.identify(
-        scores[order], calibration, fdr=LEVEL, candidate_texts=[asked[i] for i in order], calibration_texts=unused
+        scores[order],
+        calibration,
+        fdr=LEVEL,
+        candidate_texts=[candidate_texts[i] for i in order],
+        calibration_texts=unused,
     )
     assert np.array_equal(repeat.selected, selection.selected[order])
     assert np.array_equal(repeat.p_values, selection.p_values[order])
     single = dv.identify(
-        scores[once], calibration, fdr=LEVEL, candidate_texts=[asked[i] for i in once], calibration_texts=unused
+        scores[once],
+        calibration,
+        fdr=LEVEL,
+        candidate_texts=[candidate_texts[i] for i in once],
+        calibration_texts=unused,
     )
     assert np.array_equal(selection.selected[once], single.selected)
     assert selection.usage.low == pytest.approx(single.usage.low, abs=1e-9)
@@ -104,7 +112,7 @@ def test_tables_keep_each_text_once(tmp_path, divulge):
         "unused": (np.repeat(np.arange(120), 4), 0.0),
         "other": (np.repeat(np.arange(60), 5), 0.0),
     }
-    kept = {}
+    selected = {}
     for name, (numbers, shift) in sides.items():
         scores = rng.normal(size=numbers.max() + 1)[numbers] + shift * (numbers < 30)
         order = rng.permutation(len(numbers))
@@ -125,10 +133,10 @@ def test_tables_keep_each_text_once(tmp_path, divulge):
             *words, "--score", "loss:high", "--text", "text", "--fdr", "0.1", "--out", tmp_path / f"run{suffix}"
         )
         assert code == 0, err
-        kept[suffix] = pl.read_parquet(tmp_path / f"run{suffix}" / "selection.parquet").sort("score")
+        selected[suffix] = pl.read_parquet(tmp_path / f"run{suffix}" / "selection.parquet").sort("score")
     columns = ["score", "p", "q", "selected"]
-    assert kept[""].select(columns).equals(kept["-once"].select(columns))
-    assert 20 < kept[""]["selected"].sum() < 40
+    assert selected[""].select(columns).equals(selected["-once"].select(columns))
+    assert 20 < selected[""]["selected"].sum() < 40
     summaries = [dv.load(tmp_path / f"run{suffix}").summary for suffix in ("", "-once")]
     assert [c.p_value for c in summaries[0].controls] == [c.p_value for c in summaries[1].controls]
     warning_text = " ".join(summaries[0].warnings)
@@ -149,8 +157,8 @@ def test_repeated_scores_are_told_from_rounded_ones():
                     assert not has_unmatched_repeats(
                         Counts.empty(calibration.round(decimals)).add(candidates.round(decimals))
                     )
-                for cut in (np.maximum(calibration, 0.5), np.sign(calibration)):
-                    assert not has_unmatched_repeats(Counts.empty(cut).add(candidates))
+                for clipped in (np.maximum(calibration, 0.5), np.sign(calibration)):
+                    assert not has_unmatched_repeats(Counts.empty(clipped).add(candidates))
     rng = np.random.default_rng(0)
     for copies in (2, 5, 20):
         calibration = np.repeat(rng.normal(size=40), copies)

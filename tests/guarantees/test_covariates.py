@@ -13,25 +13,27 @@ from scipy.stats import binom
 from divulge.auditing.compare import gate
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import Covariates, adjust, text_covariates
-from score_audits import KINDS, at_covariates, scored, sizes
+from score_audits import SCORE_SHAPES, scored, sizes, with_covariates
 
 RUNS = 30
 
 
-def most(runs, rate=0.05):
+def max_wrong(runs, rate=0.05):
     """More than so many of ``runs`` are wrong with probability 0.1 % where 5 % may be."""
     return binom.isf(0.001, runs, rate)
 
 
-def by_length(rng, n, m=None, *, longer=0.0, carried=0.9, leak=0.0, recipes=1, uneven=0.0, values=lambda own: own):
+def audit_with_lengths(
+    rng, n, m=None, *, longer=0.0, carried=0.9, leak=0.0, recipes=1, uneven=0.0, values=lambda scores: scores
+):
     """Scores that fall with length; ``longer`` in standard errors, ``uneven``: those of short documents vary more."""
     m = m or n
     members = sizes(m, n)
     length = rng.normal(size=m + n) + longer * (1 / m + 1 / n) ** 0.5 * members
-    left = rng.normal(size=(recipes, m + n)) * np.exp(-uneven * length) + leak * members
-    own = values(-carried * length + (1 - carried**2) ** 0.5 * left)
-    audit = scored({f"r{i}": row for i, row in enumerate(own)}, members, fpr=(0.05,))
-    return at_covariates(audit, Covariates(("length",), np.round(np.exp(6 + 0.5 * length))[:, None]))
+    residuals = rng.normal(size=(recipes, m + n)) * np.exp(-uneven * length) + leak * members
+    scores = values(-carried * length + (1 - carried**2) ** 0.5 * residuals)
+    audit = scored({f"r{i}": row for i, row in enumerate(scores)}, members, fpr=(0.05,))
+    return with_covariates(audit, Covariates(("length",), np.round(np.exp(6 + 0.5 * length))[:, None]))
 
 
 def blamed(audits, policy="auc:0.5"):
@@ -61,7 +63,7 @@ def blamed(audits, policy="auc:0.5"):
 def test_a_difference_in_length_is_seldom_blamed_on_the_model(case, n):
     """11 cells, of which one fails by chance in 1.1 % at the worst. Without adjustment most audits would."""
     rng = np.random.default_rng(n)
-    assert blamed(by_length(rng, n, **case) for _ in range(RUNS)) <= most(RUNS)
+    assert blamed(audit_with_lengths(rng, n, **case) for _ in range(RUNS)) <= max_wrong(RUNS)
 
 
 @pytest.mark.parametrize(("n", "area", "carried"), [(300, 0.61, 0.9), (800, 0.59, 0.95)])
@@ -69,47 +71,50 @@ def test_a_leak_that_length_masks_is_found_and_never_cleared(n, area, carried):
     """Members are longer by as much as hides the leak: its AUC is .5. Found in 93 % and more of simulated audits."""
     rng, leak = np.random.default_rng(n), 2**0.5 * ndtri(area)
     longer = leak * (1 - carried**2) ** 0.5 / carried / (2 / n) ** 0.5
-    audits = [by_length(rng, n, longer=longer, carried=carried, leak=leak) for _ in range(20)]
+    audits = [audit_with_lengths(rng, n, longer=longer, carried=carried, leak=leak) for _ in range(20)]
     raw = [audit["r0"].auc for audit in audits]
-    assert sum(one.low < 0.5 < one.high for one in raw) >= 14
+    assert sum(auc.low < 0.5 < auc.high for auc in raw) >= 14
     answers = [audit.verdict.answer for audit in audits]
     assert answers.count("leak found") >= 14
     assert answers.count("no leak found") <= 4
     assert not any(ruling.state == "kept" for audit in audits for ruling in gate(audit, f"auc:{area - 0.05}"))
 
 
-def by_topic(rng, n, share, *, carried=0.8, leak=0.0):
+def audit_with_topics(rng, n, share, *, carried=0.8, leak=0.0):
     """Documents of one of two topics, which moves their scores; ``share`` of the members are of the first."""
     members = sizes(n, n)
     topic = rng.random(2 * n) < np.where(members, share, 0.5)
-    own, word = rng.random((2 * n, 40)) < 0.25, rng.integers(0, 200, (2 * n, 40))
-    word = np.where(own, 200 + 50 * topic[:, None] + word % 50, word)
+    is_topic_word, word = rng.random((2 * n, 40)) < 0.25, rng.integers(0, 200, (2 * n, 40))
+    word = np.where(is_topic_word, 200 + 50 * topic[:, None] + word % 50, word)
     texts = [" ".join(f"w{each}" for each in row) for row in word]
     scores = carried * (2 * topic - 1) + (1 - carried**2) ** 0.5 * (rng.normal(size=2 * n) + leak * members)
-    return at_covariates(scored({"r": scores}, members, fpr=(0.05,)), text_covariates(texts))
+    return with_covariates(scored({"r": scores}, members, fpr=(0.05,)), text_covariates(texts))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.56, 0.62])
 def test_a_difference_in_topic_is_seldom_blamed_on_the_model(share):
     """3 cells: one fails by chance in .3 % at the worst. At .62 raw scores tell the sets apart in more than half."""
     rng = np.random.default_rng(round(100 * share))
-    audits = [by_topic(rng, 300, share) for _ in range(25)]
-    assert blamed(audits) <= most(25)
+    audits = [audit_with_topics(rng, 300, share) for _ in range(25)]
+    assert blamed(audits) <= max_wrong(25)
     if share > 0.6:
         assert sum(audit["r"].auc.low > 0.5 for audit in audits) > 10
 
 
 def test_a_leak_that_topic_masks_is_found():
-    audits = [by_topic(np.random.default_rng(seed), 300, 0.42, leak=0.45) for seed in range(20)]
+    audits = [audit_with_topics(np.random.default_rng(seed), 300, 0.42, leak=0.45) for seed in range(20)]
     assert sum(audit.verdict.answer == "leak found" for audit in audits) >= 15
     assert not any(audit.verdict.answer == "no leak found" and audit["r"].auc.low > 0.5 for audit in audits)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_where_nothing_differs_no_leak_is_called(kind):
+@pytest.mark.parametrize("shape", SCORE_SHAPES)
+def test_where_nothing_differs_no_leak_is_called(shape):
     rng = np.random.default_rng(7)
-    audits = (by_length(rng, 80, 80, recipes=3, values=lambda own: KINDS[kind](rng, own.shape)) for _ in range(RUNS))
-    assert blamed(audits) <= most(RUNS)
+    audits = (
+        audit_with_lengths(rng, 80, 80, recipes=3, values=lambda own: SCORE_SHAPES[shape](rng, own.shape))
+        for _ in range(RUNS)
+    )
+    assert blamed(audits) <= max_wrong(RUNS)
 
 
 def test_power_does_not_suffer_where_nothing_differs():
@@ -117,7 +122,7 @@ def test_power_does_not_suffer_where_nothing_differs():
     rng = np.random.default_rng(8)
     n_found = raw = 0
     for _ in range(RUNS):
-        audit = by_length(rng, 200, carried=0.0, leak=0.4)
+        audit = audit_with_lengths(rng, 200, carried=0.0, leak=0.4)
         n_found += audit.verdict.answer == "leak found"
         raw += scored(audit.scores, audit.members, fpr=(0.05,)).verdict.answer == "leak found"
     assert n_found >= raw - 5
@@ -128,7 +133,9 @@ def test_no_verdict_goes_against_the_runs_own_evidence():
     """Neither a clear verdict nor a kept gate stands beside adjusted or raw evidence of more."""
     rng = np.random.default_rng(9)
     for _ in range(RUNS):
-        audit = by_length(rng, 100, longer=rng.uniform(-4, 4), carried=rng.uniform(0, 1), leak=rng.uniform(-0.6, 0.6))
+        audit = audit_with_lengths(
+            rng, 100, longer=rng.uniform(-4, 4), carried=rng.uniform(0, 1), leak=rng.uniform(-0.6, 0.6)
+        )
         summary = audit.summary()
         lows = [summary.recipes["r0"].auc, summary.adjusted.recipes["r0"].auc]
         if audit.verdict.answer == "no leak found":
@@ -150,7 +157,7 @@ def test_small_sets_that_are_alike_are_seldom_called_confounded(n):
     adjustments = [
         adjust({}, members, columns(np.random.default_rng([n, seed]), 2 * n), seed=seed) for seed in range(60)
     ]
-    assert sum(adjustment.confounded for adjustment in adjustments) <= most(60, 0.01)
+    assert sum(adjustment.confounded for adjustment in adjustments) <= max_wrong(60, 0.01)
 
 
 def test_equal_records_take_part_once():
@@ -161,13 +168,17 @@ def test_equal_records_take_part_once():
         rng = np.random.default_rng(seed)
         groups = np.repeat(np.arange(120), rng.integers(1, 9, 120))
         members = (rng.permutation(120) < 60)[groups]
-        held = columns(rng, 120)[groups]
-        adjustment = adjust({"r": rng.normal(size=120)[groups]}, members, held, seed=seed, groups=groups)
-        assert len(np.unique(groups[adjustment.kept])) == adjustment.kept.sum() == len(adjustment.scores["r"])
+        record_columns = columns(rng, 120)[groups]
+        adjustment = adjust({"r": rng.normal(size=120)[groups]}, members, record_columns, seed=seed, groups=groups)
+        assert (
+            len(np.unique(groups[adjustment.is_included]))
+            == adjustment.is_included.sum()
+            == len(adjustment.scores["r"])
+        )
         alarms += adjustment.confounded
         differ += adjustment.p_before <= 0.05
-    assert alarms <= most(40, 0.01)
-    assert differ <= most(40)
+    assert alarms <= max_wrong(40, 0.01)
+    assert differ <= max_wrong(40)
 
 
 def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_explain():
@@ -177,10 +188,10 @@ def test_a_leak_that_a_named_column_masks_is_confirmed_without_what_the_records_
     for seed in range(15):
         rng, members = np.random.default_rng(seed), sizes(300, 300)
         age, x = rng.normal(size=600) + 0.4 * members, rng.normal(size=(600, 4))
-        own = -0.7 * age + 0.4 * x[:, 0] + 0.71 * rng.normal(size=600) + 0.28 * members
-        audit = scored({"r": own}, members, fpr=(0.05,))
+        scores = -0.7 * age + 0.4 * x[:, 0] + 0.71 * rng.normal(size=600) + 0.28 * members
+        audit = scored({"r": scores}, members, fpr=(0.05,))
         audit = replace(audit, unexplained_scores=blind.adjust_scores(audit.scores, x, None, seed))
-        answer = at_covariates(audit, Covariates(("column:age",), age[:, None]), seed=seed).verdict.answer
+        answer = with_covariates(audit, Covariates(("column:age",), age[:, None]), seed=seed).verdict.answer
         n_found += answer == "leak found"
         assert answer != "no leak found" or audit["r"].auc.low <= 0.5
     assert n_found >= 9

@@ -17,7 +17,7 @@ ERROR = 0.05
 SIZES = ((5, 5), (5, 500), (500, 5), (20, 20), (100, 10), (500, 50), (1000, 99), (2000, 500))
 
 
-def held(low, high, true):
+def covers(low, high, true):
     return (low <= true + 1e-9) & (true - 1e-9 <= high)
 
 
@@ -35,13 +35,17 @@ def test_an_auc_of_two_valued_scores_is_covered_exactly(p, q, m, n):
 
     A verdict over eight recipes shares its error among 24 intervals.
     """
-    (a, of_a), (b, of_b) = ((np.arange(k + 1), binom.pmf(np.arange(k + 1), k, rate)) for k, rate in ((m, p), (n, q)))
-    (a, of_a), (b, of_b) = ((x[chance > 1e-9], chance[chance > 1e-9]) for x, chance in ((a, of_a), (b, of_b)))
+    (a, chance_a), (b, chance_b) = (
+        (np.arange(k + 1), binom.pmf(np.arange(k + 1), k, rate)) for k, rate in ((m, p), (n, q))
+    )
+    (a, chance_a), (b, chance_b) = (
+        (x[chance > 1e-9], chance[chance > 1e-9]) for x, chance in ((a, chance_a), (b, chance_b))
+    )
     a, b = (part.ravel() for part in np.meshgrid(a, b, indexing="ij"))
     placements = statistics.placements_from_counts(np.stack([m - a, a], -1), np.stack([n - b, b], -1))
-    weights = np.outer(of_a, of_b).ravel()
+    weights = np.outer(chance_a, chance_b).ravel()
     for error in (ERROR, ERROR / 24):
-        cover = weights @ held(*statistics.auc_bounds(placements, error), 0.5 + (p - q) / 2)
+        cover = weights @ covers(*statistics.auc_bounds(placements, error), 0.5 + (p - q) / 2)
         assert cover >= 1 - error - 1e-6, error
 
 
@@ -67,8 +71,8 @@ def area(shape, shift):
         return ndtr(shift / 2**0.5)
     if shape is levels:
         edges = np.arange(-20.5, 20.5)
-        member, other = (np.diff(norm.cdf(edges, mean)) for mean in (shift, 0.0))
-        return member @ (other.cumsum() - other / 2)
+        member, nonmember = (np.diff(norm.cdf(edges, mean)) for mean in (shift, 0.0))
+        return member @ (nonmember.cumsum() - nonmember / 2)
     if shape is zeros:
         # The 2 % on either side that are not zero, against zeros and against one another.
         above = ndtr(shift) - 0.5
@@ -85,8 +89,8 @@ def test_an_auc_is_covered_whatever_the_scores_look_like(shape, true):
     shift = ndtri(true) * 2**0.5
     for m, n in SIZES:
         rng = np.random.default_rng([m, n])
-        drawn = shape(rng, (500, m), shift), shape(rng, (500, n), 0.0)
-        hits = held(*statistics.auc_bounds(placed(*drawn), ERROR), area(shape, shift))
+        samples = shape(rng, (500, m), shift), shape(rng, (500, n), 0.0)
+        hits = covers(*statistics.auc_bounds(placed(*samples), ERROR), area(shape, shift))
         assert likely(hits.sum(), 500), (m, n, hits.mean())
 
 
@@ -113,22 +117,22 @@ def placed(inside, outside):
     return statistics.Placements(*(statistics.Side(x, np.ones_like(x)) for x in (below / n, 1 - beneath / m)))
 
 
-def rare(first, second, agree):
+def rare(first_rate, second_rate, agree):
     """Zeros and ones of two rates; of records that agree, the rarer ones are ones in both runs."""
 
     def draw(rng, size):
         shared = rng.random(size)
-        return shared < first, np.where(rng.random(size) < agree, shared, rng.random(size)) < second
+        return shared < first_rate, np.where(rng.random(size) < agree, shared, rng.random(size)) < second_rate
 
     return draw
 
 
-def noisy(first, second, noise, lost=0.0, digits=9):
+def noisy(first_shift, second_shift, noise, lost=0.0, digits=9):
     """The second run adds noise, and ranks a share of the records last."""
 
     def draw(rng, size):
         base = rng.normal(size=size)
-        a, b = base + first, base + second + noise * rng.normal(size=size)
+        a, b = base + first_shift, base + second_shift + noise * rng.normal(size=size)
         return a.round(digits), np.where(rng.random(size) < lost, -20.0, b).round(digits)
 
     return draw
@@ -147,11 +151,11 @@ PAIRS = {
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_difference_of_two_aucs_is_covered(pair):
     """6 sizes of 400 draws in 6 cases: one fails by chance in 4e-4."""
-    members, others, true = PAIRS[pair]
+    members, nonmembers, true = PAIRS[pair]
     for m, n in ((5, 5), (5, 100), (100, 5), (20, 20), (100, 100), (500, 20)):
         rng = np.random.default_rng([m, n])
-        drawn = zip(members(rng, (400, m)), others(rng, (400, n)), strict=True)
-        runs = [placed(*both) for both in drawn]
+        draws = zip(members(rng, (400, m)), nonmembers(rng, (400, n)), strict=True)
+        runs = [placed(*pair_of_scores) for pair_of_scores in draws]
         areas = [comparison.Area(run, *statistics.auc_bounds(run, ERROR)) for run in runs]
-        hits = held(*comparison.difference_bounds(*areas, ERROR), true)
+        hits = covers(*comparison.difference_bounds(*areas, ERROR), true)
         assert likely(hits.sum(), 400), (m, n, hits.mean())

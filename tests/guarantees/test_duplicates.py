@@ -23,7 +23,7 @@ def table(rng, distinct, columns=4):
 def split(rng, x, y, sizes):
     rows = np.split(rng.permutation(len(x)), np.cumsum(sizes))[: len(sizes)]
     names = ("members", "nonmembers", "population")
-    return {name: dv.Records(x[at], y[at]) for name, at in zip(names, rows, strict=True)}
+    return {name: dv.Records(x[indices], y[indices]) for name, indices in zip(names, rows, strict=True)}
 
 
 @pytest.mark.parametrize("policy", ["drop", "keep"])
@@ -34,9 +34,15 @@ def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes)
     for seed in range(60):
         rng = np.random.default_rng(seed)
         sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
-        one, other = sets.members, sets.nonmembers
+        members, nonmembers = sets.members, sets.nonmembers
         blind_baseline = blind.baseline(
-            one.x, other.x, seed, y_members=one.y, y_nonmembers=other.y, false_alarm=0.05, permutations=19
+            members.x,
+            nonmembers.x,
+            seed,
+            y_members=members.y,
+            y_nonmembers=nonmembers.y,
+            false_alarm=0.05,
+            permutations=19,
         )
         alarms += blind_baseline.confounded
     assert alarms <= binom.isf(0.001, 60, 0.05)
@@ -55,8 +61,8 @@ def test_groups_that_keep_together_are_one_observation_each():
         separated = separate_sets(sets | {"population": dv.Records(rng.normal(size=(50, 3)))}, "error")
         assert separated.groups is not None
         assert "equal records count once" in separated.notes[0]
-        both = np.concatenate([x[rows][inside], x[rows][~inside]])
-        audit = scored({"r": both[:, 0]}, np.arange(len(both)) < inside.sum())
+        values = np.concatenate([x[rows][inside], x[rows][~inside]])
+        audit = scored({"r": values[:, 0]}, np.arange(len(values)) < inside.sum())
         naive += audit.verdict.answer == "leak found"
         object.__setattr__(audit, "duplicate_groups", separated.groups)
         assert int(audit["r"].distinct.members.sum()) + int((~audit["r"].distinct.members).sum()) == 120
@@ -71,14 +77,14 @@ def test_the_level_holds_where_all_records_join_a_kernel_of_few():
     alarms = 0
     for seed in range(100):
         x = np.exp(np.random.default_rng(seed).normal(size=(240, 3)))
-        alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, most=60).confounded
+        alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, max_records=60).confounded
     assert alarms <= binom.isf(0.001, 100, 0.05)
 
 
 def test_what_a_shift_does_to_an_honest_score_is_no_leak():
     """A tenth of a standard deviation at 3,000 a side, where the blind baseline may or may not see it; the score reads
     the shifted column, a leak moves the score itself. 40 of each: without the adjustment most honest ones are leaks."""
-    leaks, naive, found, plain = 0, 0, 0, 0
+    leaks, naive, adjusted_leaks, plain = 0, 0, 0, 0
     members = np.arange(6000) < 3000
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -95,17 +101,17 @@ def test_what_a_shift_does_to_an_honest_score_is_no_leak():
             if name == "honest":
                 naive, leaks = naive + raw, leaks + now
             else:
-                plain, found = plain + raw, found + now
+                plain, adjusted_leaks = plain + raw, adjusted_leaks + now
     assert naive > 20
     assert leaks <= binom.isf(0.001, 40, 0.05)
-    assert found >= plain - 2
+    assert adjusted_leaks >= plain - 2
 
 
 def test_a_shift_that_two_thousand_records_do_not_show_is_seen_in_all():
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(12_000, 10)), rng.normal(size=(12_000, 10))
     x[:, 0] += 0.08
-    blind_baseline = blind.baseline(x, z, 0, most=500)
+    blind_baseline = blind.baseline(x, z, 0, max_records=500)
     assert blind_baseline.confounded
     assert blind_baseline.records == 24_000
     assert 0.5 < blind_baseline.detectable < 0.54
@@ -140,9 +146,9 @@ def test_records_that_were_dealt_out_are_told_from_groups_that_were():
 
 def naive_split_whole(groups, side):
     """Undivided groups of two or more, against all ways to draw as many records of each set without replacement."""
-    members = [np.flatnonzero(groups == one) for one in np.unique(groups)]
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     repeated = [rows for rows in members if len(rows) > 1]
-    totals = [int((side == one).sum()) for one in np.unique(side)]
+    totals = [int((side == group).sum()) for group in np.unique(side)]
     if not repeated or len(totals) < 2:
         return False
     chances = [sum(math.comb(t, len(rows)) for t in totals) / math.comb(len(side), len(rows)) for rows in repeated]
@@ -159,9 +165,11 @@ def test_whether_groups_were_divided_is_what_counting_all_draws_says(n_sides):
     for _ in range(300):
         sizes = rng.integers(1, 6, rng.integers(1, 25))
         groups = np.repeat(np.arange(len(sizes)), sizes)
-        whole = np.repeat(rng.integers(0, n_sides, len(sizes)), sizes)
+        undivided_sides = np.repeat(rng.integers(0, n_sides, len(sizes)), sizes)
         side = np.where(
-            rng.random(len(groups)) < rng.choice([0, 0.1, 0.3, 1]), rng.integers(0, n_sides, len(groups)), whole
+            rng.random(len(groups)) < rng.choice([0, 0.1, 0.3, 1]),
+            rng.integers(0, n_sides, len(groups)),
+            undivided_sides,
         )
         answers.append(groups_are_split_whole(groups, side))
         assert answers[-1] == naive_split_whole(groups, side)
@@ -183,7 +191,7 @@ def test_drop_takes_out_whole_groups_and_says_how_many():
 def test_one_shared_record_does_not_put_groups_on_both_sides_of_the_calibration():
     """Groups of ten were dealt out whole; one record that two sets share does not make their copies single ones."""
     rng = np.random.default_rng(0)
-    shown = []
+    training_sets = []
 
     def records(groups, *more):
         x = np.concatenate([np.repeat(rng.normal(size=(groups, 2)), 10, axis=0), *more])
@@ -195,17 +203,17 @@ def test_one_shared_record_does_not_put_groups_on_both_sides_of_the_calibration(
         def logits(self, records):
             return np.column_stack([records.x[:, 0], -records.x[:, 0]])
 
-    def train(given, seed):
-        shown.append(given)
+    def train(training_records, seed):
+        training_sets.append(training_records)
         return Honest()
 
-    one = rng.normal(size=(1, 2))
-    members, nonmembers, population = records(20, one), records(20, one), records(40)
+    shared_record = rng.normal(size=(1, 2))
+    members, nonmembers, population = records(20, shared_record), records(20, shared_record), records(40)
     audit = dv.audit(
         Honest(), members=members, nonmembers=nonmembers, population=population, duplicates="keep",
         fpr=(0.2,), recipes=["lira"], references=dv.references.Custom(train, count=2),
     )  # fmt: skip
-    learned = {row.tobytes() for given in shown for row in given.x}
+    learned = {row.tobytes() for training_records in training_sets for row in training_records.x}
     held_out = {row.tobytes() for row in population.x} - learned
     assert audit.duplicate_groups is not None
     assert len(audit["lira"].calibration) == len(held_out) < 40

@@ -60,8 +60,8 @@ def test_what_stands_beyond_the_margin_is_seldom_acquitted(shape):
     assert stats.binomtest(acquitted, RUNS, 0.02, alternative="greater").pvalue > 0.001
 
 
-@pytest.mark.parametrize(("controls", "least"), [(8, 0.6), (16, 0.8)])
-def test_enough_controls_acquit_where_the_records_are_those_of_certain_people(controls, least):
+@pytest.mark.parametrize(("controls", "min_share"), [(8, 0.6), (16, 0.8)])
+def test_enough_controls_acquit_where_the_records_are_those_of_certain_people(controls, min_share):
     rng = np.random.default_rng([controls, 4])
     forgotten = np.arange(3000) < 1000
     acquitted = 0
@@ -69,4 +69,4 @@ def test_enough_controls_acquit_where_the_records_are_those_of_certain_people(co
         scores = draw_models(rng, controls + 1, forgotten, 0.0, "another difficulty")
         acquitted += erasure_test(scores[0], scores[1:], forgotten).answer.startswith("no")
     # Nine of ten and all were acquitted in 20 checks of another seed.
-    assert acquitted > least * (RUNS // 2)
+    assert acquitted > min_share * (RUNS // 2)

@@ -39,25 +39,25 @@ def limit(level, runs):
 LIMITS = [limit(level, RUNS) for level in LEVELS]
 
 
-def proportions(rng, n, m, members, kind, shape):
+def proportions(rng, n, m, members, alternative, shape):
     """False discovery proportions ``[methods, levels]`` of one draw."""
-    scores = shape(np.append(MEMBERS[kind](rng, members), rng.normal(size=m - members)))
+    scores = shape(np.append(MEMBERS[alternative](rng, members), rng.normal(size=m - members)))
     counts = Counts.empty(shape(rng.normal(size=n))).add(scores)
-    at = ranks(scores, counts.calibration)
-    found = []
+    candidate_ranks = ranks(scores, counts.calibration)
+    proportions_by_method = []
     for method in fdr.METHODS:
-        chosen = fdr.decide(counts, fdr=0.5, method=method).q_values[at] <= LEVELS[:, None]
-        found.append(chosen[:, members:].sum(1) / np.maximum(chosen.sum(1), 1))
-    return np.array(found)
+        chosen = fdr.decide(counts, fdr=0.5, method=method).q_values[candidate_ranks] <= LEVELS[:, None]
+        proportions_by_method.append(chosen[:, members:].sum(1) / np.maximum(chosen.sum(1), 1))
+    return np.array(proportions_by_method)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(("n", "m"), [(20, 5), (20, 200), (100, 10), (100, 1000), (1000, 100)])
 def test_every_method_keeps_its_level(n, m, shape):
     rng = np.random.default_rng([n, m])
-    for share, kind in ((0.0, "higher"), (0.3, "higher"), (0.7, "higher"), (0.3, "unlike"), (0.7, "unlike")):
-        mean = np.mean([proportions(rng, n, m, round(share * m), kind, shape) for _ in range(RUNS)], axis=0)
-        assert np.all(mean <= LIMITS), (share, kind, dict(zip(fdr.METHODS, mean.tolist(), strict=True)))
+    for share, alternative in ((0.0, "higher"), (0.3, "higher"), (0.7, "higher"), (0.3, "unlike"), (0.7, "unlike")):
+        mean = np.mean([proportions(rng, n, m, round(share * m), alternative, shape) for _ in range(RUNS)], axis=0)
+        assert np.all(mean <= LIMITS), (share, alternative, dict(zip(fdr.METHODS, mean.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("shape", [np.asarray, np.round], ids=["continuous", "rounded"])
@@ -78,12 +78,12 @@ def test_a_learned_score_keeps_its_level_at_one_seed(n, m, share, shape):
 @pytest.mark.parametrize(("n", "m"), [(30, 10), (500, 500)])
 def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape):
     rng = np.random.default_rng([n, m, 1])
-    for share, kind in ((0.0, "higher"), (0.3, "higher"), (0.7, "unlike")):
+    for share, alternative in ((0.0, "higher"), (0.3, "higher"), (0.7, "unlike")):
         false, members = [], round(share * m)
         for _ in range(60):
-            scores = shape(np.append(MEMBERS[kind](rng, members), rng.normal(size=m - members)))
-            calibration, apart = shape(rng.normal(size=n)), shape(rng.normal(size=50))
+            scores = shape(np.append(MEMBERS[alternative](rng, members), rng.normal(size=m - members)))
+            calibration, holdout = shape(rng.normal(size=n)), shape(rng.normal(size=50))
             if len(np.unique([*scores, *calibration])) > 1:
-                chosen = dv.identify(scores, calibration, fdr=0.1, holdout=apart).selected
+                chosen = dv.identify(scores, calibration, fdr=0.1, holdout=holdout).selected
                 false.append(chosen[members:].sum() / max(chosen.sum(), 1))
-        assert np.mean(false) <= limit(0.1, len(false)), (share, kind, np.mean(false))
+        assert np.mean(false) <= limit(0.1, len(false)), (share, alternative, np.mean(false))

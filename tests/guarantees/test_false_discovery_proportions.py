@@ -26,9 +26,9 @@ MEMBERS = {
 }
 
 
-def missed(known, scores, member, confidence):
+def missed(calibration, scores, member, confidence):
     """Whether any bound fails, with ties broken in the non-members' favour."""
-    counts = Counts.empty(known).add(scores)
+    counts = Counts.empty(calibration).add(scores)
     bounds = np.asarray(fdp.envelope_from_counts(counts, confidence=confidence))
     order = np.lexsort((member, -scores))
     assert np.all(np.diff(ranks(scores, counts.calibration)[order]) >= 0)
@@ -39,12 +39,12 @@ def missed(known, scores, member, confidence):
 @pytest.mark.parametrize(("n", "m"), [(20, 5), (20, 200), (100, 10), (200, 300), (500, 100)])
 def test_all_bounds_hold_together(n, m, shape):
     rng = np.random.default_rng([n, m])
-    for share, kind in ((0.0, "higher"), (0.5, "higher"), (0.9, "unlike")):
+    for share, alternative in ((0.0, "higher"), (0.5, "higher"), (0.9, "unlike")):
         members = round(share * m)
         member = np.arange(m) < members
         for confidence in CONFIDENCES:
             misses = 0
             for _ in range(RUNS):
-                scores = shape(np.append(MEMBERS[kind](rng, members), rng.normal(size=m - members)))
+                scores = shape(np.append(MEMBERS[alternative](rng, members), rng.normal(size=m - members)))
                 misses += missed(shape(rng.normal(size=n)), scores, member, confidence)
-            assert misses <= binom.isf(1e-6, RUNS, 1 - confidence), (share, kind, confidence)
+            assert misses <= binom.isf(1e-6, RUNS, 1 - confidence), (share, alternative, confidence)

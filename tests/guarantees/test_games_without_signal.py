@@ -36,8 +36,8 @@ def area(scores, member):
 
 def rate(scores, member):
     """TPR minus FPR where the largest twentieth of all scores begins; a cut of non-members alone would favour them."""
-    cut = np.quantile(scores, 0.95)
-    return (scores[member] > cut).mean() - (scores[~member] > cut).mean()
+    threshold = np.quantile(scores, 0.95)
+    return (scores[member] > threshold).mean() - (scores[~member] > threshold).mean()
 
 
 def fair(values, center, precision=0.006):
@@ -68,8 +68,8 @@ def test_leave_one_out_sees_nothing(design, signal, m, mode, variance):
                 lira.leave_one_out(signals, inside, mode=mode, variance=variance)
             return
         scores = lira.leave_one_out(signals, inside, mode=mode, variance=variance, seed=seed)
-        areas.append(np.mean([area(row, held) for row, held in zip(scores, inside, strict=True)]))
-        rates.append(np.mean([rate(row, held) for row, held in zip(scores, inside, strict=True)]))
+        areas.append(np.mean([area(row, is_member) for row, is_member in zip(scores, inside, strict=True)]))
+        rates.append(np.mean([rate(row, is_member) for row, is_member in zip(scores, inside, strict=True)]))
     # Two models make two rows, whose two sides share their only references.
     precision = 0.01 if m == 2 else 0.006
     fair(areas, 0.5, precision)
@@ -92,8 +92,8 @@ def test_pairs_of_models_see_nothing(m, mode, same):
         spread, level = np.exp(rng.normal(size=(m, 1))), 3 * rng.normal(size=(m, 1))
         signals = rng.normal(size=300) + spread * rng.normal(size=(m, 300)) + level
         scores = lira.leave_one_out(signals, inside, mode=mode, seed=seed)
-        areas.append(np.mean([area(row, held) for row, held in zip(scores, inside, strict=True)]))
-        rates.append(np.mean([rate(row, held) for row, held in zip(scores, inside, strict=True)]))
+        areas.append(np.mean([area(row, is_member) for row, is_member in zip(scores, inside, strict=True)]))
+        rates.append(np.mean([rate(row, is_member) for row, is_member in zip(scores, inside, strict=True)]))
     fair(areas, 0.5, 0.01)
     fair(rates, 0.0, 0.01)
 
@@ -144,9 +144,9 @@ ATTACKS = {
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_on_a_target_of_its_own_see_nothing(name, design, m):
     """The target of an audit is no reference model, so a design says nothing of who its members are."""
-    unit, attack, least = ATTACKS[name]
-    if m < least:
-        pytest.skip(f"{name} needs {least} reference models")
+    unit, attack, min_references = ATTACKS[name]
+    if m < min_references:
+        pytest.skip(f"{name} needs {min_references} reference models")
     areas = []
     for seed in range(12):
         rng = np.random.default_rng((32, m, seed))
@@ -191,4 +191,4 @@ def test_a_game_is_decided_by_signal_where_there_is_some():
     signals = 3 * rng.normal(size=2000) + rng.normal(size=(8, 2000)) + 2.0 * inside
     for mode in ("offline", "online"):
         scores = lira.leave_one_out(signals, inside, mode=mode)
-        assert np.mean([area(row, held) for row, held in zip(scores, inside, strict=True)]) > 0.85
+        assert np.mean([area(row, is_member) for row, is_member in zip(scores, inside, strict=True)]) > 0.85

@@ -18,7 +18,7 @@ from divulge.results import AttributeValue, TextSplit
 from score_audits import scored, sizes
 
 
-def copied(shift, share, *, seed, n=300, policy="keep", near=False, surest=False):
+def copied(shift, share, *, seed, n=300, policy="keep", near_copies=False, surest=False):
     """Scores of members, and of non-members of which ``share`` are copies of (the surest) members."""
     rng = np.random.default_rng(seed)
     members, nonmembers = rng.normal(size=n) + shift, rng.normal(size=n)
@@ -27,51 +27,51 @@ def copied(shift, share, *, seed, n=300, policy="keep", near=False, surest=False
     nonmembers[:count] = members[:count]
     audit = scored({"r": np.r_[members, nonmembers]}, sizes(n, n))
     settings, texts = replace(audit.about.settings, duplicates=policy), None
-    if near:
+    if near_copies:
         count, texts = 0, TextSplit((), "some", count, 0.5)
     return replace(audit, about=replace(audit.about, settings=settings, copied=count, texts=texts))
 
 
-@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("near_copies", [False, True])
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
-def test_no_leak_is_not_said_of_an_auc_that_it_excludes(share, near):
+def test_no_leak_is_not_said_of_an_auc_that_it_excludes(share, near_copies):
     """The AUC without the copies is .76: what is said to be seen with 80 % is cleared in at most 20 % of 25 audits."""
-    cleared = naive = kept = 0
+    cleared = naive = n_kept = 0
     for seed in range(25):
-        audit = copied(1.0, share, seed=seed, near=near)
+        audit = copied(1.0, share, seed=seed, near_copies=near_copies)
         cleared += audit.verdict.answer == "no leak found"
-        kept += gate(audit, ["auc:0.7", "tpr@fpr=0.05:0.15", "advantage:0.3"])[0].state == "kept"
+        n_kept += gate(audit, ["auc:0.7", "tpr@fpr=0.05:0.15", "advantage:0.3"])[0].state == "kept"
         about = replace(audit.about, copied=0, texts=None)
         naive += replace(audit, about=about).verdict.answer == "no leak found"
     assert cleared <= binom.isf(0.001, 25, 0.2)
-    assert kept <= binom.isf(0.001, 25, 0.05)
+    assert n_kept <= binom.isf(0.001, 25, 0.05)
     assert share < 0.9 or naive > 12
 
 
 @pytest.mark.parametrize("metric", ["auc:0.62", "advantage:0.25", "tpr@fpr=0.05:0.2"])
 def test_a_limit_that_is_exceeded_beneath_the_copies_is_not_kept(metric):
     """Without the copies: AUC .664, advantage .34, TPR .30. Each may be kept in at most 5 % of 25 runs."""
-    kept = naive = 0
+    n_kept = naive = 0
     for seed in range(25):
         audit = copied(0.6, 0.7, seed=seed)
-        kept += gate(audit, metric)[0].state == "kept"
+        n_kept += gate(audit, metric)[0].state == "kept"
         naive += gate(replace(audit, about=replace(audit.about, copied=0)), metric)[0].state == "kept"
-    assert kept <= binom.isf(0.001, 25, 0.05)
-    assert naive > kept
+    assert n_kept <= binom.isf(0.001, 25, 0.05)
+    assert naive > n_kept
 
 
 def test_copies_of_which_the_model_is_surest_hide_no_leak_either():
     """Without the copies, the AUC is .60; they score above nearly all members. At most 5 % may be kept."""
-    kept = naive = cleared = 0
+    n_kept = naive = cleared = 0
     for seed in range(25):
         audit = copied(0.36, 0.2, seed=seed, n=1000, surest=True)
         plain = replace(audit, about=replace(audit.about, copied=0))
-        kept += gate(audit, "auc:0.57")[0].state == "kept"
+        n_kept += gate(audit, "auc:0.57")[0].state == "kept"
         naive += gate(plain, "auc:0.57")[0].state == "kept"
-        seen = audit.summary().smallest_detectable.auc
-        cleared += audit.verdict.answer == "no leak found" and seen is not None and seen < 0.6
-    assert kept <= binom.isf(0.001, 25, 0.05)
-    assert naive > kept
+        detectable = audit.summary().smallest_detectable.auc
+        cleared += audit.verdict.answer == "no leak found" and detectable is not None and detectable < 0.6
+    assert n_kept <= binom.isf(0.001, 25, 0.05)
+    assert naive > n_kept
     assert cleared <= binom.isf(0.001, 25, 0.2)
 
 
@@ -79,9 +79,9 @@ def test_few_copies_prevent_nothing_and_are_counted_in_what_would_have_been_seen
     audit = copied(0.0, 0.05, seed=0)
     plain = replace(audit, about=replace(audit.about, copied=0))
     assert audit.verdict.answer == plain.verdict.answer == "no leak found"
-    seen, before = (one.summary().smallest_detectable for one in (audit, plain))
-    assert seen.auc == pytest.approx(before.auc / 0.95)
-    assert seen.tpr is None
+    detectable, before = (result.summary().smallest_detectable for result in (audit, plain))
+    assert detectable.auc == pytest.approx(before.auc / 0.95)
+    assert detectable.tpr is None
     assert "15 candidates have copies in another set" in audit.verdict.text
     assert "copies" not in plain.verdict.text
     assert [ruling.state for ruling in gate(audit, ["auc:0.7", "advantage:0.5"])] == ["kept", "kept"]
@@ -112,14 +112,14 @@ def test_a_model_that_learned_its_records_by_heart_is_not_cleared_by_their_copie
     data = {"members": members, "nonmembers": members[np.arange(300)[::-1]], "population": population}
     audit = dv.audit(model, **data, recipes=["loss"], duplicates="keep", fpr=(0.1,), out=tmp_path / "audit")
     inference = attributes.infer(model, **data, column=0, duplicates="keep", margin=0.2, out=tmp_path / "attributes")
-    for one in (audit, dv.load(tmp_path / "audit")):
-        assert one.verdict.answer == "too little data to say"
-        assert "300 candidates have copies in another set" in one.verdict.text
-        assert {ruling.state for ruling in gate(one, ["auc:0.9", "tpr@fpr=0.1:0.9"])} == {"undecided"}
-    for one in (inference, attributes.result.load(tmp_path / "attributes")):
-        assert one.finding.answer == "too little data to say"
-        assert "300 records have copies in another set" in one.finding.reason
-        assert {ruling.state for ruling in attributes.gate(one, ["share:0.3", "value:0.9"])} == {"undecided"}
+    for result in (audit, dv.load(tmp_path / "audit")):
+        assert result.verdict.answer == "too little data to say"
+        assert "300 candidates have copies in another set" in result.verdict.text
+        assert {ruling.state for ruling in gate(result, ["auc:0.9", "tpr@fpr=0.1:0.9"])} == {"undecided"}
+    for result in (inference, attributes.result.load(tmp_path / "attributes")):
+        assert result.finding.answer == "too little data to say"
+        assert "300 records have copies in another set" in result.finding.reason
+        assert {ruling.state for ruling in attributes.gate(result, ["share:0.3", "value:0.9"])} == {"undecided"}
     early = replace(inference, copied=0)
     assert early.finding.answer == "no leak found"
 
@@ -128,12 +128,12 @@ def test_non_members_that_reference_models_learned_make_up_no_leak():
     """An honest forest, and a population that holds the non-members: with them LiRA's AUC is .58 to .63."""
     rng = np.random.default_rng(0)
 
-    def drawn(n):
+    def draw(n):
         x = rng.normal(size=(n, 4))
         return dv.Records(x, (x[:, 0] + rng.normal(size=n) > 0).astype(int))
 
-    members, nonmembers, population, others = (drawn(150) for _ in range(4))
-    model = RandomForestClassifier(5, random_state=0).fit(others.x, others.y)
+    members, nonmembers, population, reference_records = (draw(150) for _ in range(4))
+    model = RandomForestClassifier(5, random_state=0).fit(reference_records.x, reference_records.y)
     for side, counts in ((nonmembers, "0 of 150 members and 150 of 150"), (members, "150 of 150 members and 0 of 150")):
         data = {"members": members, "nonmembers": nonmembers, "population": dv.Records.concatenate([population, side])}
         with pytest.raises(dv.InputError, match=f"duplicates: {counts} non-members stand in the population"):
@@ -149,7 +149,7 @@ def test_random_deals_of_repeated_records_are_not_refused():
         dealt = np.split(x[rng.permutation(len(x))], (100, 250))
         try:
             separate_sets(
-                {n: dv.Records(one) for n, one in zip(("members", "nonmembers", "population"), dealt, strict=True)},
+                {n: dv.Records(rows) for n, rows in zip(("members", "nonmembers", "population"), dealt, strict=True)},
                 "keep",
             )
         except dv.InputError:
@@ -168,7 +168,7 @@ def test_repeated_records_of_an_honest_model_give_no_attribute_away(dealt):
         values = rng.choice(3, 60, p=[0.5, 0.3, 0.2])
         right = {name: rng.random(60) < rng.random(3)[values] for name in ("model", "imputation")}
         rows = np.unique(group, return_index=True)[1] if dealt == "whole" else np.arange(len(group))
-        guesses = {name: one[group][rows] for name, one in right.items()}
+        guesses = {name: record_rows[group][rows] for name, record_rows in right.items()}
         answer = attributes.finding.decide_attribute(guesses, inside[rows], values[group][rows], ("a", "b", "c")).answer
         n_found += answer == "leak found"
     assert n_found <= binom.isf(0.001, 20, 0.05)
@@ -178,7 +178,7 @@ def test_copies_that_are_all_guessed_rightly_hide_no_value():
     """Of 100 non-members 20 are copies, guessed rightly; of the others none, and of the members every fifth."""
     nothing = dv.Estimate(0.0, 0.0, 0.0, 0.95, "shares that are known")
     gain = dv.Estimate(1.0, 1.0, 1.0, 0.95, "no imputation")
-    of_value = AttributeValue("model", "red", 20, 100, 20, 100, nothing, gain)
-    assert possibly_given_away(of_value, 100, 100) == 0
-    assert possibly_given_away(of_value, 100, 100, copied=20) >= 0.2
-    assert possibly_given_away(of_value, 100, 100, copied=100) == 1
+    value_result = AttributeValue("model", "red", 20, 100, 20, 100, nothing, gain)
+    assert possibly_given_away(value_result, 100, 100) == 0
+    assert possibly_given_away(value_result, 100, 100, copied=20) >= 0.2
+    assert possibly_given_away(value_result, 100, 100, copied=100) == 1

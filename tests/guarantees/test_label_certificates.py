@@ -59,7 +59,7 @@ SPECS = {
 }
 
 
-def drawn(spec, seed):
+def draw_truth(spec, seed):
     """Hidden labels, balanced or lopsided, and the rows that are scored."""
     rng = np.random.default_rng((seed, spec.n))
     if spec.classes > 2:
@@ -102,18 +102,24 @@ def test_honest_servers_raise_no_alarm_and_every_label_is_right(name):
     for n in (3, 40):
         options = SPECS[name] if SPECS[name].get("scored") != 20 else SPECS[name] | {"scored": min(n, 20)}
         spec = labels.OracleSpec(n=n, **options)
-        cut = replace(spec, noise=spec.noise + spec.rounding) if spec.decimals and spec.scored == "all" else None
+        truncated_spec = (
+            replace(spec, noise=spec.noise + spec.rounding) if spec.decimals and spec.scored == "all" else None
+        )
         plans = {spec: labels.design(spec)}
         for seed in range(RUNS):
-            y, scored = drawn(spec, seed)
+            y, scored = draw_truth(spec, seed)
             truth = y if scored is None else np.where(scored, y, -1)
             for server in honest(spec, y, scored, seed):
                 if server is not None:
                     inference = labels.infer(server, plans[spec])
-                elif cut is not None and cut.tolerance < labels.capacity(cut).threshold:
-                    plans.setdefault(cut, labels.design(cut))
+                elif (
+                    truncated_spec is not None and truncated_spec.tolerance < labels.capacity(truncated_spec).threshold
+                ):
+                    plans.setdefault(truncated_spec, labels.design(truncated_spec))
                     exact, scale = labels.LocalOracle(spec, y).exact, 10**spec.decimals
-                    inference = labels.infer(lambda rows, f=exact, s=scale: math.floor(f(rows) * s) / s, plans[cut])
+                    inference = labels.infer(
+                        lambda rows, f=exact, s=scale: math.floor(f(rows) * s) / s, plans[truncated_spec]
+                    )
                 else:
                     continue
                 assert inference.contradiction is None, (name, n, seed, str(inference.contradiction))
@@ -127,28 +133,28 @@ def summed(spec, y, scored, seed):
     if spec.name == "rmse":
         exact = labels.LocalOracle(spec, y, seed, scored=scored).exact
         return lambda rows: round(exact(rows) * math.sqrt(spec.n), spec.decimals)
-    other = replace(spec, reduction="sum" if spec.reduction == "mean" else "mean", class_weight=None)
-    return labels.LocalOracle(other, y, seed, scored=scored)
+    misdeclared = replace(spec, reduction="sum" if spec.reduction == "mean" else "mean", class_weight=None)
+    return labels.LocalOracle(misdeclared, y, seed, scored=scored)
 
 
-def others(spec, y, scored, seed):
+def other_servers(spec, y, scored, seed):
     """Servers that are something else than was declared, by name."""
     honest_one = labels.LocalOracle(spec, y, seed, scored=scored)
     exact, decimals = honest_one.exact, spec.decimals
     rng = np.random.default_rng(seed + 1000)
     size = 5 * (spec.tolerance if spec.noise_kind == "bounded" else 5 * spec.noise) or 1e-9
-    held = {}
+    state = {}
 
-    def cut(value):
+    def truncate(value):
         return value if decimals is None else round(value, decimals)
 
     def cached(rows):
-        held["asked"] = held.get("asked", 0) + 1
-        if held["asked"] % 3 == 1:
-            held["score"] = honest_one(rows)
-        return held["score"]
+        state["asked"] = state.get("asked", 0) + 1
+        if state["asked"] % 3 == 1:
+            state["score"] = honest_one(rows)
+        return state["score"]
 
-    yield "noisy", lambda rows: cut(exact(rows) + rng.choice([-size, size]))
+    yield "noisy", lambda rows: truncate(exact(rows) + rng.choice([-size, size]))
     yield "negated", lambda rows: -honest_one(rows)
     yield "base 2", lambda rows: honest_one(rows) / math.log(2)
     yield "per cent", lambda rows: 100 * honest_one(rows)
@@ -178,16 +184,16 @@ def test_no_label_of_another_server_is_called_proven_and_wrong(name):
     plan = labels.design(spec)
     found_out = attacks = 0
     for seed in range(RUNS):
-        y, scored = drawn(spec, seed)
+        y, scored = draw_truth(spec, seed)
         truth = y if scored is None else np.where(scored, y, -1)
-        for kind, server in others(spec, y, scored, seed):
-            if (spec.name, kind) == ("mcc", "negated"):
+        for server_name, server in other_servers(spec, y, scored, seed):
+            if (spec.name, server_name) == ("mcc", "negated"):
                 continue  # that is the MCC of the opposite labels, which no answer can show
             inference = labels.infer(server, plan)
             wrong = inference.labels != truth
-            assert not (inference.proven & wrong).any(), (name, kind, seed)
+            assert not (inference.proven & wrong).any(), (name, server_name, seed)
             # Whoever does no harm may pass: a weaker clip that no prediction meets, a cut that moves no digit.
-            assert inference.contradiction is not None or not wrong.any(), (name, kind, seed)
+            assert inference.contradiction is not None or not wrong.any(), (name, server_name, seed)
             assert inference.contradiction is None or not inference.certain.any()
             attacks, found_out = attacks + 1, found_out + (inference.contradiction is not None)
     assert found_out >= 0.5 * attacks

@@ -21,8 +21,8 @@ def digits(rng):
     """Digits, members and non-members 450 each, others 350; every tenth label of a non-member is wrong."""
     x, y = load_digits(return_X_y=True)
     order = rng.permutation(len(x))
-    seen, rows = order[:500], order[500:1750]
-    model = RandomForestClassifier(40, random_state=0).fit(x[seen], y[seen])
+    training_rows, rows = order[:500], order[500:1750]
+    model = RandomForestClassifier(40, random_state=0).fit(x[training_rows], y[training_rows])
     wrong = rows[450:900][rng.random(450) < 0.1]
     y[wrong] = (y[wrong] + rng.integers(1, 10, len(wrong))) % 10
     return model, x[rows], y[rows]
@@ -78,7 +78,7 @@ def test_labels_that_are_noisy_on_both_sides_alike_are_no_alarm():
         for row, y in enumerate(((values > 0).astype(int), values)):
             alarms[row, seed] = blind.baseline(
                 x[:25], x[25:60], seed,
-                y_members=y[:25], y_nonmembers=y[25:60], others=(x[60:], y[60:]),
+                y_members=y[:25], y_nonmembers=y[25:60], other_records=(x[60:], y[60:]),
                 false_alarm=LEVEL, permutations=19,
             ).confounded  # fmt: skip
     assert (alarms.mean(axis=1) <= LEVEL + 4 * (LEVEL * (1 - LEVEL) / 60) ** 0.5).all(), alarms.mean(axis=1)
@@ -100,13 +100,13 @@ def test_labels_are_learned_from_others_whatever_their_order():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(400, 3)), rng.integers(0, 3, 400)
     order = rng.permutation(300)
-    first, second = (
+    base, permuted = (
         blind.baseline(
-            x[:50], x[50:100], y_members=y[:50], y_nonmembers=y[50:100], others=(x[100:][rows], y[100:][rows])
+            x[:50], x[50:100], y_members=y[:50], y_nonmembers=y[50:100], other_records=(x[100:][rows], y[100:][rows])
         )
         for rows in (slice(None), order)
     )
-    assert first == second
+    assert base == permuted
 
 
 def test_a_split_that_its_labels_confound_says_so():
@@ -115,7 +115,7 @@ def test_a_split_that_its_labels_confound_says_so():
     truth = (x[:, 0] > 0).astype(int)
     y = np.where(~member & (rng.random(800) < 0.15), 1 - truth, truth)
     for side in (member, ~member):
-        found = blind.baseline(x[side], x[~side], y_members=y[side], y_nonmembers=y[~side])
-        assert found.confounded
-        assert found.auc.low > 0.5
-        assert "labels" in found.method
+        baseline = blind.baseline(x[side], x[~side], y_members=y[side], y_nonmembers=y[~side])
+        assert baseline.confounded
+        assert baseline.auc.low > 0.5
+        assert "labels" in baseline.method

@@ -36,7 +36,7 @@ SIZES = [(5, 5), (12, 150), (150, 150)]
 DRAWS = 2000
 
 
-def at_most(rate, nominal, draws=DRAWS):
+def is_plausible(rate, nominal, draws=DRAWS):
     return rate <= nominal + 4 * (nominal * (1 - nominal) / draws) ** 0.5
 
 
@@ -46,7 +46,7 @@ def test_auc_intervals_contain_one_half(shape, m, n):
     rng = np.random.default_rng(20)
     members = np.arange(m + n) < m
     estimates = [dv.evaluation.auc(shape(rng, m + n), members) for _ in range(DRAWS)]
-    assert at_most(np.mean([not e.low <= 0.5 <= e.high for e in estimates]), 0.05)
+    assert is_plausible(np.mean([not e.low <= 0.5 <= e.high for e in estimates]), 0.05)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -79,7 +79,7 @@ def test_epsilon_is_zero(shape, strategy):
         else:
             result = dv.evaluation.epsilon_lower_bound(values, members, strategy=strategy, seed=i)
         claims += result.low > 0
-    assert at_most(claims / DRAWS, 0.05)
+    assert is_plausible(claims / DRAWS, 0.05)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -93,7 +93,7 @@ def test_tpr_and_advantage_claim_nothing(shape):
             dv.evaluation.tpr_at_fpr(values, members, 0.05).low > 0.05,
             dv.evaluation.advantage(values, members).low > 0,
         )
-    assert at_most(beyond.mean(0).max(), 0.025)
+    assert is_plausible(beyond.mean(0).max(), 0.025)
 
 
 def everything(values, members):
@@ -115,10 +115,10 @@ def test_the_order_of_rows_changes_nothing_and_neither_does_asking_twice(shape):
     rng = np.random.default_rng(24)
     values, members = shape(rng, 400), rng.random(400) < 0.5
     order = rng.permutation(400)
-    first = everything(values, members)
-    assert everything(values, members) == first
+    expected = everything(values, members)
+    assert everything(values, members) == expected
     repeat = everything(values[order], members[order])
-    assert repr(repeat) == repr(first) or _close(repeat, first)
+    assert repr(repeat) == repr(expected) or _close(repeat, expected)
 
 
 def _close(a, b):

@@ -58,10 +58,10 @@ def audited(target, parts, recipes=("loss",), **options):
     )
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_broken_targets_are_never_cleared(kind, world, tmp_path):
+@pytest.mark.parametrize("fault", BROKEN)
+def test_broken_targets_are_never_cleared(fault, world, tmp_path):
     parts, model, scale = world
-    run = audited(BROKEN[kind](model, scale), parts, out=tmp_path / "run")
+    run = audited(BROKEN[fault](model, scale), parts, out=tmp_path / "run")
     for audit in (run, dv.auditing.load(tmp_path / "run")):
         verdict = audit.verdict
         assert verdict.answer == "too little data to say"
@@ -120,13 +120,13 @@ def table(right, labels):
     """An audit of scores that show nothing, of a target that is right on so many members."""
     n = len(labels)
     run, share = shown_nothing(n), statistics.proportion(int(right), n)
-    both = np.concatenate([labels, labels])
-    return replace(run, labels=both, about=replace(run.about, accuracy=Accuracy(share, share)))
+    all_labels = np.concatenate([labels, labels])
+    return replace(run, labels=all_labels, about=replace(run.about, accuracy=Accuracy(share, share)))
 
 
 def labels_of(n, classes, majority):
-    rest = [(1 - majority) / (classes - 1)] * (classes - 1)
-    counts = np.round(np.cumsum([0, majority, *rest]) * n).astype(int)
+    minority_shares = [(1 - majority) / (classes - 1)] * (classes - 1)
+    counts = np.round(np.cumsum([0, majority, *minority_shares]) * n).astype(int)
     return np.repeat(np.arange(classes), np.diff(counts))
 
 
@@ -137,15 +137,15 @@ def test_targets_at_the_majority_share_are_always_doubted(n, classes, majority):
     labels = labels_of(n, classes, max(majority, 1 / min(classes, n)))
     share = np.bincount(labels).max() / n
     draws = np.random.default_rng(1).binomial(n, share, size=2000)
-    least, above = 0, n + 1
-    while least < above:  # what is doubted is doubted below it too
-        middle = (least + above) // 2
+    doubted, above = 0, n + 1
+    while doubted < above:  # what is doubted is doubted below it too
+        middle = (doubted + above) // 2
         if middle <= n and not plausibility.describe_doubt(table(middle, labels)):
             above = middle
         else:
-            least = middle + 1
-    assert stats.binom.sf(least - 1, n, share) <= plausibility.ERROR
-    assert (draws >= least).mean() <= 0.005
+            doubted = middle + 1
+    assert stats.binom.sf(doubted - 1, n, share) <= plausibility.ERROR
+    assert (draws >= doubted).mean() <= 0.005
     assert plausibility.describe_doubt(table(round(share * n), labels))
 
 
@@ -174,7 +174,7 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"
     before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
-    compared = Comparison.of({"before": before, "after": run})
+    compared = Comparison.from_runs({"before": before, "after": run})
     words, tone = summarise_changes(compared.changes["after"], plausibility.describe_doubt(run))
     assert tone == "undecided"
     assert "may be another model" in words

@@ -30,13 +30,13 @@ def true(candidates, x):
     return np.abs(np.subtract.outer(candidates, x)).min(axis=1, initial=np.inf) <= TOLERANCE
 
 
-def check(found, x):
-    hits = true(found.candidates, x)
-    assert hits.sum() >= found.guaranteed
-    assert hits[found.proven].all()
-    assert all(hits[list(window)].any() for window in found.windows)
-    if len(found.candidates):
-        assert (~hits).mean() <= found.guarantee.level or not found.guarantee.holds
+def check(reconstructed, x):
+    hits = true(reconstructed.candidates, x)
+    assert hits.sum() >= reconstructed.guaranteed
+    assert hits[reconstructed.proven].all()
+    assert all(hits[list(window)].any() for window in reconstructed.windows)
+    if len(reconstructed.candidates):
+        assert (~hits).mean() <= reconstructed.guarantee.level or not reconstructed.guarantee.holds
 
 
 @pytest.mark.parametrize("algorithm", [1, 2, "crossings", "both"])
@@ -54,15 +54,15 @@ def test_what_is_proven_of_exact_points_is_true(exact, algorithm):
 @pytest.mark.parametrize("noise", [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
 def test_noise_in_the_weights_makes_no_false_proof(exact, noise):
     rng = np.random.default_rng(0)
-    held = 0
+    n_holding = 0
     for x, _, net in exact:
         w, b, v = (part * (1 + noise * rng.normal(size=part.shape)) for part in (net.w, net.b, net.v))
         reconstructed = reconstruction.univariate(margin.ShallowReLU(w, b, v), 1.0)
         check(reconstructed, x)
-        held += reconstructed.guarantee.holds
+        n_holding += reconstructed.guarantee.holds
     # Single precision rounds by 6e-8.
-    assert held == len(exact) or noise > 1e-7
-    assert held == 0 or noise < 1e-2
+    assert n_holding == len(exact) or noise > 1e-7
+    assert n_holding == 0 or noise < 1e-2
 
 
 def test_single_precision_keeps_the_proof(exact):

@@ -23,7 +23,7 @@ def audit(seed):
         return dv.Records(rng.normal(size=(n, 8)).astype(np.float32), rng.integers(0, 3, n))
 
     inside = records(60)
-    target = dv.references.Train(network, 2, epochs=60, lr=0.1).one(inside, seed=seed)
+    target = dv.references.Train(network, 2, epochs=60, lr=0.1).train_model(inside, seed=seed)
     return dv.audit(
         target,
         members=inside,

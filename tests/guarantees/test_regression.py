@@ -30,7 +30,7 @@ def skewed(x, rng):
     return np.exp(2 * x[:, 0] + 2 * rng.normal(size=len(x)))
 
 
-def whole(x, rng):
+def rounded_value(x, rng):
     return np.round(x[:, 0] + rng.normal(size=len(x)))
 
 
@@ -51,7 +51,7 @@ CONDITIONS = [
     (plain, "forest", (40, 40, 80)),
     (heavy, "forest", (40, 40, 80)),
     (skewed, "boosting", (20, 70, 80)),
-    (whole, "forest", (70, 20, 80)),
+    (rounded_value, "forest", (70, 20, 80)),
     (mostly_zero, "ridge", (40, 40, 80)),
     (constant, "ridge", (12, 12, 20)),
 ]
@@ -96,7 +96,7 @@ def test_models_of_other_records_are_said_to_leak_in_at_most_one_of_twenty_audit
     assert max(false_alarms.values()) <= 0.05 * AUDITS + 4 * (0.05 * 0.95 * AUDITS) ** 0.5, false_alarms
 
 
-@pytest.mark.parametrize("values", [plain, heavy, skewed, whole, mostly_zero])
+@pytest.mark.parametrize("values", [plain, heavy, skewed, rounded_value, mostly_zero])
 def test_predictions_that_have_nothing_to_do_with_the_records_hardly_ever_pass(values):
     """They pass with probability 0.001 at most; 5 of 600 are passed by chance in fewer than one of 10,000 seeds."""
     rng = np.random.default_rng(40)
@@ -127,7 +127,7 @@ def test_intervals_of_r_squared_and_of_the_error_hold_what_they_claim():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 12, 60])
 @pytest.mark.parametrize("noise", [0.0, 0.2, 1.0, 5.0])
-@pytest.mark.parametrize("values", [plain, heavy, whole, mostly_zero])
+@pytest.mark.parametrize("values", [plain, heavy, rounded_value, mostly_zero])
 def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
     rng = np.random.default_rng(n)
     x = rng.normal(size=(2 * n, 3))
@@ -138,35 +138,39 @@ def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
         (member, fit.r_squared_members, fit.error_members),
         (~member, fit.r_squared_nonmembers, fit.error_nonmembers),
     ):
-        own, errors = y[side], np.abs(predictions - y)[side]
+        true_values, errors = y[side], np.abs(predictions - y)[side]
         half = stats.t.ppf(0.975, n - 1) * stats.sem(errors)
         assert (error.value, error.low, error.high) == pytest.approx(
             (errors.mean(), errors.mean() - half, errors.mean() + half)
         )
-        if np.ptp(own) == 0:
+        if np.ptp(true_values) == 0:
             assert r_squared is None
             continue
-        assert r_squared.value == pytest.approx(r2_score(own, predictions[side]))
+        assert r_squared.value == pytest.approx(r2_score(true_values, predictions[side]))
         # The delta method by a numerical derivative: what each record adds to the ratio of both sums.
-        deviations = (own - own.mean()) ** 2
+        deviations = (true_values - true_values.mean()) ** 2
         weights = 1 + 1e-6 * np.eye(n)
         moved = (weights @ errors**2) / (weights @ deviations) - (errors**2).sum() / deviations.sum()
         spread = np.sqrt(n) * np.std(n * moved / 1e-6) / n
         assert r_squared.high - r_squared.value == pytest.approx(stats.norm.ppf(0.975) * spread, rel=1e-3, abs=1e-9)
         assert r_squared.value - r_squared.low == pytest.approx(r_squared.high - r_squared.value, abs=1e-12)
-    own, told = y[member], predictions[member]
+    true_values, predicted_values = y[member], predictions[member]
     correlation = fit.rank_correlation
-    if np.ptp(own) == 0:
+    if np.ptp(true_values) == 0:
         assert correlation.value == 0.0
         assert fit.squared_gain is None
         return
-    assert correlation.value == pytest.approx(stats.spearmanr(own, told).statistic)
+    assert correlation.value == pytest.approx(stats.spearmanr(true_values, predicted_values).statistic)
     if n < 4:
         assert (correlation.low, correlation.high) == (-1.0, 1.0)
     elif abs(correlation.value) < 1 - 1e-9:  # Bonett & Wright: z ± quantile · √((1 + r²/2) / (n - 3)), at 1 in 1,000
         z = (np.arctanh([correlation.low, correlation.high]) - np.arctanh(correlation.value)) / stats.norm.ppf(0.999)
         assert np.sign(z).tolist() == [-1, 1]
         assert z**2 * (n - 3) == pytest.approx([1 + correlation.value * correlation.value / 2] * 2)
-    mean, middle = own.mean(), np.median(own)
-    assert fit.squared_gain.value == pytest.approx(1 - ((told - own) ** 2).sum() / ((mean - own) ** 2).sum())
-    assert fit.absolute_gain.value == pytest.approx(1 - np.abs(told - own).sum() / np.abs(middle - own).sum())
+    mean, middle = true_values.mean(), np.median(true_values)
+    assert fit.squared_gain.value == pytest.approx(
+        1 - ((predicted_values - true_values) ** 2).sum() / ((mean - true_values) ** 2).sum()
+    )
+    assert fit.absolute_gain.value == pytest.approx(
+        1 - np.abs(predicted_values - true_values).sum() / np.abs(middle - true_values).sum()
+    )

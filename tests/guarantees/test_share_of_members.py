@@ -31,8 +31,8 @@ def test_intervals_hold_the_share(k, n, m):
             scores = shape(np.append(rng.normal(signal, 1, members), rng.normal(size=m - members)))
             counts = Counts.empty(shape(rng.normal(size=n))).add(scores)
             estimate = usage.share(counts, shape(rng.normal(signal, 1, k)))
-            alone = usage.share(counts)
-            missed += not estimate.low <= members / m <= estimate.high, alone.low > members / m
+            share_alone = usage.share(counts)
+            missed += not estimate.low <= members / m <= estimate.high, share_alone.low > members / m
         misses[SHAPES.index(shape), signal, share] = missed
     worst = max(misses, key=lambda cell: misses[cell].max())
     assert misses[worst].max() <= binom.isf(2e-5, RUNS, 0.05), (worst, misses[worst])

@@ -92,8 +92,8 @@ def test_attacks_without_signal_stay_at_one_half_with_few_out_models(out_models)
         (RMIA(), squash),
         (QuantileRegression(Marginal()), evidence),
     ]
-    for attack, given in attacks:
-        auc = dv.evaluation.auc(attack.score(given), members, 0.999)
+    for attack, attack_evidence in attacks:
+        auc = dv.evaluation.auc(attack.score(attack_evidence), members, 0.999)
         assert auc.low <= 0.5 <= auc.high, (attack, auc)
 
 
@@ -103,7 +103,7 @@ def test_references_of_another_target_are_never_reused(tmp_path):
 
     rng = np.random.default_rng(0)
     data = dv.Records(rng.normal(size=(60, 3)), rng.integers(0, 2, 60))
-    other = dv.Records(data.x + 1.0, data.y)
+    shifted = dv.Records(data.x + 1.0, data.y)
     split = dv.references.splits.online(60, 2, 0)
 
     def make():
@@ -115,7 +115,7 @@ def test_references_of_another_target_are_never_reused(tmp_path):
 
     assert reused(data) == 0
     assert reused(data) == 2
-    assert reused(other) == 0
+    assert reused(shifted) == 0
     assert reused(data, seed=1) == 0
     assert reused(data, lr=0.5) == 0
     assert reused(data, epochs=2) == 0

@@ -12,12 +12,12 @@ import divulge as dv
 from divulge.auditing.compare import compare, gate, summarise_changes
 from divulge.auditing.findings import realised_fpr
 from null_models import ANSWERS, INFORMED, audited
-from score_audits import KINDS, null, scored, sizes
+from score_audits import SCORE_SHAPES, null, scored, sizes
 
-TIED = [kind for kind in KINDS if kind not in ("continuous", "two-valued, rate .02")]
+TIED = [score_kind for score_kind in SCORE_SHAPES if score_kind not in ("continuous", "two-valued, rate .02")]
 
 
-def most(runs):
+def max_wrong(runs):
     """More than so many of ``runs`` are wrong with probability 0.1 % where 5 % may be."""
     return binom.isf(0.001, runs, 0.05)
 
@@ -30,28 +30,28 @@ def test_eight_null_recipes_break_a_gate_in_at_most_five_percent_of_runs():
     """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken."""
     rng = np.random.default_rng(1)
     count = sum(broken(null(rng, "continuous", 60, 60, 8), "auc:0.5", "auc:0.51") for _ in range(200))
-    assert count <= most(200)
+    assert count <= max_wrong(200)
 
 
-@pytest.mark.parametrize("kind", TIED)
+@pytest.mark.parametrize("score_kind", TIED)
 @pytest.mark.parametrize(("m", "n"), [(100, 10), (500, 120)])
-def test_ties_neither_break_a_gate_nor_make_a_leak(kind, m, n):
+def test_ties_neither_break_a_gate_nor_make_a_leak(score_kind, m, n):
     """10 cells x 2 counts: one fails by chance in 2 % at the very worst."""
     rng = np.random.default_rng(m)
     gates = verdicts = 0
     for _ in range(50):
-        audit = null(rng, kind, m, n, 4)
+        audit = null(rng, score_kind, m, n, 4)
         gates += broken(audit, "auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
         verdicts += audit.verdict.answer == "leak found"
-    assert gates <= most(50), gates
-    assert verdicts <= most(50), verdicts
+    assert gates <= max_wrong(50), gates
+    assert verdicts <= max_wrong(50), verdicts
 
 
 @pytest.mark.parametrize("answer", INFORMED)
 def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
     """20 whole audits, 3 tests: one fails by chance in .3 % at the worst."""
     answers = [audited(answer, 200, 200, seed).verdict.answer for seed in range(20)]
-    assert answers.count("leak found") <= most(20)
+    assert answers.count("leak found") <= max_wrong(20)
     assert answers.count("no leak found") >= 14, answers
 
 
@@ -63,7 +63,7 @@ def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak(answer, m, n
     """40 whole audits: 5 tests, one of which fails by chance in .5 % at the worst. With DeLong's interval alone 10 of
     the 40 constant models are called a leak."""
     answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(40)]
-    assert answers.count("leak found") <= most(40)
+    assert answers.count("leak found") <= max_wrong(40)
 
 
 def test_no_recipe_above_its_limit_is_kept():
@@ -75,7 +75,7 @@ def test_no_recipe_above_its_limit_is_kept():
         scores = rng.normal(size=(8, 600)) + 2**0.5 * ndtri(0.6) * members
         rulings = gate(scored({f"r{i}": row for i, row in enumerate(scores)}, members), "auc:0.599")
         count += any(ruling.state == "kept" for ruling in rulings)
-    assert count <= most(200)
+    assert count <= max_wrong(200)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (300, 1), (2, 2), (5, 5), (10, 40)])
@@ -84,7 +84,7 @@ def test_tiny_sets_are_never_cleared_and_seldom_accused(m, n):
     rng = np.random.default_rng(m + n)
     answers = [null(rng, "continuous", m, n, 2).verdict.answer for _ in range(60)]
     assert "no leak found" not in answers
-    assert answers.count("leak found") <= most(60)
+    assert answers.count("leak found") <= max_wrong(60)
 
 
 @pytest.mark.parametrize(("m", "n"), [(60, 60), (400, 80)])
@@ -92,27 +92,27 @@ def test_the_smallest_leak_named_is_found_as_often_as_said(m, n):
     """200 leaking audits, 80 %, four standard errors; ε and TPR may find what the AUC does not, so one-sided."""
     rng = np.random.default_rng(3)
     members = sizes(m, n)
-    named = null(rng, "continuous", m, n, 1).summary().smallest_detectable
-    assert named.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
-    apart = 2**0.5 * ndtri(named.auc) * members
-    drawn = rng.normal(size=(200, m + n)) + apart
-    result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
+    detectable = null(rng, "continuous", m, n, 1).summary().smallest_detectable
+    assert detectable.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
+    shifts = 2**0.5 * ndtri(detectable.auc) * members
+    score_rows = rng.normal(size=(200, m + n)) + shifts
+    result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in score_rows)
     assert result / 200 >= 0.8 - 4 * (0.16 / 200) ** 0.5
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
+@pytest.mark.parametrize("score_kind", SCORE_SHAPES)
+def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(score_kind):
     """4 thresholds together raise a false alarm in 5 % of audits at most: 0.1 % a kind."""
     rng = np.random.default_rng(4)
     alarms = 0
     for _ in range(100):
-        audit = null(rng, kind, 10, 400, 4)
+        audit = null(rng, score_kind, 10, 400, 4)
         outcomes = [audit[name] for name in audit]
         alarms += any(
             realised_fpr(outcome.scores[~outcome.members], outcome.calibration, 0.1, tests=4).broken
             for outcome in outcomes
         )
-    assert alarms <= most(100)
+    assert alarms <= max_wrong(100)
 
 
 def compared(before_shift, after_shift, seed):
@@ -142,7 +142,7 @@ def compared(before_shift, after_shift, seed):
 )
 def test_a_score_that_turns_round_gives_away_no_less(before, after, tone):
     """20 comparisons a cell; with an AUC that counts as the less the lower it is, cells 3 to 6 are all wrong."""
-    found = [compared(before, after, seed) for seed in range(20)]
-    assert sum(said == tone for said, _ in found) >= 18
+    comparisons = [compared(before, after, seed) for seed in range(20)]
+    assert sum(answer == tone for answer, _ in comparisons) >= 18
     wrong = {"clear": 1, "leak": -1}.get(tone)
-    assert not any(change.direction == wrong for _, change in found if wrong)
+    assert not any(change.direction == wrong for _, change in comparisons if wrong)

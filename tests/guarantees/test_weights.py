@@ -25,18 +25,18 @@ def examined(net, candidates, nonmembers, **asked):
     return examine_weights(net, rows[0], ExaminationRules(**{"band": 0.1, **asked}), nonmembers=rows[1])
 
 
-@pytest.mark.parametrize(("asked", "signal"), [(0.05, "kkt-nnls"), (0.5, "kkt-nnls"), (0.9, "margin-abs")])
-def test_no_leak_is_reported_of_fresh_records(net, asked, signal):
+@pytest.mark.parametrize(("fdr", "signal"), [(0.05, "kkt-nnls"), (0.5, "kkt-nnls"), (0.9, "margin-abs")])
+def test_no_leak_is_reported_of_fresh_records(net, fdr, signal):
     """Chance of failing in a true world: 1e-4 per case."""
     rng = np.random.default_rng(1)
     leaks = selected = 0
     for _ in range(RUNS):
         fresh = rng.normal(size=(70, 60))
-        result = examined(net[1], fresh[:20], fresh[20:], fdr=asked, fpr=0.1, signal=signal)
+        result = examined(net[1], fresh[:20], fresh[20:], fdr=fdr, fpr=0.1, signal=signal)
         leaks += result.leaks
-        selected += result.decisions[f"FDR ≤ {asked:g}"].count > 0
+        selected += result.decisions[f"FDR ≤ {fdr:g}"].count > 0
     assert leaks <= binom.isf(1e-4, RUNS, 0.05)
-    if asked > 0.05:  # the level that was asked for would have reported far more
+    if fdr > 0.05:  # the level that was asked for would have reported far more
         assert selected > leaks
 
 

@@ -14,21 +14,21 @@ def scores():
 
 @pytest.fixture
 def tables(tmp_path, scores):
-    judged, known = scores
+    candidate_losses, calibration_losses = scores
     rng = np.random.default_rng(1)
     candidates = pl.DataFrame(
         {
-            "id": [f"d{i}" for i in range(len(judged))],
-            "loss": judged,
-            "other": judged + rng.normal(size=len(judged)),
-            "member": np.arange(len(judged)) < 300,
+            "id": [f"d{i}" for i in range(len(candidate_losses))],
+            "loss": candidate_losses,
+            "other": candidate_losses + rng.normal(size=len(candidate_losses)),
+            "member": np.arange(len(candidate_losses)) < 300,
         }
     )
     calibration = pl.DataFrame(
         {
-            "id": [f"u{i}" for i in range(len(known))],
-            "loss": known,
-            "other": known + rng.normal(size=len(known)),
+            "id": [f"u{i}" for i in range(len(calibration_losses))],
+            "loss": calibration_losses,
+            "other": calibration_losses + rng.normal(size=len(calibration_losses)),
         }
     )
     candidates.write_parquet(tmp_path / "candidates.parquet")

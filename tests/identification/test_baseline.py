@@ -43,8 +43,8 @@ LOSS = (Score("loss", -1),)
 def run(paths, out, *, truth=None, scores=LOSS, holdout=True, **options):
     columns = Columns(scores, id="id", truth=truth, baseline=Score("blind"))
     plan = from_tables.DecisionPlan(columns, Policy(0.1, **options))
-    others = {"holdout": paths["h"], "members": paths["k"]} if holdout else {}
-    return from_tables.run(paths["c"], paths["u"], out, plan, **others)
+    other_files = {"holdout": paths["h"], "members": paths["k"]} if holdout else {}
+    return from_tables.run(paths["c"], paths["u"], out, plan, **other_files)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
@@ -77,14 +77,14 @@ def test_files_and_arrays_decide_alike(sets, tmp_path, ending):
 
 def test_run_records_the_comparison_and_is_decided_again_alike(sets, tmp_path):
     out = tmp_path / "out"
-    first = run(write(tmp_path, sets), out, truth="member")
-    assert first.baseline.column == "blind:high"
-    assert first.baseline.answer == "leak found"
-    assert set(first.baseline.known) == {"auc", "advantage", "tpr@fpr=0.01"}
+    result = run(write(tmp_path, sets), out, truth="member")
+    assert result.baseline.column == "blind:high"
+    assert result.baseline.answer == "leak found"
+    assert set(result.baseline.known) == {"auc", "advantage", "tpr@fpr=0.01"}
     before = pl.read_parquet(out / "selection.parquet")
     redecide(out, fdr=0.2)
     repeat = redecide(out, fdr=0.1)
-    assert repeat == first
+    assert repeat == result
     assert pl.read_parquet(out / "selection.parquet").equals(before)
     page = report(out, tmp_path / "page.html").read_text()
     assert "Against the blind score" in page
@@ -108,8 +108,10 @@ def test_known_members_whom_the_blind_score_tells_as_well_leave_doubt(tmp_path):
     """Few members, who differ in date and in nothing else: candidates as a whole look like the calibration."""
     rng = np.random.default_rng(3)
     truth = np.arange(400) < 40
-    blind, beside = rng.normal(size=400) + 1.2 * truth, rng.normal(size=300)
-    selection = dv.identify(blind, beside, fdr=0.1, baseline=blind, calibration_baseline=beside, truth=truth)
+    blind, calibration_scores = rng.normal(size=400) + 1.2 * truth, rng.normal(size=300)
+    selection = dv.identify(
+        blind, calibration_scores, fdr=0.1, baseline=blind, calibration_baseline=calibration_scores, truth=truth
+    )
     assert selection.guarantee.standing == "doubtful"
     assert any("The split is confounded" in warning for warning in selection.warnings)
 
@@ -118,8 +120,8 @@ def test_several_score_columns_are_adjusted_one_by_one(sets, tmp_path):
     summary = run(write(tmp_path, sets), tmp_path / "out", scores=(Score("loss", -1), Score("other")), holdout=False)
     assert summary.used == "adadetect"
     scores, blind = sets
-    both = [np.c_[scores[name], scores[name] ** 2] for name in "cu"]
-    want = dv.identify(*both, fdr=0.1, baseline=blind["c"], calibration_baseline=blind["u"])
+    signal_tables = [np.c_[scores[name], scores[name] ** 2] for name in "cu"]
+    want = dv.identify(*signal_tables, fdr=0.1, baseline=blind["c"], calibration_baseline=blind["u"])
     table = pl.read_parquet(tmp_path / "out" / "selection.parquet")
     assert table["selected"].to_list() == want.selected.tolist()
 
@@ -127,8 +129,8 @@ def test_several_score_columns_are_adjusted_one_by_one(sets, tmp_path):
 def test_command_line(sets, tmp_path):
     paths = write(tmp_path, sets)
     options = ["--score", "loss:low", "--baseline", "blind", "--fdr", "0.1", "--json"]
-    asked = ["identify", *map(str, paths["c"]), "--calibration", *map(str, paths["u"]), *options]
-    result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "out")])
+    arguments = ["identify", *map(str, paths["c"]), "--calibration", *map(str, paths["u"]), *options]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["baseline"]["column"] == "blind:high"
     result = CliRunner().invoke(app, ["decide", str(tmp_path / "out"), "--fdr", "0.2"])
@@ -199,17 +201,17 @@ def test_blind_scores_of_some_records_only_are_refused(options, message):
 def test_row_order_and_units_of_the_blind_score_change_nothing(sets):
     scores, blind = sets
     rng = np.random.default_rng(1)
-    one, two = rng.permutation(200), rng.permutation(300)
-    first = dv.identify(scores["c"], scores["u"], fdr=0.1, baseline=blind["c"], calibration_baseline=blind["u"])
+    candidate_order, calibration_order = rng.permutation(200), rng.permutation(300)
+    expected = dv.identify(scores["c"], scores["u"], fdr=0.1, baseline=blind["c"], calibration_baseline=blind["u"])
     repeat = dv.identify(
-        scores["c"][one],
-        scores["u"][two],
+        scores["c"][candidate_order],
+        scores["u"][calibration_order],
         fdr=0.1,
-        baseline=np.exp(blind["c"][one]),
-        calibration_baseline=np.exp(blind["u"][two]),
+        baseline=np.exp(blind["c"][candidate_order]),
+        calibration_baseline=np.exp(blind["u"][calibration_order]),
     )
-    assert np.array_equal(first.selected[one], repeat.selected)
-    assert np.array_equal(first.p_values[one], repeat.p_values)
+    assert np.array_equal(expected.selected[candidate_order], repeat.selected)
+    assert np.array_equal(expected.p_values[candidate_order], repeat.p_values)
 
 
 def test_constant_blind_score_changes_no_p_value(sets):
@@ -226,8 +228,8 @@ def test_constant_blind_score_changes_no_p_value(sets):
 @pytest.mark.parametrize("scores", [np.zeros(20), np.repeat([0.0, 1.0], 10)])
 def test_adjusted_scores_of_equal_records_are_equal(scores):
     blind = np.tile([0.0, 5.0], 10)
-    adjusted, beside = pooled_scores.adjust_for_blind_score(scores, scores, blind, blind)
-    assert np.array_equal(adjusted, beside)
+    adjusted, adjusted_calibration = pooled_scores.adjust_for_blind_score(scores, scores, blind, blind)
+    assert np.array_equal(adjusted, adjusted_calibration)
     assert len(np.unique(adjusted)) <= 2 * len(np.unique(scores))
 
 

@@ -24,8 +24,8 @@ def run(tables):
 
 
 def test_a_run_keeps_what_its_scores_say(run, scores):
-    judged, calibration = scores
-    assert np.array_equal(np.asarray(envelope(run)), np.asarray(fdp.envelope(-calibration, -judged)))
+    candidates, calibration = scores
+    assert np.array_equal(np.asarray(envelope(run)), np.asarray(fdp.envelope(-calibration, -candidates)))
     assert envelope(run, confidence=0.8).confidence == 0.8
 
 
@@ -38,10 +38,10 @@ def test_the_command_says_how_many_of_the_best_can_be_false(run, divulge):
     content = json.loads(divulge("decide", run, "--top", 250, "--json")[1])
     assert (content["top"], content["false"], content["confidence"]) == (250, bounds.false(250), 0.95)
     assert (run / "summary.json").read_bytes() == before
-    for arguments, named in ((("--top", 1001), "--top"), (("--top", 5, "--fdr", 0.1), "--top")):
+    for arguments, option in ((("--top", 1001), "--top"), (("--top", 5, "--fdr", 0.1), "--top")):
         code, _, errors = divulge("decide", run, *arguments)
         assert code == 2
-        assert named in errors
+        assert option in errors
 
 
 def test_the_report_shows_the_curve(run):
@@ -79,10 +79,10 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 
 
 def test_a_run_says_how_much_doubt_its_selection_survives(run, scores, divulge):
-    judged, calibration = scores
-    of_scores = dv.decisions.fdr.sensitivity(-judged, -calibration, fdr=0.1)
-    assert np.array_equal(sensitivity(run).gammas, np.sort(of_scores.gammas)[::-1])
-    assert f"Of the selection, {of_scores}." in re.sub("<[^>]+>", "", (run / "report.html").read_text())
+    candidates, calibration = scores
+    from_scores = dv.decisions.fdr.sensitivity(-candidates, -calibration, fdr=0.1)
+    assert np.array_equal(sensitivity(run).gammas, np.sort(from_scores.gammas)[::-1])
+    assert f"Of the selection, {from_scores}." in re.sub("<[^>]+>", "", (run / "report.html").read_text())
     out = " ".join(divulge("decide", run, "--fdr", "0.2", "--method", "bh")[1].split())
-    stands = dv.decisions.fdr.sensitivity(-judged, -calibration, fdr=0.2, method="bh")
+    stands = dv.decisions.fdr.sensitivity(-candidates, -calibration, fdr=0.2, method="bh")
     assert f"likelier, or less likely, to have any score, {stands}." in out

@@ -19,22 +19,22 @@ SMALL = demo.DemoModelConfig(epochs=1, width=16, layers=1, vocabulary=300, longe
 
 def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "load_paragraphs", lambda seed: shortened(seed))
-    seen = []
-    summary = demo.identify_documents(tmp_path, fdr=0.5, config=SMALL, progress=lambda *at: seen.append(at))
+    progress_calls = []
+    summary = demo.identify_documents(tmp_path, fdr=0.5, config=SMALL, progress=lambda *at: progress_calls.append(at))
     candidates = pl.read_parquet(tmp_path / "candidates.parquet")
     assert summary.truth.members == candidates["member"].sum()
     assert summary.candidates == len(candidates) == summary.truth.known
     assert {control.name for control in summary.controls} == {"blind text", "exchangeability", "low end", "low scores"}
-    assert seen[-1][0] == seen[-1][1]
+    assert progress_calls[-1][0] == progress_calls[-1][1]
     assert json.loads((tmp_path / "summary.json").read_text()) == to_json_values(summary)
     assert "Training-data identification" in (tmp_path / "report.html").read_text()
-    kept = finished_run.read_documents(tmp_path)
-    assert kept
-    assert all(document.heat is not None for document in kept.values())  # its tokens are marked
+    documents = finished_run.read_documents(tmp_path)
+    assert documents
+    assert all(document.heat is not None for document in documents.values())  # its tokens are marked
 
 
-def shortened(seed, whole=demo.load_paragraphs):
-    return whole(seed)[:120]
+def shortened(seed, load=demo.load_paragraphs):
+    return load(seed)[:120]
 
 
 def test_corpus_is_the_same_for_the_same_seed():

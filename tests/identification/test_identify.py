@@ -14,9 +14,9 @@ from divulge.identification import realised
 DATA = os.environ.get("DIVULGE_DATA")
 
 
-def split(rng, members=100, others=100, known=200, signal=3.0, shift=0.0):
-    scores = np.append(rng.normal(signal, 1, members), rng.normal(shift, 1, others))
-    return scores, rng.normal(size=known)
+def split(rng, members=100, nonmembers=100, n_calibration=200, signal=3.0, shift=0.0):
+    scores = np.append(rng.normal(signal, 1, members), rng.normal(shift, 1, nonmembers))
+    return scores, rng.normal(size=n_calibration)
 
 
 @pytest.mark.parametrize("method", ["bh", "ptdi", "storey", "auto"])
@@ -40,17 +40,19 @@ def test_auto_takes_storey_when_controls_pass_and_says_so():
 def test_auto_takes_adaptive_where_a_holdout_was_compared():
     rng = np.random.default_rng(11)
     candidates, calibration = split(rng, 200, 300, 500, signal=1.2)
-    apart = rng.normal(size=200)
+    holdout = rng.normal(size=200)
 
     def used(*scores, **options):
         selection = dv.identify(*scores, fdr=0.1, **options)
         return next(w.split()[2].rstrip(",") for w in selection.warnings if w.startswith("auto chose")), selection
 
-    name, found = used(candidates, calibration, holdout=apart)
+    name, auto_selection = used(candidates, calibration, holdout=holdout)
     assert name == "adaptive"
-    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="adaptive").selected)
+    assert np.array_equal(
+        auto_selection.selected, dv.identify(candidates, calibration, fdr=0.1, method="adaptive").selected
+    )
     assert used(candidates, calibration)[0] == "storey"  # a shift would hurt adaptive more, and nobody looked for one
-    assert used(candidates, calibration, holdout=apart + 1)[0] == "bh"
+    assert used(candidates, calibration, holdout=holdout + 1)[0] == "bh"
 
 
 def test_odd_documents_in_the_calibration_void_the_guarantee():
@@ -85,20 +87,20 @@ def test_texts_of_another_time_raise_doubt_that_only_non_members_can_settle():
     selection = dv.identify(candidates, calibration, fdr=0.1, **texts)
     assert selection.guarantee.standing == "doubtful"
     assert str(selection.guarantee).startswith("DOUBTFUL: FDR ≤ 0.1, only if ")
-    first = selection.warnings[0]
-    assert first.startswith("the guarantee is in doubt: blind text (p = ")
-    assert "the bound holds if the non-members among the candidates do not differ" in first
-    assert first.endswith("a holdout of other non-members, drawn as the candidates were, would settle it")
+    first_warning = selection.warnings[0]
+    assert first_warning.startswith("the guarantee is in doubt: blind text (p = ")
+    assert "the bound holds if the non-members among the candidates do not differ" in first_warning
+    assert first_warning.endswith("a holdout of other non-members, drawn as the candidates were, would settle it")
     assert any("auto chose bh, not" in warning for warning in selection.warnings)
-    alike = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(size=200), **texts)
-    assert alike.guarantee.standing == "doubtful"
-    assert alike.warnings[0].endswith(
+    similar = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(size=200), **texts)
+    assert similar.guarantee.standing == "doubtful"
+    assert similar.warnings[0].endswith(
         "the holdout does not, which settles it if it was drawn as those non-members were"
     )
-    apart = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(1, 1, 200), **texts)
-    assert apart.guarantee.standing == "void"
-    assert apart.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
-    assert any(warning.startswith("blind text raises doubt") for warning in apart.warnings)
+    different = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(1, 1, 200), **texts)
+    assert different.guarantee.standing == "void"
+    assert different.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
+    assert any(warning.startswith("blind text raises doubt") for warning in different.warnings)
 
 
 def test_a_text_among_both_candidates_and_calibration_is_refused():
@@ -136,11 +138,11 @@ def test_a_holdout_is_compared_on_every_signal_and_on_what_is_made_of_them(moved
 def test_known_members_sharpen_the_share_and_change_nothing_else():
     rng = np.random.default_rng(10)
     candidates, calibration = split(rng)
-    alone = dv.identify(candidates, calibration, fdr=0.1)
+    without_members = dv.identify(candidates, calibration, fdr=0.1)
     taught = dv.identify(candidates, calibration, fdr=0.1, members=rng.normal(3, 1, 200))
-    assert np.array_equal(alone.selected, taught.selected)
+    assert np.array_equal(without_members.selected, taught.selected)
     assert taught.usage.low <= 0.5 <= taught.usage.high
-    assert taught.usage.high - taught.usage.low < alone.usage.high - alone.usage.low
+    assert taught.usage.high - taught.usage.low < without_members.usage.high - without_members.usage.low
 
 
 def test_where_nothing_is_selected_no_share_of_it_is_false():
@@ -171,18 +173,18 @@ def test_adadetect_with_too_little_left_selects_nothing_and_says_why():
     assert any("remain after learning" in warning for warning in selection.warnings)
 
 
-TWO, MANY = np.arange(6.0).reshape(3, 2), np.arange(100.0).reshape(50, 2)
+TWO, TALL = np.arange(6.0).reshape(3, 2), np.arange(100.0).reshape(50, 2)
 
 
 def test_texts_are_known_by_their_places_and_by_no_index():
     rng = np.random.default_rng(8)
     scores, calibration = np.append(rng.normal(3, 1, 40), rng.normal(size=60)), rng.normal(size=300)
     texts = [f"text {row}" for row in range(99)] + ["text 0"]
-    others = [f"other {row}" for row in range(300)]
-    expected = dv.identify(scores, calibration, candidate_texts=texts, calibration_texts=others)
+    other_texts = [f"other {row}" for row in range(300)]
+    expected = dv.identify(scores, calibration, candidate_texts=texts, calibration_texts=other_texts)
     series = pd.Series(texts, index=np.arange(100)[::-1])
     selection = dv.identify(
-        scores, calibration, candidate_texts=series, calibration_texts=pd.Series(others, index=range(7, 307))
+        scores, calibration, candidate_texts=series, calibration_texts=pd.Series(other_texts, index=range(7, 307))
     )
     assert selection.selected.tolist() == expected.selected.tolist()
     assert selection.warnings == expected.warnings
@@ -211,10 +213,10 @@ def test_texts_are_known_by_their_places_and_by_no_index():
         (([1.0], np.arange(50)), {"holdout": "garbage"}, "holdout: numbers are needed"),
         (([1.0], np.arange(50)), {"holdout": []}, "holdout: at least 1 entry"),
         (([1.0], np.arange(50)), {"holdout": np.ones((4, 2))}, "holdout: the same signals"),
-        ((TWO, MANY), {"holdout": "garbage"}, "holdout: numbers are needed"),
-        ((TWO, MANY), {"holdout": np.ones(50)}, "holdout: the same signals"),
-        ((TWO, MANY), {"holdout": np.ones((50, 3))}, "holdout: the same signals"),
-        ((TWO, MANY), {"holdout": [[1.0, np.nan]]}, r"holdout: NaN or infinite scores in 1 rows \(0\)"),
+        ((TWO, TALL), {"holdout": "garbage"}, "holdout: numbers are needed"),
+        ((TWO, TALL), {"holdout": np.ones(50)}, "holdout: the same signals"),
+        ((TWO, TALL), {"holdout": np.ones((50, 3))}, "holdout: the same signals"),
+        ((TWO, TALL), {"holdout": [[1.0, np.nan]]}, r"holdout: NaN or infinite scores in 1 rows \(0\)"),
         ((np.ones((3, 0)), np.ones((50, 0))), {}, "candidates: one or two dimensions"),
     ],
 )
@@ -235,9 +237,9 @@ def test_bound_holds_on_fine_tuned_models_with_known_membership(method):
     rng = np.random.default_rng(9)
     false, power = [], []
     for run in runs():
-        members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
+        members, nonmembers = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
         for _ in range(60):
-            shuffled = rng.permutation(others)
+            shuffled = rng.permutation(nonmembers)
             candidates = np.append(rng.choice(members, 150, replace=False), shuffled[:150])
             selection = dv.identify(candidates, shuffled[150:], fdr=0.1, method=method)
             fdp, strength = realised(selection.selected, np.arange(300) < 150)
@@ -250,5 +252,5 @@ def test_bound_holds_on_fine_tuned_models_with_known_membership(method):
 @pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")
 def test_calibration_of_another_kind_is_caught():
     for run in runs():
-        others, facts = -run["forget"]["loss"].to_numpy(), -run["world_fact"]["loss"].to_numpy()
-        assert not dv.decisions.controls.exchangeability(facts, others).passed
+        nonmembers, facts = -run["forget"]["loss"].to_numpy(), -run["world_fact"]["loss"].to_numpy()
+        assert not dv.decisions.controls.exchangeability(facts, nonmembers).passed

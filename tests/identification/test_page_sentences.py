@@ -43,12 +43,12 @@ def changed(run, **changes):
 
 
 def page(run, documents=None, **changes):
-    shown = identification_page.IdentificationRun(changed(run, **changes), run[0], documents or {})
-    return build_page(from_tables.IDENTIFICATION, shown)
+    shown_run = identification_page.IdentificationRun(changed(run, **changes), run[0], documents or {})
+    return build_page(from_tables.IDENTIFICATION, shown_run)
 
 
-def paragraphs(drawn, title):
-    blocks = next(section for section in drawn.sections if section.title == title).blocks
+def paragraphs(rendered, title):
+    blocks = next(section for section in rendered.sections if section.title == title).blocks
     return [block.text for block in blocks if isinstance(block, Paragraph)]
 
 
@@ -63,7 +63,7 @@ def test_the_finding_comes_first_in_every_standing(run):
     for standing, selected in itertools.product(("holds", "doubtful", "void"), (0, count)):
         summary = changed(run, standing=standing, selected=selected, warnings=("why",), controls=(control(),))
         text, tone = identification_page.verdict(summary)
-        found = (
+        finding = (
             f"{count} of 150 documents are identified as training data; at most 20 % of these are expected to be false."
         )
         nothing = (
@@ -76,27 +76,27 @@ def test_the_finding_comes_first_in_every_standing(run):
             )
         elif standing == "doubtful":  # and no control is: the method's own caution
             assert text == (
-                f"{found} In doubt: Why."
+                f"{finding} In doubt: Why."
                 if selected
                 else f"{nothing} That does not show that none was used. In doubt: Why."
             )
             assert tone == "doubt"
         elif selected:
-            assert text.startswith(f"{found} Of the ")
+            assert text.startswith(f"{finding} Of the ")
             assert tone == "leak"
         else:
             assert (text, tone) == (f"{nothing} That does not show that none was used.", "clear")
-    one = identification_page.verdict(changed(run, selected=1, controls=(control(),)))[0]
-    assert one.startswith("1 of 150 documents is identified as training data;")
+    sentence = identification_page.verdict(changed(run, selected=1, controls=(control(),)))[0]
+    assert sentence.startswith("1 of 150 documents is identified as training data;")
 
 
-@pytest.mark.parametrize("others", ["passed", "doubtful"])
-def test_only_tests_of_known_nonmembers_put_the_headline_in_doubt(run, others):
-    beside = control("blind text", others, conclusive=False)
-    standing = {"passed": "holds", "doubtful": "doubtful"}[others]
+@pytest.mark.parametrize("blind_state", ["passed", "doubtful"])
+def test_only_tests_of_known_nonmembers_put_the_headline_in_doubt(run, blind_state):
+    blind_control = control("blind text", blind_state, conclusive=False)
+    standing = {"passed": "holds", "doubtful": "doubtful"}[blind_state]
 
     def tone(*compared):
-        return identification_page.verdict(changed(run, standing=standing, controls=(*compared, beside)))
+        return identification_page.verdict(changed(run, standing=standing, controls=(*compared, blind_control)))
 
     assert tone(control())[1] == "leak"
     assert tone() == (tone()[0], "doubt")
@@ -104,7 +104,7 @@ def test_only_tests_of_known_nonmembers_put_the_headline_in_doubt(run, others):
     assert "too few unused documents" in tone(control(half=0.2))[0]
     assert tone(control(half=0.2))[1] == "doubt"
     assert tone(control(half=None))[1] == "doubt"  # written before its AUC was
-    failed = changed(run, standing="void", controls=(control(state="failed"), beside), warnings=("why",))
+    failed = changed(run, standing="void", controls=(control(state="failed"), blind_control), warnings=("why",))
     assert identification_page.verdict(failed)[1] == "void"
     assert "Both sets of unused documents do not score alike" in identification_page.verdict(failed)[0]
 
@@ -128,18 +128,18 @@ def test_a_condition_is_met_only_where_its_test_could_have_found_something(run):
     assert marks()["Both"] == "open"
     for m, n, mark in ((150, 400, "met"), (8, 400, "open"), (150, 9, "open")):
         low = control("low scores", half=None, conclusive=False)
-        (said,) = [
+        (condition,) = [
             c
             for c in case_file.conditions(changed(run, controls=(low,), candidates=m, calibration=n))
             if "low scores" in c.title
         ]
-        assert said.mark == mark
+        assert condition.mark == mark
     doubtful = case_file.conditions(
         changed(run, controls=(control("low scores", "doubtful", half=None, conclusive=False),))
     )
     assert {c.mark for c in doubtful} == {"open"}
-    known = case_file.conditions(changed(run, controls=(control(KNOWN_MEMBERS, half=None, conclusive=False),)))
-    assert {c.mark for c in known} == {"open"}
+    conditions = case_file.conditions(changed(run, controls=(control(KNOWN_MEMBERS, half=None, conclusive=False),)))
+    assert {c.mark for c in conditions} == {"open"}
 
 
 def test_how_documents_were_collected_is_open_whatever_was_tested(run):
@@ -159,10 +159,12 @@ def test_how_documents_were_collected_is_open_whatever_was_tested(run):
 
 def test_the_reason_of_a_doubt_follows_the_finding_and_is_said_once(run):
     for standing in ("doubtful", "void"):
-        drawn = page(run, standing=standing, warnings=("the first reason", "the second reason"), controls=(control(),))
-        assert "reason" not in drawn.verdict
-        assert drawn.more[0].removeprefix("In doubt: ") == "The first reason."
-        assert paragraphs(drawn, "Selection")[-1] == "The second reason."
+        rendered = page(
+            run, standing=standing, warnings=("the first reason", "the second reason"), controls=(control(),)
+        )
+        assert "reason" not in rendered.verdict
+        assert rendered.details[0].removeprefix("In doubt: ") == "The first reason."
+        assert paragraphs(rendered, "Selection")[-1] == "The second reason."
     holding = page(run, warnings=("the first reason", "the second reason"), controls=(control(),))
     assert paragraphs(holding, "Selection") == ["The first reason.", "The second reason."]
     bare = page(run, standing="void")
@@ -170,8 +172,8 @@ def test_the_reason_of_a_doubt_follows_the_finding_and_is_said_once(run):
 
 
 def test_marks_are_read_aloud_and_printed(run):
-    drawn = page(run, controls=(control(), control("blind text", "doubtful", conclusive=False)))
-    html_text, markdown_text = html.render(drawn), render(drawn)
+    rendered = page(run, controls=(control(), control("blind text", "doubtful", conclusive=False)))
+    html_text, markdown_text = html.render(rendered), render(rendered)
     for mark, sign in MARKS.items():
         if mark != "not met":
             assert (
@@ -196,32 +198,32 @@ def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):
         assert (listed["survives_shift"] * (1 + 1e-9) >= factor).sum() == doubt.count(factor)
     void = case_file.list_documents(changed(run, standing="void"), folder)
     assert void["survives_shift"].is_null().all()
-    assert len(case_file.list_documents(summary, folder, most=3)) == 3
+    assert len(case_file.list_documents(summary, folder, max_rows=3)) == 3
     assert "score" in case_file.list_documents(changed(run, scores=("id:high",)), folder).columns
-    shown = {row[0]: row[3] for row in listed_rows(page(run))}
-    assert len(shown) == summary.selected
+    shifts = {row[0]: row[3] for row in listed_rows(page(run))}
+    assert len(shifts) == summary.selected
     for name, survives in listed.select("id", "survives_shift").iter_rows():
-        assert float(shown[str(name)].removeprefix("× ")) <= survives + 1e-9
+        assert float(shifts[str(name)].removeprefix("× ")) <= survives + 1e-9
 
 
-def listed_rows(drawn):
-    blocks = next(section for section in drawn.sections if section.title.startswith("Every document")).blocks
+def listed_rows(rendered):
+    blocks = next(section for section in rendered.sections if section.title.startswith("Every document")).blocks
     (table,) = blocks[1].blocks if isinstance(blocks[1], Collapsible) else blocks[1:]
     return table.rows
 
 
 @pytest.mark.parametrize("standing", ["holds", "doubtful", "void"])
 def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, standing):
-    drawn = page(run, standing=standing, warnings=("why",))
-    titles = [section.title for section in drawn.sections]
+    rendered = page(run, standing=standing, warnings=("why",))
+    titles = [section.title for section in rendered.sections]
     assert (ADVICE_TITLE in titles) == (standing == "holds")
     assert ("What another bound would have selected" in titles) == (standing != "void")
     assert ("How much doubt the selection survives" in titles) == (standing != "void")
     assert ("How many of the best can be non-members" in titles) == (standing != "void")
     headings = {"holds": "Training data identified, in doubt", "doubtful": "Training data identified, in doubt"}
-    assert drawn.heading == headings.get(standing, "Guarantee void")  # no second set was there
-    assert bool(drawn.pictures) == (standing != "void")
-    for dots in drawn.pictures[1:]:
+    assert rendered.heading == headings.get(standing, "Guarantee void")  # no second set was there
+    assert bool(rendered.pictures) == (standing != "void")
+    for dots in rendered.pictures[1:]:
         assert (
             dots.caption
             == "Of 100 selected, at most 20 are not training data, on average, where the conditions are met"
@@ -233,24 +235,24 @@ def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, st
 
 
 def test_nothing_selected_shows_no_picture_and_no_advice(run):
-    drawn = page(run, selected=0)
-    assert drawn.heading == "Nothing identified"
-    assert drawn.pictures == ()
-    assert ADVICE_TITLE not in [section.title for section in drawn.sections]
+    rendered = page(run, selected=0)
+    assert rendered.heading == "Nothing identified"
+    assert rendered.pictures == ()
+    assert ADVICE_TITLE not in [section.title for section in rendered.sections]
 
 
 def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
     count = run[1].selected
-    many = page(run).pictures[0]
-    assert many.caption == f"{count} of 150 candidates are selected (drawn as {round(count / 1.5)} of 100)"
-    assert (many.value, many.total) == (round(count / 1.5), 100)
-    few = identification_page._dot_pictures(changed(run, selected=30, candidates=60))[0]
-    assert few.caption == "30 of 60 candidates are selected"
-    assert (few.value, few.total) == (30, 60)
+    picture = page(run).pictures[0]
+    assert picture.caption == f"{count} of 150 candidates are selected (drawn as {round(count / 1.5)} of 100)"
+    assert (picture.value, picture.total) == (round(count / 1.5), 100)
+    small_picture = identification_page._dot_pictures(changed(run, selected=30, candidates=60))[0]
+    assert small_picture.caption == "30 of 60 candidates are selected"
+    assert (small_picture.value, small_picture.total) == (30, 60)
 
 
 def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(run):
-    folder, told, _ = run
+    folder, summary, _ = run
     q = pl.read_parquet(folder / "selection.parquet")["q"].to_numpy()
     (dial,) = identification_page._level_blocks(changed(run), folder)
     assert isinstance(dial, Slider)
@@ -258,7 +260,7 @@ def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(
     assert dial.stops[dial.start].label == "20 %"
     for stop, level in zip(dial.stops, (0.01, 0.02, 0.05, 0.1, 0.2), strict=True):
         assert stop.words.startswith(
-            f"{told.selected if level == 0.2 else (q <= level).sum()} of 150 documents, of which"
+            f"{summary.selected if level == 0.2 else (q <= level).sum()} of 150 documents, of which"
         )
         assert stop.words.endswith("This bound was asked for.") == (level == 0.2)
     (doubtful,) = identification_page._level_blocks(changed(run, standing="doubtful"), folder)
@@ -268,8 +270,8 @@ def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(
 def test_scores_are_shown_as_their_user_named_them(run):
     folder, _, loss = run
     low, high, several = page(run), page(run, scores=("loss:high",)), page(run, scores=("loss:low", "perplexity:low"))
-    assert "the model's scores of them (loss), and" in low.more[-1]
-    assert "the model's scores of them (loss and perplexity), and" in several.more[-1]
+    assert "the model's scores of them (loss), and" in low.details[-1]
+    assert "the model's scores of them (loss and perplexity), and" in several.details[-1]
     assert f"| {loss.min():.6g}" in render(low)
     assert f"| {-loss.min():.6g}" in render(high)
     facts = [
@@ -290,8 +292,8 @@ def test_scores_are_shown_as_their_user_named_them(run):
 
 def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
     share = Estimate(0.25, 0.1, 0.5, 0.95, "")
-    known = dict(identification_page.facts(changed(run, truth=RealisedOutcome(10, 5, share, share, ""))))
-    assert known["realised false discovery proportion"] == known["realised power"] == "0.250 [0.100, 0.500]"
+    shown_facts = dict(identification_page.facts(changed(run, truth=RealisedOutcome(10, 5, share, share, ""))))
+    assert shown_facts["realised false discovery proportion"] == shown_facts["realised power"] == "0.250 [0.100, 0.500]"
     assert (
         not {"realised power", "realised false discovery proportion"}
         & dict(identification_page.facts(changed(run))).keys()
@@ -309,29 +311,29 @@ def test_the_method_is_named_with_what_was_asked_for(run):
     changed_run = changed(run)
     auto = dataclasses.replace(changed_run.settings, method="auto")
     same = dataclasses.replace(changed_run.settings, method=changed_run.used)
-    for settings, shown in ((auto, f"{changed_run.used} (auto)"), (same, changed_run.used)):
+    for settings, method_name in ((auto, f"{changed_run.used} (auto)"), (same, changed_run.used)):
         decided = identification_page.IdentificationRun(dataclasses.replace(changed_run, settings=settings), run[0])
-        assert identification_page.settings_facts(decided)["method"] == shown
+        assert identification_page.settings_facts(decided)["method"] == method_name
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
 def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
-    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
+    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
     documents = {str(row["id"]): finished_run.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
     blocks = identification_page._document_blocks(changed(run), chosen, documents)
     assert bool(blocks) == (count > 0)
     if not count:
         return
-    first = chosen[0]
-    assert blocks[0].exhibits[0].caption == f"{first['id']}: loss {first['score']:.4g}, q {first['q']:.3g}"
-    assert blocks[0].exhibits[0].text == f"text {first['id']}"
+    easiest = chosen[0]
+    assert blocks[0].exhibits[0].caption == f"{easiest['id']}: loss {easiest['score']:.4g}, q {easiest['q']:.3g}"
+    assert blocks[0].exhibits[0].text == f"text {easiest['id']}"
     assert len(blocks[0].exhibits) == min(count, 6)
     assert [block.title for block in blocks[1:]] == ([f"{count - 6} more"] if count > 6 else [])
     assert "The deeper a token is marked" not in blocks[0].note
 
 
 def test_what_tokens_are_marked_against_is_said_where_they_are(run):
-    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
+    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
     plain = finished_run.Document(str(chosen[0]["id"]), "to be read")
     marked = finished_run.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
     blocks = identification_page._document_blocks(changed(run), chosen, {plain.id: plain, marked.id: marked})
@@ -339,7 +341,7 @@ def test_what_tokens_are_marked_against_is_said_where_they_are(run):
 
 
 def test_a_dozen_selected_are_listed_and_more_are_folded(run):
-    chosen = case_file.selected_documents(run[1], run[0], most=50).to_dicts()
+    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
     assert len(chosen) == 50
     for count in (0, 12, 13):
         blocks = identification_page._row_blocks(changed(run), chosen[:count])
@@ -378,11 +380,11 @@ def test_bounds_of_the_best_say_if_they_rest_on_a_doubted_assumption(run):
         standing: finished_run.run_envelope(changed(run, standing=standing), run[0])
         for standing in ("holds", "doubtful", "void")
     }
-    said = {standing: finished_run.describe_best(one, 20) for standing, one in bounds.items()}
-    assert said["holds"].startswith("at most ")
-    assert said["doubtful"] == f"if the assumption holds, {said['holds']}"
-    assert said["void"] == "nothing is claimed about the 20 best candidates: the guarantee is void"
-    dots = {standing: identification_page._member_dots(one, 20) for standing, one in bounds.items()}
+    sentences = {standing: finished_run.describe_best(bound, 20) for standing, bound in bounds.items()}
+    assert sentences["holds"].startswith("at most ")
+    assert sentences["doubtful"] == f"if the assumption holds, {sentences['holds']}"
+    assert sentences["void"] == "nothing is claimed about the 20 best candidates: the guarantee is void"
+    dots = {standing: identification_page._member_dots(bound, 20) for standing, bound in bounds.items()}
     assert dots["void"] == ()
     assert dots["holds"][0].value == 20 - bounds["holds"].false(20)
     assert dots["doubtful"][0].caption.endswith(", if the assumption holds")

@@ -19,7 +19,7 @@ from divulge.identification import from_tables as runs
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
 
-ONE = Columns((Score("loss", -1),))
+LOSS_LOW = Columns((Score("loss", -1),))
 
 
 @pytest.fixture(params=[1, 7, 1 << 14])
@@ -45,7 +45,7 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
     ids = [f"d{i}" for i in rng.permutation(60)]
     pl.DataFrame({"id": ids, "loss": scores, "member": member}).write_parquet(tmp_path / "judged.parquet")
     pl.DataFrame({"id": range(80), "loss": calibration}).write_csv(tmp_path / "known.csv")
-    plan = runs.DecisionPlan(Columns(ONE.scores, id="id", truth="member"), Policy(0.3))
+    plan = runs.DecisionPlan(Columns(LOSS_LOW.scores, id="id", truth="member"), Policy(0.3))
     summary = runs.run([tmp_path / "judged.parquet"], [tmp_path / "known.csv"], tmp_path / "out", plan)
     table, want = pl.read_parquet(tmp_path / "out" / "selection.parquet"), dv.identify(-scores, -calibration, fdr=0.3)
     assert table.schema == {
@@ -87,15 +87,15 @@ def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_
         if ending.endswith(".gz"):
             raw.with_name(f"{number}.{ending}").write_bytes(gzip.compress(raw.read_bytes()))
             raw.unlink()
-    result = gathered([folder], tmp_path, Columns(ONE.scores, id="id", truth="member"), drop_nan=True)
-    whole = pl.concat(parts, how="diagonal_relaxed").with_row_index("row").filter(pl.col("loss").is_not_null())
+    result = gathered([folder], tmp_path, Columns(LOSS_LOW.scores, id="id", truth="member"), drop_nan=True)
+    expected = pl.concat(parts, how="diagonal_relaxed").with_row_index("row").filter(pl.col("loss").is_not_null())
     word = pl.col("member").replace_strict({"yes": True, "member": True, "no": False}, return_dtype=pl.Boolean)
-    assert_frame_equal(result, whole.select("row", "id", score0=-pl.col("loss"), truth=word), check_exact=True)
+    assert_frame_equal(result, expected.select("row", "id", score0=-pl.col("loss"), truth=word), check_exact=True)
 
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize(
-    ("first", "second", "want"),
+    ("first_ids", "second_ids", "want"),
     [
         ([1, 2], [3, 4], ["1", "2", "3", "4"]),
         ([2**60 + 1, None], [3, 4], ["1152921504606846977", None, "3", "4"]),
@@ -106,22 +106,22 @@ def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_
         ([-1, -2], [-1 << 61, 2], ["-1", "-2", "-2305843009213693952", "2"]),
     ],
 )
-def test_ids_are_the_texts_of_the_files_across_shards(tmp_path, first, second, want):
+def test_ids_are_the_texts_of_the_files_across_shards(tmp_path, first_ids, second_ids, want):
     folder = tmp_path / "shards"
     folder.mkdir()
-    for name, ids in (("a", first), ("b", second)):
+    for name, ids in (("a", first_ids), ("b", second_ids)):
         pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(folder / f"{name}.parquet")
-    result = gathered([folder], tmp_path, Columns(ONE.scores, id="id"))
+    result = gathered([folder], tmp_path, Columns(LOSS_LOW.scores, id="id"))
     assert result["id"].to_list() == want
     assert result["id"].dtype == pl.String
 
 
-@pytest.mark.parametrize("kind", [pl.Int8, pl.UInt64, pl.Int32])
-def test_whole_ids_stay_whole_where_one_is_missing(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Int32])
+def test_whole_ids_stay_whole_where_one_is_missing(tmp_path, monkeypatch, dtype):
     monkeypatch.setattr(readers.table, "BATCH", 2)
-    ids = pl.Series([1, 2, None, 3, 4, 5], dtype=kind)
+    ids = pl.Series([1, 2, None, 3, 4, 5], dtype=dtype)
     pl.DataFrame({"id": ids, "loss": np.arange(6.0)}).write_parquet(tmp_path / "t.parquet")
-    result = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    result = gathered([tmp_path / "t.parquet"], tmp_path, Columns(LOSS_LOW.scores, id="id"))
     assert result["id"].to_list() == ["1", "2", None, "3", "4", "5"]
 
 
@@ -129,18 +129,18 @@ def test_whole_ids_stay_whole_where_one_is_missing(tmp_path, monkeypatch, kind):
 def test_ids_of_several_widths_keep_every_digit_together(tmp_path):
     for name, ids in (("a", pl.Series([2**64 - 1], dtype=pl.UInt64)), ("b", pl.Series([2**53 + 1]))):
         pl.DataFrame({"id": ids, "loss": [0.0]}).write_parquet(tmp_path / f"{name}.parquet")
-    result = gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    result = gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(LOSS_LOW.scores, id="id"))
     assert result["id"].to_list() == ["18446744073709551615", "9007199254740993"]
 
 
 def test_ids_that_are_decimals_keep_every_digit(tmp_path):
     ids = pl.Series(["9007199254740993", "9007199254740992"]).cast(pl.Decimal(38, 0))
     pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "t.parquet")
-    result = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    result = gathered([tmp_path / "t.parquet"], tmp_path, Columns(LOSS_LOW.scores, id="id"))
     assert result["id"].to_list() == ["9007199254740993", "9007199254740992"]
     ids = pl.Series(["1.50", "0.10"]).cast(pl.Decimal(10, 2))
     pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "u.parquet")
-    assert gathered([tmp_path / "u.parquet"], tmp_path, Columns(ONE.scores, id="id"))["id"].to_list() == [
+    assert gathered([tmp_path / "u.parquet"], tmp_path, Columns(LOSS_LOW.scores, id="id"))["id"].to_list() == [
         "1.50",
         "0.10",
     ]
@@ -149,9 +149,9 @@ def test_ids_that_are_decimals_keep_every_digit(tmp_path):
 def test_ids_of_json_are_as_they_are_spelled(tmp_path, monkeypatch):
     monkeypatch.setattr(readers.json_lines, "_BATCH", 2)
     spelled = ["1", "2", "3.50", "1e5", "123456789012345678901234567890", '"007"']
-    (tmp_path / "t.jsonl").write_text("\n".join(f'{{"id": {one}, "loss": 1.5}}' for one in spelled))
-    result = gathered([tmp_path / "t.jsonl"], tmp_path, Columns(ONE.scores, id="id"))
-    assert result["id"].to_list() == [one.strip('"') for one in spelled]
+    (tmp_path / "t.jsonl").write_text("\n".join(f'{{"id": {spelling}, "loss": 1.5}}' for spelling in spelled))
+    result = gathered([tmp_path / "t.jsonl"], tmp_path, Columns(LOSS_LOW.scores, id="id"))
+    assert result["id"].to_list() == [spelling.strip('"') for spelling in spelled]
 
 
 def test_ids_that_repeat_far_apart_are_named(tmp_path):
@@ -161,7 +161,7 @@ def test_ids_that_repeat_far_apart_are_named(tmp_path):
         (tmp_path / "s").mkdir(exist_ok=True)
         table.write_parquet(tmp_path / "s" / f"{number}.parquet")
     with pytest.raises(dv.InputError, match=r"ids must be unique; 2 occur more than once \('both', None\)"):
-        gathered([tmp_path / "s"], tmp_path, Columns(ONE.scores, id="id"))
+        gathered([tmp_path / "s"], tmp_path, Columns(LOSS_LOW.scores, id="id"))
 
 
 def test_digests_do_not_depend_on_the_process():
@@ -169,8 +169,8 @@ def test_digests_do_not_depend_on_the_process():
         "import numpy as np\nfrom divulge.identification import score_tables\n"
         "print(score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist())"
     )
-    said = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
-    assert said == {f"{score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
+    outputs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    assert outputs == {f"{score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
 
 
 def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
@@ -206,7 +206,7 @@ def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
 )
 def test_lines_that_cannot_be_read_are_named(tmp_path, lines, message):
     (tmp_path / "t.jsonl").write_text("\n".join(lines), "latin-1")
-    columns = Columns(ONE.scores, id="id" if any("id" in line for line in lines) else None)
+    columns = Columns(LOSS_LOW.scores, id="id" if any("id" in line for line in lines) else None)
     with pytest.raises(dv.InputError, match=message):
         gathered([tmp_path / "t.jsonl"], tmp_path, columns)
 
@@ -217,18 +217,18 @@ def test_lines_after_the_first_ones_may_say_more(tmp_path, monkeypatch):
     rows = [{"loss": 1, "member": None}, {"loss": 2}, {"loss": 0.5, "member": "yes"}, {"member": False, "loss": 3}]
     path = tmp_path / "t.jsonl"
     path.write_text("\n\n".join(map(json.dumps, rows)))
-    result = gathered([path], tmp_path, Columns(ONE.scores, truth="member"))
+    result = gathered([path], tmp_path, Columns(LOSS_LOW.scores, truth="member"))
     assert result["score0"].to_list() == [-1.0, -2.0, -0.5, -3.0]
     assert result["truth"].to_list() == [None, None, True, False]
-    for odd, said in (("text", "'text'"), (True, "True"), ([1], "a list"), ({}, "an object")):
+    for odd, description in (("text", "'text'"), (True, "True"), ([1], "a list"), ({}, "an object")):
         path.write_text("\n".join(map(json.dumps, [*rows, {"loss": odd}])))
-        with pytest.raises(dv.InputError, match=rf"t\.jsonl: line 5: loss: a number is needed, got {said}"):
-            gathered([path], tmp_path, ONE)
+        with pytest.raises(dv.InputError, match=rf"t\.jsonl: line 5: loss: a number is needed, got {description}"):
+            gathered([path], tmp_path, LOSS_LOW)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 20, 200, -20, -200])
+@pytest.mark.parametrize("end", [0, 1, 20, 200, -20, -200])
 @pytest.mark.parametrize("ending", ["parquet", "csv.gz", "jsonl.gz"])
-def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, ending, cut):
+def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, ending, end):
     table = pl.DataFrame({"id": [f"d{i}" for i in range(500)], "loss": np.random.default_rng(0).normal(size=500)})
     content = {
         "parquet": lambda: table.write_parquet(tmp_path / "w.parquet") or (tmp_path / "w.parquet").read_bytes(),
@@ -236,9 +236,9 @@ def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, endi
         "jsonl.gz": lambda: gzip.compress(table.write_ndjson().encode()),
     }[ending]()
     path = tmp_path / f"t.{ending}"
-    path.write_bytes(content[:cut])
+    path.write_bytes(content[:end])
     with pytest.raises(dv.InputError, match=r"candidates: "):
-        gathered([path], tmp_path, ONE)
+        gathered([path], tmp_path, LOSS_LOW)
     assert capfd.readouterr().err == ""
 
 
@@ -253,18 +253,18 @@ def test_candidates_are_never_held_in_memory(tmp_path, monkeypatch):
     tracemalloc.start()
     try:
         score_tables.clean_table(
-            scan, Columns(ONE.scores, text="text"), tmp_path / "to", score_tables.CleaningOptions(sample_size=100)
+            scan, Columns(LOSS_LOW.scores, text="text"), tmp_path / "to", score_tables.CleaningOptions(sample_size=100)
         )
-        most = tracemalloc.get_traced_memory()[1]
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 8e6 < sum(map(len, text))
+    assert peak < 8e6 < sum(map(len, text))
 
 
 def test_a_run_without_numbers_of_rows_is_decided_and_shown(tables, tmp_path):
     """Runs of earlier versions have none, and ids of the kind of the file."""
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
-    columns = Columns(ONE.scores, id="id", truth="member")
+    columns = Columns(LOSS_LOW.scores, id="id", truth="member")
     runs.run(*files, tmp_path / "old", runs.DecisionPlan(columns, Policy(0.1)))
     path = tmp_path / "old" / "selection.parquet"
     pl.read_parquet(path).drop("row").write_parquet(path)
@@ -290,10 +290,10 @@ def test_a_selection_joins_back_to_the_users_file(tmp_path):
     ids = pl.Series([2**60 + 1, *range(2**53, 2**53 + 299)])
     pl.DataFrame({"id": ids, "loss": rng.normal(-2, 1, 300)}).write_parquet(tmp_path / "a.parquet")
     pl.DataFrame({"id": range(500), "loss": rng.normal(size=500)}).write_csv(tmp_path / "b.csv")
-    plan = runs.DecisionPlan(Columns(ONE.scores, id="id"))
+    plan = runs.DecisionPlan(Columns(LOSS_LOW.scores, id="id"))
     runs.run([tmp_path / "a.parquet"], [tmp_path / "b.csv"], tmp_path / "out", plan)
     table = pl.read_parquet(tmp_path / "out" / "selection.parquet")
-    own = pl.read_parquet(tmp_path / "a.parquet").with_row_index("row")
-    joined = own.with_columns(pl.col("id").cast(pl.String)).join(table, on=["row", "id"])
+    user_table = pl.read_parquet(tmp_path / "a.parquet").with_row_index("row")
+    joined = user_table.with_columns(pl.col("id").cast(pl.String)).join(table, on=["row", "id"])
     assert len(joined) == 300
     assert joined["score"].to_list() == (-joined["loss"]).to_list()

@@ -27,14 +27,14 @@ def bits(values):
     return np.asarray(values).tobytes()
 
 
-def compare(first, second, order):
-    assert bits(first.selected[order]) == bits(second.selected)
-    assert bits(first.p_values[order]) == bits(second.p_values)
-    assert (first.threshold, first.usage, first.guarantee, first.warnings) == (
-        second.threshold,
-        second.usage,
-        second.guarantee,
-        second.warnings,
+def compare(selection, permuted, order):
+    assert bits(selection.selected[order]) == bits(permuted.selected)
+    assert bits(selection.p_values[order]) == bits(permuted.p_values)
+    assert (selection.threshold, selection.usage, selection.guarantee, selection.warnings) == (
+        permuted.threshold,
+        permuted.usage,
+        permuted.guarantee,
+        permuted.warnings,
     )
 
 
@@ -43,12 +43,12 @@ def compare(first, second, order):
 @settings(max_examples=12, deadline=None)
 def test_one_score(method, candidates, calibration, members, seed):
     rng = np.random.default_rng(seed)
-    judged, known, apart, taught = (rng.permutation(size) for size in (9, 24, 11, 5))
+    candidate_order, calibration_order, holdout_order, taught = (rng.permutation(size) for size in (9, 24, 11, 5))
     if len({*candidates[:, 0], *calibration[:, 0]}) == 1:
         return
     holdout = calibration[:11, 1]
 
-    def found(a, b, c, d):
+    def select(a, b, c, d):
         return dv.identify(
             candidates[a, 0],
             calibration[b, 0],
@@ -58,8 +58,8 @@ def test_one_score(method, candidates, calibration, members, seed):
             members=members[d, 0],
         )
 
-    first = found(np.arange(9), np.arange(24), np.arange(11), np.arange(5))
-    compare(first, found(judged, known, apart, taught), judged)
+    expected = select(np.arange(9), np.arange(24), np.arange(11), np.arange(5))
+    compare(expected, select(candidate_order, calibration_order, holdout_order, taught), candidate_order)
 
 
 @pytest.mark.parametrize("method", ["auto", "adadetect"])
@@ -67,15 +67,20 @@ def test_one_score(method, candidates, calibration, members, seed):
 @settings(max_examples=12, deadline=None)
 def test_several_signals(method, candidates, calibration, seed):
     rng = np.random.default_rng(seed)
-    judged, known, apart = (rng.permutation(size) for size in (12, 30, 9))
+    candidate_order, calibration_order, holdout_order = (rng.permutation(size) for size in (12, 30, 9))
     if len(np.unique(np.concatenate([candidates, calibration]), axis=0)) == 1:
         return
     holdout = calibration[:9] * 0.5
-    first = dv.identify(candidates, calibration, fdr=0.3, method=method, holdout=holdout, seed=seed)
-    second = dv.identify(
-        candidates[judged], calibration[known], fdr=0.3, method=method, holdout=holdout[apart], seed=seed
+    expected = dv.identify(candidates, calibration, fdr=0.3, method=method, holdout=holdout, seed=seed)
+    permuted = dv.identify(
+        candidates[candidate_order],
+        calibration[calibration_order],
+        fdr=0.3,
+        method=method,
+        holdout=holdout[holdout_order],
+        seed=seed,
     )
-    compare(first, second, judged)
+    compare(expected, permuted, candidate_order)
 
 
 def test_texts():
@@ -83,15 +88,15 @@ def test_texts():
     scores, calibration = rng.normal(1, 1, 40), rng.normal(size=60)
     words = [f"{TEXTS[i]} {i}" for i in rng.integers(0, 6, 100)]
     words = [f"{word} {i}" for i, word in enumerate(words)]
-    judged, unseen = rng.permutation(40), rng.permutation(60)
-    first = dv.identify(scores, calibration, candidate_texts=words[:40], calibration_texts=words[40:])
-    second = dv.identify(
-        scores[judged],
+    candidate_order, unseen = rng.permutation(40), rng.permutation(60)
+    expected = dv.identify(scores, calibration, candidate_texts=words[:40], calibration_texts=words[40:])
+    permuted = dv.identify(
+        scores[candidate_order],
         calibration[unseen],
-        candidate_texts=[words[i] for i in judged],
+        candidate_texts=[words[i] for i in candidate_order],
         calibration_texts=[words[40 + i] for i in unseen],
     )
-    compare(first, second, judged)
+    compare(expected, permuted, candidate_order)
 
 
 @pytest.mark.parametrize("scores", [("a",), ("a", "b")], ids=["one score", "two scores"])
@@ -118,10 +123,10 @@ def test_files(tmp_path, monkeypatch, scores):
     for shuffled in (False, True):
         folder = tmp_path / str(shuffled)
         folder.mkdir()
-        for name, whole in files.items():
-            whole.sample(fraction=1.0, shuffle=shuffled, seed=3).write_parquet(folder / f"{name}.parquet")
-        judged, calibration, apart = ([folder / f"{name}.parquet"] for name in files)
-        summaries.append(runs.run(judged, calibration, folder / "out", plan, holdout=apart))
+        for name, full_table in files.items():
+            full_table.sample(fraction=1.0, shuffle=shuffled, seed=3).write_parquet(folder / f"{name}.parquet")
+        candidate_files, calibration, holdout_files = ([folder / f"{name}.parquet"] for name in files)
+        summaries.append(runs.run(candidate_files, calibration, folder / "out", plan, holdout=holdout_files))
         report = (folder / "out" / "report.html").read_text()
         reports.append(re.sub(r'data-label="(bytes|digest)">[^<]*', "", report))  # of the files, which do differ
         selections.append(pl.read_parquet(folder / "out" / "selection.parquet").drop("row").sort("id"))
@@ -134,17 +139,21 @@ def test_files(tmp_path, monkeypatch, scores):
 @settings(max_examples=10, deadline=None)
 def test_weights(calibration, candidates, seed):
     rng = np.random.default_rng(seed)
-    one, two = rng.permutation(14), rng.permutation(12)
+    calibration_order, candidate_order = rng.permutation(14), rng.permutation(12)
     if len(np.unique(np.concatenate([calibration, candidates]), axis=0)) == 1:
         return
-    first, second = (
+    weights, permuted_weights = (
         weighted.density_ratio(calibration, candidates, seed=seed),
-        weighted.density_ratio(calibration[one], candidates[two], seed=seed),
+        weighted.density_ratio(calibration[calibration_order], candidates[candidate_order], seed=seed),
     )
-    assert bits(first.calibration[one]) == bits(second.calibration)
-    assert bits(first.candidates[two]) == bits(second.candidates)
-    assert (first.auc, first.effective, first.reachable(0.2)) == (second.auc, second.effective, second.reachable(0.2))
-    scores, known = candidates[:, 0], calibration[:, 1]
-    assert bits(weighted.p_values(known, scores, first)[two]) == bits(
-        weighted.p_values(known[one], scores[two], second)
+    assert bits(weights.calibration[calibration_order]) == bits(permuted_weights.calibration)
+    assert bits(weights.candidates[candidate_order]) == bits(permuted_weights.candidates)
+    assert (weights.auc, weights.effective, weights.reachable(0.2)) == (
+        permuted_weights.auc,
+        permuted_weights.effective,
+        permuted_weights.reachable(0.2),
+    )
+    scores, calibration_scores = candidates[:, 0], calibration[:, 1]
+    assert bits(weighted.p_values(calibration_scores, scores, weights)[candidate_order]) == bits(
+        weighted.p_values(calibration_scores[calibration_order], scores[candidate_order], permuted_weights)
     )

@@ -19,10 +19,10 @@ from divulge.identification import redecide
 from divulge.identification.decision import METHODS, Policy
 from divulge.identification.score_tables import Columns, Score
 
-ONE = (Score("loss", -1),)
+LOSS_LOW = (Score("loss", -1),)
 
 
-def plan(scores=ONE, **options):
+def plan(scores=LOSS_LOW, **options):
     names = {name: options.pop(name) for name in ("id", "text", "truth") if name in options}
     method = resolve_method(options.pop("method", "auto"), METHODS, eta=options.pop("eta", 0.05))
     return runs.DecisionPlan(Columns(scores, **names), Policy(options.pop("fdr", 0.1), method), **options)
@@ -52,13 +52,13 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(("member", "other"), SPELLINGS)
+@pytest.mark.parametrize(("member", "nonmember"), SPELLINGS)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, member, other, ending):
+def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, member, nonmember, ending):
     frame = pl.read_parquet(tables / "candidates.parquet")
-    said = [(member if i < 300 else other) if i % 10 else None for i in range(len(frame))]
+    spellings = [(member if i < 300 else nonmember) if i % 10 else None for i in range(len(frame))]
     path = tmp_path / f"spelled.{ending}"
-    frame = frame.with_columns(member=pl.Series(said))
+    frame = frame.with_columns(member=pl.Series(spellings))
     frame.write_parquet(path) if ending == "parquet" else frame.write_csv(path)
     summary = runs.run([path], [tables / "calibration.jsonl"], tmp_path / "out", plan(truth="member"))
     assert (summary.truth.known, summary.truth.members) == (900, 270)
@@ -87,11 +87,11 @@ def test_membership_that_is_something_else_is_refused(tables, tmp_path, values, 
 
 @pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey"])
 def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
-    judged, calibration = scores
+    candidates, calibration = scores
     summary = runs.run(
         [tables / "candidates.parquet"], [tables / "calibration.jsonl"], tmp_path / "out", plan(id="id", method=method)
     )
-    want = dv.identify(-judged, -calibration, fdr=0.1, method=method)
+    want = dv.identify(-candidates, -calibration, fdr=0.1, method=method)
     result = selection(tmp_path / "out")
     assert result.columns == ["row", "id", "score", "p", "q", "selected"]
     assert result["selected"].to_list() == want.selected.tolist()
@@ -105,10 +105,10 @@ def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
 def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypatch, ending):
-    whole = pl.read_parquet(tables / "candidates.parquet")
+    full_table = pl.read_parquet(tables / "candidates.parquet")
     folder = tmp_path / "shards"
     folder.mkdir()
-    for number, part in enumerate(whole.iter_slices(400)):
+    for number, part in enumerate(full_table.iter_slices(400)):
         path = folder / f"{number}.{ending}"
         if ending == "parquet":
             part.write_parquet(path)
@@ -122,11 +122,17 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
     monkeypatch.setattr(runs, "_ROWS_PER_BATCH", 137)
     monkeypatch.setattr(readers.table, "BATCH", 97)
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 60)
-    seen = []
-    runs.run([folder], calibration, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
+    progress_calls = []
+    runs.run(
+        [folder],
+        calibration,
+        tmp_path / "b",
+        plan(id="id", truth="member"),
+        progress=lambda *at: progress_calls.append(at),
+    )
     assert selection(tmp_path / "a").equals(selection(tmp_path / "b"))
-    assert seen[-1] == (2000, 2000)
-    assert len(seen) > 10
+    assert progress_calls[-1] == (2000, 2000)
+    assert len(progress_calls) > 10
 
 
 def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path):
@@ -150,22 +156,22 @@ def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
     result = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
     assert result.candidates == 61
-    kept = readers.open_parquet(folder / "out[1]" / "selection.parquet").select("score").collect()
-    assert set(kept["score"]) == {-2.0, -1.0}
+    selection = readers.open_parquet(folder / "out[1]" / "selection.parquet").select("score").collect()
+    assert set(selection["score"]) == {-2.0, -1.0}
 
 
 def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     pl.DataFrame({"loss": np.random.default_rng(5).normal(-3, 1, 400)}).write_csv(tables / "known.csv")
-    alone = runs.run(*files, tmp_path / "alone", plan())
+    without_members = runs.run(*files, tmp_path / "alone", plan())
     summary = runs.run(*files, tmp_path / "out", plan(), members=[tables / "known.csv"])
-    assert summary.selected == alone.selected
+    assert summary.selected == without_members.selected
     assert summary.usage.low <= 0.3 <= summary.usage.high
-    width = [found.usage.high - found.usage.low for found in (summary, alone)]
+    width = [result.usage.high - result.usage.low for result in (summary, without_members)]
     assert width[0] < width[1] / 2
     assert redecide(tmp_path / "out", fdr=0.3).usage == summary.usage
     with pytest.raises(dv.InputError, match="members: the share is estimated from one score"):
-        runs.run(*files, tmp_path / "two", plan((*ONE, Score("other", -1))), members=[tables / "known.csv"])
+        runs.run(*files, tmp_path / "two", plan((*LOSS_LOW, Score("other", -1))), members=[tables / "known.csv"])
 
 
 def test_deciding_again_needs_no_score_and_equals_a_fresh_run(tables, tmp_path):
@@ -195,8 +201,8 @@ def test_too_little_left_after_learning_selects_nothing_and_says_why(tmp_path):
 
 def test_several_columns_are_learned_from(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
-    both = (*ONE, Score("other", -1))
-    summary = runs.run(*files, tmp_path / "out", plan(both, truth="member"))
+    two_scores = (*LOSS_LOW, Score("other", -1))
+    summary = runs.run(*files, tmp_path / "out", plan(two_scores, truth="member"))
     assert summary.used == "adadetect"
     assert summary.truth.power.value > 0.5
     assert redecide(tmp_path / "out", fdr=0.3).selected > summary.selected
@@ -253,45 +259,47 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     assert repeat.controls == summary.controls
 
 
-@pytest.mark.parametrize("columns", [ONE, (*ONE, Score("other", -1))])
+@pytest.mark.parametrize("columns", [LOSS_LOW, (*LOSS_LOW, Score("other", -1))])
 def test_a_holdout_that_differs_voids_the_guarantee(tables, columns):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     rng = np.random.default_rng(8)
     for shift, standing, tone in ((0.0, "holds", "leak"), (-1.0, "void", "void")):
         loss = rng.normal(shift, 1, 300)
         pl.DataFrame({"loss": loss, "other": loss + rng.normal(size=300)}).write_csv(tables / "holdout.csv")
-        out, other = tables / standing, [tables / "holdout.csv"]
-        summary = runs.run(*files, out, plan(columns), holdout=other)
+        out, holdout = tables / standing, [tables / "holdout.csv"]
+        summary = runs.run(*files, out, plan(columns), holdout=holdout)
         assert summary.guarantee.standing == standing
-        ran = ["exchangeability", "low end", "low scores"] if columns == ONE else ["exchangeability", "low scores"]
+        ran = ["exchangeability", "low end", "low scores"] if columns == LOSS_LOW else ["exchangeability", "low scores"]
         assert [control.name for control in summary.controls] == ran
         assert f'class="verdict {tone}"' in (out / "report.html").read_text()
     assert summary.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
     calibration = pl.read_ndjson(tables / "calibration.jsonl")["loss", "other"].to_numpy()
-    judged = pl.read_parquet(tables / "candidates.parquet")["loss", "other"].to_numpy()
-    other = pl.read_csv(tables / "holdout.csv").to_numpy()
-    given = [-side[:, 0] if columns == ONE else -side for side in (judged, calibration, other)]
-    want = dv.identify(*given[:2], fdr=0.1, holdout=given[2])
+    candidates = pl.read_parquet(tables / "candidates.parquet")["loss", "other"].to_numpy()
+    holdout = pl.read_csv(tables / "holdout.csv").to_numpy()
+    arrays = [-side[:, 0] if columns == LOSS_LOW else -side for side in (candidates, calibration, holdout)]
+    want = dv.identify(*arrays[:2], fdr=0.1, holdout=arrays[2])
     assert tuple(want.warnings) == tuple(summary.warnings)
     assert selection(out)["selected"].to_list() == want.selected.tolist()
 
 
 def test_too_few_candidates_for_ptdi_are_said_on_arrays_and_in_files(tables, scores):
-    judged, calibration = scores
-    pl.DataFrame({"loss": judged[298:303]}).write_csv(tables / "few.csv")
+    candidates, calibration = scores
+    pl.DataFrame({"loss": candidates[298:303]}).write_csv(tables / "few.csv")
     files = [tables / "few.csv"], [tables / "calibration.jsonl"]
-    for eta, said in ((0.5, True), (0.05, False)):
-        selection = dv.identify(-judged[298:303], -calibration, fdr=0.1, method="ptdi", eta=eta)
+    for eta, is_said in ((0.5, True), (0.05, False)):
+        selection = dv.identify(-candidates[298:303], -calibration, fdr=0.1, method="ptdi", eta=eta)
         summary = runs.run(*files, tables / str(eta), plan(method="ptdi", eta=eta))
         for warnings in (selection.warnings, summary.warnings):
-            assert any("with 5 candidates and eta=0.5 ptdi can reach 1.16 times" in text for text in warnings) == said
+            assert (
+                any("with 5 candidates and eta=0.5 ptdi can reach 1.16 times" in text for text in warnings) == is_said
+            )
 
 
 def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
     pl.DataFrame({"loss": np.random.default_rng(8).normal(-1, 1, 300)}).write_csv(tables / "holdout.csv")
     pl.DataFrame({"id": [f"h{i}" for i in range(400)], "loss": [9.5] * 400}).write_csv(tables / "high.csv")
     base = ["--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
-    for more, icon, reason, title in (
+    for options, icon, reason, title in (
         (
             [tables / "candidates.parquet", "--holdout", tables / "holdout.csv"],
             "✕ ",
@@ -301,14 +309,14 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
         ([tables / "candidates.parquet", tables / "high.csv"], "◆ ", "in: low scores.", "DOUBTFUL"),
     ):
         out = tables / title
-        for arguments in (["identify", *more, *base, "--out", out], ["decide", out, "--fdr", "0.1"]):
-            shown = CliRunner().invoke(app, list(map(str, arguments)))
-            assert shown.exit_code == 0, shown.exception
-            first, *rest = shown.stdout.splitlines()
-            assert first.startswith(icon)
-            assert reason in first
-            assert rest[0].startswith("✗ Both" if title == "VOID" else "? Both")
-            assert f"{title}: FDR ≤ " in shown.stdout
+        for arguments in (["identify", *options, *base, "--out", out], ["decide", out, "--fdr", "0.1"]):
+            result = CliRunner().invoke(app, list(map(str, arguments)))
+            assert result.exit_code == 0, result.exception
+            headline, *other_lines = result.stdout.splitlines()
+            assert headline.startswith(icon)
+            assert reason in headline
+            assert other_lines[0].startswith("✗ Both" if title == "VOID" else "? Both")
+            assert f"{title}: FDR ≤ " in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -324,10 +332,10 @@ def test_wrong_columns_are_explained(tables, columns, message):
 
 
 def test_tables_without_rows_or_of_one_value_are_refused(tables, tmp_path):
-    judged, calibration = tables / "candidates.parquet", tables / "calibration.jsonl"
+    candidates, calibration = tables / "candidates.parquet", tables / "calibration.jsonl"
     (tmp_path / "none.csv").write_text("id,loss\n")
     for files, message in (
-        (([judged], [tmp_path / "none.csv"]), "calibration: .*at least 1 row"),
+        (([candidates], [tmp_path / "none.csv"]), "calibration: .*at least 1 row"),
         (([tmp_path / "none.csv"], [calibration]), "candidates: .*at least 1 row"),
     ):
         with pytest.raises(dv.InputError, match=message):
@@ -366,8 +374,8 @@ def test_command_line(tables, tmp_path):
     refused = cli(*base, "--score", "loss:low")
     assert refused.returncode == 2
     assert "holds a finished run" in refused.stderr
-    shown = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--overwrite")
-    assert "realised power" in shown.stdout
+    output = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--overwrite")
+    assert "realised power" in output.stdout
     repeat = cli("decide", out, "--fdr", "0.3", "--json")
     assert json.loads(repeat.stdout)["selected"] > summary["selected"]
     assert repeat.returncode == 0

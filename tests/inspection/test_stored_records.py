@@ -104,8 +104,8 @@ def test_files_of_other_libraries_are_searched(tmp_path):
         assert search(tmp_path / name).found == 120, name
     booster = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(X[:120], Y[:120]).booster_
     booster.save_model(tmp_path / "m.txt")
-    other = xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X[:120], Y[:120])
-    other.save_model(tmp_path / "x.json")
+    boosted = xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X[:120], Y[:120])
+    boosted.save_model(tmp_path / "x.json")
     for name in ("m.txt", "x.json"):
         assert collect_arrays(tmp_path / name)
         assert not search(tmp_path / name).proven
@@ -205,9 +205,9 @@ def discrete(n, rng):
 
 
 @pytest.mark.parametrize("table", ["numbers", "few values", "constants", "duplicates"])
-@pytest.mark.parametrize("kind", ["forest", "linear", "boosting", "bayes", "quantiles"])
+@pytest.mark.parametrize("model_name", ["forest", "linear", "boosting", "bayes", "quantiles"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_models_that_store_nothing_are_not_accused(table, kind):
+def test_models_that_store_nothing_are_not_accused(table, model_name):
     # Each of the 20 cases may fail with a probability of at most 0.001; the seeds are fixed.
     rng = np.random.default_rng(5)
     x = {
@@ -222,7 +222,7 @@ def test_models_that_store_nothing_are_not_accused(table, kind):
         "boosting": HistGradientBoostingClassifier(max_iter=5, early_stopping=False),
         "bayes": GaussianNB(),
         "quantiles": make_pipeline(QuantileTransformer(n_quantiles=50), GaussianNB()),
-    }[kind].fit(x[:120], Y[:120])
+    }[model_name].fit(x[:120], Y[:120])
     matches = search(model, dv.Records(x, Y))
     assert not matches.proven
     assert matches.sentence.startswith("No training record was found")
@@ -288,7 +288,7 @@ def test_the_verdict_the_gate_and_the_comparison_follow(tmp_path):
     assert "stand in this file" in (tmp_path / "run" / "report.html").read_text()
     forest = audited(RandomForestClassifier(20, random_state=0))
     assert not forest.about.stored.proven
-    compared = Comparison.of({"forest": forest, "stores": stores})
+    compared = Comparison.from_runs({"forest": forest, "stores": stores})
     heading, words, tone = judge_ending(compared.changes["stores"], stores)
     assert heading == "Training records stand in the second model"
     assert tone == "leak"
@@ -335,11 +335,11 @@ def test_leaves_are_counted_as_a_loop_counts_them():
 def test_outputs_are_counted_as_a_loop_counts_them():
     forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X[:120], Y[:120])
     answers = [tuple(row) for row in forest.predict_proba(X[:120]).round(12)]
-    few = sum(answers.count(answer) < 10 for answer in answers)
+    n_few = sum(answers.count(answer) < 10 for answer in answers)
     ruled_out = sum(min(answer) == 0 for answer in answers)
     small = sum(any(0 < p * answers.count(a) < 10 for p in a) for a in set(answers))
     hints = {hint.name: hint.found for hint in inspect_outputs(forest, dv.Records(X[:120]))}
-    assert hints["records of an output"].startswith(f"{few} of 120 records")
+    assert hints["records of an output"].startswith(f"{n_few} of 120 records")
     assert hints["class disclosure by outputs"].startswith(f"{ruled_out} of 120 records")
     assert hints["small groups"].startswith(f"{small} of {len(set(answers))} outputs")
     settings = InspectionSettings(output_records=1)
@@ -384,12 +384,12 @@ def test_inspect_counts_outputs_of_a_table_of_members(tmp_path, divulge):
 
 
 def test_records_of_one_column_are_searched():
-    one = dv.Records(X[:, :1], Y)
-    matches = search(KNeighborsClassifier(3).fit(X[:120, :1], Y[:120]), one)
+    single_column = dv.Records(X[:, :1], Y)
+    matches = search(KNeighborsClassifier(3).fit(X[:120, :1], Y[:120]), single_column)
     assert (matches.found, matches.nonmembers_found) == (120, 0)
-    assert search(KNeighborsClassifier(3).fit(RNG.normal(size=(120, 1)), Y[:120]), one).found == 0
-    whole = dv.Records(RNG.integers(0, 5, (240, 1)), Y)
-    assert search(KNeighborsClassifier(3).fit(whole.x[:120], Y[:120]), whole).found == 0
+    assert search(KNeighborsClassifier(3).fit(RNG.normal(size=(120, 1)), Y[:120]), single_column).found == 0
+    integers = dv.Records(RNG.integers(0, 5, (240, 1)), Y)
+    assert search(KNeighborsClassifier(3).fit(integers.x[:120], Y[:120]), integers).found == 0
 
 
 @pytest.mark.parametrize(

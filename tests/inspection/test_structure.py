@@ -73,7 +73,7 @@ def texts(model, name, **options):
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
 )
 def test_records_that_a_part_of_a_model_keeps_are_named(model, y, n):
-    assert any(f"holds {n} records" in found for found in texts(model.fit(X, y), "stored records"))
+    assert any(f"holds {n} records" in hint_text for hint_text in texts(model.fit(X, y), "stored records"))
 
 
 def test_settings_are_those_of_the_fitted_parts_and_not_of_a_template():
@@ -162,7 +162,7 @@ def test_a_model_may_show_fewer_records_than_it_saw_and_never_more():
 
 def test_parameters_are_counted_as_a_loop_counts_them():
     def count(tree, per_leaf):
-        return sum(per_leaf if left < 0 else 2 for left in tree.tree_.children_left)
+        return sum(per_leaf if left_child < 0 else 2 for left_child in tree.tree_.children_left)
 
     forest = RandomForestClassifier(4, random_state=0).fit(X, GRADES)
     expected = sum(count(tree, 2) for tree in forest.estimators_)
@@ -177,13 +177,13 @@ def test_parameters_are_counted_as_a_loop_counts_them():
     table = boosted.get_booster().trees_to_dataframe()
     n_leaves = int((table.Feature == "Leaf").sum())
     n_parameters = 2 * (len(table) - n_leaves) + n_leaves
-    (found,) = texts(
+    (hint_text,) = texts(
         boosted, "residual degrees of freedom", settings=InspectionSettings(degrees_of_freedom=N), training_records=N
     )
-    assert found.endswith(f"({N} records, {n_parameters} parameters)")
+    assert hint_text.endswith(f"({N} records, {n_parameters} parameters)")
     rounds = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbose=-1).fit(X, Z)
-    (found,) = texts(rounds, "residual degrees of freedom", settings=InspectionSettings(degrees_of_freedom=N))
-    assert found.endswith(f"({N} records, {3 * (4 + 3 * 2)} parameters)")
+    (hint_text,) = texts(rounds, "residual degrees of freedom", settings=InspectionSettings(degrees_of_freedom=N))
+    assert hint_text.endswith(f"({N} records, {3 * (4 + 3 * 2)} parameters)")
     network = MLPClassifier((40,), tol=1e9, n_iter_no_change=1).fit(X, Y)
     assert texts(network, "residual degrees of freedom") == ["MLPClassifier: -81 (120 records, 201 parameters)"]
     assert texts(Ridge().fit(X, Z), "residual degrees of freedom", training_records=12) == [
@@ -207,7 +207,7 @@ def test_catboosts_empty_leaves_hold_nobody():
 def test_outcomes_of_small_leaves_are_disclosed_where_leaves_hold_outcomes():
     tree = DecisionTreeRegressor(min_samples_leaf=2, random_state=0).fit(X, np.round(Z))
     leaf = tree.apply(X)
-    pure = sum(len(set(np.round(Z)[leaf == one])) == 1 and sum(leaf == one) < 10 for one in set(leaf))
+    pure = sum(len(set(np.round(Z)[leaf == leaf_id])) == 1 and sum(leaf == leaf_id) < 10 for leaf_id in set(leaf))
     assert texts(tree, "value disclosure") == [
         f"{pure} of {tree.get_n_leaves()} leaves hold few records, all of one value"
     ]
@@ -217,9 +217,9 @@ def test_outcomes_of_small_leaves_are_disclosed_where_leaves_hold_outcomes():
     ):
         assert not {"value disclosure", "class disclosure"} & names(model)
     assert "class disclosure" not in names(DecisionTreeClassifier().fit(X[:5], np.zeros(5)))  # there is one class
-    both = DecisionTreeClassifier(random_state=0).fit(X, np.column_stack([np.zeros(N, dtype=int), GRADES]))
+    two_outputs = DecisionTreeClassifier(random_state=0).fit(X, np.column_stack([np.zeros(N, dtype=int), GRADES]))
     only = DecisionTreeClassifier(random_state=0).fit(X, GRADES)
-    assert texts(both, "class disclosure") == texts(only, "class disclosure")
+    assert texts(two_outputs, "class disclosure") == texts(only, "class disclosure")
 
 
 def test_growth_that_is_bounded_otherwise_is_not_called_unlimited():
@@ -303,13 +303,13 @@ def test_a_plan_may_hold_thresholds_and_an_option_goes_before_it(tmp_path, divul
     (tmp_path / "plan.toml").write_text(plan + "output_records = 1\ndegrees_of_freedom = 1\n")
     code, out, err = divulge("inspect", tmp_path / "plan.toml", "--json")
     assert code == 0, err
-    found = {hint["name"]: hint["found"] for hint in json.loads(out)["hints"]}
-    assert "the model shows 120, and 40 are given" in found["number of training records"]
-    assert not {"records of a leaf", "records of an output", "least records of a leaf"} & set(found)
+    hint_texts = {hint["name"]: hint["found"] for hint in json.loads(out)["hints"]}
+    assert "the model shows 120, and 40 are given" in hint_texts["number of training records"]
+    assert not {"records of a leaf", "records of an output", "least records of a leaf"} & set(hint_texts)
     _, out, _ = divulge("inspect", tmp_path / "plan.toml", "--leaf-records", 5, "--json")
-    found = {hint["name"]: hint["threshold"] for hint in json.loads(out)["hints"]}
-    assert found["least records of a leaf"] == "at least 5"
-    assert "records of an output" not in found
+    hint_texts = {hint["name"]: hint["threshold"] for hint in json.loads(out)["hints"]}
+    assert hint_texts["least records of a leaf"] == "at least 5"
+    assert "records of an output" not in hint_texts
     code, _, err = divulge("inspect", tmp_path / "plan.toml", "--members", tmp_path / "members.csv")
     assert (code, "members: the plan names them" in err) == (2, True)
     (tmp_path / "plan.toml").write_text(plan + "leaf = 3\n")

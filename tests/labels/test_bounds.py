@@ -39,10 +39,10 @@ def test_one_label_moves_the_log_loss_by_at_most_the_logit_of_the_clip():
 
 
 @pytest.mark.parametrize(
-    ("metric", "classes", "wanted"), [("mae", 2, 1.0), ("squared_euclidean", 2, 1.0), ("squared_euclidean", 3, 2.0)]
+    ("metric", "classes", "expected"), [("mae", 2, 1.0), ("squared_euclidean", 2, 1.0), ("squared_euclidean", 3, 2.0)]
 )
-def test_one_label_moves_bounded_losses_by_the_width_of_their_range(metric, classes, wanted):
-    assert bounds.max_loss_difference(labels.OracleSpec(metric=metric, n=10, classes=classes)) == wanted
+def test_one_label_moves_bounded_losses_by_the_width_of_their_range(metric, classes, expected):
+    assert bounds.max_loss_difference(labels.OracleSpec(metric=metric, n=10, classes=classes)) == expected
 
 
 def test_one_label_moves_the_mean_by_its_share():
@@ -54,15 +54,18 @@ def test_one_label_moves_the_mean_by_its_share():
 
 @pytest.mark.parametrize("metric", ["f1", "auc"])
 def test_one_label_moves_f1_and_auc_by_no_more_than_their_swing_where_labels_are_balanced(metric):
-    n, least = 9, 2  # at least a quarter of the other labels are ones, and as many zeros
+    n, min_count = 9, 2  # at least a quarter of the other labels are ones, and as many zeros
     rng = np.random.default_rng(0)
-    most = 0.0
-    for rest in itertools.product((0, 1), repeat=n - 1):
-        if least <= sum(rest) <= n - 1 - least:
-            for p in (rng.random(n), np.r_[1.0, rest], np.r_[0.0, rest]):
-                most = max(most, abs(SCORES[metric](np.r_[1, rest], p) - SCORES[metric](np.r_[0, rest], p)))
+    max_change = 0.0
+    for other_labels in itertools.product((0, 1), repeat=n - 1):
+        if min_count <= sum(other_labels) <= n - 1 - min_count:
+            for p in (rng.random(n), np.r_[1.0, other_labels], np.r_[0.0, other_labels]):
+                max_change = max(
+                    max_change,
+                    abs(SCORES[metric](np.r_[1, other_labels], p) - SCORES[metric](np.r_[0, other_labels], p)),
+                )
     swing = bounds.max_label_effect(labels.OracleSpec(metric=metric, n=n))
-    assert most <= swing <= 4 * most
+    assert max_change <= swing <= 4 * max_change
 
 
 @pytest.mark.parametrize(("metric", "sides"), [("accuracy", 0), ("f1", 1), ("auc", 2)])
@@ -75,33 +78,40 @@ def test_balance_fails_no_more_often_than_the_bound_says(metric, sides):
 
 
 def test_answers_under_noise_are_apart_by_their_total_variation():
-    one, scale = 0.7, 1.3
+    distance, scale = 0.7, 1.3
 
     def half_the_gap(law):
-        return integrate.quad(lambda x: abs(law.pdf(x) - law.pdf(x - one)), -40, 40, points=(0, one), limit=200)[0] / 2
+        return (
+            integrate.quad(lambda x: abs(law.pdf(x) - law.pdf(x - distance)), -40, 40, points=(0, distance), limit=200)[
+                0
+            ]
+            / 2
+        )
 
     gaussian = spec(noise=scale, noise_kind="gaussian")
-    assert bounds.total_variation(gaussian, one, 1) == pytest.approx(half_the_gap(stats.norm(scale=scale)))
+    assert bounds.total_variation(gaussian, distance, 1) == pytest.approx(half_the_gap(stats.norm(scale=scale)))
     # Q answers are one answer with a noise that is √Q times as small.
-    assert bounds.total_variation(gaussian, one, 9) == pytest.approx(half_the_gap(stats.norm(scale=scale / 3)))
+    assert bounds.total_variation(gaussian, distance, 9) == pytest.approx(half_the_gap(stats.norm(scale=scale / 3)))
     laplace, law = spec(noise=scale, noise_kind="laplace"), stats.laplace(scale=scale)
-    affinity = integrate.quad(lambda x: math.sqrt(law.pdf(x) * law.pdf(x - one)), -60, 60, points=(0, one), limit=200)[
-        0
-    ]
+    affinity = integrate.quad(
+        lambda x: math.sqrt(law.pdf(x) * law.pdf(x - distance)), -60, 60, points=(0, distance), limit=200
+    )[0]
     for queries in (1, 5):
-        assert bounds.total_variation(laplace, one, queries) == pytest.approx(math.sqrt(1 - affinity ** (2 * queries)))
-    assert half_the_gap(law) <= bounds.total_variation(laplace, one, 1)
+        assert bounds.total_variation(laplace, distance, queries) == pytest.approx(
+            math.sqrt(1 - affinity ** (2 * queries))
+        )
+    assert half_the_gap(law) <= bounds.total_variation(laplace, distance, 1)
 
 
 @pytest.mark.parametrize(("classes", "queries"), [(2, 1), (2, 3), (4, 2)])
 def test_counting_gives_the_accuracy_at_which_fano_needs_all_bits_told(classes, queries):
     board = spec(n=60, classes=classes, decimals=1)
-    told = queries * math.log2(2 + span() * 10)
+    bits_in_answers = queries * math.log2(2 + span() * 10)
 
     def lacking(accuracy):
         wrong = 1 - accuracy
         entropy = stats.entropy([accuracy, wrong], base=2)
-        return 60 * (math.log2(classes) - entropy - wrong * math.log2(classes - 1)) - told
+        return 60 * (math.log2(classes) - entropy - wrong * math.log2(classes - 1)) - bits_in_answers
 
     expected = optimize.brentq(lacking, 1 / classes, 1 - 1e-12)
     assert bounds.counting_bound(board, queries) == pytest.approx(expected)
@@ -141,13 +151,13 @@ def test_the_bits_of_an_answer_are_those_of_its_levels(noise):
 @pytest.mark.parametrize("noise", [0.01, 0.2])
 def test_the_bits_of_a_known_range_are_those_of_the_channel(noise):
     """Of width 3: uniform noise of ±τ is told apart in steps of 2τ, and answers vary by half the range at most."""
-    known = labels.KnownRange(-1, 2)
-    for kind, bits in (
+    metric = labels.KnownRange(-1, 2)
+    for noise_kind, bits in (
         ("bounded", math.log2(1 + 3 / (2 * noise))),
         ("gaussian", math.log2(1 + (1.5 / noise) ** 2) / 2),
         ("laplace", math.log2(1 + (1.5 / (noise * math.sqrt(2))) ** 2) / 2 + 0.11),
     ):
-        capacity = labels.capacity(labels.OracleSpec(metric=known, n=100, noise=noise, noise_kind=kind))
+        capacity = labels.capacity(labels.OracleSpec(metric=metric, n=100, noise=noise, noise_kind=noise_kind))
         assert capacity.bits_per_query == pytest.approx(bits)
         assert (capacity.binds, capacity.span, capacity.queries) == ("noise", 3, math.ceil(100 / bits - 1e-9))
 
@@ -161,11 +171,13 @@ def test_the_bits_of_counting_metrics_are_those_of_their_values():
         assert rounded.bits_per_query == pytest.approx(math.log2(1 + 1 / 0.1))
 
 
-@pytest.mark.parametrize(("kind", "sigma", "more"), [("gaussian", 1.0, 0.0), ("laplace", math.sqrt(2), 0.11)])
-def test_the_bits_under_random_noise_are_those_of_a_gaussian_channel(kind, sigma, more):
-    capacity = labels.capacity(spec(n=40, noise=0.4, noise_kind=kind))
+@pytest.mark.parametrize(
+    ("noise_kind", "sigma", "excess_bits"), [("gaussian", 1.0, 0.0), ("laplace", math.sqrt(2), 0.11)]
+)
+def test_the_bits_under_random_noise_are_those_of_a_gaussian_channel(noise_kind, sigma, excess_bits):
+    capacity = labels.capacity(spec(n=40, noise=0.4, noise_kind=noise_kind))
     power = 40 * (span() / 2) ** 2 / (40 * 0.4 * sigma) ** 2
-    assert capacity.bits_per_query == pytest.approx(0.5 * math.log2(1 + power) + more)
+    assert capacity.bits_per_query == pytest.approx(0.5 * math.log2(1 + power) + excess_bits)
     assert capacity.binds == "noise"
 
 

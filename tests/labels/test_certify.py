@@ -71,10 +71,10 @@ def test_the_whole_titanic_plan_is_certified(titanic):
 @pytest.mark.parametrize("share", [0.9, 1.1])
 def test_twice_the_tolerance_must_lie_between_two_answers(share):
     # One row: its labels' answers lie ln 3 apart, and each may be off by the tolerance.
-    rows, apart = np.array([[0.75, 0.25]]), math.log(3)
-    spec = labels.OracleSpec(n=1, decimals=1, noise=share * apart / 2 - 0.05)
+    rows, distance = np.array([[0.75, 0.25]]), math.log(3)
+    spec = labels.OracleSpec(n=1, decimals=1, noise=share * distance / 2 - 0.05)
     certificate = labels.certify(spec, rows)
-    assert certificate.needed == pytest.approx(2 * spec.tolerance) == pytest.approx(share * apart)
+    assert certificate.needed == pytest.approx(2 * spec.tolerance) == pytest.approx(share * distance)
     low, high = (labels.LocalOracle(spec, np.array([label])).exact(rows) for label in (0, 1))
     assert certificate.certified == (low + spec.tolerance < high - spec.tolerance) == (share < 1)
 
@@ -86,13 +86,13 @@ def test_the_float_error_of_both_answers_is_taken_off():
     spec = labels.OracleSpec(n=3, clip="float16", float_dtype="float16")
     table = spec.loss().table(rows)
     error = float(metrics.summation_error(3, table.max(axis=1).sum(), "pairwise", "float16"))
-    apart = enumerated(table) * 3
+    distance = enumerated(table) * 3
     certificate = labels.certify(spec, rows)
-    assert certificate.separation * 3 <= apart - 2 * error
-    assert certificate.separation * 3 >= apart - 3 * error
+    assert certificate.separation * 3 <= distance - 2 * error
+    assert certificate.separation * 3 >= distance - 3 * error
     # So much noise that one answer's float error would do, and two answers' are too much.
     for share, certified in ((1.5, False), (3.0, True)):
-        noisy = labels.OracleSpec(n=3, clip="float16", float_dtype="float16", noise=(apart - share * error) / 6)
+        noisy = labels.OracleSpec(n=3, clip="float16", float_dtype="float16", noise=(distance - share * error) / 6)
         assert labels.certify(noisy, rows).certified == certified
 
 

@@ -11,13 +11,13 @@ from divulge import labels
 from divulge.labels import linear_plans, stochastic
 
 
-def read_one(distance, noise, known, *, sigma=None, missing=False, unit=1.0):
+def read_one(distance, noise, known_error, *, sigma=None, missing=False, unit=1.0):
     """Read one binary label, 1, whose sum is off by ``distance`` units towards 0; labels lie one ``unit`` apart."""
     spec = labels.OracleSpec(n=1, clip=1e-3)
     question = linear_plans.assemble_digit_plan(spec, spec.loss(), np.arange(2), 2, 1, unit)
     sign = int(question.code.weights(0)[1][0])
     assert abs(sign) == 1
-    question = dataclasses.replace(question, base=np.zeros(1, np.longdouble), error=np.array([known * unit]))
+    question = dataclasses.replace(question, base=np.zeros(1, np.longdouble), error=np.array([known_error * unit]))
     total = np.longdouble(math.nan if missing else sign * (1 - distance) * unit)
     deviation = None if sigma is None else np.array([sigma * unit])
     return question.read(
@@ -26,16 +26,16 @@ def read_one(distance, noise, known, *, sigma=None, missing=False, unit=1.0):
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.125])
-@pytest.mark.parametrize("known", [0.0, 0.05])
+@pytest.mark.parametrize("known_error", [0.0, 0.05])
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.1, 0.2, 0.24, 0.26, 0.3, 0.45, 0.52])
 @pytest.mark.parametrize("distance", [0.0, 0.08, 0.12, 0.22, 0.28, 0.33, 0.42, 0.48])
 def test_a_label_is_proven_if_it_alone_explains_the_sum_and_certain_if_so_at_twice_the_noise(
-    distance, noise, known, unit
+    distance, noise, known_error, unit
 ):
-    reading = read_one(distance, noise, known, unit=unit)
-    for found, allowed in ((reading.proven, known + noise), (reading.certain, known + 2 * noise)):
+    reading = read_one(distance, noise, known_error, unit=unit)
+    for claims, allowed in ((reading.proven, known_error + noise), (reading.certain, known_error + 2 * noise)):
         explains = [abs(label - (1 - distance)) <= allowed for label in (0, 1)]
-        assert found.tolist() == [explains == [False, True]]
+        assert claims.tolist() == [explains == [False, True]]
 
 
 def test_each_condition_of_the_two_fails_somewhere_alone():
@@ -52,14 +52,14 @@ def test_each_condition_of_the_two_fails_somewhere_alone():
     assert not unsound.certain.any()
 
 
-@pytest.mark.parametrize("known", [0.0, 0.05])
+@pytest.mark.parametrize("known_error", [0.0, 0.05])
 @pytest.mark.parametrize("sigma", [0.02, 0.05, 0.08, 0.1, 0.13, 0.15, 0.18, 0.19, 0.25])
 @pytest.mark.parametrize("distance", [0.0, 0.1, 0.25, 0.4])
-def test_under_gaussian_noise_the_other_label_has_to_be_a_million_times_less_likely(sigma, distance, known):
-    reading = read_one(distance, 5 * sigma, known, sigma=sigma)
-    for found, size in ((reading.proven, sigma), (reading.certain, 2 * sigma)):
-        log_ratio = ((1 - distance - known) ** 2 - (distance + known) ** 2) / (2 * size**2)
-        assert found.tolist() == [log_ratio > math.log(1e6)]
+def test_under_gaussian_noise_the_other_label_has_to_be_a_million_times_less_likely(sigma, distance, known_error):
+    reading = read_one(distance, 5 * sigma, known_error, sigma=sigma)
+    for claims, size in ((reading.proven, sigma), (reading.certain, 2 * sigma)):
+        log_ratio = ((1 - distance - known_error) ** 2 - (distance + known_error) ** 2) / (2 * size**2)
+        assert claims.tolist() == [log_ratio > math.log(1e6)]
 
 
 @pytest.mark.parametrize("times", [0.5, 0.99, 1.01, 2.0])
@@ -71,11 +71,11 @@ def test_under_gaussian_noise_the_chance_of_an_error_is_shared_by_all_queries(ti
     question = dataclasses.replace(question, base=np.zeros(count, np.longdouble), error=np.zeros(count))
     totals = []
     for index in range(count):
-        first, weights = question.code.weights(index)
-        totals.append(float(weights @ truth[first : first + len(weights)]))
+        start, weights = question.code.weights(index)
+        totals.append(float(weights @ truth[start : start + len(weights)]))
     sigma = np.full(count, times / math.sqrt(2 * math.log(1e6 * count)))
-    given = linear_plans.RowSums(np.array(totals, np.longdouble), np.zeros(count), 5 * sigma, sigma, np.zeros(count))
-    reading = question.read(given)
+    row_sums = linear_plans.RowSums(np.array(totals, np.longdouble), np.zeros(count), 5 * sigma, sigma, np.zeros(count))
+    reading = question.read(row_sums)
     assert reading.labels.tolist() == truth.tolist()
     assert reading.proven.all() == reading.proven.any() == (times < 1)
     assert reading.certain.all() == reading.certain.any() == (2 * times < 1)
@@ -111,13 +111,15 @@ def test_labels_from_signs_are_proven_by_their_odds_and_the_fit_and_enough_answe
             "answers": np.full(n, count > 0.45 * n),
         }
         expected = np.all(list(clauses.values()), axis=0)
-        near = np.abs(odds / math.log(1e6) - 1) < 1e-3
-        np.testing.assert_array_equal(reading.proven[~near], expected[~near])
-        np.testing.assert_array_equal(reading.certain[~near], (expected & (odds > 4 * math.log(1e6)))[~near])
+        is_borderline = np.abs(odds / math.log(1e6) - 1) < 1e-3
+        np.testing.assert_array_equal(reading.proven[~is_borderline], expected[~is_borderline])
+        np.testing.assert_array_equal(
+            reading.certain[~is_borderline], (expected & (odds > 4 * math.log(1e6)))[~is_borderline]
+        )
         proven += expected.sum()
         for name in clauses:
-            others = np.all([held for other, held in clauses.items() if other != name], axis=0)
-            only_missing[name] += int((others & ~clauses[name]).sum())
+            other_clauses = np.all([clause for clause_name, clause in clauses.items() if clause_name != name], axis=0)
+            only_missing[name] += int((other_clauses & ~clauses[name]).sum())
     assert proven
     assert all(only_missing.values()), only_missing
 
@@ -141,24 +143,24 @@ def test_no_other_labelling_within_the_noise_differs_from_what_is_proven_nor_wit
     plan = labels.design(spec, method)
     everything = np.array(list(itertools.product(range(spec.classes), repeat=spec.n)))
     exact = np.array(
-        [[labels.LocalOracle(spec, one).exact(plan.queries[i]) for i in range(plan.count)] for one in everything]
+        [[labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)] for y in everything]
     )
-    rng, found = np.random.default_rng(6), {"proven": 0, "certain": 0, "open": 0, "only proven": 0}
+    rng, counts = np.random.default_rng(6), {"proven": 0, "certain": 0, "open": 0, "only proven": 0}
     for _ in range(400):
         size = rng.choice([0.0, 0.9, 1.1, 1.9, 2.1, 3.0]) * spec.noise
         answers = exact[rng.integers(len(exact))] + size * rng.choice([-1.0, 0.0, 1.0], plan.count)
         answers[rng.random(plan.count) < 0.1] = np.nan
         reading = plan.inner.read(answers)
         away = np.nan_to_num(np.abs(exact - answers))
-        for told, times in ((reading.proven, 1), (reading.certain, 2)):
-            left = everything[(away <= times * spec.noise * (1 - 1e-9)).all(axis=1)]
-            if len(left):
-                assert (left[:, told] == reading.labels[told]).all()
-        found["proven"] += int(reading.proven.sum())
-        found["certain"] += int(reading.certain.sum())
-        found["open"] += int((~reading.proven).sum())
-        found["only proven"] += int((reading.proven & ~reading.certain).sum())
-    assert all(found[kind] for kind in ("proven", "certain", "open")), found
+        for claimed, times in ((reading.proven, 1), (reading.certain, 2)):
+            consistent = everything[(away <= times * spec.noise * (1 - 1e-9)).all(axis=1)]
+            if len(consistent):
+                assert (consistent[:, claimed] == reading.labels[claimed]).all()
+        counts["proven"] += int(reading.proven.sum())
+        counts["certain"] += int(reading.certain.sum())
+        counts["open"] += int((~reading.proven).sum())
+        counts["only proven"] += int((reading.proven & ~reading.certain).sum())
+    assert all(counts[outcome] for outcome in ("proven", "certain", "open")), counts
 
 
 def test_labels_follow_from_answers_that_contradict_nothing_only():

@@ -15,20 +15,20 @@ from divulge.labels import codes
     base=st.integers(2, 6),
     bound=st.integers(1, 2**40),
     dense=st.booleans(),
-    most=st.integers(0, 5),
+    max_bits=st.integers(0, 5),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=80, deadline=None)
-def test_every_labelling_is_read_back(n, base, bound, dense, most, seed):
-    code = codes.build_code(n, base, bound, dense=dense, max_bits=most)
+def test_every_labelling_is_read_back(n, base, bound, dense, max_bits, seed):
+    code = codes.build_code(n, base, bound, dense=dense, max_bits=max_bits)
     labels = np.random.default_rng(seed).integers(0, base, n)
     sums = []
     for query in range(code.count):
-        first, weights = code.weights(query)
+        start, weights = code.weights(query)
         assert np.abs(weights).max() <= bound
-        sums.append(int(weights @ labels[first : first + len(weights)]))
-    found, sound = code.decode(np.array(sums))
-    assert (found == labels).all()
+        sums.append(int(weights @ labels[start : start + len(weights)]))
+    decoded, sound = code.decode(np.array(sums))
+    assert (decoded == labels).all()
     assert sound.all()
 
 
@@ -63,8 +63,8 @@ def test_totals_are_the_sums_over_all_rows():
     naive = []
     for query in range(code.count):
         weights = np.zeros(40, dtype=np.int64)
-        first, some = code.weights(query)
-        weights[first : first + len(some)] = some
+        start, part = code.weights(query)
+        weights[start : start + len(part)] = part
         naive.append(values[np.searchsorted(alphabet, weights)].sum())
     assert np.allclose(code.totals(alphabet, values), naive)
 
@@ -87,29 +87,29 @@ def test_a_million_labels_never_need_a_dense_matrix():
     assert (block.decode(sums)[0] == labels).all()
 
 
-@pytest.mark.parametrize(("n", "most", "bound"), [(29, 3, 5), (2201, 0, 81), (7, 4, 1)])
-def test_digits_beyond_the_last_row_betray_the_last_block(n, most, bound):
-    code = codes.build_code(n, 2, bound, dense=False, max_bits=most)
+@pytest.mark.parametrize(("n", "max_bits", "bound"), [(29, 3, 5), (2201, 0, 81), (7, 4, 1)])
+def test_digits_beyond_the_last_row_betray_the_last_block(n, max_bits, bound):
+    code = codes.build_code(n, 2, bound, dense=False, max_bits=max_bits)
     width = sum(r * s.capacity for r, s in zip(code.repeats, code.shapes, strict=True))
     assert width > n
     padded = np.random.default_rng(0).integers(0, 2, width)
     padded[n:] = 0
-    sums, last = [], code.shapes[-1]
+    sums, last_block = [], code.shapes[-1]
     for query in range(code.count):
-        index, within, first = code.locate(query)
+        index, within, block_start = code.locate(query)
         block = code.shapes[index]
-        sums.append(int(block.weights(within, block.capacity) @ padded[first : first + block.capacity]))
-    found, sound = code.decode(np.array(sums))
-    assert (found == padded[:n]).all()
+        sums.append(int(block.weights(within, block.capacity) @ padded[block_start : block_start + block.capacity]))
+    decoded, sound = code.decode(np.array(sums))
+    assert (decoded == padded[:n]).all()
     assert sound.all()
     # The same sums with one digit set where no row is: sums that this code can make, but not with n rows.
-    start = width - last.capacity
+    start = width - last_block.capacity
     padded[n] = 1
-    sums[code.count - last.count :] = [
-        int(last.weights(query, last.capacity) @ padded[start:]) for query in range(last.count)
+    sums[code.count - last_block.count :] = [
+        int(last_block.weights(query, last_block.capacity) @ padded[start:]) for query in range(last_block.count)
     ]
-    found, sound = code.decode(np.array(sums))
-    assert (found == padded[:n]).all()
+    decoded, sound = code.decode(np.array(sums))
+    assert (decoded == padded[:n]).all()
     assert sound[:start].all()
     assert not sound[start:].any()
 
@@ -123,11 +123,11 @@ def test_no_number_of_the_decoder_leaves_its_integers(base, bits):
     labels = np.random.default_rng(0).integers(0, base, 3000)
     sums = []
     for query in range(code.count):
-        first, weights = code.weights(query)
-        sums.append(sum(int(w) * int(d) for w, d in zip(weights, labels[first : first + len(weights)], strict=True)))
-    assert max(abs(one) for one in sums) < 2**61
-    found, sound = code.decode(np.array(sums))
-    assert (found == labels).all()
+        start, weights = code.weights(query)
+        sums.append(sum(int(w) * int(d) for w, d in zip(weights, labels[start : start + len(weights)], strict=True)))
+    assert max(abs(total) for total in sums) < 2**61
+    decoded, sound = code.decode(np.array(sums))
+    assert (decoded == labels).all()
     assert sound.all()
 
 

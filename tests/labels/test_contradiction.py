@@ -93,8 +93,8 @@ def test_rows_that_the_answers_leave_open_have_no_label_in_the_table(divulge, le
     assert code == 0
     assert "the quota is used up" in output
     rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
-    shown = np.array([label != "" for _, label, _, _ in rows])
-    assert 0 < shown.sum() < 198
+    has_label = np.array([label != "" for _, label, _, _ in rows])
+    assert 0 < has_label.sum() < 198
     assert all(int(label) == y[int(row)] for row, label, _, _ in rows if label)
     assert all(proven == "1" for _, label, _, proven in rows if label)
 
@@ -121,13 +121,13 @@ def test_usual_slips_are_named(looks, y, spec):
 @pytest.mark.parametrize("clip", [1e-2, 1e-6, "float32", "float64"])
 def test_another_clip_is_named(clip, y):
     spec = labels.OracleSpec(n=198, clip=1e-15, noise=1e-6)
-    other = labels.OracleSpec(n=198, clip=clip, noise=1e-6)
-    inference = labels.infer(labels.LocalOracle(other, y), labels.design(spec))
+    clipped_spec = labels.OracleSpec(n=198, clip=clip, noise=1e-6)
+    inference = labels.infer(labels.LocalOracle(clipped_spec, y), labels.design(spec))
     if clip == "float64":
         assert inference.contradiction is None  # the plan asks for nothing that this clip would touch
         assert (inference.labels == y).all()
     else:
-        assert inference.contradiction.looks == f"clipped at {other.epsilon:.3g}, not at 1e-15"
+        assert inference.contradiction.looks == f"clipped at {clipped_spec.epsilon:.3g}, not at 1e-15"
 
 
 def test_a_server_that_answers_the_same_query_differently_is_said_to_be_noisy(y):
@@ -141,12 +141,12 @@ def test_a_server_that_answers_the_same_query_differently_is_said_to_be_noisy(y)
 
 def test_repeated_answers_of_a_limited_server_are_said(y, spec):
     oracle = labels.LocalOracle(spec, y)
-    asked = []
+    queries_asked = []
 
     def limited(rows):
-        if len(asked) < 4:
-            asked.append(oracle(rows))
-        return asked[-1]
+        if len(queries_asked) < 4:
+            queries_asked.append(oracle(rows))
+        return queries_asked[-1]
 
     inference = labels.infer(limited, labels.design(spec))
     assert "repeated (" in inference.contradiction.looks
@@ -157,14 +157,14 @@ def test_without_its_control_query_a_noisy_answer_may_be_read_as_other_labels(y)
     spec, truth = labels.OracleSpec(n=10), y[:10]
     plan = labels.design(spec)
     exact = labels.LocalOracle(spec, truth).exact
-    other = 1 - truth
+    other_truth = 1 - truth
     # This server scores everything against other labels, but the control query.
-    first = plan.queries[0]
+    control_query = plan.queries[0]
 
     def server(rows):
-        return labels.LocalOracle(spec, other if np.array_equal(rows, first) else truth).exact(rows)
+        return labels.LocalOracle(spec, other_truth if np.array_equal(rows, control_query) else truth).exact(rows)
 
-    trusting, checking = (labels.infer(server, plan, control=asked) for asked in (False, True))
+    trusting, checking = (labels.infer(server, plan, control=with_control) for with_control in (False, True))
     assert trusting.proven.all()
     assert not trusting.checked
     assert checking.contradiction.found.startswith("the control query was answered")
@@ -175,10 +175,10 @@ def test_without_its_control_query_a_noisy_answer_may_be_read_as_other_labels(y)
 def test_a_used_up_quota_leaves_the_labels_unchecked(y, spec):
     plan = labels.design(spec)
     oracle = labels.LocalOracle(spec, y)
-    left = iter(range(plan.count))
+    quota = iter(range(plan.count))
 
     def limited(rows):
-        if next(left, None) is None:
+        if next(quota, None) is None:
             raise QuotaReachedError
         return oracle(rows)
 
@@ -276,31 +276,31 @@ def test_answers_that_are_rounded_up_are_named(y, spec):
     assert "rounded up to 5 decimals" in inference.contradiction.looks
 
 
-@pytest.mark.parametrize(("metric", "named"), [("rmse", True), ("mae", False), ("log_loss", False)])
-def test_a_missing_root_is_named_where_a_root_is_taken(metric, named):
+@pytest.mark.parametrize(("metric", "is_named"), [("rmse", True), ("mae", False), ("log_loss", False)])
+def test_a_missing_root_is_named_where_a_root_is_taken(metric, is_named):
     spec = labels.OracleSpec(metric, n=40, noise=1e-4)
     plan = labels.design(spec)
     truth = np.arange(40) % 2
     answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)])
     assert inference.find_metric_mistake(plan, answers**2) == (
-        "like a mean squared error, without the root" if named else ""
+        "like a mean squared error, without the root" if is_named else ""
     )
 
 
 @pytest.mark.parametrize(
-    ("declared", "slip", "said"),
+    ("declared", "slip", "message"),
     [
         ("mean", lambda score, n: score * n, "like a sum over rows, not a mean"),
         ("sum", lambda score, n: score / n, "like a mean over rows, not a sum"),
         ("mean", lambda score, n: -score, "negated"),
     ],
 )
-def test_a_slip_of_the_oracle_is_named(declared, slip, said):
+def test_a_slip_of_the_oracle_is_named(declared, slip, message):
     spec = labels.OracleSpec(n=20, clip=1e-3, noise=1e-9, reduction=declared)
     true = labels.LocalOracle(spec, np.random.default_rng(4).integers(0, 2, 20))
     plan = labels.design(spec)
     result = labels.infer(lambda rows: slip(true.exact(rows), 20), plan)
-    assert said in str(result.contradiction)
+    assert message in str(result.contradiction)
     assert not result.proven.any()
     answers = np.array([slip(true.exact(plan.queries[i]), 20) for i in range(plan.count)])
-    assert said in inference.find_metric_mistake(plan, answers)
+    assert message in inference.find_metric_mistake(plan, answers)

@@ -37,11 +37,11 @@ def test_a_single_class_is_counted_too(metric, y):
     assert labels.simulate(spec, y).accuracy == 1.0
 
 
-@pytest.mark.parametrize(("metric", "most"), [("accuracy", 512), ("f1", 512), ("auc", 324)])
-def test_titanic_by_counts(metric, most, titanic):
+@pytest.mark.parametrize(("metric", "max_queries"), [("accuracy", 512), ("f1", 512), ("auc", 324)])
+def test_titanic_by_counts(metric, max_queries, titanic):
     spec = labels.OracleSpec(metric=metric, n=2201)
     plan = labels.design(spec)
-    assert plan.count <= most
+    assert plan.count <= max_queries
     assert labels.simulate(spec, titanic, plan).accuracy == 1.0
 
 
@@ -62,9 +62,9 @@ def test_rounding_that_hides_a_count_is_said(metric):
         labels.design(labels.OracleSpec(metric=metric, n=1000, decimals=1))
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_small_stochastic_noise_is_read_with_integer_codes(kind):
-    spec = labels.OracleSpec(n=200, noise=1e-4, noise_kind=kind)
+@pytest.mark.parametrize("noise_kind", ["gaussian", "laplace"])
+def test_small_stochastic_noise_is_read_with_integer_codes(noise_kind):
+    spec = labels.OracleSpec(n=200, noise=1e-4, noise_kind=noise_kind)
     plan = labels.design(spec)
     assert plan.method == "dense"
     assert not plan.certificate.certified
@@ -135,14 +135,14 @@ def test_the_mutator_is_the_network_of_equation_11(dtype):
 
     expected = np.array([1e-30, 0.25, 0.999])
     module = mutator(expected, 5, dtype=dtype, seed=3)
-    first, second = (layer for layer in module if isinstance(layer, torch.nn.Linear))
-    assert first.weight.shape == (15, 15)
-    assert (first.weight < 0).all()
+    hidden_layer, output_layer = (layer for layer in module if isinstance(layer, torch.nn.Linear))
+    assert hidden_layer.weight.shape == (15, 15)
+    assert (hidden_layer.weight < 0).all()
     rng = np.random.default_rng(0)
     for scale in (0.0, 1.0, 1e3):
-        x = torch.as_tensor(scale * rng.random((3, 5)), dtype=first.weight.dtype)
-        erased = np.maximum(x.reshape(-1).numpy() @ first.weight.detach().numpy().T, 0)
-        odds = erased @ second.weight.detach().numpy().T + np.log(expected / (1 - expected))
+        x = torch.as_tensor(scale * rng.random((3, 5)), dtype=hidden_layer.weight.dtype)
+        erased = np.maximum(x.reshape(-1).numpy() @ hidden_layer.weight.detach().numpy().T, 0)
+        odds = erased @ output_layer.weight.detach().numpy().T + np.log(expected / (1 - expected))
         assert np.allclose(1 / (1 + np.exp(-odds)), expected, rtol=1e-5)
         assert np.allclose(module(x).detach().numpy(), expected, rtol=1e-5)
 
@@ -230,11 +230,11 @@ def test_a_local_oracle_answers_as_scikit_learn_does(metric):
     spec = labels.OracleSpec(metric=metric, n=60)
     mixed, zeros, ones = rng.integers(0, 2, 60), np.zeros(60, int), np.ones(60, int)
     for p in (rng.integers(0, 5, 60) / 4, np.full(60, 0.5), np.zeros(60), np.ones(60)):
-        given = np.column_stack([1 - p, p]) if metric in ("log_loss", "squared_euclidean") else p
-        hard = (p >= 0.5).astype(int) if metric in ("accuracy", "f1") else given
+        predictions = np.column_stack([1 - p, p]) if metric in ("log_loss", "squared_euclidean") else p
+        hard = (p >= 0.5).astype(int) if metric in ("accuracy", "f1") else predictions
         for y in (mixed,) if metric == "auc" else (mixed, zeros, ones):
             expected = labels.ScikitLearn(spec, y)(hard)
-            assert labels.LocalOracle(spec, y).exact(given) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+            assert labels.LocalOracle(spec, y).exact(predictions) == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 9])

@@ -71,8 +71,8 @@ def test_the_recommended_epsilon_stops_our_attack_and_twice_of_it_does_not():
         for seed in range(5):
             rng = np.random.default_rng(seed)
             y = rng.integers(0, 2, 2000)
-            told = np.where(rng.random(2000) < math.exp(epsilon) / (1 + math.exp(epsilon)), y, 1 - y)
-            rights.append((labels.simulate(spec, told, plan).inference.labels == y).mean())
+            reported = np.where(rng.random(2000) < math.exp(epsilon) / (1 + math.exp(epsilon)), y, 1 - y)
+            rights.append((labels.simulate(spec, reported, plan).inference.labels == y).mean())
         assert (np.mean(rights) <= 0.6 + 3 * math.sqrt(0.25 / 10_000)) == holds
 
 
@@ -125,17 +125,17 @@ def test_a_step_beyond_one_label_s_share_protects_no_label():
     assert spec.loss().span / n < 10.0**-spec.decimals
     query = np.full((n, 2), 0.5)
     query[0] = 1 - 1e-15, 1e-15
-    shown = {labels.LocalOracle(spec, np.eye(1, n, dtype=int)[0] * label)(query) for label in (0, 1)}
-    assert len(shown) == 2
+    answers = {labels.LocalOracle(spec, np.eye(1, n, dtype=int)[0] * label)(query) for label in (0, 1)}
+    assert len(answers) == 2
 
 
 def test_rounding_that_would_have_to_be_coarser_than_a_unit_is_not_recommended():
     assert labels.defend(labels.OracleSpec(n=100)).decimals is None
-    for n, most in ((1_000_000, 15), (100_000, 15), (20_000, 2)):
-        spec, found = labels.OracleSpec(n=n), labels.defend(labels.OracleSpec(n=n), queries=10).decimals
+    for n, expected in ((1_000_000, 15), (100_000, 15), (20_000, 2)):
+        spec, decimals = labels.OracleSpec(n=n), labels.defend(labels.OracleSpec(n=n), queries=10).decimals
         bits = n * (1 + 0.55 * math.log2(0.55) + 0.45 * math.log2(0.45))
-        assert found == most
-        assert 10 * math.log2(2 + spec.loss().span * 10.0**found) <= bits
+        assert decimals == expected
+        assert 10 * math.log2(2 + spec.loss().span * 10.0**decimals) <= bits
 
 
 def test_an_oracle_on_logits_cannot_be_defended_by_noise():
@@ -149,14 +149,14 @@ def test_the_ladder_is_no_better_than_rounding():
     y = np.random.default_rng(0).integers(0, 2, 40)
     ladder = labels.Ladder(labels.LocalOracle(spec, y), step=1e-3)
     worst = np.where(y[:, None] == np.arange(2), 1e-15, 1.0)
-    first = ladder(worst)
+    previous = ladder(worst)
     for _ in range(3):
         # One row put right at a time lowers the score by R/n, far more than the step: each is seen.
         row = int(np.flatnonzero(worst[np.arange(40), y] < 0.5)[0])
         worst[row] = worst[row, ::-1]
-        second = ladder(worst)
-        assert second < first
-        first = second
+        score = ladder(worst)
+        assert score < previous
+        previous = score
 
 
 @pytest.mark.parametrize(("arguments", "message"), [({"queries": 0}, "queries"), ({"accuracy": 0.5}, "accuracy")])
@@ -202,7 +202,9 @@ def remedies(n, queries, accuracy):
 
 def scored(spec, y, rows):
     """Scores of predictions for every labelling in ``y``, ``[m]``."""
-    return np.array([labels.LocalOracle(replace(spec, noise=0.0, decimals=None), one).exact(rows) for one in y])
+    return np.array(
+        [labels.LocalOracle(replace(spec, noise=0.0, decimals=None), labelling).exact(rows) for labelling in y]
+    )
 
 
 def surest(spec, row):
@@ -268,9 +270,13 @@ def attacks(remedy, queries, runs):
     """Mean accuracy of every attack we have on the defended oracle."""
     spec, allowed = remedy.spec, queries if remedy.queries is None else min(queries, remedy.queries)
     plans = [replace(spec, noise=1e-9, noise_kind="gaussian"), replace(spec, noise=0.0, noise_kind="bounded"), spec]
-    for one in plans:
+    for attack_plan in plans:
         try:
-            plan = labels.design(one, queries=allowed) if one.noise_kind == "gaussian" else labels.design(one)
+            plan = (
+                labels.design(attack_plan, queries=allowed)
+                if attack_plan.noise_kind == "gaussian"
+                else labels.design(attack_plan)
+            )
         except dv.InputError:
             continue  # nothing leaks for certain: no plan
         yield np.mean([answered(remedy, plan, allowed, seed) for seed in range(runs)])
@@ -281,13 +287,13 @@ def answered(remedy, plan, allowed, seed):
     rng = np.random.default_rng(seed)
     spec = remedy.spec
     truth = rng.integers(0, spec.classes, spec.n)
-    told = truth.copy()
+    randomised = truth.copy()
     if remedy.flip:
         # Any number of queries: all that the attacker could ever learn is what the labels were replaced by.
         replaced = rng.random(spec.n) < remedy.flip
-        told[replaced] = (truth[replaced] + rng.integers(1, spec.classes, replaced.sum())) % spec.classes
+        randomised[replaced] = (truth[replaced] + rng.integers(1, spec.classes, replaced.sum())) % spec.classes
         allowed = plan.count
-    oracle = labels.LocalOracle(spec, told, seed)
+    oracle = labels.LocalOracle(spec, randomised, seed)
     answers = np.full(plan.count, np.nan)
     for index in range(min(allowed, plan.count)):
         answers[index] = oracle(plan.queries[index])
@@ -345,8 +351,8 @@ def test_a_number_of_queries_against_an_unbounded_loss_is_refused():
 
 
 def test_a_defended_oracle_needs_nothing_more():
-    first = labels.defend(labels.OracleSpec(n=3000), 100, 0.6).remedies[0]
-    repeat = labels.defend(first.spec, 100, 0.6)
+    remedy = labels.defend(labels.OracleSpec(n=3000), 100, 0.6).remedies[0]
+    repeat = labels.defend(remedy.spec, 100, 0.6)
     (advice,) = repeat.advice
     assert advice.startswith("nothing more is needed: 100 scores reveal no more as it is (Kendall's τ")
 

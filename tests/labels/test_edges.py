@@ -135,9 +135,9 @@ def test_logits_outweigh_noise_until_their_largest_sum_overflows(dtype):
 @pytest.mark.parametrize(("n", "queries", "accuracy"), [(300, 1, 0.6), (300, 3, 0.6), (50, 10, 0.9)])
 def test_the_recommended_clip_just_keeps_the_promise(n, queries, accuracy):
     clip = labels.defend(labels.OracleSpec(n=n, decimals=2), queries, accuracy).clip
-    for factor, kept in ((1 + 1e-6, True), (1 - 1e-6, False)):
+    for factor, keeps_promise in ((1 + 1e-6, True), (1 - 1e-6, False)):
         limit = defences.max_accuracy(labels.OracleSpec(n=n, decimals=2, clip=clip * factor), queries)
-        assert (limit <= accuracy) == kept
+        assert (limit <= accuracy) == keeps_promise
 
 
 def test_a_float_just_below_a_power_of_two_is_in_the_drift():

@@ -54,11 +54,11 @@ def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard
     spec = labels.OracleSpec(n=198, **BOARD)
     plan = labels.design(spec)
     journal = tmp_path / "answers.jsonl"
-    first = labels.infer(
+    interrupted = labels.infer(
         labels.HttpOracle(leaderboard(y, **BOARD, quota=4)), plan, journal=labels.Journal(journal, plan)
     )
-    assert first.queries == 4
-    assert not first.complete
+    assert interrupted.queries == 4
+    assert not interrupted.complete
     with journal.open("a") as crashed:
         crashed.write('{"query": 4, "sco')
     board = leaderboard(y, **BOARD, quota=plan.count - 4)
@@ -72,30 +72,30 @@ def test_a_killed_attack_goes_on_where_it_was(leaderboard, server_module, tmp_pa
     """The board says when it has the sixth submission, and holds its answer back until the attack is killed."""
     y = np.random.default_rng(1).integers(0, 2, 700)
     app = server_module.create_app(tmp_path / "board0.sqlite", y, server_module.Rules(**BOARD))
-    submissions, at_work, killed = itertools.count(1), threading.Event(), threading.Event()
+    submissions, attack_started, killed = itertools.count(1), threading.Event(), threading.Event()
 
     @app.middleware("http")
     async def hold(request, answer):
         if next(submissions) == 6:
-            at_work.set()
+            attack_started.set()
             await asyncio.to_thread(killed.wait)
         return await answer(request)
 
     url = leaderboard.app(app)
     common = ("--n", 700, "--clip", "1e-15", "--decimals", 5, "--journal", tmp_path / "j", "--json")
     with start("attack", url, *common) as attack:
-        arrived = at_work.wait(300)
+        arrived = attack_started.wait(300)
         attack.kill()
         killed.set()
     assert arrived
-    kept = (tmp_path / "j").read_text()
+    journal_text = (tmp_path / "j").read_text()
     content = json.loads(run("attack", url, *common).stdout)
     assert content["labels"] == y.tolist()
-    assert (tmp_path / "j").read_text().startswith(kept[: kept.rfind("\n") + 1])
-    with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as opened:
-        ((asked,),) = opened.execute("SELECT COUNT(*) FROM submissions").fetchall()
+    assert (tmp_path / "j").read_text().startswith(journal_text[: journal_text.rfind("\n") + 1])
+    with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as connection:
+        ((n_submissions,),) = connection.execute("SELECT COUNT(*) FROM submissions").fetchall()
     # Beside the control query at most the one that was under way when the attack was killed is asked again.
-    assert content["queries"] + 1 <= asked <= content["queries"] + 2
+    assert content["queries"] + 1 <= n_submissions <= content["queries"] + 2
     assert content["checked"]
 
 
@@ -128,11 +128,11 @@ def test_the_public_rows_of_an_oracle_on_this_machine(y, tmp_path):
 
 def test_a_journal_of_another_plan_is_refused(tmp_path):
     plan = labels.design(labels.OracleSpec(n=198, **BOARD))
-    other = labels.design(labels.OracleSpec(n=198, clip=1e-15, decimals=4))
+    clipped_plan = labels.design(labels.OracleSpec(n=198, clip=1e-15, decimals=4))
     labels.Journal(tmp_path / "j", plan).keep(0, 0.5)
     assert labels.Journal(tmp_path / "j", plan).answers() == {0: 0.5}
     with pytest.raises(dv.InputError, match="holds answers to another plan"):
-        labels.Journal(tmp_path / "j", other)
+        labels.Journal(tmp_path / "j", clipped_plan)
     (tmp_path / "k").write_text("no journal\n")
     with pytest.raises(dv.InputError, match="not a journal"):
         labels.Journal(tmp_path / "k", plan)
@@ -146,11 +146,11 @@ def test_what_a_server_can_do_wrong(leaderboard):
 
     @app.post("/submit")
     def submit():
-        kind = next(behaviours)
-        if kind == "busy":
+        behaviour = next(behaviours)
+        if behaviour == "busy":
             return Response(status_code=429, headers={"retry-after": "0"})
-        if kind in ("500", "422"):
-            return Response(status_code=int(kind), content="trouble")
+        if behaviour in ("500", "422"):
+            return Response(status_code=int(behaviour), content="trouble")
         return Response(
             {
                 "ok": '{"score": 0.5}',
@@ -158,7 +158,7 @@ def test_what_a_server_can_do_wrong(leaderboard):
                 "inf": "Infinity",
                 "none": '{"score": null}',
                 "text": "hm",
-            }[kind]
+            }[behaviour]
         )
 
     url = leaderboard.app(app)
@@ -192,8 +192,8 @@ def test_the_board_keeps_its_quota_and_its_scores(leaderboard, y, tmp_path):
     assert oracle(rows) == round(np.log(2), 5)
     with pytest.raises(labels.QuotaReachedError):
         oracle(rows)
-    with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as opened:
-        assert opened.execute("SELECT team, score FROM submissions").fetchall() == [("a", 0.69315)]
+    with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as connection:
+        assert connection.execute("SELECT team, score FROM submissions").fetchall() == [("a", 0.69315)]
     with pytest.raises(dv.InputError, match="HTTP 422"):
         labels.HttpOracle(url)(np.full((198, 2), 0.4))
 
@@ -225,11 +225,11 @@ def test_scores_carried_by_hand(y, tmp_path):
 
 def test_the_attack_command_goes_on_after_a_quota_stop(leaderboard, y, tmp_path):
     common = ("--n", 198, "--clip", "1e-15", "--decimals", 5, "--journal", tmp_path / "j", "--json")
-    first = json.loads(run("attack", leaderboard(y, **BOARD, quota=5), *common).stdout)
-    assert first["queries"] == 5
-    assert not first["complete"]
-    second = json.loads(run("attack", leaderboard(y, **BOARD), *common, "--report", tmp_path / "r.html").stdout)
-    assert second["labels"] == y.tolist()
+    interrupted = json.loads(run("attack", leaderboard(y, **BOARD, quota=5), *common).stdout)
+    assert interrupted["queries"] == 5
+    assert not interrupted["complete"]
+    completed = json.loads(run("attack", leaderboard(y, **BOARD), *common, "--report", tmp_path / "r.html").stdout)
+    assert completed["labels"] == y.tolist()
     assert (tmp_path / "r.html").stat().st_size > 1000
 
 
@@ -251,7 +251,7 @@ def test_templates_that_do_not_fit(tmp_path):
         labels.Submission(columns=("id", "p")).text(np.zeros((3, 2)))
     (tmp_path / "t.csv").write_text("id\n")
     with pytest.raises(dv.InputError, match="a header and at least one row"):
-        labels.Submission.like(tmp_path / "t.csv")
+        labels.Submission.from_template(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("separator", [";;", "ab", "\n", "\r", '"'])
@@ -270,16 +270,18 @@ def test_values_are_separated_by_one_character_that_ends_no_line_and_quotes_noth
 )
 def test_a_template_is_read_as_any_csv(tmp_path, content, separator):
     (tmp_path / "t.csv").write_bytes(content)
-    assert labels.Submission.like(tmp_path / "t.csv") == labels.Submission(("007", "b"), ("id", "p"), separator)
+    assert labels.Submission.from_template(tmp_path / "t.csv") == labels.Submission(
+        ("007", "b"), ("id", "p"), separator
+    )
 
 
 def test_a_template_that_is_no_csv_or_lacks_an_identifier_is_refused(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"id": 1, "p": 2}\n')
     with pytest.raises(dv.InputError, match="a CSV file is needed"):
-        labels.Submission.like(tmp_path / "t.jsonl")
+        labels.Submission.from_template(tmp_path / "t.jsonl")
     (tmp_path / "t.csv").write_text("id,p\n,1\n")
     with pytest.raises(dv.InputError, match="each with an identifier"):
-        labels.Submission.like(tmp_path / "t.csv")
+        labels.Submission.from_template(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(

@@ -190,15 +190,15 @@ def test_the_summation_bounds_hold(values, order):
     array = np.array(values)
     exact = sum(map(Fraction, values), Fraction(0))
     if order == "pairwise":
-        found = float(array.sum())
+        total = float(array.sum())
     else:
-        found = 0.0
+        total = 0.0
         for value in values:
-            found += value
+            total += value
     bound = metrics.summation_error(len(values), float(exact), order, "float64")
     finer = float(metrics.depths(len(values), order) @ array) * metrics.unit_roundoff("float64") * (1 + 1e-9)
-    assert abs(Fraction(found) - exact) <= bound
-    assert abs(Fraction(found) - exact) <= finer + 1e-300
+    assert abs(Fraction(total) - exact) <= bound
+    assert abs(Fraction(total) - exact) <= finer + 1e-300
 
 
 @pytest.mark.parametrize("n", [3, 8, 100, 129, 1000, 2201])
@@ -216,8 +216,8 @@ def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
         values = on_grid + size * (rng.choice([-1, 1], n) if trial % 2 else rng.uniform(-1, 1, n))
         # What each float really is off the grid must be within what was declared.
         values = np.where(np.abs(values - on_grid) <= size, values, on_grid)
-        found = float(values.sum()) if order == "pairwise" else float(np.cumsum(values)[-1])
-        away = abs(float(Fraction(found) - sum(map(Fraction, on_grid.tolist()))))
+        total = float(values.sum()) if order == "pairwise" else float(np.cumsum(values)[-1])
+        away = abs(float(Fraction(total) - sum(map(Fraction, on_grid.tolist()))))
         assert away <= bound
 
 
@@ -332,10 +332,10 @@ def test_an_oracle_without_a_number_is_named(answer):
 
 
 def test_plans_and_answers_that_do_not_fit_are_refused():
-    spec, other = labels.OracleSpec(n=30, noise=1e-3), labels.OracleSpec(n=30, noise=1e-4)
+    spec, quieter_spec = labels.OracleSpec(n=30, noise=1e-3), labels.OracleSpec(n=30, noise=1e-4)
     plan = labels.design(spec)
     with pytest.raises(dv.InputError, match="plan: made for another oracle"):
-        labels.simulate(other, np.zeros(30, dtype=int), plan)
+        labels.simulate(quieter_spec, np.zeros(30, dtype=int), plan)
     with pytest.raises(dv.InputError, match=f"answers: {plan.count} are needed"):
         labels.read(plan, [0.1])
     with pytest.raises(dv.InputError, match="row 0 sums to"):

@@ -44,8 +44,8 @@ def test_more_noise_and_fewer_rows_cost_more_and_nothing_costs_nothing():
 def test_the_interval_covers_the_mean_over_many_competitions():
     # 20 seeds at 95 %: fewer than 15 covered has probability 3e-4.
     spec = labels.OracleSpec("accuracy", n=60)
-    shown = defences.defended_scores(spec, share=0.5)
-    results = [defences.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
+    ladder_scores = defences.defended_scores(spec, share=0.5)
+    results = [defences.rank_correlation(spec, ladder_scores, teams=10, seed=seed) for seed in range(20)]
     middle = float(np.mean([result.value for result in results]))
     assert sum(result.low <= middle <= result.high for result in results) >= 15
 
@@ -77,13 +77,13 @@ def test_no_attack_of_ours_reads_more_than_is_readable(options):
 def test_a_ladder_has_no_more_sequences_of_answers_than_are_counted(levels, queries):
     """Naively: all sequences of scores on a fine grid through a Ladder, and how many different answers they give."""
     step = 1 / levels
-    seen = set()
+    sequences = set()
     for scores in itertools.product(np.linspace(0, 1, 2 * levels + 1), repeat=queries):
-        given = iter(scores)
-        ladder = labels.Ladder(lambda _, given=given: next(given), step)
-        seen.add(tuple(ladder(None) for _ in range(queries)))
+        remaining_scores = iter(scores)
+        ladder = labels.Ladder(lambda _, remaining_scores=remaining_scores: next(remaining_scores), step)
+        sequences.add(tuple(ladder(None) for _ in range(queries)))
     spec = labels.OracleSpec(labels.KnownRange(0, 1), n=1000)
-    assert math.log2(len(seen)) < defences._readable_through_ladder(spec, step, queries) + 1
+    assert math.log2(len(sequences)) < defences._readable_through_ladder(spec, step, queries) + 1
 
 
 def test_a_ladder_protects_once_its_step_outweighs_one_label():
@@ -96,19 +96,19 @@ def test_a_ladder_protects_once_its_step_outweighs_one_label():
 
 def test_the_menu_refuses_what_it_cannot_set():
     spec = labels.OracleSpec(n=50)
-    for options, said in (
+    for options, message in (
         ({"days": 0}, "days"), ({"per_day": 0}, "per_day"), ({"public": 1.0}, "public"), ({"public": 0.001}, "public"),
         ({"decimals": 16}, "decimals"), ({"step": 0.0}, "step"),
     ):  # fmt: skip
-        with pytest.raises(dv.InputError, match=said):
+        with pytest.raises(dv.InputError, match=message):
             labels.menu(spec, **options)
     with pytest.raises(dv.InputError, match="scores all rows"):
         labels.menu(replace(spec, scored=20))
 
 
-@pytest.mark.parametrize(("noise", "least", "most"), [(1e-9, 40, 40), (1e3, 0, 25)])
-def test_guesses_under_noise_count_beyond_what_guessing_gets(noise, least, most):
+@pytest.mark.parametrize(("noise", "min_read", "max_read"), [(1e-9, 40, 40), (1e3, 0, 25)])
+def test_guesses_under_noise_count_beyond_what_guessing_gets(noise, min_read, max_read):
     """All labels are read through no noise to speak of, and hardly more than by guessing through a lot of it."""
     spec = labels.OracleSpec(n=40, noise=noise, noise_kind="gaussian", decimals=None)
     as_it_is = labels.menu(spec, per_day=40, days=2)[0]
-    assert least <= as_it_is.read <= most
+    assert min_read <= as_it_is.read <= max_read

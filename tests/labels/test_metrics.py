@@ -77,21 +77,23 @@ def test_what_is_proven_is_what_all_labellings_with_these_answers_share(name, de
             continue
         every = labellings(n, classes)
         exact = np.array([[scikit_learn(name, y, q) for q in plan.queries] for y in every])
-        both = np.array([len(np.unique(y)) > 1 for y in every])
-        given = exact if decimals is None else np.round(exact, decimals)
+        has_both_labels = np.array([len(np.unique(y)) > 1 for y in every])
+        all_answers = exact if decimals is None else np.round(exact, decimals)
         tolerance = spec.tolerance + 1e-11
         if plan.certificate.certified:
-            apart = np.abs(exact[both][:, None] - exact[both][None]).max(axis=2)
-            np.fill_diagonal(apart, math.inf)
-            assert apart.min() >= plan.certificate.separation * (1 - 1e-9) > 2 * spec.tolerance
-        for y, answers in zip(every, given, strict=True):
+            distances = np.abs(exact[has_both_labels][:, None] - exact[has_both_labels][None]).max(axis=2)
+            np.fill_diagonal(distances, math.inf)
+            assert distances.min() >= plan.certificate.separation * (1 - 1e-9) > 2 * spec.tolerance
+        for y, answers in zip(every, all_answers, strict=True):
             if not np.isfinite(answers).all():
                 continue
             inference = labels.read(plan, answers)
             assert inference.contradiction is None, (y, str(inference.contradiction))
-            alike = [other for other, e in zip(every, exact, strict=True) if (np.abs(e - answers) <= tolerance).all()]
-            shared = np.array([len({int(other[i]) for other in alike}) == 1 for i in range(n)])
-            assert (shared | ~inference.proven).all(), (y, alike)
+            consistent = [
+                labelling for labelling, e in zip(every, exact, strict=True) if (np.abs(e - answers) <= tolerance).all()
+            ]
+            shared = np.array([len({int(labelling[i]) for labelling in consistent}) == 1 for i in range(n)])
+            assert (shared | ~inference.proven).all(), (y, consistent)
             assert (inference.labels[inference.proven] == y[inference.proven]).all()
             if plan.certificate.certified and len(np.unique(y)) > 1:
                 assert inference.proven.all()
@@ -120,11 +122,11 @@ def test_a_metric_of_counts_is_read_by_evaluation(function, n):
 
 
 def test_a_metric_that_depends_on_more_than_counts_is_found_out():
-    def first(y, p):
+    def first_label_only(y, p):
         return float(y[0] == p[0])
 
     with pytest.raises(dv.InputError, match="rows in another order"):
-        labels.design(labels.OracleSpec(labels.Evaluated(first, depends_on="counts"), n=9))
+        labels.design(labels.OracleSpec(labels.Evaluated(first_label_only, depends_on="counts"), n=9))
 
 
 @pytest.mark.parametrize("decimals", [None, 3, 1])
@@ -135,24 +137,24 @@ def test_a_search_proves_what_the_labellings_left_over_share(decimals):
     spec = labels.OracleSpec(weighted, n=6, submission="positive", decimals=decimals)
     plan = labels.design(spec)
     for y in labellings(6, 2)[::5]:
-        asked = []
+        queries = []
 
-        def oracle(p, y=y, asked=asked):
-            asked.append(np.asarray(p))
+        def oracle(p, y=y, queries=queries):
+            queries.append(np.asarray(p))
             value = weighted(y, p)
             return value if decimals is None else round(value, decimals)
 
         inference = labels.infer(oracle, plan, control=False)
-        answers = [oracle(p) for p in asked[: inference.queries]]
-        alike = [
-            other
-            for other in labellings(6, 2)
+        answers = [oracle(p) for p in queries[: inference.queries]]
+        consistent = [
+            labelling
+            for labelling in labellings(6, 2)
             if all(
-                abs(weighted(other, p) - a) <= spec.tolerance + 1e-9
-                for p, a in zip(asked[: inference.queries], answers, strict=True)
+                abs(weighted(labelling, p) - a) <= spec.tolerance + 1e-9
+                for p, a in zip(queries[: inference.queries], answers, strict=True)
             )
         ]
-        shared = np.array([len({int(other[i]) for other in alike}) == 1 for i in range(6)])
+        shared = np.array([len({int(labelling[i]) for labelling in consistent}) == 1 for i in range(6)])
         assert (inference.proven == shared).all()
         assert (inference.labels[shared] == y[shared]).all()
         assert inference.contradiction is None
@@ -163,11 +165,11 @@ def test_a_search_reads_the_auc_and_macro_f1_of_three_classes():
         return metrics.roc_auc_score(y, p)
 
     def macro(y, p):
-        both, either = (
+        intersections, either = (
             [((y == c) & (p == c)).sum() for c in range(3)],
             [(y == c).sum() + (p == c).sum() for c in range(3)],
         )
-        return float(np.mean([2 * b / max(e, 1) for b, e in zip(both, either, strict=True)]))
+        return float(np.mean([2 * b / max(e, 1) for b, e in zip(intersections, either, strict=True)]))
 
     for function, classes, submission, n in ((auc, 2, "positive", 6), (macro, 3, "labels", 5)):
         spec = labels.OracleSpec(function, n=n, classes=classes, submission=submission, decimals=5)
@@ -192,11 +194,11 @@ def test_where_no_code_is_known_it_says_so():
 def test_no_more_answers_are_seen_than_are_counted(low, high, decimals):
     """Whichever way ties are rounded; and nearly as many are seen."""
     values = np.linspace(low, high, 200_001)
-    seen = {round(float(v), decimals) for v in values} | {
+    answers = {round(float(v), decimals) for v in values} | {
         math.floor(v * 10**decimals + 0.5) / 10**decimals for v in values
     }
-    counted = labels.distinct_answers(low, high, decimals)
-    assert counted - 2 <= len({round(v * 10**decimals) for v in seen}) <= counted
+    n_answers = labels.distinct_answers(low, high, decimals)
+    assert n_answers - 2 <= len({round(v * 10**decimals) for v in answers}) <= n_answers
 
 
 def test_no_plan_of_ours_beats_the_information_bound():
@@ -318,8 +320,10 @@ def test_residuals_are_how_far_answers_lie_from_what_the_labels_imply(spec):
         inference = plan.inner.read(answers)
         assert (inference.labels == y).all()
         assert not inference.refuted.any()
-        first = spec.name in ("accuracy", "f1")  # whose first answer is taken for the nearest number of ones
-        np.testing.assert_allclose(inference.residual[first:], np.abs(answers - exact)[first:], rtol=1e-3, atol=1e-9)
+        has_count_query = spec.name in ("accuracy", "f1")  # whose first answer is taken for the nearest number of ones
+        np.testing.assert_allclose(
+            inference.residual[has_count_query:], np.abs(answers - exact)[has_count_query:], rtol=1e-3, atol=1e-9
+        )
         for wrong in range(plan.count):
             off = answers.copy()
             off[wrong] += 0.4 * (exact[wrong] - 1.0) - 0.1234  # R² of zeros is -k/(n-k): this is none of them

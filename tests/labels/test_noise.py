@@ -12,40 +12,41 @@ from divulge.labels import stochastic
 from divulge.labels.oracles import exceeds_noise, noise_bound
 
 
-def spec(kind, **changes):
-    return labels.OracleSpec(**{"n": 20, "noise": 0.3, "noise_kind": kind, **changes})
+def spec(noise_kind, **changes):
+    return labels.OracleSpec(**{"n": 20, "noise": 0.3, "noise_kind": noise_kind, **changes})
 
 
 @pytest.mark.parametrize("count", [1, 50])
 def test_no_answer_lies_beyond_the_reach_but_for_one_case_in_a_million(count):
-    for kind, law in (("gaussian", stats.norm(scale=0.3)), ("laplace", stats.laplace(scale=0.3))):
-        assert 2 * count * law.sf(noise_bound(spec(kind), count)) == pytest.approx(1e-6)
+    for noise_kind, law in (("gaussian", stats.norm(scale=0.3)), ("laplace", stats.laplace(scale=0.3))):
+        assert 2 * count * law.sf(noise_bound(spec(noise_kind), count)) == pytest.approx(1e-6)
     assert noise_bound(spec("bounded"), count) == 0.3
 
 
 @pytest.mark.parametrize(
-    ("kind", "count", "most"), [("gaussian", 5, 3.5), ("gaussian", 1000, 1.2), ("laplace", 5, 25), ("laplace", 1000, 2)]
+    ("noise_kind", "count", "max_ratio"),
+    [("gaussian", 5, 3.5), ("gaussian", 1000, 1.2), ("laplace", 5, 25), ("laplace", 1000, 2)],
 )
-def test_the_norm_of_noise_stays_below_its_bound_and_not_far_below(kind, count, most):
+def test_the_norm_of_noise_stays_below_its_bound_and_not_far_below(noise_kind, count, max_ratio):
     rng = np.random.default_rng(0)
-    draws = getattr(rng, "normal" if kind == "gaussian" else "laplace")(scale=0.3, size=(300, count))
+    draws = getattr(rng, "normal" if noise_kind == "gaussian" else "laplace")(scale=0.3, size=(300, count))
     norms = np.linalg.norm(draws, axis=1)
-    bound = stochastic.noise_norm_bound(spec(kind), count)
-    assert norms.max() < bound < most * np.median(norms)
-    rounded = stochastic.noise_norm_bound(spec(kind, decimals=1), count)
+    bound = stochastic.noise_norm_bound(spec(noise_kind), count)
+    assert norms.max() < bound < max_ratio * np.median(norms)
+    rounded = stochastic.noise_norm_bound(spec(noise_kind, decimals=1), count)
     assert rounded - bound == pytest.approx(0.05 * math.sqrt(count))
-    if kind == "gaussian":
+    if noise_kind == "gaussian":
         assert stats.chi2.sf((bound / 0.3) ** 2, count) == pytest.approx(1e-6)
 
 
 def test_noise_is_too_loud_beyond_the_law_of_its_sum():
-    for kind, statistic in (
+    for noise_kind, statistic in (
         ("gaussian", lambda size: math.sqrt(stats.chi2.isf(1e-6, 30) / 30) * size),
         ("laplace", lambda size: stats.gamma.isf(1e-6, 30) / (30 * math.sqrt(2)) * size),
     ):
         for size, loud in ((0.999, False), (1.001, True)):
-            assert exceeds_noise(spec(kind), np.full(30, statistic(size)) * np.resize([1, -1], 30)) == loud
-        assert not exceeds_noise(spec(kind), np.zeros(0))
+            assert exceeds_noise(spec(noise_kind), np.full(30, statistic(size)) * np.resize([1, -1], 30)) == loud
+        assert not exceeds_noise(spec(noise_kind), np.zeros(0))
 
 
 def test_the_least_norm_is_that_of_a_constrained_least_squares_fit():
@@ -95,8 +96,8 @@ def test_polishing_flips_labels_only_while_that_brings_the_sums_closer():
 
 @pytest.mark.parametrize(("n", "sigma"), [(50, 0.2), (50, 3.0), (5, 1.0)])
 def test_a_sign_plan_asks_as_often_as_one_label_in_a_hundred_runs_needs(n, sigma):
-    kind = spec("gaussian", n=n, clip=0.01, noise=sigma)
-    plan = stochastic.plan_signs(kind, None)
+    gaussian_spec = spec("gaussian", n=n, clip=0.01, noise=sigma)
+    plan = stochastic.plan_signs(gaussian_spec, None)
     span = math.log(0.99 / 0.01)
     step = span / n / 2 / sigma  # half of what one label moves the answer by, in standard deviations
     expected = math.ceil((stats.norm.isf(0.01 / n) / step) ** 2)

@@ -26,7 +26,7 @@ OPTIONS = {
     "summation": ("pairwise", "sequential"),
     "scored": ("all", 2, "unknown"),
 }
-FURTHER = {
+DESIGN_OPTIONS = {
     "method": METHODS,
     "guard": (False, True),
     "rigorous": (False, True),
@@ -35,13 +35,13 @@ FURTHER = {
 }
 
 
-def try_everything(spec, further, seed):
+def try_everything(spec, options, seed):
     """Capacity, defence, design, attack and control query of one combination; True where a plan was made."""
     labels.capacity(spec)
     if spec.scored != "unknown":
         labels.defend(spec, queries=20, accuracy=1 - 0.5 / spec.classes)
     try:
-        plan = labels.design(spec, **further)
+        plan = labels.design(spec, **options)
     except dv.InputError:
         return False
     rng = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ def try_everything(spec, further, seed):
     inference = labels.simulate(spec, y, plan, scored=scored, seed=seed).inference
     assert (inference.labels[inference.proven] == truth[inference.proven]).all()
     assert (inference.labels[inference.certain] == truth[inference.certain]).all()
-    if further.get("rigorous", True) or spec.tolerance:
+    if options.get("rigorous", True) or spec.tolerance:
         assert inference.contradiction is None, str(inference.contradiction)
     labels.certify(spec, plan)
     labels.Submission().text(plan.queries[0])
@@ -79,16 +79,18 @@ def test_a_sample_of_all_combinations_ends_in_a_plan_or_a_refusal(metric):
     for seed in range(SAMPLES):
         # Half of the options stay at their default, so that many combinations are possible ones.
         options = {name: values[rng.integers(len(values))] for name, values in OPTIONS.items() if rng.random() < 0.5}
-        further = {name: values[rng.integers(len(values))] for name, values in FURTHER.items() if rng.random() < 0.3}
+        design_options = {
+            name: values[rng.integers(len(values))] for name, values in DESIGN_OPTIONS.items() if rng.random() < 0.3
+        }
         try:
             spec = labels.OracleSpec(metric, **({"n": 20} | options))
         except dv.InputError:
             continue
         tried += 1
         try:
-            plans += try_everything(spec, further, seed)
+            plans += try_everything(spec, design_options, seed)
         except Exception as error:
-            raise AssertionError(f"{spec} {further}") from error
+            raise AssertionError(f"{spec} {design_options}") from error
     assert tried > 0
     assert plans > 0
 

@@ -57,25 +57,25 @@ def test_the_verdict_counts_proven_labels_where_the_truth_is_unknown_and_right_o
     [(1, None, True), (0, None, False), (0, 1080, False), (0, 1081, True), (0, 0, False), (5, 0, True)],
 )
 def test_labels_leak_if_one_is_proven_or_nine_of_ten_are_right(proven, right, leaks):
-    drawn = page(proven=proven, certain=0, right=right)
-    assert drawn.tone == ("leak" if leaks else "plain")
-    assert drawn.heading == ("Labels leak" if leaks else "")
+    rendered = page(proven=proven, certain=0, right=right)
+    assert rendered.tone == ("leak" if leaks else "plain")
+    assert rendered.heading == ("Labels leak" if leaks else "")
 
 
 def test_what_is_proven_and_what_is_certain_are_told_apart():
-    said = page().more[-1]
-    assert said == (
+    sentence = page().details[-1]
+    assert sentence == (
         "1,000 follow from the scores if the noise kept to what was declared, 900 even if it was twice that."
     )
-    assert page(proven=0, certain=0).more[-1] == "Nothing is proven."
+    assert page(proven=0, certain=0).details[-1] == "Nothing is proven."
 
 
 def test_nothing_is_read_from_answers_that_contradict_what_was_declared():
-    drawn = page(contradiction="the answers are too large")
-    assert drawn.verdict == "The answers are too large."
-    assert drawn.heading == "The answers contradict the specification"
-    assert drawn.tone == "plain"
-    text = render(drawn)
+    rendered = page(contradiction="the answers are too large")
+    assert rendered.verdict == "The answers are too large."
+    assert rendered.heading == "The answers contradict the specification"
+    assert rendered.tone == "plain"
+    text = render(rendered)
     assert "no labels are given" in text
     for absent in ("follow from the scores", "labels were", ADVICE_TITLE):
         assert absent not in text
@@ -98,8 +98,8 @@ def inferred(spec=BOUNDED, upto=None, off=0.0):
 
 
 def test_the_summary_counts_what_was_proven_and_what_was_certain_and_wrong():
-    plan, found, truth = inferred()
-    run_summary = labels_summary.summarise(plan, found, truth)
+    plan, inference, truth = inferred()
+    run_summary = labels_summary.summarise(plan, inference, truth)
     assert (
         run_summary.proven,
         run_summary.certain,
@@ -107,11 +107,11 @@ def test_the_summary_counts_what_was_proven_and_what_was_certain_and_wrong():
         run_summary.accuracy,
         run_summary.certain_and_wrong,
     ) == (6, 6, 6, 1.0, 0)
-    wrong = labels_summary.summarise(plan, found, np.where(np.arange(6) < 2, 1 - truth, truth))
+    wrong = labels_summary.summarise(plan, inference, np.where(np.arange(6) < 2, 1 - truth, truth))
     assert (wrong.right, wrong.accuracy, wrong.certain_and_wrong) == (4, 4 / 6, 2)
-    unknown = labels_summary.summarise(plan, found)
+    unknown = labels_summary.summarise(plan, inference)
     assert (unknown.right, unknown.accuracy, unknown.certain_and_wrong) == (None, None, None)
-    doubtful = labels_summary.summarise(plan, dataclasses.replace(found, certain=np.zeros(6, bool)), 1 - truth)
+    doubtful = labels_summary.summarise(plan, dataclasses.replace(inference, certain=np.zeros(6, bool)), 1 - truth)
     assert (doubtful.right, doubtful.certain_and_wrong) == (0, 0)
 
 
@@ -135,13 +135,13 @@ def test_labels_that_answers_leave_open_are_empty_and_those_of_a_contradiction_a
 
 def test_progress_counts_proven_labels_and_only_right_ones_where_the_truth_is_known():
     spec = labels.OracleSpec(n=40, clip=1e-3, noise=1e-2)
-    plan, found, truth = inferred(spec)
-    places, shares = labels_summary.recovery_curve(plan, found)
+    plan, inference, truth = inferred(spec)
+    places, shares = labels_summary.recovery_curve(plan, inference)
     assert places[0] == 0
     assert places[-1] == plan.count
     assert shares[0] == 0.0
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
     half_wrong = np.where(np.arange(40) < 20, 1 - truth, truth)
-    assert labels_summary.recovery_curve(plan, found, half_wrong)[1][-1] == 0.5
+    assert labels_summary.recovery_curve(plan, inference, half_wrong)[1][-1] == 0.5
     assert labels_summary.recovery_curve(plan, inferred(spec, off=50.0)[1]) == ([], [])

@@ -51,13 +51,13 @@ def test_theorem_3_asks_what_it_says_letter_by_letter(classes, metric, noise):
     powers = [[2 ** ((n - 1) * classes + k) for k in range(1, classes + 1)] for n in range(1, rows + 1)]
     logarithms = math.log(3) * rows * noise * np.array(powers, dtype=float)
     theta = np.exp(logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True))
-    asked = np.asarray(plan.queries[0])
+    query = np.asarray(plan.queries[0])
     if metric == "log_loss":
-        assert np.allclose(asked, theta, rtol=1e-12, atol=1e-15)
+        assert np.allclose(query, theta, rtol=1e-12, atol=1e-15)
     elif metric == "softmax_cross_entropy":
-        assert np.allclose(asked - asked[:, :1], logarithms - logarithms[:, :1], rtol=1e-12)
+        assert np.allclose(query - query[:, :1], logarithms - logarithms[:, :1], rtol=1e-12)
     else:
-        assert np.allclose(asked, np.log(theta[:, 1] / theta[:, 0]), rtol=1e-9)
+        assert np.allclose(query, np.log(theta[:, 1] / theta[:, 0]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("noise", [1e-4, 0.03])
@@ -206,11 +206,11 @@ def test_equation_5_splits_the_loss_into_a_part_of_the_labels_and_a_constant():
 
 def test_at_noise_one_the_losses_of_theorem_3_outgrow_the_noise():
     # Section 5 calls them comparable: averages over all labellings, for two classes.
-    found = []
+    mean_losses = []
     for n in (1, 2, 3, 4):
         exponents = math.log(3) * n * 2.0 ** (2 * np.arange(n)[:, None] + [1, 2])
-        found.append((np.logaddexp.reduce(exponents, axis=1, keepdims=True) - exponents).mean())
-    assert found == pytest.approx([1.20, 5.50, 23.1, 93.4], rel=0.01)
+        mean_losses.append((np.logaddexp.reduce(exponents, axis=1, keepdims=True) - exponents).mean())
+    assert mean_losses == pytest.approx([1.20, 5.50, 23.1, 93.4], rel=0.01)
 
 
 def test_theorem_7_as_printed_promises_a_separation_that_no_prediction_has():
@@ -222,8 +222,8 @@ def test_theorem_7_as_printed_promises_a_separation_that_no_prediction_has():
             return x**2 + 10 * x - (t**2 + 10 * t) - (2 * t + 10) * (x - t)
 
         assert (2 * theta + 10) + (2 * (1 - theta) + 10) > 2 * tau
-        one, zero = (divergence(y, theta) + divergence(1 - y, 1 - theta) for y in (1, 0))
-        assert abs(one - zero) < 2 < 2 * tau
+        loss_of_one, zero = (divergence(y, theta) + divergence(1 - y, 1 - theta) for y in (1, 0))
+        assert abs(loss_of_one - zero) < 2 < 2 * tau
 
 
 def test_the_sign_of_theorem_7():
@@ -237,9 +237,9 @@ def test_the_sign_of_theorem_7():
             return h(x) - h(t) - slope(t) * (x - t)
 
         tiny = 1e-9
-        one = divergence(1 - tiny, theta) + divergence(tiny, 1 - theta)
+        loss_of_one = divergence(1 - tiny, theta) + divergence(tiny, 1 - theta)
         zero = divergence(tiny, theta) + divergence(1 - tiny, 1 - theta)
-        assert one - zero == pytest.approx(slope(1 - theta) - slope(theta), rel=1e-4)
+        assert loss_of_one - zero == pytest.approx(slope(1 - theta) - slope(theta), rel=1e-4)
 
 
 def test_corollary_2_is_true_by_convexity():
@@ -252,9 +252,9 @@ def test_itakura_saito_drops_an_infinite_constant():
     # The divergence sums over both classes; at the false one it is -ln 0, which equation 7 leaves out.
     table = labels.OracleSpec(metric="itakura_saito", n=1).loss().table(np.array([[0.75, 0.25]]))[0]
     with np.errstate(divide="ignore"):
-        both = [1 / p - math.log(1 / p) - 1 + (0 - np.log(0.0) - 1) for p in (0.75, 0.25)]
+        divergences = [1 / p - math.log(1 / p) - 1 + (0 - np.log(0.0) - 1) for p in (0.75, 0.25)]
     assert np.isfinite(table).all()
-    assert np.isinf(both).all()
+    assert np.isinf(divergences).all()
 
 
 def test_norm_like_is_the_sum_over_both_classes():

@@ -30,9 +30,9 @@ def subset_sums(gaps):
     return [sum(g for g, bit in zip(gaps, y, strict=True) if bit) for y in labellings(len(gaps))]
 
 
-def theorem3(n, classes, tau, first=1):
+def theorem3(n, classes, tau, start=1):
     """Logarithms of the matrix of Theorem 3, ``[n, classes]``, with k counted from ``first``."""
-    powers = 2.0 ** (classes * np.arange(n)[:, None] + first + np.arange(classes))
+    powers = 2.0 ** (classes * np.arange(n)[:, None] + start + np.arange(classes))
     exponents = math.log(3) * n * tau * powers
     return exponents - np.logaddexp.reduce(exponents, axis=1, keepdims=True)
 
@@ -52,11 +52,11 @@ class TestDefinitions:
         tau, met = 0.01, [0, 0]
         for _ in range(300):
             values = rng.random(27) * rng.choice([1, 10])
-            apart = bool(separation(values) >= 2 * tau)
-            met[apart] += 1
+            is_separated = bool(separation(values) >= 2 * tau)
+            met[is_separated] += 1
             noisy = np.concatenate([values + sign * tau * (1 - 1e-9) for sign in (-1, 1)])
             guess = np.abs(noisy[:, None] - values).argmin(axis=1)
-            if apart:
+            if is_separated:
                 assert (guess == np.tile(np.arange(27), 2)).all()
             else:
                 low, high = min(itertools.pairwise(sorted(values)), key=lambda pair: pair[1] - pair[0])
@@ -79,7 +79,7 @@ class TestCrossEntropy:
         logs = theorem3(n, classes, tau)
         assert np.allclose(np.exp(logs).sum(axis=1), 1)
         assert separation(means(-logs)) == pytest.approx(2 * tau * math.log(3))
-        printed = theorem3(n, classes, tau, first=0)
+        printed = theorem3(n, classes, tau, start=0)
         assert separation(means(-printed)) == pytest.approx(tau * math.log(3))  # below 2τ
 
     @pytest.mark.parametrize("classes", [2, 3])
@@ -178,8 +178,8 @@ class TestLinearlyDecomposable:
     def test_corollary_2(self, n, tau):
         with ctx.workprec(4000):
             odds = [arb(3).log() * 2**i * n * arb(tau) for i in range(1, n + 1)]
-            apart = separation(subset_sums([t.exp() - (-t).exp() - t for t in odds]))
-            assert apart / n >= 2 * arb(tau)
+            distance = separation(subset_sums([t.exp() - (-t).exp() - t for t in odds]))
+            assert distance / n >= 2 * arb(tau)
 
     @pytest.mark.parametrize("noise", [0.0, 1e-4, 1e-2])
     def test_the_plan_of_corollary_2(self, noise):
@@ -187,8 +187,10 @@ class TestLinearlyDecomposable:
         plan = labels.design(spec, "corollary2")
         assert plan.certificate.certified
         if noise:
-            first = plan.inner.rows[:, 1]
-            assert first == pytest.approx([1 / (1 + 3 ** (2**i * 30 * noise)) for i in range(1, len(first) + 1)])
+            probabilities = plan.inner.rows[:, 1]
+            assert probabilities == pytest.approx(
+                [1 / (1 + 3 ** (2**i * 30 * noise)) for i in range(1, len(probabilities) + 1)]
+            )
         assert labels.simulate(spec, np.random.default_rng(3).integers(0, 2, 30), plan).accuracy == 1.0
 
     @pytest.mark.parametrize("factor", [1.0, 1.5])
@@ -226,9 +228,9 @@ class TestLinearlyDecomposable:
         """Theorem 5: ⌈N/M⌉ queries, and a row at 1/2 tells nothing."""
         spec = labels.OracleSpec(n=11, noise=1e-2, clip=None)
         plan = labels.design(spec, "theorem3")
-        asked = np.array([(query != 0.5).any(axis=1) for query in plan.queries])
-        assert (asked.sum(axis=0) == 1).all()
-        assert plan.count == math.ceil(11 / asked[0].sum()) > 1
+        is_asked = np.array([(query != 0.5).any(axis=1) for query in plan.queries])
+        assert (is_asked.sum(axis=0) == 1).all()
+        assert plan.count == math.ceil(11 / is_asked[0].sum()) > 1
 
 
 MATRIX = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -284,8 +286,10 @@ class TestBregman:
             rows = np.array([theta]) if spec.name == "mahalanobis" else np.array([[1 - theta, theta]])
             table = spec.loss().table(rows)[0]
             for label in (0, 1):
-                near = np.clip([label, 1 - label], 1e-12, 1)  # 0·ln 0 = 0
-                assert factor * table[label] == pytest.approx(form(near, np.array([theta, 1 - theta])), abs=1e-9)
+                label_distribution = np.clip([label, 1 - label], 1e-12, 1)  # 0·ln 0 = 0
+                assert factor * table[label] == pytest.approx(
+                    form(label_distribution, np.array([theta, 1 - theta])), abs=1e-9
+                )
 
 
 class TestMahalanobis:
@@ -325,9 +329,9 @@ class TestMahalanobis:
         # One label, α = 2, θ at the bound: the answers are τ apart; at the bound of the proof 2τ.
         tau, alpha = 0.2, 2.0
         loss = labels.OracleSpec(labels.mahalanobis(1.0), n=1).loss()
-        for bound, apart in ((0.5 * (1 - tau / alpha), tau), (0.5 - tau / alpha, 2 * tau)):
+        for bound, distance in ((0.5 * (1 - tau / alpha), tau), (0.5 - tau / alpha, 2 * tau)):
             low, high = sorted(loss.table(np.array([bound]))[0])
-            assert high - low == pytest.approx(apart)
+            assert high - low == pytest.approx(distance)
 
     @pytest.mark.parametrize("matrix", [np.eye(2), [[2.0, 1.0], [0.0, 3.0]]])
     @pytest.mark.parametrize("noise", [0.0, 1e-4, 1e-2])
@@ -403,10 +407,10 @@ class TestHardness:
     @staticmethod
     def value(clauses, y, theta, primes_):
         """Equation 12."""
-        found = math.prod(p**bit for p, bit in zip(primes_, y, strict=True))
+        product = math.prod(p**bit for p, bit in zip(primes_, y, strict=True))
         for clause, power in zip(clauses, theta, strict=True):
-            found *= sum(y[v] if s else 1 - y[v] for v, s in clause) ** power
-        return found
+            product *= sum(y[v] if s else 1 - y[v] for v, s in clause) ** power
+        return product
 
     def test_lemma_2_and_the_reduction(self):
         rng = np.random.default_rng(0)
@@ -423,8 +427,8 @@ class TestHardness:
             theta = rng.integers(1, 4, n)
             values = {y: self.value(clauses, y, theta, first_primes(n + 2)[2:]) for y in labellings(n)}
             true = {y for y in values if all(any(y[v] == s for v, s in clause) for clause in clauses)}
-            for one, two in itertools.combinations(values, 2):
-                assert (values[one] != values[two]) == (one in true or two in true)
+            for first_set, second_set in itertools.combinations(values, 2):
+                assert (values[first_set] != values[second_set]) == (first_set in true or second_set in true)
             separable = len(set(values.values())) == len(values)
             assert separable == (len(true) >= 2**n - 1)
             met.add(separable)
@@ -477,11 +481,11 @@ class TestNegativeResults:
     @pytest.mark.parametrize("p", [0.5, 1, 2, 7])
     @pytest.mark.parametrize("n", [1, 2, 4])
     def test_theorem_11_holds_from_two_labels_on(self, n, p):
-        apart = [
+        separations = [
             separation([sum(abs(a - b) ** p for a, b in zip(theta, y, strict=True)) ** (1 / p) for y in labellings(n)])
             for theta in labellings(n)
         ]
-        assert set(apart) == ({1.0} if n == 1 else {0.0})  # one label: its two answers are 0 and 1
+        assert set(separations) == ({1.0} if n == 1 else {0.0})  # one label: its two answers are 0 and 1
 
     @staticmethod
     def monotone(rng, n):
@@ -541,22 +545,22 @@ class TestFinitePrecision:
     """Appendix A: FPA(φ) has (φ-1)/2 bits after the point."""
 
     @staticmethod
-    def shown(value, phi):
+    def round_to_precision(value, phi):
         step = 2.0 ** -((phi - 1) // 2)
         return round(value / step) * step
 
     def test_proposition_2_rounding_can_separate_what_is_not_separate(self):
         values = [0.24, 0.26]
-        assert separation([self.shown(v, 3) for v in values]) == 0.5
+        assert separation([self.round_to_precision(v, 3) for v in values]) == 0.5
         assert separation(values) < 0.5
-        assert separation([self.shown(v, 5) for v in values]) < 0.5  # nor with more bits, as it says
+        assert separation([self.round_to_precision(v, 5) for v in values]) < 0.5  # nor with more bits, as it says
 
     def test_proposition_3_rounding_can_join_what_is_separate(self):
         tau, phi = 0.25, 3
         assert phi >= max(2 * math.log2(tau) + 5, -2 * math.log2(tau) - 1)
         values = [0.3, 0.55]
         assert separation(values) >= tau
-        assert separation([self.shown(v, phi) for v in values]) == 0 < tau
+        assert separation([self.round_to_precision(v, phi) for v in values]) == 0 < tau
 
     @pytest.mark.parametrize("phi", [3, 5, 9, 21])
     def test_what_rounding_leaves_of_a_separation(self, phi):
@@ -565,5 +569,5 @@ class TestFinitePrecision:
         step = 2.0 ** -((phi - 1) // 2)
         for _ in range(200):
             values = np.cumsum(rng.exponential(size=4) * 3 * step)
-            kept = separation([self.shown(v, phi) for v in values])
-            assert abs(kept - separation(values)) <= step
+            rounded_separation = separation([self.round_to_precision(v, phi) for v in values])
+            assert abs(rounded_separation - separation(values)) <= step

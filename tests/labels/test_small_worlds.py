@@ -114,3 +114,28 @@ def test_exact_answers_settle_every_label_that_no_other_labelling_within_reach_d
                 assert told.all()
                 assert (reading.labels == world).all()
     assert settled
+
+
+def test_a_row_that_is_read_as_two_classes_is_of_none_and_refutes_the_answers():
+    spec = labels.OracleSpec("map_at_k", n=3, classes=3)
+    plan = labels.design(spec)
+    first, second = (
+        np.array([labels.LocalOracle(spec, np.array(y)).exact(plan.queries[i]) for i in range(plan.count)])
+        for y in ([0, 2, 2], [1, 2, 2])
+    )
+    half = plan.count // 2
+    reading = plan.inner.read(np.r_[first[:half], second[half:]])
+    assert reading.proven.tolist() == reading.certain.tolist() == [False, True, True]
+    assert reading.refuted.any()
+    assert labels.read(plan, np.r_[first[:half], second[half:]]).contradiction is not None
+    whole = plan.inner.read(first)
+    assert whole.proven.all()
+    assert not whole.refuted.any()
+
+
+@pytest.mark.parametrize("metric", ["mcc", "balanced_accuracy"])
+def test_a_single_row_cannot_be_of_both_classes(metric):
+    certificate = labels.design(labels.OracleSpec(metric, n=1)).certificate
+    assert not certificate.certified
+    assert certificate.separation == 0
+    assert "two rows" in certificate.why

@@ -37,23 +37,23 @@ def hidden(n, seed, share=0.4):
 
 
 @pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("size_known", [True, False])
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
-def test_rows_and_labels_of_a_hidden_split_are_read_at_the_edge_of_the_noise(name, known, share):
+def test_rows_and_labels_of_a_hidden_split_are_read_at_the_edge_of_the_noise(name, size_known, share):
     y, scored = hidden(70, 1, share)
-    spec = labels.OracleSpec(n=70, scored=int(scored.sum()) if known else "unknown", **SPECS[name])
+    spec = labels.OracleSpec(n=70, scored=int(scored.sum()) if size_known else "unknown", **SPECS[name])
     plan = labels.design(spec)
-    assert plan.certificate.certified == (known or spec.reduction == "sum")
+    assert plan.certificate.certified == (size_known or spec.reduction == "sum")
     simulation = labels.simulate(spec, y, plan, scored=scored)
     assert simulation.accuracy == 1.0
     assert simulation.inference.proven.all()
     assert ((simulation.inference.labels >= 0) == scored).all()
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_titanic_s_public_rows(known, titanic):
+@pytest.mark.parametrize("size_known", [True, False])
+def test_titanic_s_public_rows(size_known, titanic):
     scored = np.random.default_rng(0).random(2201) < 0.3
-    spec = labels.OracleSpec(n=2201, clip=1e-15, decimals=5, scored=int(scored.sum()) if known else "unknown")
+    spec = labels.OracleSpec(n=2201, clip=1e-15, decimals=5, scored=int(scored.sum()) if size_known else "unknown")
     simulation = labels.simulate(spec, titanic, scored=scored)
     assert simulation.accuracy == 1.0
     assert simulation.inference.certain.all()
@@ -73,15 +73,15 @@ def test_the_answers_of_scikit_learn_on_the_public_rows(metric):
     data=st.data(),
     n=st.integers(1, 25),
     noise=st.floats(1e-6, 5e-3),
-    known=st.booleans(),
+    size_known=st.booleans(),
     guard=st.booleans(),
     factor=st.sampled_from([0.0, 1.0, 1.5, 2.0]),
 )
 @settings(max_examples=80, deadline=None)
-def test_no_wrong_row_is_ever_certain(data, n, noise, known, guard, factor):
+def test_no_wrong_row_is_ever_certain(data, n, noise, size_known, guard, factor):
     """Adversarial noise up to twice what was declared, signs chosen freely."""
     y, scored = hidden(n, data.draw(st.integers(0, 99)), data.draw(st.sampled_from([0.2, 0.6, 1.0])))
-    spec = labels.OracleSpec(n=n, noise=noise, clip=1e-15, scored=int(scored.sum()) if known else "unknown")
+    spec = labels.OracleSpec(n=n, noise=noise, clip=1e-15, scored=int(scored.sum()) if size_known else "unknown")
     plan = labels.design(spec, guard=guard)
     exact = labels.LocalOracle(spec, y, scored=scored)
     size = st.sampled_from([-1.0, -0.75, 0.0, 0.75, 1.0])
@@ -94,9 +94,9 @@ def test_no_wrong_row_is_ever_certain(data, n, noise, known, guard, factor):
         assert not (inference.proven & wrong).any()
 
 
-@given(seed=st.integers(0, 10_000), n=st.integers(1, 4), noise=st.floats(0.01, 0.4), kept=st.integers(0, 8))
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 4), noise=st.floats(0.01, 0.4), n_answers=st.integers(0, 8))
 @settings(max_examples=40, deadline=None)
-def test_what_is_proven_holds_in_every_world_that_fits_the_answers(seed, n, noise, kept):
+def test_what_is_proven_holds_in_every_world_that_fits_the_answers(seed, n, noise, n_answers):
     """The naive oracle: all splits and labels there are, each asked the same queries."""
     y, scored = hidden(n, seed, 0.6)
     spec = labels.OracleSpec(n=n, noise=noise, scored="unknown")
@@ -104,13 +104,13 @@ def test_what_is_proven_holds_in_every_world_that_fits_the_answers(seed, n, nois
     rng = np.random.default_rng(seed)
     answers = np.array([labels.LocalOracle(spec, y, scored=scored).exact(q) for q in plan.queries])
     answers += noise * rng.choice([-1.0, -0.5, 0.0, 1.0], plan.count)
-    answers[kept:] = np.nan
+    answers[n_answers:] = np.nan
     inference = labels.read(plan, answers)
     worlds = []
     for world in itertools.product((-1, 0, 1), repeat=n):
-        there = np.array(world) >= 0
-        if there.any():
-            oracle = labels.LocalOracle(spec, np.maximum(world, 0), scored=there)
+        is_scored = np.array(world) >= 0
+        if is_scored.any():
+            oracle = labels.LocalOracle(spec, np.maximum(world, 0), scored=is_scored)
             implied = np.array([oracle.exact(q) for q in plan.queries])
             if np.nanmax(np.abs(implied - answers), initial=0.0) <= noise * (1 + 1e-9):
                 worlds.append(world)

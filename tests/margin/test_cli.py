@@ -59,9 +59,15 @@ def test_tables_say_the_same_as_arrays_whatever_the_order_of_their_columns(divul
         if name == "unseen":
             frame = frame.select(reversed(frame.columns))
         frame.write_csv(files / f"{name}.csv", separator=";")
-    found = []
-    for ending, named in (("npz", []), ("csv", ["--label", "outcome", "--id", "ids"])):
-        arguments = ["--candidates", files / f"candidates.{ending}", "--nonmembers", files / f"unseen.{ending}", *named]
+    outputs = []
+    for ending, column_options in (("npz", []), ("csv", ["--label", "outcome", "--id", "ids"])):
+        arguments = [
+            "--candidates",
+            files / f"candidates.{ending}",
+            "--nonmembers",
+            files / f"unseen.{ending}",
+            *column_options,
+        ]
         options = [*arguments, "--margin", 100, "--band", 0.1, "--json"]
         if ending == "csv":
             code, _, err = divulge("weights", files / "net.safetensors", *options)
@@ -72,9 +78,9 @@ def test_tables_say_the_same_as_arrays_whatever_the_order_of_their_columns(divul
             unseen.write_csv(files / "named.csv")
         code, out, err = divulge("weights", files / "net.safetensors", *options)
         assert code == 0, err
-        found.append(json.loads(out))
-    assert found[0]["decisions"] == found[1]["decisions"]
-    assert found[0]["called"] == found[1]["called"]
+        outputs.append(json.loads(out))
+    assert outputs[0]["decisions"] == outputs[1]["decisions"]
+    assert outputs[0]["called"] == outputs[1]["called"]
 
 
 def test_a_leaked_record_tells_the_margin(divulge, files):
@@ -114,11 +120,11 @@ def test_members_are_named(divulge, files, tmp_path):
     assert code == 0, err
     chosen = pl.read_parquet(tmp_path / "s.parquet")
     assert len(chosen) == 100
-    named = chosen.filter("FDR ≤ 0.05")["id"].to_list()
-    assert sum(int(name[1:]) < 20 for name in named) >= 16
+    member_names = chosen.filter("FDR ≤ 0.05")["id"].to_list()
+    assert sum(int(name[1:]) < 20 for name in member_names) >= 16
     page = (tmp_path / "r.html").read_text()
-    assert all(name in page for name in named)
-    assert sum(name in out for name in named) == min(len(named), 20)
+    assert all(name in page for name in member_names)
+    assert sum(name in out for name in member_names) == min(len(member_names), 20)
     assert "Training records recognised" in page
 
 
@@ -194,8 +200,8 @@ class TestSignals:
 
     def test_labels_may_be_signs_or_classes(self):
         net = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-        one, other = (signals.margin.margin_abs(net, [[1.0], [2.0]], y) for y in ([0, 1], [-1, 1]))
-        np.testing.assert_array_equal(one, other)
+        classes_margin, signs_margin = (signals.margin.margin_abs(net, [[1.0], [2.0]], y) for y in ([0, 1], [-1, 1]))
+        np.testing.assert_array_equal(classes_margin, signs_margin)
         with pytest.raises(ValueError, match="two classes are needed"):
             signals.margin.labels_to_signs([0, 2], 2)
 

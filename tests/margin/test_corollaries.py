@@ -80,10 +80,10 @@ def test_orthogonality_is_measured_as_defined():
 def test_assumption_holds_as_often_as_it_says(source):
     # 200 draws at tau = .2: a true rate of .2 gives 57 or more failures with chance < .003.
     n, failed = 10, 0
-    delta, least = source.extremes(n, tau=0.2)
+    delta, min_norm = source.extremes(n, tau=0.2)
     for seed in range(200):
         shape = margin.orthogonality(source.sample(n, seed))
-        failed += shape.delta > delta or shape.Delta < least * (1 - 1e-12)
+        failed += shape.delta > delta or shape.Delta < min_norm * (1 - 1e-12)
     assert failed < 57
 
 

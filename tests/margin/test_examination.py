@@ -9,9 +9,9 @@ from divulge.auditing.weights import WeightsExamination, _accuracy
 from divulge.types import Guarantee
 
 
-def rule(*selected, kind="FDR", level=0.1, standing="holds"):
+def rule(*selected, claim_kind="FDR", level=0.1, standing="holds"):
     chosen = np.isin(np.arange(4), selected)
-    claim = Guarantee(kind, level, ("one assumption", "another"), standing)
+    claim = Guarantee(claim_kind, level, ("one assumption", "another"), standing)
     return SimpleNamespace(selected=chosen, count=int(chosen.sum()), guarantee=claim)
 
 
@@ -33,7 +33,7 @@ def examined(decisions, *, leaks=True, calibration=None):
 
 def test_everyone_that_any_rule_calls_a_member_is_listed_once_the_highest_score_first():
     result = examined({"FDR": rule(1, 3), "margin": rule(0, 3)})
-    assert [(one.id, one.output, one.score, one.rules) for one in result.called_records()] == [
+    assert [(called.id, called.output, called.score, called.rules) for called in result.called_records()] == [
         ("b", 2.0, 3.0, ("FDR",)),
         ("d", 4.0, 1.0, ("FDR", "margin")),
         ("a", 1.0, 0.5, ("margin",)),
@@ -42,25 +42,30 @@ def test_everyone_that_any_rule_calls_a_member_is_listed_once_the_highest_score_
     assert list(examined({"FDR": rule()}).called_records()) == []
 
 
-KNOWN = np.zeros((2, 5))
+NONMEMBERS = np.zeros((2, 5))
 
 
 @pytest.mark.parametrize(
-    ("decisions", "leaks", "calibration", "said"),
+    ("decisions", "leaks", "calibration", "sentence"),
     [
         ({}, False, None, "Nothing can be said of the 4 candidates: no rule could decide."),
-        ({"FDR": rule(1, 3)}, True, KNOWN, "2 of 4 candidates are recognised as training records from the weights "
+        ({"FDR": rule(1, 3)}, True, NONMEMBERS, "2 of 4 candidates are recognised as training records from the weights "
          "alone; on average at most 10 % of such a selection is not, assuming one assumption and another."),
-        ({"FDR": rule(1, 3)}, False, KNOWN, "No leak is proven: no candidate can be named at a false discovery rate"),
+        (
+            {"FDR": rule(1, 3)},
+            False,
+            NONMEMBERS,
+            "No leak is proven: no candidate can be named at a false discovery rate",
+        ),
         ({"FDR": rule(1, 3)}, False, None, "No leak is proven: there is nothing to compare the candidates with."),
-        ({"FDR": rule()}, True, KNOWN, "Some candidates stand out"),
-        ({"FDR": rule(1, standing="void")}, True, KNOWN, "Some candidates stand out"),
-        ({"margin": rule(1, kind="FPR")}, True, KNOWN, "Some candidates stand out"),
+        ({"FDR": rule()}, True, NONMEMBERS, "Some candidates stand out"),
+        ({"FDR": rule(1, standing="void")}, True, NONMEMBERS, "Some candidates stand out"),
+        ({"margin": rule(1, claim_kind="FPR")}, True, NONMEMBERS, "Some candidates stand out"),
     ],
 )  # fmt: skip
-def test_the_verdict_claims_what_is_proven(decisions, leaks, calibration, said):
+def test_the_verdict_claims_what_is_proven(decisions, leaks, calibration, sentence):
     result = examined(decisions, leaks=leaks, calibration=calibration)
-    assert result.verdict.startswith(said)
+    assert result.verdict.startswith(sentence)
     assert result.tone == ("leak" if leaks else "unproven")
 
 

@@ -60,11 +60,11 @@ def test_of_all_halvings_the_first_that_costs_no_more_is_taken(seed):
     cost = lambda q: sum(q * np.log(q)) + q @ margins + q @ gram @ q / 2  # noqa: E731
     slope = np.log(p) + margins + gram @ p
     relative = -(slope - p @ slope)  # downhill, and far too far
-    taken = training._line_search(gram, margins, p, relative)
+    chosen = training._line_search(gram, margins, p, relative)
     steps = [2.0**-k * relative for k in range(20)]
     trials = [p * np.where(step > -0.5, 1 + step, 0.5 * np.exp(step + 0.5)) for step in steps]
-    first = next(q for q in (np.maximum(t / t.sum(), 1e-300) for t in trials) if cost(q) <= cost(p))
-    np.testing.assert_allclose(taken, first, rtol=1e-9, atol=1e-12)
+    expected = next(q for q in (np.maximum(t / t.sum(), 1e-300) for t in trials) if cost(q) <= cost(p))
+    np.testing.assert_allclose(chosen, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_short_step_follows_the_gradient():

@@ -31,9 +31,9 @@ def test_it_is_two_homogeneous():
 
 def test_large_inputs_are_evaluated_in_blocks(monkeypatch):
     shallow, x = net(), RNG.normal(size=(50, 3))
-    whole = shallow(x)
+    expected = shallow(x)
     monkeypatch.setattr("divulge.margin.shallow_relu._BLOCK_SIZE", 20)
-    np.testing.assert_array_equal(shallow(x), whole)
+    np.testing.assert_array_equal(shallow(x), expected)
 
 
 def test_safetensors_round_trip(tmp_path):
@@ -104,8 +104,8 @@ class TestTorch:
 
     def test_outputs_agree(self):
         module, x = self.module(), RNG.normal(size=(4, 3))
-        told = module(self.torch.tensor(x, dtype=self.torch.float32)).detach().numpy()[:, 0]
-        np.testing.assert_allclose(margin.ShallowReLU.from_torch(module)(x), told, atol=1e-6)
+        outputs = module(self.torch.tensor(x, dtype=self.torch.float32)).detach().numpy()[:, 0]
+        np.testing.assert_allclose(margin.ShallowReLU.from_torch(module)(x), outputs, atol=1e-6)
 
     def test_an_output_bias_is_an_error_that_says_why(self):
         with pytest.raises(dv.InputError, match=r"not homogeneous in its parameters.*KKT"):

@@ -38,8 +38,8 @@ def test_it_is_the_limit_of_training(mixture):
     exact = margin.solve(x, y).net
     run = margin.train(x, y, width=300, target_margin=1000.0)
     fresh, _ = mixture(200, 200, seed=5)
-    one, other = exact(fresh), run.net(fresh) / run.margin[-1]
-    assert np.corrcoef(one, other)[0, 1] > 0.98
+    optimum_outputs, trained_outputs = exact(fresh), run.net(fresh) / run.margin[-1]
+    assert np.corrcoef(optimum_outputs, trained_outputs)[0, 1] > 0.98
     # The optimum has the least norm for its margin, so training cannot beat it.
     assert exact.squared_norm <= run.net.squared_norm / run.margin[-1] * (1 + 1e-9)
 

@@ -19,7 +19,7 @@ def rule(selected, proven=True, warnings=()):
     return RuleSummary(selected, tuple(NAMES[i] for i in selected), "what is claimed", proven, warnings)
 
 
-def weights(tone="leak", decisions=None, called=2, margin=1.0, **changes):
+def weights(tone="leak", decisions=None, n_called=2, margin=1.0, **changes):
     summary = WeightsSummary(
         verdict="The verdict.",
         tone=tone,
@@ -31,7 +31,7 @@ def weights(tone="leak", decisions=None, called=2, margin=1.0, **changes):
         scores=(0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
         outputs=(-0.5, 1.0, -1.5, 2.0, -2.5, 3.0),
         decisions={"FDR ≤ 0.1": rule((4, 5))} if decisions is None else decisions,
-        called=tuple(CalledRecord(f"c{i}", 1.0, 2.0, ("FDR", "band")) for i in range(called)),
+        called=tuple(CalledRecord(f"c{i}", 1.0, 2.0, ("FDR", "band")) for i in range(n_called)),
     )
     return dataclasses.replace(summary, **changes)
 
@@ -42,16 +42,16 @@ def members(**changes):
 
 @pytest.mark.parametrize("tone", ["leak", "clear", "undecided"])
 def test_heading_and_advice_stand_where_something_leaks(tone):
-    for drawn, heading in (
+    for rendered, heading in (
         (members(tone=tone), "Training records recognised"),
         (points(tone=tone), "Training points read off the weights"),
     ):
-        assert drawn.heading == (heading if tone == "leak" else "")
-        assert (ADVICE_TITLE in [section.title for section in drawn.sections]) == (tone == "leak")
+        assert rendered.heading == (heading if tone == "leak" else "")
+        assert (ADVICE_TITLE in [section.title for section in rendered.sections]) == (tone == "leak")
 
 
 @pytest.mark.parametrize(
-    ("tone", "decisions", "shown"),
+    ("tone", "decisions", "counts_drawn"),
     [
         ("leak", {"FDR ≤ 0.1": rule((4, 5))}, [2]),
         ("leak", {"FDR ≤ 0.1": rule((4, 5), proven=False)}, []),
@@ -61,30 +61,32 @@ def test_heading_and_advice_stand_where_something_leaks(tone):
         ("undecided", {"FDR ≤ 0.1": rule((4, 5))}, []),
     ],
 )
-def test_only_records_that_are_named_with_a_proven_bound_are_pictured(tone, decisions, shown):
+def test_only_records_that_are_named_with_a_proven_bound_are_pictured(tone, decisions, counts_drawn):
     pictures = members(tone=tone, decisions=decisions).pictures
-    assert [round(dots.value * 6 / dots.total) for dots in pictures] == shown
+    assert [round(dots.value * 6 / dots.total) for dots in pictures] == counts_drawn
 
 
 def test_without_any_rule_it_is_said_why_and_nobody_is_named():
-    drawn = members(decisions={}, called=0, tone="undecided")
-    text = render(drawn)
+    rendered = members(decisions={}, called=0, tone="undecided")
+    text = render(rendered)
     assert "None: a rule needs the margin, a leaked record, or known non-members." in text
-    assert drawn.more == ()
+    assert rendered.details == ()
     assert "Called members" not in text
     assert "None: a rule needs" not in render(members())
-    assert members().more
+    assert members().details
 
 
 def test_records_called_are_counted_beside_the_truth_where_it_is_known():
     truth = np.array([True, False, False, False, False, True])
-    drawn = build_page(weights_page.WEIGHTS, weights_page.WeightsRun(weights(), {}, truth, np.array([[-9.0], [0.1]])))
-    table = drawn.sections[1].blocks[0]
+    rendered = build_page(
+        weights_page.WEIGHTS, weights_page.WeightsRun(weights(), {}, truth, np.array([[-9.0], [0.1]]))
+    )
+    table = rendered.sections[1].blocks[0]
     assert table.columns == ["rule", "called members", "trained on", "claim"]
     assert table.rows == [["FDR ≤ 0.1", "2", "1 of 2", "what is claimed"]]
     blind = members().sections[1].blocks[0]
     assert blind.columns == ["rule", "called members", "claim"]
-    assert "25 % of the weights" in drawn.facts["left unexplained"]
+    assert "25 % of the weights" in rendered.facts["left unexplained"]
 
 
 def drawn_points(truth=None, calibration=None, margin=1.0):
@@ -95,14 +97,14 @@ def drawn_points(truth=None, calibration=None, margin=1.0):
 
 def test_the_chart_tells_members_from_others_where_they_are_known():
     assert "'candidates'" in drawn_points()
-    known = drawn_points(np.arange(6) > 3, np.array([[-9.0], [0.1]]))
+    chart_text = drawn_points(np.arange(6) > 3, np.array([[-9.0], [0.1]]))
     for name in ("'members'", "'fresh candidates'", "'known non-members'"):
-        assert name in known
+        assert name in chart_text
         assert name not in drawn_points()
     assert "'fresh candidates'" not in drawn_points(np.ones(6, bool))
     assert "'members'" not in drawn_points(np.zeros(6, bool))
-    assert "9.0" in known  # without its sign
-    assert "-9.0" not in known
+    assert "9.0" in chart_text  # without its sign
+    assert "-9.0" not in chart_text
     assert "'margin'" in drawn_points()
     assert "'margin'" not in drawn_points(margin=None)
 
@@ -113,16 +115,16 @@ def test_warnings_of_a_rule_name_it():
     assert "band:" not in text
 
 
-@pytest.mark.parametrize("called", [0, 1, 12, 13, 200, 201])
-def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(called):
-    blocks = weights_page._called_records(weights(called=called))
-    assert bool(blocks) == (called > 0)
+@pytest.mark.parametrize("n_called", [0, 1, 12, 13, 200, 201])
+def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(n_called):
+    blocks = weights_page._called_records(weights(n_called=n_called))
+    assert bool(blocks) == (n_called > 0)
     if not blocks:
         return
-    assert isinstance(blocks[0], Collapsible) == (called > 12)
-    table = blocks[0].blocks[0] if called > 12 else blocks[0]
-    assert len(table.rows) == min(called, 200)
-    assert table.note == ("The first 200 of 201; `--selection` writes them all." if called > 200 else "")
+    assert isinstance(blocks[0], Collapsible) == (n_called > 12)
+    table = blocks[0].blocks[0] if n_called > 12 else blocks[0]
+    assert len(table.rows) == min(n_called, 200)
+    assert table.note == ("The first 200 of 201; `--selection` writes them all." if n_called > 200 else "")
     assert table.rows[0] == ["c0", "1", "2", "FDR, band"]
 
 
@@ -163,8 +165,8 @@ def test_proven_points_come_first_and_are_called_proven():
 
 
 def test_the_words_on_kkt_points_stand_where_the_verdict_rests_on_them():
-    assert any("A KKT point is" in text for text in points(verdict="This is no KKT point.").more)
-    assert not any("A KKT point is" in text for text in points().more)
+    assert any("A KKT point is" in text for text in points(verdict="This is no KKT point.").details)
+    assert not any("A KKT point is" in text for text in points().details)
 
 
 def test_points_that_are_proven_are_pictured():
@@ -181,14 +183,14 @@ def test_known_training_points_are_compared_with_what_was_read_off():
 
 def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
     assert "Points read off the weights" not in render(points(candidates=(), guaranteed=0, tone="clear"))
-    many = reconstructed(
+    long_result = reconstructed(
         candidates=tuple(range(13)),
         labels=(1.0,) * 13,
         rules=((),) * 13,
         multipliers=(1.0,) * 13,
         proven=(False,) * 13,
     )
-    assert isinstance(weights_page._candidates(many)[0], Collapsible)
+    assert isinstance(weights_page._candidates(long_result)[0], Collapsible)
     assert not isinstance(weights_page._candidates(reconstructed())[0], Collapsible)
 
 

@@ -27,17 +27,17 @@ def module(net):
     return layers.double()
 
 
-@pytest.mark.parametrize("kind", ["arrays", "torch"])
-def test_members_are_found(trained, kind):
+@pytest.mark.parametrize("library", ["arrays", "torch"])
+def test_members_are_found(trained, library):
     net, records = trained
-    named = [recipe.name for recipe in weight_recipes()]
-    assert named == ["margin-abs", "margin-band", "kkt-nnls", "kkt-nnls-deep"]
+    recipe_names = [recipe.name for recipe in weight_recipes()]
+    assert recipe_names == ["margin-abs", "margin-band", "kkt-nnls", "kkt-nnls-deep"]
     result = dv.audit(
-        net if kind == "arrays" else module(net),
+        net if library == "arrays" else module(net),
         members=records[:20],
         nonmembers=records[20:140],
         population=records[140:],
-        recipes=named[:3] if kind == "arrays" else named,
+        recipes=recipe_names[:3] if library == "arrays" else recipe_names,
     )
     for name, rates in result.summary().recipes.items():
         assert rates.auc.value > 0.9, name

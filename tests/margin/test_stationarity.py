@@ -68,10 +68,10 @@ def test_scale_does_not_matter(mixture):
     x, y = mixture(10, 30)
     net = margin.train(x, y, width=50, target_margin=20.0).net
     louder = margin.ShallowReLU(10 * net.w, 10 * net.b, 10 * net.v)
-    one, other = margin.kkt(net, x, y), margin.kkt(louder, x, y)
-    assert other.margin == pytest.approx(100 * one.margin)
-    np.testing.assert_allclose(other.multipliers, one.multipliers, rtol=1e-6)
-    assert other.residual == pytest.approx(one.residual, rel=1e-6)
+    original, scaled = margin.kkt(net, x, y), margin.kkt(louder, x, y)
+    assert scaled.margin == pytest.approx(100 * original.margin)
+    np.testing.assert_allclose(scaled.multipliers, original.multipliers, rtol=1e-6)
+    assert scaled.residual == pytest.approx(original.residual, rel=1e-6)
 
 
 def test_dead_and_zero_neurons_change_nothing(mixture):

@@ -31,12 +31,16 @@ def pulls(exact, x, y):
     points, net = np.column_stack([x, np.ones(len(x))]), exact.net
     before = points @ net.augmented.T
     kink = np.abs(before) <= 1e-6 * np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(net.augmented, axis=1)
-    found = ((before > 0) & ~kink) * exact.multipliers[:, None]
+    coefficients = ((before > 0) & ~kink) * exact.multipliers[:, None]
     for j in range(net.width):
-        left = net.augmented[j] / net.v[j] - (found[:, j] * y) @ points
-        at = np.flatnonzero(kink[:, j])
-        found[at, j] = np.linalg.lstsq((y[at, None] * points[at]).T, left, rcond=None)[0] if len(at) else 0.0
-    return found
+        remainder = net.augmented[j] / net.v[j] - (coefficients[:, j] * y) @ points
+        kink_rows = np.flatnonzero(kink[:, j])
+        coefficients[kink_rows, j] = (
+            np.linalg.lstsq((y[kink_rows, None] * points[kink_rows]).T, remainder, rcond=None)[0]
+            if len(kink_rows)
+            else 0.0
+        )
+    return coefficients
 
 
 class TestStationarity:
@@ -46,9 +50,9 @@ class TestStationarity:
         x, y = mixture(10, 200)
         runs = [margin.train(x, y, width=100, target_margin=m).net for m in (1.0, 10.0, 100.0, 1000.0)]
         states = [margin.kkt(net, x, y, band=10.0) for net in runs]
-        left = [state.residual for state in states]
-        assert left == sorted(left, reverse=True)
-        assert left[-1] < left[0] / 2
+        residuals = [state.residual for state in states]
+        assert residuals == sorted(residuals, reverse=True)
+        assert residuals[-1] < residuals[0] / 2
         assert states[-1].on_margin.all()
 
     @pytest.mark.parametrize("seed", range(3))
@@ -72,14 +76,14 @@ class TestNearOrthogonalRecords:
     def test_the_lemmas(self, seed):
         x, y = near_orthogonal(seed)
         exact = margin.solve(x, y)
-        n, (delta, least, most) = len(x), sizes(x)
-        assert least + 1 > 3 * (delta + 1) * (n - 1)
+        n, (delta, min_norm, max_norm) = len(x), sizes(x)
+        assert min_norm + 1 > 3 * (delta + 1) * (n - 1)
         weight = exact.net.v**2 * pulls(exact, x, y)
-        both = np.array([weight[:, exact.net.v > 0].sum(axis=1), weight[:, exact.net.v < 0].sum(axis=1)])
-        top = 1 / (least + 1 - 2 * (delta + 1) * (n - 1))
-        assert both.max() <= top * (1 + 1e-6)  # B.3
-        own = np.where(y > 0, both[0], both[1])
-        assert own.min() >= (1 - (delta + 1) * (n - 1) * top) / (most + 1) * (1 - 1e-6)  # B.4
+        weight_by_sign = np.array([weight[:, exact.net.v > 0].sum(axis=1), weight[:, exact.net.v < 0].sum(axis=1)])
+        top = 1 / (min_norm + 1 - 2 * (delta + 1) * (n - 1))
+        assert weight_by_sign.max() <= top * (1 + 1e-6)  # B.3
+        same_sign = np.where(y > 0, weight_by_sign[0], weight_by_sign[1])
+        assert same_sign.min() >= (1 - (delta + 1) * (n - 1) * top) / (max_norm + 1) * (1 - 1e-6)  # B.4
 
     @pytest.mark.parametrize("seed", range(6))
     def test_every_record_is_on_the_margin_and_fresh_ones_are_below(self, seed):
@@ -87,12 +91,12 @@ class TestNearOrthogonalRecords:
         exact = margin.solve(x, y)
         np.testing.assert_allclose(exact.net(x) * y, 1.0, atol=1e-6)
         assert (exact.multipliers > 1e-6).all()
-        n, (delta, least, _) = len(x), sizes(x)
+        n, (delta, min_norm, _) = len(x), sizes(x)
         fresh = np.random.default_rng(seed).normal(size=(50, x.shape[1]))
-        theirs = np.array([2 * n * (sizes(x, z)[0] + 1) / (least + 1 - 2 * (delta + 1) * (n - 1)) for z in fresh])
-        assert (np.abs(exact.net(fresh)) <= theirs).all()
+        bounds = np.array([2 * n * (sizes(x, z)[0] + 1) / (min_norm + 1 - 2 * (delta + 1) * (n - 1)) for z in fresh])
+        assert (np.abs(exact.net(fresh)) <= bounds).all()
         # Ours is sharper by a factor of 2.
-        assert (margin.orthogonality(x, fresh).bound <= theirs / 2 * (1 + 1e-12)).all()
+        assert (margin.orthogonality(x, fresh).bound <= bounds / 2 * (1 + 1e-12)).all()
 
     def test_the_proof_leaves_out_the_relu_of_fresh_records(self):
         # It writes |Φ(x)| as a sum over all neurons, active or not; that is an upper bound only of each summand.
@@ -137,10 +141,10 @@ class TestCorollaries:
     def test_outputs_are_all_that_is_read(self, case):
         # Remark 3.1: other weights of the same function, the same decision.
         x, fresh, net = case
-        other = margin.ShallowReLU(3 * net.w[::-1], 3 * net.b[::-1], net.v[::-1] / 3)
+        rescaled = margin.ShallowReLU(3 * net.w[::-1], 3 * net.b[::-1], net.v[::-1] / 3)
         pool = np.vstack([x, fresh[:50]])
-        one, two = (margin.known_margin(each, pool, 1.0) for each in (net, other))
-        np.testing.assert_array_equal(one.members, two.members)
+        original, rescaled_decision = (margin.known_margin(each, pool, 1.0) for each in (net, rescaled))
+        np.testing.assert_array_equal(original.members, rescaled_decision.members)
 
 
 class TestTheMarginInPractice:
@@ -215,14 +219,14 @@ class TestSources:
 
     def test_what_makes_four_gaussians_learnable_makes_them_near_orthogonal(self):
         # Appendix C with constants of 1: d = n²·‖μ‖² and ‖μ‖² = n^.51·√d, so d = n^5.02; n·δ/Δ falls with n.
-        found = []
+        ratios = []
         for n in (6, 12):
             d = math.ceil(n**5.02)
             means = np.zeros((4, d))
             means[np.arange(4), [0, 0, 1, 1]] = math.sqrt(d / n**2) * np.array([1, -1, 1, -1])
             source = margin.Mixture(means)
-            found.append(np.mean([margin.orthogonality(source.sample(n, seed)).ratio for seed in range(3)]))
-        assert 0.25 > found[0] > 1.5 * found[1]
+            ratios.append(np.mean([margin.orthogonality(source.sample(n, seed)).ratio for seed in range(3)]))
+        assert 0.25 > ratios[0] > 1.5 * ratios[1]
 
     def test_lemma_d1_and_remark_d2(self):
         for d in np.unique(np.geomspace(2, 1e7, 300).astype(int)):
@@ -237,8 +241,8 @@ class TestSources:
         # P(|x·x'| > ‖μ‖² + d^ε), given x' a normal probability; ε = .7 and ‖μ‖² = d^.4.
         chances = []
         for d in (100, 1000, 10_000):
-            other = margin.Gaussian(d, mean=d**0.2).sample(200, seed=0)
-            centre, spread = d**0.2 * other[:, 0], np.linalg.norm(other, axis=1)
+            sample = margin.Gaussian(d, mean=d**0.2).sample(200, seed=0)
+            centre, spread = d**0.2 * sample[:, 0], np.linalg.norm(sample, axis=1)
             top = d**0.4 + d**0.7
             chances.append(np.mean(norm.sf((top - centre) / spread) + norm.cdf((-top - centre) / spread)))
         assert chances[0] > 10 * chances[1] > 1000 * chances[2]
@@ -269,9 +273,9 @@ class TestSources:
         # The proof has ‖x‖² within d^ε of its mean over the mixture, but for a vanishing chance (and prints the
         # chance of the complement). With means 0 and ‖μ‖² = d^.9 every record is further off than d^.6.
         d = 10**6
-        squared, far = d**0.9, d**0.6
+        squared, distance = d**0.9, d**0.6
         mean = d + squared / 2
-        within = [law.cdf(mean + far) - law.cdf(mean - far) for law in (chi2(d), ncx2(d, squared))]
+        within = [law.cdf(mean + distance) - law.cdf(mean - distance) for law in (chi2(d), ncx2(d, squared))]
         assert max(within) < 1e-12
         assert ncx2(d, squared).ppf(1e-6) > d / 2  # what is needed stands
 

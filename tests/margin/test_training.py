@@ -100,9 +100,9 @@ def test_descend_is_plain_gradient_descent(mixture):
 )
 @pytest.mark.parametrize("function", ["train", "solve"])
 def test_bad_input(function, change, message):
-    given = {"x": [[0.0], [1.0], [2.0], [3.0]], "y": [-1, 1, -1, 1]} | change
+    arguments = {"x": [[0.0], [1.0], [2.0], [3.0]], "y": [-1, 1, -1, 1]} | change
     if function == "solve" and not set(change) <= {"x", "y"}:
-        given["y"], message = [2, 1, 1, 1], "labels must be"
-        given = {key: given[key] for key in ("x", "y")}
+        arguments["y"], message = [2, 1, 1, 1], "labels must be"
+        arguments = {key: arguments[key] for key in ("x", "y")}
     with pytest.raises(dv.InputError, match=message):
-        getattr(margin, function)(**given)
+        getattr(margin, function)(**arguments)

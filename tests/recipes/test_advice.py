@@ -23,7 +23,7 @@ def estimate(value):
 
 
 def names(words, figures=()):
-    return [one.recipe.name for one in advise(words, figures)]
+    return [advice.recipe.name for advice in advise(words, figures)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_figures_are_figures(figures):
 
 def test_only_what_can_run_is_named():
     assert set(names("labels only, 64 references")) == {recipe.name for recipe in label_recipes()}
-    assert all(one.recipe.references == "none" for one in advise("logits"))
+    assert all(advice.recipe.references == "none" for advice in advise("logits"))
     assert "learned" not in names("2 references")
     assert {"learned", "boundary", "lira-online"} <= set(names("3 references"))
     assert "margin-abs" not in names("logits")
@@ -80,7 +80,9 @@ def test_only_what_can_run_is_named():
     assert "learned-white-box" not in names("logits, 8 references")
     assert "boundary" not in names("labels only, text")
     assert "lira-augmented" in names("images, 2 references")
-    assert not any("augmented" in name for kind in ("tables", "text") for name in names(f"{kind}, 2 references"))
+    assert not any(
+        "augmented" in name for data_type in ("tables", "text") for name in names(f"{data_type}, 2 references")
+    )
     assert set(names("probabilities, 9 references")) == set(names("logits, 9 references"))
 
 
@@ -93,7 +95,7 @@ def test_the_order_is_that_of_the_share_of_the_best_on_each_data_set():
     ]
     assert names("logits", figures)[:3] == ["loss", "gap", "entropy"]
     assert names("logits, images", figures)[:3] == ["gap", "loss", "entropy"]
-    silent = [one.recipe.name for one in advise("logits", figures) if not one.figures]
+    silent = [advice.recipe.name for advice in advise("logits", figures) if not advice.figures]
     assert names("logits", figures)[3:] == silent
 
 
@@ -101,7 +103,7 @@ def test_figures_are_those_of_the_largest_number_measured_that_there_is():
     figures = [f for count in (1, 4, 8) for f in performance("lira", count, count / 10, unseen=count == 8)]
 
     def counts(words):
-        suggested = next(one for one in advise(words, figures) if one.recipe.name == "lira")
+        suggested = next(advice for advice in advise(words, figures) if advice.recipe.name == "lira")
         return [figure.references for figure in suggested.figures]
 
     assert counts("3 references") == [1]
@@ -112,13 +114,13 @@ def test_figures_are_those_of_the_largest_number_measured_that_there_is():
 
 
 def test_the_figures_that_come_with_divulge_are_of_recipes_there_are():
-    known = {recipe.name for recipe in everything()}
-    assert {one.recipe for one in measured()} <= known
-    for one in measured():
-        for estimated in (one.auc, one.tpr, one.strict):
+    recipe_names = {recipe.name for recipe in everything()}
+    assert {measurement.recipe for measurement in measured()} <= recipe_names
+    for measurement in measured():
+        for estimated in (measurement.auc, measurement.tpr, measurement.strict):
             assert estimated is None or 0 <= estimated.low <= estimated.value <= estimated.high <= 1
-        assert one.data.kind in ("images", "tables", "text")
-        assert one.seconds >= 0
+        assert measurement.data.kind in ("images", "tables", "text")
+        assert measurement.seconds >= 0
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -136,8 +138,8 @@ def test_json_holds_every_figure(divulge):
     content = json.loads(output)
     assert code == 0
     assert content["for"] == "logits, 2 references, known classes"
-    assert [one["name"] for one in content["recipes"]] == names("2 references", None)
-    assert all(figure["references"] in (0, 2) for one in content["recipes"] for figure in one["measured"])
+    assert [entry["name"] for entry in content["recipes"]] == names("2 references", None)
+    assert all(figure["references"] in (0, 2) for entry in content["recipes"] for figure in entry["measured"])
 
 
 def test_a_slip_ends_with_one_line(divulge):

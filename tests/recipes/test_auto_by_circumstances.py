@@ -33,8 +33,8 @@ def test_auto_is_a_recipe_in_every_circumstance(circumstances, signal, reference
 
 @pytest.mark.parametrize(("references", "expected"), [(None, "none"), (0, "base"), (2, "out")])
 def test_auto_of_a_language_model_uses_the_references_that_there_are(references, expected):
-    given = None if references is None else SimpleNamespace(count=references)
-    assert LanguageModel().auto_recipe(object(), given).references == expected
+    config = None if references is None else SimpleNamespace(count=references)
+    assert LanguageModel().auto_recipe(object(), config).references == expected
 
 
 def records(seed, n, memorised=0.0):
@@ -93,9 +93,14 @@ def test_of_partly_known_records_the_default_reads_the_best_completion():
 
 
 def test_with_few_records_what_cannot_learn_is_left_out_and_said():
-    members, others = records(1, 6), records(2, 6)
+    members, nonmembers = records(1, 6), records(2, 6)
     result = dv.audit(
-        GivesLogits(members), members=members, nonmembers=others, population=records(3, 8), fpr=(0.2,), calibration=0.2
+        GivesLogits(members),
+        members=members,
+        nonmembers=nonmembers,
+        population=records(3, 8),
+        fpr=(0.2,),
+        calibration=0.2,
     )
     assert result.about.recipes["auto"].chosen == "quantile-trees"
     assert any("left out transductive: at least 20 candidates are needed" in note for note in result.about.warnings)

@@ -20,12 +20,14 @@ NAMES = [(record_type, name) for record_type in RECORD_TYPES for name in aliases
 def test_a_name_is_its_settings_field_by_field(record_type, name):
     documents = record_type == "documents"
     settings = aliases(documents=documents)[name]
-    named, configured = resolve(name, documents=documents), resolve(settings, documents=documents)
-    assert named.name == configured.name == name
-    for field in fields(named):
-        assert repr(getattr(named, field.name)) == repr(getattr(configured, field.name))
+    from_name, from_settings = resolve(name, documents=documents), resolve(settings, documents=documents)
+    assert from_name.name == from_settings.name == name
+    for field in fields(from_name):
+        assert repr(getattr(from_name, field.name)) == repr(getattr(from_settings, field.name))
     if (record_type, name) != ("documents", "auto"):  # which had none
-        assert {field.name: repr(getattr(named, field.name)) for field in fields(named)} == GOLDEN[record_type][name]
+        assert {field.name: repr(getattr(from_name, field.name)) for field in fields(from_name)} == GOLDEN[record_type][
+            name
+        ]
 
 
 @pytest.mark.parametrize("record_type", RECORD_TYPES)

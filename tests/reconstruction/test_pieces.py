@@ -13,7 +13,7 @@ def bent(*at):
 
 
 @pytest.mark.parametrize(
-    ("at", "flat", "ends"),
+    ("break_points", "flat", "ends"),
     [
         ((0, 1, 2, 3), (True, False, True), (1, 2)),
         ((0, 1, 2, 3), (True, True, True), ()),
@@ -24,8 +24,8 @@ def bent(*at):
         ((0, 1, 2, 3, 4), (False, True, False, True), (2, 3)),
     ],
 )
-def test_a_piece_off_the_margin_between_two_on_it_ends_in_training_points(at, flat, ends):
-    assert _alternating_ends(bent(*at), np.array(flat)).tolist() == list(ends)
+def test_a_piece_off_the_margin_between_two_on_it_ends_in_training_points(break_points, flat, ends):
+    assert _alternating_ends(bent(*break_points), np.array(flat)).tolist() == list(ends)
 
 
 @pytest.mark.parametrize(

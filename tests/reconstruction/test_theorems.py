@@ -9,13 +9,13 @@ import divulge as dv
 from divulge import margin, reconstruction
 from divulge.reconstruction import find_break_points, find_crossings
 
-HERE = 1e-4  # a break-point this close to a record lies on it
+TOLERANCE = 1e-4  # a break-point this close to a record lies on it
 
 
 @pytest.fixture(scope="module")
 def exact():
     """Exact points of 3 to 12 records: the records on the margin, and the network."""
-    found = []
+    networks = []
     for seed in (1, 5, 6, 7, 9, 11, 14, 16, 21, 23):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(3, 13))
@@ -23,8 +23,8 @@ def exact():
         y = rng.choice([-1.0, 1.0], n)
         y[:2] = -1, 1
         net = margin.solve(x[:, None], y).net
-        found.append((x[np.abs(np.abs(net(x[:, None])) - 1) < HERE], net))
-    return found
+        networks.append((x[np.abs(np.abs(net(x[:, None])) - 1) < TOLERANCE], net))
+    return networks
 
 
 class TestOneRecordOneNeuron:
@@ -67,9 +67,9 @@ class TestBreakPoints:
         met = 0
         for x, net in exact:
             merged = find_break_points(net, 1e-6).net
-            at = -merged.b / merged.w[:, 0]
+            break_points = -merged.b / merged.w[:, 0]
             for low, high in itertools.pairwise(x):
-                inside = (at > low + HERE) & (at < high - HERE)
+                inside = (break_points > low + TOLERANCE) & (break_points < high - TOLERANCE)
                 assert inside.sum() <= 2
                 assert len(set(np.sign(merged.w[inside, 0]))) == inside.sum()
                 met += inside.sum() == 2
@@ -78,7 +78,7 @@ class TestBreakPoints:
     def test_at_most_one_beyond_the_records(self, exact):
         # Neurons that bend beyond the records are active on all of them, so they bend at one place.
         lines = [(x, find_break_points(net, 1e-6).positions) for x, net in exact]
-        outer = [np.sum((positions < x[0] - HERE) | (positions > x[-1] + HERE)) for x, positions in lines]
+        outer = [np.sum((positions < x[0] - TOLERANCE) | (positions > x[-1] + TOLERANCE)) for x, positions in lines]
         assert set(outer) == {0, 1}
 
     def test_the_margin_is_crossed_at_most_six_times_per_record(self, exact):
@@ -91,17 +91,19 @@ class TestBreakPoints:
 def test_break_points_and_answers_suffice(exact):
     # Footnote 6: between break-points the line is known by its ends, so places on the margin need no weights.
     for x, net in exact:
-        at = find_break_points(net, 1e-6).positions
-        seen = net(at[:, None])
+        positions = find_break_points(net, 1e-6).positions
+        answers_seen = net(positions[:, None])
         read = [
-            low + (level - left) / (right - left) * (high - low)
-            for (low, high), (left, right) in zip(itertools.pairwise(at), itertools.pairwise(seen), strict=True)
+            low + (level - value_left) / (value_right - value_left) * (high - low)
+            for (low, high), (value_left, value_right) in zip(
+                itertools.pairwise(positions), itertools.pairwise(answers_seen), strict=True
+            )
             for level in (-1.0, 1.0)
-            if min(left, right) < level - HERE and level + HERE < max(left, right)
+            if min(value_left, value_right) < level - TOLERANCE and level + TOLERANCE < max(value_left, value_right)
         ]
         points = reconstruction.univariate(net, 1.0, "crossings").candidates
-        assert np.abs(np.subtract.outer(read, points)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
-        assert np.abs(np.subtract.outer(read, x)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
+        assert np.abs(np.subtract.outer(read, points)).min(axis=1, initial=np.inf).max(initial=0.0) < TOLERANCE
+        assert np.abs(np.subtract.outer(read, x)).min(axis=1, initial=np.inf).max(initial=0.0) < TOLERANCE
 
 
 def on_off_on(seed):
@@ -111,14 +113,14 @@ def on_off_on(seed):
     end and looks right, and of the one that bends at the right end and looks left; and both ends.
     """
     rng = np.random.default_rng(seed)
-    left, right = np.sort(rng.uniform(-2, 2, 2))
-    slope, first = rng.choice([-1, 1]) * rng.uniform(0.5, 2), rng.uniform(0.5, 2)
+    low, high = np.sort(rng.uniform(-2, 2, 2))
+    slope, input_weight = rng.choice([-1, 1]) * rng.uniform(0.5, 2), rng.uniform(0.5, 2)
     ahead, back = rng.uniform(0.5, 2), -rng.uniform(0.5, 2)
-    everywhere = [-slope / first, 100.0, first]
+    everywhere = [-slope / input_weight, 100.0, input_weight]
     return (
-        np.array([everywhere, [ahead, -ahead * left, slope / ahead], [back, -back * right, slope / back]]),
-        left,
-        right,
+        np.array([everywhere, [ahead, -ahead * low, slope / ahead], [back, -back * high, slope / back]]),
+        low,
+        high,
     )
 
 
@@ -141,8 +143,11 @@ class TestOnOffOn:
 
     @pytest.mark.parametrize("seed", range(20))
     def test_the_line_is_what_it_should_be(self, seed):
-        weights, left, right = on_off_on(seed)
-        low, high = answers(weights, np.array([left - 3, left])), answers(weights, np.array([right, right + 3]))
+        weights, low_end, high_end = on_off_on(seed)
+        low, high = (
+            answers(weights, np.array([low_end - 3, low_end])),
+            answers(weights, np.array([high_end, high_end + 3])),
+        )
         assert low[0] == pytest.approx(low[1])
         assert high[0] == pytest.approx(high[1])
         assert abs(low[0] - high[0]) > 1e-3
@@ -156,26 +161,26 @@ class TestOnOffOn:
 
     @pytest.mark.parametrize("seed", range(20))
     def test_the_moved_network_is_equal_off_the_middle_and_smaller(self, seed):
-        weights, left, right = on_off_on(seed)
+        weights, low_end, high_end = on_off_on(seed)
         (w1, b1, v1), (w0, b0, v0), (w, b, v) = weights
         change = v**2 + v * w * v0 / w0 + b * (w * b0 / w0 - b) - w1 * v * w / v1 - b1 * b0 * v * w / (v1 * w0)
         step = 1e-5 * np.sign(change)
         # The right end moves a little.
-        outside = np.r_[np.linspace(left - 3, left, 30), np.linspace(right + 0.01, right + 3, 30)]
-        other = moved(weights, step)
-        np.testing.assert_allclose(answers(other, outside), answers(weights, outside), atol=1e-9)
-        assert np.sum(other**2) < np.sum(weights**2)
-        assert (np.sum(other**2) - np.sum(weights**2)) / step == pytest.approx(-2 * change, rel=0.05, abs=0.05)
+        outside = np.r_[np.linspace(low_end - 3, low_end, 30), np.linspace(high_end + 0.01, high_end + 3, 30)]
+        moved_weights = moved(weights, step)
+        np.testing.assert_allclose(answers(moved_weights, outside), answers(weights, outside), atol=1e-9)
+        assert np.sum(moved_weights**2) < np.sum(weights**2)
+        assert (np.sum(moved_weights**2) - np.sum(weights**2)) / step == pytest.approx(-2 * change, rel=0.05, abs=0.05)
 
     def test_the_norm_of_case_2_is_not_that_of_its_network(self):
         # The network moves the second bias by δ/(1 + δ), its printed norm by δ/(1 - δ).
         step, weights = 0.1, on_off_on(0)[0]
         _, (w0, b0, _), (w, b, _) = weights
         lean = w * b0 / w0 - b
-        other = moved(weights, -step)
-        assert other[2, 1] == pytest.approx(b + step / (1 + step) * lean)
-        total = np.sum(other**2)
-        printed = total - other[2, 1] ** 2 + (b + step / (1 - step) * lean) ** 2
+        moved_weights = moved(weights, -step)
+        assert moved_weights[2, 1] == pytest.approx(b + step / (1 + step) * lean)
+        total = np.sum(moved_weights**2)
+        printed = total - moved_weights[2, 1] ** 2 + (b + step / (1 - step) * lean) ** 2
         assert abs(printed - total) > 1e-3
 
     def test_the_theorem_follows_from_three_unit_vectors(self):
@@ -184,9 +189,9 @@ class TestOnOffOn:
         # right, and their sum: they are 120° apart. Flat on both sides asks for cosines of one sign; then the
         # sum bends between the ends, so the third neuron is not active on both sides. No local optimum is needed.
         met = 0
-        for left in np.linspace(-np.pi, np.pi, 721)[:-1] + 0.001:
-            for right in (left + 2 * np.pi / 3, left - 2 * np.pi / 3):
-                u = np.array([[np.cos(a), np.sin(a)] for a in (left, right)])
+        for angle in np.linspace(-np.pi, np.pi, 721)[:-1] + 0.001:
+            for right in (angle + 2 * np.pi / 3, angle - 2 * np.pi / 3):
+                u = np.array([[np.cos(a), np.sin(a)] for a in (angle, right)])
                 total = u.sum(axis=0)
                 assert np.linalg.norm(total) == pytest.approx(1.0)
                 if u[0, 0] * u[1, 0] > 0:

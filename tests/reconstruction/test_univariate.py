@@ -30,33 +30,33 @@ def data(seed, n=10, waves=2):
     return x, y
 
 
-def near(a, b, tolerance):
+def is_near(a, b, tolerance):
     """For each of ``a`` whether one of ``b`` is within ``tolerance``."""
     return np.abs(np.subtract.outer(a, b)).min(axis=1, initial=np.inf) <= tolerance
 
 
 @pytest.fixture(scope="module")
 def exact():
-    found = []
+    solutions = []
     for seed in range(8):
         x, y = data(seed)
         net = margin.solve(x[:, None], y).net
-        found.append((x, y, net, reconstruction.univariate(net, margin=1.0)))
-    return found
+        solutions.append((x, y, net, reconstruction.univariate(net, margin=1.0)))
+    return solutions
 
 
 def test_every_candidate_of_an_exact_point_is_a_training_point(exact):
-    for x, _, _, found in exact:
-        assert near(found.candidates, x, 1e-4).all()
-        assert found.residual < 1e-5
+    for x, _, _, reconstructed in exact:
+        assert is_near(reconstructed.candidates, x, 1e-4).all()
+        assert reconstructed.residual < 1e-5
 
 
 def test_every_training_point_that_carries_weight_is_found(exact):
-    for x, y, net, found in exact:
+    for x, y, net, reconstructed in exact:
         state = margin.kkt(net, x[:, None], y, band=1e-4)
         carried = x[state.multipliers > 1e-4 * state.multipliers.max()]
-        assert near(carried, found.candidates, 1e-4).all()
-        assert len(found.supported) <= state.on_margin.sum()
+        assert is_near(carried, reconstructed.candidates, 1e-4).all()
+        assert len(reconstructed.supported) <= state.on_margin.sum()
 
 
 def test_windows_hold_training_points(exact):
@@ -83,9 +83,11 @@ def test_a_window_has_no_piece_on_the_margin():
 
 
 def test_what_is_guaranteed_is_kept(exact):
-    for x, _, _, found in exact:
-        assert near(found.candidates, x, 1e-4).sum() >= found.guaranteed
-        assert found.guarantee.level == pytest.approx(1 - found.guaranteed / len(found.candidates))
+    for x, _, _, reconstructed in exact:
+        assert is_near(reconstructed.candidates, x, 1e-4).sum() >= reconstructed.guaranteed
+        assert reconstructed.guarantee.level == pytest.approx(
+            1 - reconstructed.guaranteed / len(reconstructed.candidates)
+        )
 
 
 def test_the_kkt_equations_find_what_crossings_miss():
@@ -99,11 +101,11 @@ def test_the_kkt_equations_find_what_crossings_miss():
             continue
         net = margin.solve(x[:, None], y).net
         plain = reconstruction.univariate(net, 1.0, "crossings")
-        more = reconstruction.univariate(net, 1.0)
-        assert near(more.candidates, x, 1e-3).all()
-        n_found += near(x, more.candidates, 1e-3).sum() - near(x, plain.candidates, 1e-3).sum()
-        assert more.ambiguous
-        for part in more.ambiguous:
+        solved = reconstruction.univariate(net, 1.0)
+        assert is_near(solved.candidates, x, 1e-3).all()
+        n_found += is_near(x, solved.candidates, 1e-3).sum() - is_near(x, plain.candidates, 1e-3).sum()
+        assert solved.ambiguous
+        for part in solved.ambiguous:
             assert ((x >= part.low - 1e-6) & (x <= part.high + 1e-6)).any()
     assert n_found >= 2
 
@@ -120,8 +122,8 @@ def test_trained_networks(spaced):
         run = margin.train(x[:, None], y, width=300, target_margin=100.0, seed=seed, max_steps=3000)
         assert run.reached
         candidates_found = reconstruction.univariate(run.net, 100.0, "crossings").candidates
-        right, total = right + near(candidates_found, x, 0.06).sum(), total + len(candidates_found)
-        hit, points = hit + near(x, candidates_found, 0.06).sum(), points + len(x)
+        right, total = right + is_near(candidates_found, x, 0.06).sum(), total + len(candidates_found)
+        hit, points = hit + is_near(x, candidates_found, 0.06).sum(), points + len(x)
     assert right / total >= 0.9
     assert hit / points >= 0.5
 
@@ -131,8 +133,8 @@ def test_trained_networks(spaced):
 def test_crossings_equal_a_dense_search(seed, level):
     rng = np.random.default_rng(seed)
     net = margin.ShallowReLU(rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=5))
-    at = exact_break_points(net)
-    assume(np.abs(np.abs(net(at[:, None])) - level).min() > 0.02 * level)
+    break_points = exact_break_points(net)
+    assume(np.abs(np.abs(net(break_points[:, None])) - level).min() > 0.02 * level)
     crossings = find_crossings(net, level, 1e-9)
     grid = np.linspace(-50, 50, 40_001)
     height = net(grid[:, None]) - level
@@ -151,17 +153,17 @@ def test_crossings_on_a_ray_are_found_wherever_they_lie(turn, level):
 
 
 def test_collapsed_neurons_are_merged():
-    one = margin.ShallowReLU([[1.0], [-2.0]], [-1.0, -2.0], [1.0, -1.0])
+    merged_network = margin.ShallowReLU([[1.0], [-2.0]], [-1.0, -2.0], [1.0, -1.0])
     spread = np.random.default_rng(0).normal(scale=1e-5, size=(50, 1))
-    many = margin.ShallowReLU(
+    split_network = margin.ShallowReLU(
         np.vstack([1.0 + spread, -2.0 + spread]),
         np.r_[np.full(50, -1.0), np.full(50, -2.0)],
         np.r_[np.ones(50), -np.ones(50)],
     )
-    positions = find_break_points(one, 1e-6).positions
-    np.testing.assert_allclose(find_break_points(many, 1e-6).positions, positions, atol=1e-4)
+    positions = find_break_points(merged_network, 1e-6).positions
+    np.testing.assert_allclose(find_break_points(split_network, 1e-6).positions, positions, atol=1e-4)
     x = np.linspace(-3, 3, 20)[:, None]
-    np.testing.assert_allclose(find_break_points(many, 1e-6).net(x), many(x), atol=1e-2)
+    np.testing.assert_allclose(find_break_points(split_network, 1e-6).net(x), split_network(x), atol=1e-2)
 
 
 def test_a_group_that_straddles_the_turn_of_the_angle_stays_whole():
@@ -173,8 +175,8 @@ class TestErrorsOfThePaper:
     """What the univariate section gets wrong."""
 
     def test_windows_run_over_break_points_not_over_records(self, exact):
-        for x, _, _, found in exact:
-            assert len(found.break_points) - 2 < len(x)
+        for x, _, _, reconstructed in exact:
+            assert len(reconstructed.break_points) - 2 < len(x)
 
     def test_every_break_point_is_that_of_its_own_neuron(self):
         # The algorithm's listing divides every bias by the first neuron's weight.
@@ -208,8 +210,8 @@ class TestErrorsOfThePaper:
     def test_theorem_4_3_case_3_multiplies_by_a_product_of_either_sign(self):
         rng = np.random.default_rng(0)
         t0, t1, w0, w1 = rng.uniform(-2, 2, (4, 500))
-        whole = -((t0 * w0) ** 2) - (t1 * w1) ** 2 + t0 * t1 * (w0**2 + w1**2)
-        np.testing.assert_allclose((t1 - t0) * (t0 * w0**2 - t1 * w1**2), whole, atol=1e-12)
+        expanded = -((t0 * w0) ** 2) - (t1 * w1) ** 2 + t0 * t1 * (w0**2 + w1**2)
+        np.testing.assert_allclose((t1 - t0) * (t0 * w0**2 - t1 * w1**2), expanded, atol=1e-12)
         # Moving the origin moves no break-point against another, but turns the sign.
         shifted = [np.sign((t1 - t0) * ((t0 + s) * w0**2 - (t1 + s) * w1**2)) for s in (-100.0, 100.0)]
         assert (shifted[0] != shifted[1]).mean() > 0.9
@@ -218,7 +220,11 @@ class TestErrorsOfThePaper:
         # On, off, on (Theorem 4.3): both ends of the middle piece.
         on = margin.ShallowReLU([[1.0]] * 5, [1.0, 0.0, -1.0, -2.0, -3.0], [1.0, -1.0, -2.0, 2.0, 1.0])
         reconstructed = reconstruction.univariate(on, 1.0, 1)
-        flat = [at for at, rules in zip(reconstructed.candidates, reconstructed.rules, strict=True) if "flat" in rules]
+        flat = [
+            candidate
+            for candidate, rules in zip(reconstructed.candidates, reconstructed.rules, strict=True)
+            if "flat" in rules
+        ]
         np.testing.assert_allclose(flat, [1.0, 2.0])
         # Off, on, off is no case of it.
         off = margin.ShallowReLU([[1.0]] * 4, [0.0, -1.0, -2.0, -4.0], [1.0, -1.0, -1.0, -1.0])
@@ -227,10 +233,10 @@ class TestErrorsOfThePaper:
 
     def test_flat_pieces_propose_but_prove_nothing(self, exact):
         for _, _, net, _ in exact:
-            one, two = (reconstruction.univariate(net, 1.0, algorithm) for algorithm in (1, 2))
-            assert one.guaranteed == two.guaranteed
-            assert {rule for rules in two.rules for rule in rules} <= {"window"}
-            assert set(two.candidates) <= set(one.candidates)
+            first_algorithm, second_algorithm = (reconstruction.univariate(net, 1.0, algorithm) for algorithm in (1, 2))
+            assert first_algorithm.guaranteed == second_algorithm.guaranteed
+            assert {rule for rules in second_algorithm.rules for rule in rules} <= {"window"}
+            assert set(second_algorithm.candidates) <= set(first_algorithm.candidates)
 
 
 @pytest.mark.parametrize("m", [None, 0.0, -1.0, float("nan")])
@@ -275,13 +281,13 @@ def test_nothing_is_claimed_where_the_line_stays_on_the_margin_for_ever(turn, si
 
 
 def test_a_ray_that_leaves_the_margin_takes_no_proof_away(exact):
-    for *_, found in exact:
-        assert found.guaranteed
-        assert found.warnings == ()
+    for *_, reconstructed in exact:
+        assert reconstructed.guaranteed
+        assert reconstructed.warnings == ()
 
 
 def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
-    x, _, net, found = exact[0]
+    x, _, net, reconstructed = exact[0]
     doubled = margin.ShallowReLU(
         np.vstack([net.w, net.w, [[0.0]]]) / 2**0.5,
         np.append(np.append(net.b, net.b), 0.0) / 2**0.5,
@@ -289,8 +295,8 @@ def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
     )
     np.testing.assert_allclose(doubled(x[:, None]), net(x[:, None]))
     repeat = reconstruction.univariate(doubled, 1.0)
-    np.testing.assert_allclose(repeat.candidates, found.candidates, atol=1e-9)
-    np.testing.assert_allclose(repeat.break_points, found.break_points, atol=1e-9)
+    np.testing.assert_allclose(repeat.candidates, reconstructed.candidates, atol=1e-9)
+    np.testing.assert_allclose(repeat.break_points, reconstructed.break_points, atol=1e-9)
 
 
 def test_a_piece_on_the_margin_is_longer_than_the_resolution():
@@ -299,10 +305,10 @@ def test_a_piece_on_the_margin_is_longer_than_the_resolution():
     assert margin_pieces(line, height, 1.0, 1.0).tolist() == [False, False]
 
 
-@pytest.mark.parametrize(("w", "at"), [(1.0, 9.0), (-1.0, -9.0)])
-def test_a_level_is_crossed_far_out_on_either_ray(w, at):
+@pytest.mark.parametrize(("w", "position"), [(1.0, 9.0), (-1.0, -9.0)])
+def test_a_level_is_crossed_far_out_on_either_ray(w, position):
     net = margin.ShallowReLU([[w], [w]], [0.0, -1.0], [1.0, 1.0])
-    np.testing.assert_allclose(find_crossings(net, 17.0, 1e-9), [at])
+    np.testing.assert_allclose(find_crossings(net, 17.0, 1e-9), [position])
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
@@ -310,6 +316,8 @@ def test_the_least_multipliers_do_not_depend_on_the_scale_of_the_network(exact, 
     x, y, net, _ = exact[0]
     louder = margin.ShallowReLU(scale * net.w, scale * net.b, scale * net.v)
     owner = np.arange(len(x))
-    one, other = (min_group_multipliers(some, x, y, owner, len(x), kink=1e-6, slack=1e-6) for some in (net, louder))
-    assert one.max() > 0
-    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-6)
+    multipliers, louder_multipliers = (
+        min_group_multipliers(network, x, y, owner, len(x), kink=1e-6, slack=1e-6) for network in (net, louder)
+    )
+    assert multipliers.max() > 0
+    np.testing.assert_allclose(multipliers, louder_multipliers, rtol=1e-3, atol=1e-6)

@@ -28,6 +28,7 @@ import numpy as np
 import run_directories
 from faults import steps
 from fuzz import functions, surface
+from recorded import charts
 
 FOLDER = Path(__file__).parent
 LONGEST, DEEPEST = 40, 5
@@ -79,13 +80,13 @@ def _array(array):
 
 
 def _dataclass(value, depth):
-    held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    content = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     for name, member in inspect.getmembers_static(type(value)):
         if isinstance(member, property | functools.cached_property) and not name.startswith("_"):
-            held[name] = _outcome(functools.partial(getattr, value, name))
+            content[name] = _outcome(functools.partial(getattr, value, name))
     results = {
         name: describe(part, depth + 1)
-        for name, part in held.items()
+        for name, part in content.items()
         if not name.startswith("_") and name not in NOT_SHOWN and not callable(part)
     }
     if type(value).__module__.startswith("divulge") and "__str__" in vars(type(value)):
@@ -115,8 +116,8 @@ def _parameter_types(function):
 
 def settings(name):
     """The valid call of a function, and each that differs in one named choice or switch."""
-    given, function = functions.CALLS[name], surface.public()[name]
-    yield "as given", given.fresh()
+    call, function = functions.CALLS[name], surface.public()[name]
+    yield "as given", call.fresh()
     for parameter, hint in _parameter_types(function).items():
         choices = [choice for part in (hint, *typing.get_args(hint)) if typing.get_origin(part) is typing.Literal
                    for choice in typing.get_args(part)]  # fmt: skip
@@ -124,52 +125,52 @@ def settings(name):
             choices = [False, True]
         for choice in choices:
             word = f"{parameter}={choice!r}"
-            if given.arguments.get(parameter) != choice and word not in SLOW:
-                yield word, given.fresh() | {parameter: choice}
+            if call.arguments.get(parameter) != choice and word not in SLOW:
+                yield word, call.fresh() | {parameter: choice}
 
 
 def answers(name):
     """What a public function answers under each setting."""
-    given, function = functions.CALLS[name], surface.public()[name]
+    call, function = functions.CALLS[name], surface.public()[name]
     return {
-        word: describe(_outcome(lambda arguments=arguments: given.use(function(**arguments))))
+        word: describe(_outcome(lambda arguments=arguments: call.use(function(**arguments))))
         for word, arguments in settings(name)
     }
 
 
-def difference(recorded, found, tolerance, where=""):
+def difference(recorded, current, tolerance, path=""):
     """Where two descriptions differ first; an empty text where they do not."""
-    if isinstance(recorded, dict) and isinstance(found, dict):
-        if recorded.keys() != found.keys():
-            return f"{where}: {sorted(recorded.keys() ^ found.keys())} on one side alone"
-        pairs = [(f"{where}.{key}", recorded[key], found[key]) for key in recorded]
-    elif isinstance(recorded, list) and isinstance(found, list) and len(recorded) == len(found):
-        pairs = [(f"{where}[{i}]", *pair) for i, pair in enumerate(zip(recorded, found, strict=True))]
-    elif isinstance(recorded, float) and isinstance(found, float | int) and not isinstance(found, bool):
-        near = math.isclose(recorded, found, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
-        return "" if near else f"{where}: {recorded} recorded, {found} found"
-    elif isinstance(recorded, str) and isinstance(found, str):
-        return "" if _alike(recorded, found, tolerance) else f"{where}: {recorded!r} recorded, {found!r} found"
+    if isinstance(recorded, dict) and isinstance(current, dict):
+        if recorded.keys() != current.keys():
+            return f"{path}: {sorted(recorded.keys() ^ current.keys())} on one side alone"
+        pairs = [(f"{path}.{key}", recorded[key], current[key]) for key in recorded]
+    elif isinstance(recorded, list) and isinstance(current, list) and len(recorded) == len(current):
+        pairs = [(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(recorded, current, strict=True))]
+    elif isinstance(recorded, float) and isinstance(current, float | int) and not isinstance(current, bool):
+        is_close = math.isclose(recorded, current, rel_tol=tolerance, abs_tol=tolerance * 1e-3)
+        return "" if is_close else f"{path}: {recorded} recorded, {current} found"
+    elif isinstance(recorded, str) and isinstance(current, str):
+        return "" if _texts_agree(recorded, current, tolerance) else f"{path}: {recorded!r} recorded, {current!r} found"
     else:
-        same = type(recorded) is type(found) and recorded == found
-        return "" if same else f"{where}: {recorded!r} recorded, {found!r} found"
-    return next(filter(None, (difference(one, other, tolerance, place) for place, one, other in pairs)), "")
+        same = type(recorded) is type(current) and recorded == current
+        return "" if same else f"{path}: {recorded!r} recorded, {current!r} found"
+    return next(filter(None, (difference(old, new, tolerance, place) for place, old, new in pairs)), "")
 
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
 
 
-def _alike(recorded, found, tolerance):
+def _texts_agree(recorded, current, tolerance):
     """Whether two texts are the same but for the last digits of long numbers."""
-    if recorded == found:
+    if recorded == current:
         return True
-    if _NUMBER.sub("#", recorded) != _NUMBER.sub("#", found):
+    if _NUMBER.sub("#", recorded) != _NUMBER.sub("#", current):
         return False
-    pairs = zip(_NUMBER.findall(recorded), _NUMBER.findall(found), strict=True)
+    pairs = zip(_NUMBER.findall(recorded), _NUMBER.findall(current), strict=True)
     return all(a == b or (len(a) > 9 and math.isclose(float(a), float(b), rel_tol=tolerance)) for a, b in pairs)
 
 
-SAID = ("class", "title", "aria-label", "alt", "scope", "open", "href")
+READ_ALOUD = ("class", "title", "aria-label", "alt", "scope", "open", "href")
 
 
 class _Words(HTMLParser):
@@ -181,9 +182,9 @@ class _Words(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self._silent += tag in ("style", "script")
-        held = [f"{key}={value}" for key, value in attributes if key in SAID]
-        if held and not self._silent:
-            self.lines.append(f"<{tag} {' '.join(held)}>")
+        shown_attributes = [f"{key}={value}" for key, value in attributes if key in READ_ALOUD]
+        if shown_attributes and not self._silent:
+            self.lines.append(f"<{tag} {' '.join(shown_attributes)}>")
 
     def handle_endtag(self, tag):
         self._silent -= tag in ("style", "script")
@@ -239,41 +240,58 @@ REPORTS = {
 }
 
 
-def pages(kind, folder):
+def pages(run_kind, folder):
     """What the pages of a run of this kind say, and the command line of it."""
     folder = folder / "work"
     folder.mkdir()
     run = folder / "run"
-    run_directories.WRITERS[kind](run)
-    found = {}
+    run_directories.WRITERS[run_kind](run)
+    page_texts = {}
     for name, options in REPORTS.items():
-        code, output = steps.done(("report", "run", "--to", name, *options), folder)
-        found[name] = f"exit code {code}\n{output}"
+        code, output = steps.run_command(("report", "run", "--to", name, *options), folder)
+        page_texts[name] = f"exit code {code}\n{output}"
         if (folder / name).is_file():
             text = (folder / name).read_text(encoding="utf-8")
-            found[name] += words(text) if name.endswith("html") else text
-    limit = LIMITS.get(kind, "auc:0.55")
+            page_texts[name] += words(text) if name.endswith("html") else text
+    limit = LIMITS.get(run_kind, "auc:0.55")
     for name, options in {"gate": (), "gate.json": ("--json",)}.items():
-        code, output = steps.done(("gate", "run", "--max", limit, *options), folder)
-        found[name] = f"exit code {code}\n{output}"
-    return {name: steady(text, folder) for name, text in found.items()}
+        code, output = steps.run_command(("gate", "run", "--max", limit, *options), folder)
+        page_texts[name] = f"exit code {code}\n{output}"
+    return {name: steady(text, folder) for name, text in page_texts.items()}
+
+
+def picture(name):
+    """The specification of a picture, its points by their start and their number."""
+    return json.loads(json.dumps(_with_few_points(charts.PICTURES[name]())))
+
+
+def _with_few_points(part):
+    if isinstance(part, dict):
+        # What the library that writes specifications says of itself changes with its version.
+        return {key: _with_few_points(held) for key, held in part.items() if key not in ("$schema", "config")}
+    if isinstance(part, list):
+        shown = [_with_few_points(held) for held in part[:LONGEST]]
+        return shown if len(part) <= LONGEST else [*shown, f"{len(part)} altogether"]
+    return part
 
 
 def write():
     """Record everything afresh."""
-    kept = {}
+    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(picture(name))}" for name in charts.PICTURES)
+    (FOLDER / "charts.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+    answers_by_name = {}
     for name in sorted(functions.CALLS.keys() - UNSTEADY):
         began = time.perf_counter()
-        kept[name] = answers(name)
-        print(f"{time.perf_counter() - began:6.2f} s  {len(kept[name])} settings  {name}", flush=True)
-    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in kept)
+        answers_by_name[name] = answers(name)
+        print(f"{time.perf_counter() - began:6.2f} s  {len(answers_by_name[name])} settings  {name}", flush=True)
+    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(answers_by_name[name])}" for name in answers_by_name)
     (FOLDER / "functions.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
-    for kind in run_directories.WRITERS:
+    for run_kind in run_directories.WRITERS:
         folder = Path(tempfile.mkdtemp())
-        for name, said in pages(kind, folder).items():
-            path = FOLDER / "pages" / kind / f"{name}.txt"
+        for name, page_text in pages(run_kind, folder).items():
+            path = FOLDER / "pages" / run_kind / f"{name}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(said, encoding="utf-8")
+            path.write_text(page_text, encoding="utf-8")
         shutil.rmtree(folder)
 
 

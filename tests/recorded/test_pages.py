@@ -13,8 +13,8 @@ def pages(request, tmp_path_factory):
 
 @pytest.mark.parametrize("name", [*recording.REPORTS, "gate", "gate.json"])
 def test_a_page_says_what_is_recorded(pages, name):
-    kind, found = pages
-    recorded = (recording.FOLDER / "pages" / kind / f"{name}.txt").read_text(encoding="utf-8")
-    for line, (was, says) in enumerate(zip(recorded.splitlines(), found[name].splitlines(), strict=False), 1):
-        assert not recording.difference(was, says, recording.TOLERANCE, f"{kind}, {name}, line {line}")
-    assert len(recorded.splitlines()) == len(found[name].splitlines())
+    run_kind, page_texts = pages
+    recorded = (recording.FOLDER / "pages" / run_kind / f"{name}.txt").read_text(encoding="utf-8")
+    for line, (was, says) in enumerate(zip(recorded.splitlines(), page_texts[name].splitlines(), strict=False), 1):
+        assert not recording.difference(was, says, recording.TOLERANCE, f"{run_kind}, {name}, line {line}")
+    assert len(recorded.splitlines()) == len(page_texts[name].splitlines())

@@ -42,7 +42,7 @@ def networks():
         conv = nn.Conv2d(1, 4, 3, bias=False)
         return nn.Sequential(conv, nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, CLASSES))
 
-    def own():
+    def custom():
         from torch import nn
 
         class Net(nn.Module):
@@ -60,7 +60,7 @@ def networks():
 
         return nn.Sequential(nn.Flatten(), nn.Linear(36, 24), nn.Dropout(0.5), nn.Linear(24, CLASSES))
 
-    return SimpleNamespace(linear=linear, mlp=mlp, cnn=cnn, own=own, dropout=dropout)
+    return SimpleNamespace(linear=linear, mlp=mlp, cnn=cnn, own=custom, dropout=dropout)
 
 
 @pytest.fixture

@@ -71,8 +71,8 @@ def test_references_without_make_model_are_clones_of_the_target(name):
     target = fitted(libraries()[name])
     result = dv.audit(target, **SETS, recipes=["lira"], references=Train(count=2), fpr=[0.05])
     assert result.about.settings.references.startswith("CloneTraining(estimator=")
-    by_hand = CloneTraining(target, 2, target=SklearnTarget(target))
-    model = train_clone(by_hand, SETS["population"], 7, 2)
+    training = CloneTraining(target, 2, target=SklearnTarget(target))
+    model = train_clone(training, SETS["population"], 7, 2)
     repeat = clone_estimator(target, 7)
     repeat.fit(SETS["population"].x, SETS["population"].y)
     np.testing.assert_allclose(
@@ -84,13 +84,13 @@ def test_references_without_make_model_are_clones_of_the_target(name):
 def test_clones_find_the_leak_and_a_pool_trains_none_twice(tmp_path):
     target = fitted(RandomForestClassifier(30, random_state=0))
     arguments = {**SETS, "recipes": ["loss", "lira"], "references": Train(count=8), "fpr": [0.05]}
-    first = dv.audit(target, **arguments, pool=tmp_path / "pool")
-    assert first["lira"].auc.low > 0.65
-    second = dv.audit(target, **arguments, pool=tmp_path / "pool")
-    assert second.about.engine == "nothing to train"
-    np.testing.assert_array_equal(first.scores["lira"], second.scores["lira"])
-    other = fitted(RandomForestClassifier(30, random_state=0, max_depth=3))
-    third = dv.audit(other, **arguments, pool=tmp_path / "pool")
+    result = dv.audit(target, **arguments, pool=tmp_path / "pool")
+    assert result["lira"].auc.low > 0.65
+    repeated = dv.audit(target, **arguments, pool=tmp_path / "pool")
+    assert repeated.about.engine == "nothing to train"
+    np.testing.assert_array_equal(result.scores["lira"], repeated.scores["lira"])
+    restricted = fitted(RandomForestClassifier(30, random_state=0, max_depth=3))
+    third = dv.audit(restricted, **arguments, pool=tmp_path / "pool")
     assert third.about.engine != "nothing to train"
 
 
@@ -103,7 +103,10 @@ def test_a_model_that_learned_nothing_of_its_members_is_not_accused():
 def test_another_process_trains_the_same_clones():
     training = CloneTraining(RandomForestClassifier(5), 2)
     sent = pickle.loads(reduction.dumps(training))
-    logits = [train_clone(one, SETS["population"], 3, 2).logits(SETS["members"]) for one in (training, sent)]
+    logits = [
+        train_clone(clone_training, SETS["population"], 3, 2).logits(SETS["members"])
+        for clone_training in (training, sent)
+    ]
     np.testing.assert_array_equal(*logits)
     assert np.ptp(train_clone(training, SETS["population"], 4, 2).logits(SETS["members"]) - logits[0]) > 0
 
@@ -177,8 +180,8 @@ def test_early_stopping_that_no_clone_can_repeat_is_refused_before_work_starts()
         with pytest.raises(InputError, match="XGBClassifier stops early on a validation set, which clones do not have"):
             dv.audit(target, **SETS, recipes=["lira"], references=references, fpr=[0.05])
     # A booster that takes its validation set from what it is given does so in its clones, too.
-    own = HistGradientBoostingClassifier(max_iter=20, early_stopping=True, n_iter_no_change=2)
-    assert clone_as_trained(fitted(own)).get_params() == own.get_params()
+    repeatable = HistGradientBoostingClassifier(max_iter=20, early_stopping=True, n_iter_no_change=2)
+    assert clone_as_trained(fitted(repeatable)).get_params() == repeatable.get_params()
 
 
 def real_valued(records):
@@ -204,10 +207,10 @@ def test_clones_of_nested_estimators_depend_on_the_seed_alone(name):
     target = fitted(estimator, sets["members"])
     options = {"recipes": ["lira"], "references": Train(count=2, engine="serial"), "fpr": [0.05]}
     np.random.seed(1)  # noqa: NPY002  what random_state=None draws from
-    one = dv.audit(target, **sets, **options)
+    result = dv.audit(target, **sets, **options)
     np.random.seed(2)  # noqa: NPY002
-    other = dv.audit(target, **sets, **options)
-    np.testing.assert_array_equal(one.scores["lira"], other.scores["lira"])
+    repeated = dv.audit(target, **sets, **options)
+    np.testing.assert_array_equal(result.scores["lira"], repeated.scores["lira"])
 
 
 def test_any_number_of_processes_trains_the_same_clones():
@@ -270,8 +273,8 @@ def test_a_model_with_weights_has_references_that_are_trained_with_theirs():
     weighted = dv.audit(target, **sets, references=Custom(train, count=4, engine="serial"), **options)
     plain = dv.audit(target, **sets, references=Train(count=4, engine="serial"), **options)
     assert np.abs(weighted.scores["lira"] - plain.scores["lira"]).max() > 0.1
-    by_class = fitted(LogisticRegression(class_weight="balanced"))
-    assert clone_estimator(by_class, 0).class_weight == "balanced"
+    balanced = fitted(LogisticRegression(class_weight="balanced"))
+    assert clone_estimator(balanced, 0).class_weight == "balanced"
 
 
 @pytest.mark.parametrize("library", ["forest", "xgboost"])

@@ -70,12 +70,12 @@ def test_ray_fine_tunes_as_one_process_does(cluster):
     halves = np.array([[1, 1, 0, 0], [0, 1, 1, 0]], bool)
     tuning = dv.references.FineTune(base, 2, 2, engine="ray", device="cpu")
     spread = tuning.fit(documents, halves, seed=0, observe=[documents])
-    alone = replace(tuning, engine="serial").fit(documents, halves, seed=0, observe=[documents])
-    assert (spread.outputs[0] == alone.outputs[0]).all()
+    in_one_process = replace(tuning, engine="serial").fit(documents, halves, seed=0, observe=[documents])
+    assert (spread.outputs[0] == in_one_process.outputs[0]).all()
 
 
 def test_a_killed_worker_is_replaced(fit, cluster, tmp_path):
-    def deadly(some, seed):
+    def deadly(records, seed):
         import pathlib
 
         mark = pathlib.Path(folder) / "mark"
@@ -99,13 +99,13 @@ def test_a_node_that_goes_away_takes_nothing_with_it(fit, cluster, tmp_path):
     (victim,) = {node["NodeID"] for node in ray.nodes()} - before
     folder = str(tmp_path)
 
-    def patient(some, seed):
+    def patient(records, seed):
         import pathlib
         import time
 
-        here = pathlib.Path(folder)
-        (here / f"{ray.get_runtime_context().get_node_id()}-{seed}").touch()
-        while not (here / "gone").exists():
+        signals_folder = pathlib.Path(folder)
+        (signals_folder / f"{ray.get_runtime_context().get_node_id()}-{seed}").touch()
+        while not (signals_folder / "gone").exists():
             time.sleep(0.05)
         weights = np.random.default_rng(seed).normal(size=(36, 4))
         return lambda x: x.reshape(len(x), -1) @ weights

@@ -24,53 +24,56 @@ def noisy(x, generator):
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("kind", ["mlp", "cnn"])
-def test_stacked_equals_serial(fit, networks, kind, settings):
-    train = Train(getattr(networks, kind), 5, epochs=2, batch_size=32, precision="double", **SETTINGS[settings])
-    one, other = (fit(replace(train, engine=engine)).outputs[0] for engine in ("serial", "stacked"))
-    assert one.shape == (5, 203, 4)
-    assert np.abs(one - other).max() <= 1e-8
+@pytest.mark.parametrize("network", ["mlp", "cnn"])
+def test_stacked_equals_serial(fit, networks, network, settings):
+    train = Train(getattr(networks, network), 5, epochs=2, batch_size=32, precision="double", **SETTINGS[settings])
+    serial, stacked = (fit(replace(train, engine=engine)).outputs[0] for engine in ("serial", "stacked"))
+    assert serial.shape == (5, 203, 4)
+    assert np.abs(serial - stacked).max() <= 1e-8
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp", "cnn", "own"])
-def test_stacked_equals_serial_in_single_precision(fit, networks, kind):
-    one, other = (
-        fit(Train(getattr(networks, kind), 5, epochs=2, engine=engine)).outputs[0] for engine in ("serial", "stacked")
+@pytest.mark.parametrize("network", ["linear", "mlp", "cnn", "own"])
+def test_stacked_equals_serial_in_single_precision(fit, networks, network):
+    serial, stacked = (
+        fit(Train(getattr(networks, network), 5, epochs=2, engine=engine)).outputs[0]
+        for engine in ("serial", "stacked")
     )
-    assert np.abs(one - other).max() <= 2e-5 * np.abs(one).max()
+    assert np.abs(serial - stacked).max() <= 2e-5 * np.abs(serial).max()
 
 
-@pytest.mark.parametrize("kind", ["mlp", "cnn"])
-def test_stacked_equals_serial_with_augmentation_and_early_stop(fit, networks, kind):
+@pytest.mark.parametrize("network", ["mlp", "cnn"])
+def test_stacked_equals_serial_with_augmentation_and_early_stop(fit, networks, network):
     train = Train(
-        getattr(networks, kind), 4, epochs=12, batch_size=32, precision="double", augment=noisy, stop_at_accuracy=0.6
+        getattr(networks, network), 4, epochs=12, batch_size=32, precision="double", augment=noisy, stop_at_accuracy=0.6
     )
-    one, other = (fit(replace(train, engine=engine)).outputs[0] for engine in ("serial", "stacked"))
+    serial, stacked = (fit(replace(train, engine=engine)).outputs[0] for engine in ("serial", "stacked"))
     unstopped = fit(replace(train, engine="serial", stop_at_accuracy=None)).outputs[0]
-    assert np.abs(one - other).max() <= 1e-8
-    assert np.abs(one - unstopped).max() > 1e-3
+    assert np.abs(serial - stacked).max() <= 1e-8
+    assert np.abs(serial - unstopped).max() > 1e-3
 
 
 def test_a_stack_does_not_depend_on_its_size(fit, networks):
     """Asking for more models changes no bit of the first: what makes resuming exact."""
-    few, many = (fit(Train(networks.mlp, count, epochs=3, engine="stacked")).outputs[0] for count in (2, 7))
-    assert (few == many[:2]).all()
+    two_models, seven_models = (
+        fit(Train(networks.mlp, count, epochs=3, engine="stacked")).outputs[0] for count in (2, 7)
+    )
+    assert (two_models == seven_models[:2]).all()
 
 
 def test_splits_of_unequal_sizes_are_stacked_too(records, networks):
     rng = np.random.default_rng(1)
     trained_on = rng.random((6, len(records))) < rng.uniform(0.3, 0.7, 6)[:, None]
     train = Train(networks.cnn, 6, epochs=2, batch_size=16, precision="double")
-    one, other = (
+    serial, stacked = (
         replace(train, engine=engine).fit(records, trained_on, seed=0, observe=[records]).outputs[0]
         for engine in ("serial", "stacked")
     )
-    assert np.abs(one - other).max() <= 1e-8
+    assert np.abs(serial - stacked).max() <= 1e-8
 
 
-@pytest.mark.parametrize("kind", ["mlp", "dropout"])
-def test_processes_equal_serial(fit, networks, kind):
-    train = Train(getattr(networks, kind), 3, epochs=2, precision="double")
+@pytest.mark.parametrize("network", ["mlp", "dropout"])
+def test_processes_equal_serial(fit, networks, network):
+    train = Train(getattr(networks, network), 3, epochs=2, precision="double")
     references = fit(replace(train, engine="processes", workers=2))
     assert references.engine.startswith("2 processes")
     assert np.abs(references.outputs[0] - fit(replace(train, engine="serial")).outputs[0]).max() <= 1e-8
@@ -86,9 +89,9 @@ def test_auto_says_what_it_measured(fit, networks, monkeypatch):
 
 def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_path, monkeypatch):
     monkeypatch.setattr(network_learner, "TRIAL_BATCHES", 1)
-    first = fit(Train(networks.own, 4, epochs=6, batch_size=8), pool=tmp_path).engine
-    assert "ms per step alone" in first
-    assert fit(Train(networks.own, 5, epochs=6, batch_size=8), pool=tmp_path).engine == first
+    engine_used = fit(Train(networks.own, 4, epochs=6, batch_size=8), pool=tmp_path).engine
+    assert "ms per step alone" in engine_used
+    assert fit(Train(networks.own, 5, epochs=6, batch_size=8), pool=tmp_path).engine == engine_used
 
 
 def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):
@@ -97,10 +100,10 @@ def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):
     before = torch.rand(1), np.random.random()  # noqa: NPY002
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
-    one, other = (fit(Train(networks.dropout, 2, epochs=2, engine="serial")).outputs[0] for _ in range(2))
-    assert (one == other).all()
+    outputs, repeated = (fit(Train(networks.dropout, 2, epochs=2, engine="serial")).outputs[0] for _ in range(2))
+    assert (outputs == repeated).all()
     assert before == (torch.rand(1), np.random.random())  # noqa: NPY002
-    assert (one != fit(Train(networks.dropout, 2, epochs=2, engine="serial"), seed=1).outputs[0]).any()
+    assert (outputs != fit(Train(networks.dropout, 2, epochs=2, engine="serial"), seed=1).outputs[0]).any()
 
 
 def test_models_are_different_and_learn(fit, networks, records):
@@ -128,19 +131,19 @@ def test_make_model_may_take_the_seed(fit):
 
 
 def test_an_unseen_class_has_an_output(records, networks):
-    some = records[records.y != 3]
-    splits = dv.references.splits.online(len(some), 2, 0)
-    references = Train(networks.mlp, 2, epochs=2).fit(some, splits, seed=0, observe=[records], classes=4)
+    seen_records = records[records.y != 3]
+    splits = dv.references.splits.online(len(seen_records), 2, 0)
+    references = Train(networks.mlp, 2, epochs=2).fit(seen_records, splits, seed=0, observe=[records], classes=4)
     assert np.isfinite(references.outputs[0]).all()
     assert references.outputs[0].shape == (2, 203, 4)
 
 
 @pytest.mark.parametrize("engine", ["auto", "serial", "processes"])
 def test_the_users_own_training_goes_through_every_engine(fit, records, engine, tmp_path):
-    def forest(some, seed):
+    def forest(training, seed):
         from sklearn.ensemble import RandomForestClassifier
 
-        return RandomForestClassifier(5, random_state=seed).fit(some.x.reshape(len(some), -1), some.y)
+        return RandomForestClassifier(5, random_state=seed).fit(training.x.reshape(len(training), -1), training.y)
 
     train = Custom(forest, 3, engine=engine, workers=2)
     references = fit(train, pool=tmp_path)
@@ -151,19 +154,19 @@ def test_the_users_own_training_goes_through_every_engine(fit, records, engine, 
     assert (repeat.outputs[0] == references.outputs[0]).all()
 
 
-def slow(some, seed):
+def slow(records, seed):
     """A classifier whose training solves systems of equations, on as many threads as it is given."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(some.x.reshape(len(some), -1), some.y)
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(records.x.reshape(len(records), -1), records.y)
 
 
 @pytest.mark.parametrize("engine", ["processes", "auto"])
 def test_the_users_own_training_is_the_same_bit_for_bit_wherever_it_runs(fit, engine, monkeypatch):
-    here = fit(Custom(slow, 4, engine="auto", workers=1))
+    in_one_process = fit(Custom(slow, 4, engine="auto", workers=1))
     monkeypatch.setattr(engines, "MIN_PROCESS_SECONDS", 0.0)
     spread = fit(Custom(slow, 4, engine=engine, workers=2))
-    np.testing.assert_array_equal(here.outputs[0], spread.outputs[0])
+    np.testing.assert_array_equal(in_one_process.outputs[0], spread.outputs[0])
     assert "2 processes" in spread.engine
 
 
@@ -172,20 +175,20 @@ def test_what_cannot_be_sent_to_another_process_is_trained_here(fit, monkeypatch
 
     lock = threading.Lock()
 
-    def held(some, seed):
+    def train_with_lock(records, seed):
         with lock:
-            return GaussianNB().fit(some.x.reshape(len(some), -1), some.y)
+            return GaussianNB().fit(records.x.reshape(len(records), -1), records.y)
 
     monkeypatch.setattr(engines, "MIN_PROCESS_SECONDS", 0.0)
-    assert fit(Custom(held, 4, workers=2)).outputs[0].shape == (4, 203, 4)
+    assert fit(Custom(train_with_lock, 4, workers=2)).outputs[0].shape == (4, 203, 4)
 
 
 def test_a_custom_classifier_that_never_saw_a_class_still_answers(records):
-    def narrow(some, seed):
+    def narrow(training, seed):
         from sklearn.linear_model import LogisticRegression
 
-        keep = some.y < 3
-        return LogisticRegression().fit(some.x.reshape(len(some), -1)[keep], some.y[keep])
+        keep = training.y < 3
+        return LogisticRegression().fit(training.x.reshape(len(training), -1)[keep], training.y[keep])
 
     splits = dv.references.splits.online(len(records), 2, 0)
     references = Custom(narrow, 2).fit(records, splits, seed=0, observe=[records], classes=4)

@@ -80,16 +80,16 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, blow):
 
     assert len(list(pool.glob("*.json"))) == 2
     same = loaded(tmp_path / "run.py")
-    resumed, whole = (same.run(folder) for folder in (pool, tmp_path / "other"))
-    assert (resumed.reused, whole.reused) == (2, 0)
-    assert (resumed.outputs[0] == whole.outputs[0]).all()
+    resumed, uninterrupted = (same.run(folder) for folder in (pool, tmp_path / "other"))
+    assert (resumed.reused, uninterrupted.reused) == (2, 0)
+    assert (resumed.outputs[0] == uninterrupted.outputs[0]).all()
 
 
 def test_killed_workers_are_replaced_and_nothing_is_lost(fit, networks, tmp_path):
     marks = tmp_path / "marks"
     marks.mkdir()
 
-    def deadly(some, seed):
+    def deadly(records, seed):
         """Kills its own process the first time each of two models is trained."""
         import os
         import signal
@@ -108,7 +108,7 @@ def test_killed_workers_are_replaced_and_nothing_is_lost(fit, networks, tmp_path
 
 
 def test_workers_that_always_die_are_reported(fit):
-    def deadly(some, seed):
+    def deadly(records, seed):
         import os
         import signal
 
@@ -144,11 +144,11 @@ def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
     bad = {dv.seeds.derive_seed(0, "references", stream, 1) for stream in ("model", "retry")}
     train = Train(explosive(lambda seed: seed in bad), 4, epochs=2, engine="serial")
     references = fit(train, out=tmp_path if out else None)
-    whole = fit(replace(train, make_model=explosive(lambda seed: False)))
+    undisturbed = fit(replace(train, make_model=explosive(lambda seed: False)))
     assert len(references) == 3
     assert "left out" in references.warnings[-1]
-    assert (np.asarray(references.outputs[0]) == whole.outputs[0][[0, 2, 3]]).all()
-    assert (references.trained_on == whole.trained_on[[0, 2, 3]]).all()
+    assert (np.asarray(references.outputs[0]) == undisturbed.outputs[0][[0, 2, 3]]).all()
+    assert (references.trained_on == undisturbed.trained_on[[0, 2, 3]]).all()
 
 
 def test_when_every_model_diverges_the_error_says_so(fit, networks):

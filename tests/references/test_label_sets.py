@@ -19,7 +19,7 @@ def test_the_users_number_counts_and_without_one_the_largest_label():
 
 
 @pytest.mark.parametrize(
-    ("given", "classes", "said"),
+    ("labels", "classes", "message"),
     [
         (records(0, 1, 2), 2, "records.y"),
         (records(0, 0), None, "at least 2 classes"),
@@ -28,6 +28,6 @@ def test_the_users_number_counts_and_without_one_the_largest_label():
         (Records(np.zeros((2, 2))), None, "labels are needed"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(given, classes, said):
-    with pytest.raises(InputError, match=said):
-        count_classes(given, classes)
+def test_labels_that_do_not_fit_are_refused(labels, classes, message):
+    with pytest.raises(InputError, match=message):
+        count_classes(labels, classes)

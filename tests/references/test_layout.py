@@ -55,5 +55,5 @@ def test_the_layout_is_the_networks_choice(make, shape, form):
 def test_trained_networks_lie_in_memory_as_they_were_made(make):
     rng = np.random.default_rng(0)
     records = dv.Records(rng.normal(size=(40, 3, 8, 8)).astype(np.float32), rng.integers(0, 3, 40))
-    module = Train(make, 2, epochs=1).one(records, seed=0)
+    module = Train(make, 2, epochs=1).train_model(records, seed=0)
     assert all(value.is_contiguous() for value in module.state_dict().values())

@@ -41,7 +41,9 @@ SETTINGS = {"epochs": 3, "optimizer": "adam", "batch_size": 32}
 
 def prepare(references, pool=None, target=None, **changes):
     sets = draw_sets() | changes
-    target = target or Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).one(sets["members"], seed=3)
+    target = target or Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).train_model(
+        sets["members"], seed=3
+    )
     options = AuditOptions(recipes=("calibrated",), references=references, fpr=(0.1,))
     return _prepare_audit(target, AuditData(**sets), options, ignore_progress, pool)[0]
 
@@ -64,14 +66,16 @@ def test_an_early_epoch_is_the_model_of_a_shorter_training(model, engine, schedu
     learner = config.make_learner(records)
     task = fitting.make_task(learner, request)
     job = fitting.make_job(task, rows, 0, 0, "model")
-    asked = []
+    predictions = []
     with engines.limit_to_one_thread():
-        kept = learner.trace(task, job, lambda epoch, m: (asked.append(m.predict(records)) or epoch == 4, False))
-    assert len(asked) == 6
+        traced = learner.trace(
+            task, job, lambda epoch, m: (predictions.append(m.predict(records)) or epoch == 4, False)
+        )
+    assert len(predictions) == 6
     expected = dataclasses.replace(config, count=1, engine=engine, **shorter)
-    np.testing.assert_array_equal(kept.predict(records), expected.fit(**_arguments(request)).outputs[0][0])
-    whole = dataclasses.replace(config, count=1, engine=engine).fit(**_arguments(request)).outputs[0][0]
-    np.testing.assert_array_equal(asked[-1], whole)
+    np.testing.assert_array_equal(traced.predict(records), expected.fit(**_arguments(request)).outputs[0][0])
+    full_training = dataclasses.replace(config, count=1, engine=engine).fit(**_arguments(request)).outputs[0][0]
+    np.testing.assert_array_equal(predictions[-1], full_training)
 
 
 def _arguments(request):
@@ -104,12 +108,12 @@ def test_rates_are_searched_and_trained_longer_where_the_last_epoch_was_the_near
     search = Search(training, decades, best_epoch)
     matching._search_rates(search)
     axis = None if private else {"constant": "epochs"}.get(schedule, "stop_after")
-    assert {asked for _, asked, _ in search.asked} == {axis}
+    assert {asked_axis for _, asked_axis, _ in search.asked} == {axis}
     rates = [changes for changes, _, _ in search.asked if "lr" in changes]
     nearest = min(rates, key=lambda changes: abs(np.log10(changes["lr"] / 0.01) - decades))
     assert nearest["lr"] == pytest.approx(0.01 * 10**decades, rel=1e-2)
-    given, twice, longest = 3, 6, 12
-    assert nearest["epochs"] == (given if private else twice)
+    given_epochs, twice, longest = 3, 6, 12
+    assert nearest["epochs"] == (given_epochs if private else twice)
     goes_on = not private and best_epoch == 99
     assert ({"lr": nearest["lr"], "epochs": longest} in search.tried) is goes_on
     assert ({} in search.tried) is (axis == "stop_after")  # the given setting, as it is
@@ -152,7 +156,7 @@ def _rows(prepared):
 def test_candidates_and_calibration_have_no_say(tmp_path):
     """Whatever stands in their place, the same settings are tried, at the same distances, and the same is chosen."""
     references = Train(make, count=2, match={"lr": [0.001, 0.01], "epochs": [2, 4]}, **SETTINGS)
-    target = Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).one(draw(80, 0), seed=3)
+    target = Train(make, epochs=12, optimizer="adam", lr=0.01, batch_size=32).train_model(draw(80, 0), seed=3)
     tables, rng = [], np.random.default_rng(0)
     for number in range(2):
         prepared = prepare(references, tmp_path / str(number), target)
@@ -195,10 +199,10 @@ def test_parameters_of_estimators_are_matched(tmp_path):
     assert chosen.estimator.max_depth == 2
     assert log.matched.models == matching.count_trials(references.for_target(target))[0] == 8
     auto, log = Train(lambda: RandomForestClassifier(10, random_state=0), count=2, match="auto"), AuditLog()
-    found = match_references(prepare(auto, tmp_path, target), log).references.estimator
+    matched = match_references(prepare(auto, tmp_path, target), log).references.estimator
     distances = {setting.setting: setting.rmse.value for setting in log.matched.tried}
     assert distances[log.matched.chosen] < distances["as given"]
-    assert found.max_depth is not None or found.max_leaf_nodes is not None
+    assert matched.max_depth is not None or matched.max_leaf_nodes is not None
 
 
 def test_clones_of_the_target_need_no_search():
@@ -224,11 +228,11 @@ def test_what_is_said_of_references_that_differ_fits_how_they_were_made():
     target = RandomForestClassifier(10, random_state=0).fit(members.x, members.y)
     clones = audit_estimator(target)
     assert "RMSE of their negative-losses" in clones.text
-    other = audit_estimator(target, make_model=lambda: RandomForestClassifier(40, max_depth=1, random_state=0))
-    assert other.differs
-    assert "each, beside the 60 members given)" in other.text
-    assert 'give its settings, or match="auto"' in other.text
-    network = Train(make, epochs=40, optimizer="adam", lr=0.01, batch_size=16).one(members, seed=3)
+    match = audit_estimator(target, make_model=lambda: RandomForestClassifier(40, max_depth=1, random_state=0))
+    assert match.differs
+    assert "each, beside the 60 members given)" in match.text
+    assert 'give its settings, or match="auto"' in match.text
+    network = Train(make, epochs=40, optimizer="adam", lr=0.01, batch_size=16).train_model(members, seed=3)
     assert 'match="auto"' in audit_estimator(network, make_model=make, epochs=1).text
     assert clones_of(target).has_target_settings
     assert not clones_of(target).with_settings(max_depth=3).has_target_settings

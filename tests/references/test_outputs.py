@@ -19,11 +19,11 @@ from divulge.references import Train, jobs
 def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_path):
     observe = [records, records[np.arange(7)]]
     train = Train(networks.mlp, 3, epochs=2)
-    held, filed = fit(train, observe=observe), fit(train, observe=observe, out=tmp_path)
+    in_memory, filed = fit(train, observe=observe), fit(train, observe=observe, out=tmp_path)
     assert [a.shape for a in filed.outputs] == [(3, 203, 4), (3, 7, 4)]
-    for output, other in zip(held.outputs, filed.outputs, strict=True):
-        assert isinstance(other, np.memmap)
-        assert (output == other).all()
+    for output, on_disk in zip(in_memory.outputs, filed.outputs, strict=True):
+        assert isinstance(on_disk, np.memmap)
+        assert (output == on_disk).all()
 
 
 def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, monkeypatch):
@@ -48,8 +48,8 @@ def test_rows_of_missing_models_close_up(tmp_path, missing):
         for model in (3, 0, 2, 1):
             if model not in missing:
                 sheets.write(model, [np.full((5, 2), model, dtype=np.float32)])
-        kept = [model for model in range(4) if model not in missing]
-        assert np.asarray(sheets.read()[0])[:, 0, 0].tolist() == kept
+        remaining_models = [model for model in range(4) if model not in missing]
+        assert np.asarray(sheets.read()[0])[:, 0, 0].tolist() == remaining_models
 
 
 def test_signals_of_many_models_on_many_records_need_little_memory(tmp_path):
@@ -83,14 +83,14 @@ def test_signals_of_many_models_on_many_records_need_little_memory(tmp_path):
 
 
 def test_progress_counts_models_and_tells_the_pace(fit, networks):
-    told = []
+    progress_calls = []
     fit(
         Train(networks.mlp, 3, epochs=4, engine="serial"),
-        progress=lambda done, total, note: told.append((done, total, note)),
+        progress=lambda n_done, total, note: progress_calls.append((n_done, total, note)),
     )
-    assert told[0] == (0.25, 3, "serial")
-    assert told[-1][0] == 3
-    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
+    assert progress_calls[0] == (0.25, 3, "serial")
+    assert progress_calls[-1][0] == 3
+    assert [n_done for n_done, *_ in progress_calls] == sorted(n_done for n_done, *_ in progress_calls)
 
 
 def test_a_log_file_gets_lines_not_a_bar():
@@ -131,17 +131,19 @@ class TestLazyModules:
     def test_they_are_trained_as_others_and_kept_in_the_pool(self, engine, tmp_path):
         rng = np.random.default_rng(0)
         records = dv.Records(rng.normal(size=(40, 3)), np.arange(40) % 2)
-        how = Train(self.lazy, count=2, epochs=1, engine=engine, device="cpu")
+        training = Train(self.lazy, count=2, epochs=1, engine=engine, device="cpu")
         rows = np.arange(40) % 4 < np.array([[2], [3]])
-        first, second = (how.fit(records, rows, seed=0, observe=(records,), pool=tmp_path) for _ in range(2))
-        assert second.reused == 2
-        assert first.outputs[0].shape == (2, 40, 2)
-        assert np.array_equal(first.outputs[0], second.outputs[0])
-        assert not np.array_equal(first.outputs[0][0], first.outputs[0][1])
-        assert isinstance(how.one(records, seed=0), torch.nn.Module)
+        trained, reused = (training.fit(records, rows, seed=0, observe=(records,), pool=tmp_path) for _ in range(2))
+        assert reused.reused == 2
+        assert trained.outputs[0].shape == (2, 40, 2)
+        assert np.array_equal(trained.outputs[0], reused.outputs[0])
+        assert not np.array_equal(trained.outputs[0][0], trained.outputs[0][1])
+        assert isinstance(training.train_model(records, seed=0), torch.nn.Module)
 
     def test_records_that_they_cannot_take_are_refused(self):
         records = dv.Records(np.zeros((4, 3)) + np.arange(4)[:, None], np.arange(4) % 2)
-        how = Train(lambda: torch.nn.Sequential(torch.nn.LazyConv2d(2, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2)))
+        training = Train(
+            lambda: torch.nn.Sequential(torch.nn.LazyConv2d(2, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2))
+        )
         with pytest.raises(dv.InputError, match=r"make_model: the network cannot take records of shape \(3,\)"):
-            how.one(records, seed=0)
+            training.train_model(records, seed=0)

@@ -23,15 +23,15 @@ from divulge.references.pool import DamagedError
 
 @pytest.fixture
 def pool(tmp_path):
-    found = Pool(tmp_path / "pool")
+    filled_pool = Pool(tmp_path / "pool")
     for name in ("aa", "bb", "cc"):
-        found.put(name, {"w": np.arange(6.0), "steps": np.array(3)}, {"model": 0, "records": 10})
-    return found
+        filled_pool.put(name, {"w": np.arange(6.0), "steps": np.array(3)}, {"model": 0, "records": 10})
+    return filled_pool
 
 
-def flip(path: Path, at: int) -> None:
+def flip(path: Path, position: int) -> None:
     content = bytearray(path.read_bytes())
-    content[at] ^= 1
+    content[position] ^= 1
     path.write_bytes(bytes(content))
 
 
@@ -43,9 +43,9 @@ def test_what_was_put_comes_back(pool):
     assert [(e.key, e.state) for e in pool.entries(verify=True)] == [(name, "good") for name in ("aa", "bb", "cc")]
 
 
-@pytest.mark.parametrize("at", [0, 9, -1])
-def test_one_flipped_bit_is_found(pool, at):
-    flip(pool.path / "bb.safetensors", at)
+@pytest.mark.parametrize("position", [0, 9, -1])
+def test_one_flipped_bit_is_found(pool, position):
+    flip(pool.path / "bb.safetensors", position)
     with pytest.raises(DamagedError, match="checksum does not match"):
         pool.get("bb")
     assert [e.state for e in pool.entries(verify=True)] == ["good", "damaged", "good"]
@@ -88,15 +88,15 @@ def tree(folder):
 @pytest.mark.parametrize("name", FOREIGN)
 def test_prune_removes_nothing_that_no_pool_wrote(pool, tmp_path, name):
     """In a folder that is not a pool nothing at all; in a pool its own damaged files alone."""
-    other = tmp_path / "other"
-    for folder in (other, pool.path):
+    foreign = tmp_path / "other"
+    for folder in (foreign, pool.path):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(FOREIGN[name])
     with pytest.raises(dv.InputError, match="not a pool of models"):
-        Pool(other).prune()
+        Pool(foreign).prune()
     with pytest.raises(dv.InputError, match="holds files that no pool writes"):
-        Pool(other).put("aa", {"w": np.ones(1)}, {})
-    assert tree(other) == {name: FOREIGN[name]}
+        Pool(foreign).put("aa", {"w": np.ones(1)}, {})
+    assert tree(foreign) == {name: FOREIGN[name]}
     flip(pool.path / "cc.safetensors", -1)
     assert "cc" in [entry.key for entry in pool.prune()]
     assert (pool.path / name).read_bytes() == FOREIGN[name]
@@ -105,9 +105,9 @@ def test_prune_removes_nothing_that_no_pool_wrote(pool, tmp_path, name):
 def test_links_are_not_followed(pool, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
-    for kind in ("json", "safetensors"):
-        (pool.path / f"bb.{kind}").rename(outside / f"bb.{kind}")
-        (pool.path / f"bb.{kind}").symlink_to(outside / f"bb.{kind}")
+    for suffix in ("json", "safetensors"):
+        (pool.path / f"bb.{suffix}").rename(outside / f"bb.{suffix}")
+        (pool.path / f"bb.{suffix}").symlink_to(outside / f"bb.{suffix}")
     (pool.path / ".trials").symlink_to(outside)
     flip(outside / "bb.safetensors", -1)
     assert pool.prune(before="9") != ()
@@ -150,10 +150,10 @@ def test_prune_asks_first(pool):
     def prune(*more, answer=None):
         return CliRunner().invoke(app, ["pool", "prune", folder, *more], input=answer)
 
-    seen = prune("--dry-run")
-    assert seen.exit_code == 0
-    assert "bb" in seen.stdout
-    assert "aa" not in seen.stdout
+    dry_run = prune("--dry-run")
+    assert dry_run.exit_code == 0
+    assert "bb" in dry_run.stdout
+    assert "aa" not in dry_run.stdout
     assert isinstance(prune().exception, dv.InputError)  # nobody is there to answer
     assert isinstance(prune("--json").exception, dv.InputError)
     assert prune(answer="n\n").exit_code == 0
@@ -181,7 +181,7 @@ def test_only_its_owner_reads_a_pool_whatever_the_umask(tmp_path):
 @pytest.mark.parametrize("damage", ["flip", "truncate", "json"])
 def test_a_damaged_model_is_reported_and_trained_again(fit, networks, tmp_path, damage):
     train = Train(networks.mlp, 3, epochs=2)
-    first = fit(train, pool=tmp_path)
+    trained = fit(train, pool=tmp_path)
     victim = sorted(tmp_path.glob("*.safetensors"))[1]
     if damage == "flip":
         flip(victim, -3)
@@ -192,7 +192,7 @@ def test_a_damaged_model_is_reported_and_trained_again(fit, networks, tmp_path, 
     repeat = fit(train, pool=tmp_path)
     assert repeat.reused == 2
     assert "damaged and is trained again" in repeat.warnings[0]
-    assert (repeat.outputs[0] == first.outputs[0]).all()
+    assert (repeat.outputs[0] == trained.outputs[0]).all()
     assert fit(train, pool=tmp_path).reused == 3
 
 
@@ -213,7 +213,7 @@ def test_the_key_is_everything_that_decides_the_result(fit, networks, records, t
     def gelu():
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 24), torch.nn.GELU(), torch.nn.Linear(24, 4))
 
-    others = {
+    changed_trainings = {
         "epochs": replace(base, epochs=3),
         "lr": replace(base, lr=0.03),
         "batch": replace(base, batch_size=64),
@@ -226,8 +226,8 @@ def test_the_key_is_everything_that_decides_the_result(fit, networks, records, t
         "precision": replace(base, precision="double"),
         "architecture": replace(base, make_model=gelu),
     }
-    for name, other in others.items():
-        assert fit(other, pool=tmp_path).reused == 0, name
+    for name, changed in changed_trainings.items():
+        assert fit(changed, pool=tmp_path).reused == 0, name
     assert fit(base, data=shifted, pool=tmp_path).reused == 0
     assert fit(base, data=relabelled, pool=tmp_path).reused == 0
     assert fit(base, seed=1, pool=tmp_path).reused == 0

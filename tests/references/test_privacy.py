@@ -12,7 +12,7 @@ from divulge.references import Private, Train, network_training, private, stacke
 pytest.importorskip("opacus", reason="the oracle comes with divulge[dp]")
 
 
-def by_opacus(config, data, rows, seed):
+def train_with_opacus(config, data, rows, seed):
     """The product's own path for other networks, forced upon an MLP."""
     module = network_training.build_network(config.make_model, seed).double().train()
     step = private.OpacusClipping(config, module, len(rows), seed)
@@ -32,9 +32,9 @@ def test_ghost_norms_equal_opacus_noise_included(records, networks, noise, setti
     )
     data = network_training.TrainingData(torch.from_numpy(records.x), torch.from_numpy(records.y))
     rows = np.arange(60)
-    ours, theirs = private.train_privately(config, data, rows, 1), by_opacus(config, data, rows, 1)
-    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert (one - other).abs().max().item() < 1e-9
+    ours, opacus_model = private.train_privately(config, data, rows, 1), train_with_opacus(config, data, rows, 1)
+    for parameter, opacus_parameter in zip(ours.parameters(), opacus_model.parameters(), strict=True):
+        assert (parameter - opacus_parameter).abs().max().item() < 1e-9
 
 
 def test_norms_are_those_of_every_records_own_gradient(records, networks):
@@ -45,9 +45,9 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
     module = network_training.build_network(networks.mlp, 0).double()
     x, y = torch.from_numpy(records.x[:10]), torch.from_numpy(records.y[:10])
     total = [torch.zeros_like(p) for p in module.parameters()]
-    for one, label in zip(x, y, strict=True):
+    for record, label in zip(x, y, strict=True):
         module.zero_grad()
-        torch.nn.functional.cross_entropy(module(one[None]), label[None]).backward()
+        torch.nn.functional.cross_entropy(module(record[None]), label[None]).backward()
         norm = torch.sqrt(sum(p.grad.square().sum() for p in module.parameters()))
         for part, p in zip(total, module.parameters(), strict=True):
             part += p.grad * min(1.0, 0.2 / (norm.item() + 1e-6))
@@ -84,11 +84,11 @@ def test_sampling_is_poisson():
 def test_the_accountant_is_opacus_own():
     from opacus.accountants import RDPAccountant
 
-    theirs = RDPAccountant()
+    opacus_accountant = RDPAccountant()
     for _ in range(120):
-        theirs.step(noise_multiplier=1.1, sample_rate=0.05)
+        opacus_accountant.step(noise_multiplier=1.1, sample_rate=0.05)
     ours = Private(1.1).epsilon(records=1000, batch_size=50, epochs=6, delta=1e-5)
-    assert ours == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-12)
+    assert ours == pytest.approx(opacus_accountant.get_epsilon(1e-5), rel=1e-12)
     assert Private(1.1).epsilon(records=1000, batch_size=50, epochs=6, delta=1e-5, accountant="prv") < ours
     assert Private(0.0).epsilon(records=1000, batch_size=50, epochs=6, delta=1e-5) == float("inf")
 

@@ -21,7 +21,7 @@ def rates(schedule, **options):
 def test_each_schedule_starts_at_the_learning_rate_and_falls_as_its_name_says():
     assert rates("constant", lr=0.2) == [0.2] * 5
     assert rates("linear", lr=0.2) == pytest.approx([0.2, 0.15, 0.1, 0.05, 0.0])
-    cosine = [0.1 * (1 + math.cos(math.pi * at)) for at in (0, 0.25, 0.5, 0.75, 1)]
+    cosine = [0.1 * (1 + math.cos(math.pi * fraction)) for fraction in (0, 0.25, 0.5, 0.75, 1)]
     assert rates("cosine", lr=0.2) == pytest.approx(cosine)
     assert rates(lambda progress: 3 * progress, lr=0.2) == pytest.approx([0.0, 0.15, 0.3, 0.45, 0.6])
     with pytest.raises(InputError, match="schedule"):
@@ -34,7 +34,7 @@ def test_the_rate_of_each_optimizer_is_its_own():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "module", "wanted"),
+    ("dtype", "module", "expected"),
     [
         ("int64", nn.Embedding(9, 2), torch.int64),
         ("uint8", nn.Sequential(nn.EmbeddingBag(9, 2)), torch.int64),
@@ -43,19 +43,19 @@ def test_the_rate_of_each_optimizer_is_its_own():
         ("float64", nn.Linear(2, 2), torch.float32),
     ],
 )
-def test_whole_numbers_stay_whole_for_networks_that_look_them_up(dtype, module, wanted):
+def test_whole_numbers_stay_whole_for_networks_that_look_them_up(dtype, module, expected):
     tensor = networks.to_tensor(np.ones((3, 2), dtype), module, torch.device("cpu"), torch.float32)
-    assert tensor.dtype == wanted
+    assert tensor.dtype == expected
     assert tensor.tolist() == [[1, 1]] * 3
 
 
 @pytest.mark.parametrize(
-    ("module", "shape", "wanted"),
+    ("module", "shape", "expected"),
     [
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 2)), (4, 3, 8, 8), torch.channels_last),
         (nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), (4, 3, 8, 8), torch.contiguous_format),
         (nn.Linear(8, 2), (4, 8), torch.contiguous_format),
     ],
 )
-def test_channels_come_last_for_images_in_networks_that_convolve(module, shape, wanted):
-    assert networks.choose_layout(module, torch.zeros(shape)) == wanted
+def test_channels_come_last_for_images_in_networks_that_convolve(module, shape, expected):
+    assert networks.choose_layout(module, torch.zeros(shape)) == expected

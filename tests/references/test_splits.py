@@ -13,19 +13,19 @@ from divulge.references import splits
 @given(n=st.integers(2, 60), models=st.integers(2, 9), seed=st.integers(0, 2**32 - 1))
 def test_every_record_is_in_half_of_the_models_and_models_have_half_of_the_records(n, models, seed):
     trained_on = splits.online(n, models, seed).trained_on
-    whole = trained_on[: models - models % 2]
-    assert (whole.sum(axis=0) == len(whole) // 2).all()
+    paired_models = trained_on[: models - models % 2]
+    assert (paired_models.sum(axis=0) == len(paired_models) // 2).all()
     assert np.abs(2 * trained_on.sum(axis=1) - n).max() <= 1
 
 
 @settings(max_examples=50, deadline=None)
-@given(data=st.data(), of=st.integers(2, 5), blocks=st.integers(1, 3), seed=st.integers(0, 1000))
-def test_offline_splits_hold_k_of_each_block_and_never_a_candidate(data, of, blocks, seed):
-    k = data.draw(st.integers(1, of - 1))
+@given(data=st.data(), block_size=st.integers(2, 5), blocks=st.integers(1, 3), seed=st.integers(0, 1000))
+def test_offline_splits_hold_k_of_each_block_and_never_a_candidate(data, block_size, blocks, seed):
+    k = data.draw(st.integers(1, block_size - 1))
     candidates = np.array(data.draw(st.lists(st.booleans(), min_size=20, max_size=60)))
-    candidates[:of] = False
-    split = splits.offline(len(candidates), blocks * of, seed, k=k, of=of, candidates=candidates)
-    counts = split.trained_on.reshape(blocks, of, -1).sum(axis=1)
+    candidates[:block_size] = False
+    split = splits.offline(len(candidates), blocks * block_size, seed, k=k, of=block_size, candidates=candidates)
+    counts = split.trained_on.reshape(blocks, block_size, -1).sum(axis=1)
     assert (counts[:, ~candidates] == k).all()
     assert not split.trained_on[:, candidates].any()
 
@@ -38,9 +38,9 @@ def test_with_labels_every_class_is_halved():
 
 
 def test_more_models_leave_the_first_ones_as_they_are():
-    few, many = splits.online(31, 4, 7), splits.online(31, 10, 7)
-    assert (few.trained_on == many.trained_on[:4]).all()
-    assert not (few.trained_on == splits.online(31, 4, 8).trained_on).all()
+    four_models, ten_models = splits.online(31, 4, 7), splits.online(31, 10, 7)
+    assert (four_models.trained_on == ten_models.trained_on[:4]).all()
+    assert not (four_models.trained_on == splits.online(31, 4, 8).trained_on).all()
 
 
 def test_membership_is_random_across_pairs_of_models():

@@ -140,7 +140,7 @@ def page():
         ("RMIA", "0.780 [0.761, 0.799]", "13.0 % [10.8, 15.5]", "0.47 [0.35, 0.55]", "64"),
         ("LOSS", "0.581 [0.559, 0.603]", "1.2 % [0.6, 2.2]", "0.00 [0.00, 0.11]", "1"),
     ]
-    drawn = all_charts(rng)
+    chart_list = all_charts(rng)
     return Page(
         title="Membership audit of fashion-mlp-256",
         verdict="Membership leaks. RMIA finds 13.0 % of the training records at a false positive rate of 0.1 % "
@@ -157,7 +157,7 @@ def page():
             DotGrid("13 of 100 (11 to 16) are recognised", 13, 100, 11, 16),
             DotGrid("1 of 1,000 others", 1, 1000),
         ),
-        more=("The adversary needs class probabilities and 64 reference models.",),
+        details=("The adversary needs class probabilities and 64 reference models.",),
         sections=(
             Section(
                 "Attacks",
@@ -169,15 +169,15 @@ def page():
                         "What each attack finds",
                         "DeLong for AUC; Clopper-Pearson for rates.",
                     ),
-                    drawn[0],
-                    drawn[1],
-                    drawn[3],
+                    chart_list[0],
+                    chart_list[1],
+                    chart_list[3],
                 ),
             ),
             Section(
                 "Classes",
                 (
-                    drawn[2],
+                    chart_list[2],
                     Slider(
                         "false-positive rate",
                         [
@@ -193,9 +193,9 @@ def page():
                     Collapsible("All recipes", (Table(("recipe", "AUC"), rows_of_three()), Paragraph("Folded away."))),
                 ),
             ),
-            Section("Partial records", (drawn[4],)),
-            Section("Weights", (drawn[5], drawn[6])),
-            Section("Guarantees", (Paragraph("FPR ≤ 0.01, assuming exchangeable calibration records."), drawn[7])),
+            Section("Partial records", (chart_list[4],)),
+            Section("Weights", (chart_list[5], chart_list[6])),
+            Section("Guarantees", (Paragraph("FPR ≤ 0.01, assuming exchangeable calibration records."), chart_list[7])),
             Section(
                 "Most exposed records",
                 (Gallery(pictures, "Images", "Highest scores first."), Gallery(documents, "Documents")),

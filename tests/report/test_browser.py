@@ -37,11 +37,11 @@ def file(page, tmp_path_factory):
 @pytest.fixture
 def visit(chromium):
     """Open an address and wait until all charts stand; what the browser complained of and asked for is kept."""
-    opened = []
+    tabs = []
 
     def go(uri, width=1200, scheme="light", **options):
         tab = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
-        opened.append(tab)
+        tabs.append(tab)
         tab.complaints, tab.asked = [], []
         tab.on("console", lambda message: tab.complaints.append(message.text))
         tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
@@ -52,7 +52,7 @@ def visit(chromium):
         return tab
 
     yield go
-    for tab in opened:
+    for tab in tabs:
         tab.close()
 
 
@@ -80,9 +80,11 @@ def test_a_narrow_page_never_scrolls_sideways(visit, file, width):
     for figure in tab.locator("details").all():
         figure.evaluate("e => e.open = true")
     assert overflow(tab) == 0
-    for seen in (".plot svg", ".dots svg", ".stacked td"):
-        right = f"[...document.querySelectorAll('{seen}')].every(e => e.getBoundingClientRect().right <= innerWidth)"
-        assert tab.evaluate(right), seen
+    for selector in (".plot svg", ".dots svg", ".stacked td"):
+        right = (
+            f"[...document.querySelectorAll('{selector}')].every(e => e.getBoundingClientRect().right <= innerWidth)"
+        )
+        assert tab.evaluate(right), selector
 
 
 def test_charts_follow_the_width_of_the_window(visit, file):
@@ -188,10 +190,10 @@ def test_a_term_explains_itself_by_keyboard(visit, file):
     term = tab.locator("main button.term", has_text="AUC").first
     term.focus()
     tab.keyboard.press("Enter")
-    shown = tab.locator(".meaning:popover-open")
-    assert "Guessing: 0.5" in shown.inner_text()
+    explanation = tab.locator(".meaning:popover-open")
+    assert "Guessing: 0.5" in explanation.inner_text()
     tab.keyboard.press("Escape")
-    assert shown.count() == 0
+    assert explanation.count() == 0
 
 
 def hostile_page():
@@ -213,8 +215,8 @@ def hostile_page():
         Collapsible(EVIL, (Link("javascript:hacked=3//" + EVIL, EVIL, LONG), DotGrids((DotGrid(EVIL, 1, 2),), EVIL))),
     )
     sections = [Section(EVIL, blocks)] * 4 + [Section(LONG, ())]
-    said = {"heading": EVIL, "pictures": (DotGrid(EVIL, 1, 2, 0, 2),), "more": (EVIL, LONG)}
-    return Page(EVIL, EVIL + LONG, "void", sections, {EVIL: LONG, LONG: EVIL}, **said)
+    page_texts = {"heading": EVIL, "pictures": (DotGrid(EVIL, 1, 2, 0, 2),), "details": (EVIL, LONG)}
+    return Page(EVIL, EVIL + LONG, "void", sections, {EVIL: LONG, LONG: EVIL}, **page_texts)
 
 
 def test_hostile_text_stays_text(visit, tmp_path):

@@ -13,9 +13,9 @@ from divulge.report.charts import CURVE_POINTS, Curve, axis_floor, evenly_spaced
 from divulge.report.page import Chart
 
 
-def reached(curve, at):
+def reached(curve, x_limit):
     """The highest y among points with x ≤ at, by looking at all of them."""
-    return max(y for x, y in zip(curve.x, curve.y, strict=True) if x <= at)
+    return max(y for x, y in zip(curve.x, curve.y, strict=True) if x <= x_limit)
 
 
 @settings(max_examples=40, deadline=None)
@@ -28,8 +28,8 @@ def test_a_thinned_roc_consists_of_its_own_points_and_never_flatters(size, seed)
     points = set(zip(full.x, full.y, strict=True))
     assert all(point in points for point in zip(thin.x, thin.y, strict=True))
     assert (thin.x[-1], thin.y[-1]) == (full.x[-1], full.y[-1])
-    for at in (0.0, *rng.random(5)):
-        assert reached(thin, at) <= reached(full, at)
+    for x_limit in (0.0, *rng.random(5)):
+        assert reached(thin, x_limit) <= reached(full, x_limit)
 
 
 def test_the_left_end_of_a_roc_is_exact():
@@ -55,12 +55,12 @@ def test_a_logarithmic_axis_begins_somewhere_whatever_the_rates(rates, floor):
 
 
 @given(st.integers(1, 5_000), st.integers(2, 400))
-def test_evenly_spaced_positions_keep_both_ends(count, most):
-    kept = evenly_spaced(count, most)
-    assert kept[0] == 0
-    assert kept[-1] == count - 1
-    assert len(kept) == min(count, most)
-    assert (np.diff(kept) > 0).all()
+def test_evenly_spaced_positions_keep_both_ends(count, max_count):
+    positions = evenly_spaced(count, max_count)
+    assert positions[0] == 0
+    assert positions[-1] == count - 1
+    assert len(positions) == min(count, max_count)
+    assert (np.diff(positions) > 0).all()
 
 
 def test_every_chart_of_the_sample_fills_its_place_and_holds_its_data(page):
@@ -69,22 +69,22 @@ def test_every_chart_of_the_sample_fills_its_place_and_holds_its_data(page):
     for spec in specs:
         assert spec["width"] == "container"
         assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
-        assert all(rows for rows in named(spec).values())
+        assert all(rows for rows in find_data_sets(spec).values())
         json.dumps(spec, allow_nan=False)
 
 
-def named(spec):
+def find_data_sets(spec):
     """All data sets of a specification."""
-    found = {spec["data"]["name"]: spec["data"]["values"]} if "data" in spec else {}
+    data_sets = {spec["data"]["name"]: spec["data"]["values"]} if "data" in spec else {}
     for layer in spec.get("layer", ()):
-        found |= named(layer)
-    return found
+        data_sets |= find_data_sets(layer)
+    return data_sets
 
 
 def test_a_histogram_counts_every_value_once_outliers_in_the_outermost_bins():
     rng = np.random.default_rng(0)
     groups = {"members": np.r_[rng.normal(1, 1, 5_000), 1e6], "non-members": rng.normal(0, 1, 3_000)}
-    rows = named(charts.histogram(groups, bins=20))["shares"]
+    rows = find_data_sets(charts.histogram(groups, bins=20))["shares"]
     for name in groups:
         shares = [row["share"] for row in rows if row["group"] == name]
         assert len(shares) == 21
@@ -94,14 +94,14 @@ def test_a_histogram_counts_every_value_once_outliers_in_the_outermost_bins():
 
 @pytest.mark.parametrize("values", [[3.0, 3.0], [0.0]])
 def test_a_histogram_of_one_value_still_has_a_width(values):
-    rows = named(charts.histogram({"all": values}, bins=4))["shares"]
+    rows = find_data_sets(charts.histogram({"all": values}, bins=4))["shares"]
     assert sum(row["share"] for row in rows[:-1]) == 1
     assert rows[0]["from"] < values[0] < rows[-1]["from"]
 
 
 def test_a_crowd_of_points_is_thinned_in_order_of_x_with_both_ends():
     x = np.random.default_rng(0).random(10_000)
-    rows = named(charts.scatter({"all": (x, -x)}, x="x", y="y"))["points"]
+    rows = find_data_sets(charts.scatter({"all": (x, -x)}, x="x", y="y"))["points"]
     assert len(rows) == charts.CLOUD_POINTS
     assert rows[0]["x"] == pytest.approx(x.min(), rel=1e-6)
     assert rows[-1]["x"] == pytest.approx(x.max(), rel=1e-6)
@@ -119,8 +119,8 @@ def test_seen_and_unseen_classes_differ_in_colour_and_in_shape():
 
 def marks(spec):
     """What a specification draws, from the bottom to the top."""
-    own = [spec["mark"]["type"]] if "mark" in spec else []
-    return own + [mark for layer in spec.get("layer", ()) for mark in marks(layer)]
+    own_marks = [spec["mark"]["type"]] if "mark" in spec else []
+    return own_marks + [mark for layer in spec.get("layer", ()) for mark in marks(layer)]
 
 
 BANDED = Curve([0.0, 0.1, 1.0], [0.0, 0.5, 1.0], low=[0.0, 0.4, 1.0], high=[0.0, 0.6, 1.0])
@@ -128,7 +128,7 @@ ESTIMATES = {"a": dv.Estimate(0.5, 0.4, 0.6, 0.95, "m"), "b": dv.Estimate(0.6, 0
 
 
 @pytest.mark.parametrize(
-    ("spec", "drawn"),
+    ("spec", "expected"),
     [
         (
             charts.roc({"a": Curve([0, 1], [0, 1])}),
@@ -144,13 +144,13 @@ ESTIMATES = {"a": dv.Estimate(0.5, 0.4, 0.6, 0.95, "m"), "b": dv.Estimate(0.6, 0
     ],
     ids=["roc", "roc with bands", "roc in focus", "calibration", "intervals", "lanes", "several lanes", "histogram"],
 )
-def test_what_a_chart_consists_of(spec, drawn):
-    assert sorted(marks(spec)) == sorted(drawn)
+def test_what_a_chart_consists_of(spec, expected):
+    assert sorted(marks(spec)) == sorted(expected)
 
 
 def test_more_series_than_dashes_begin_again():
     curves = {f"attack {i}": Curve([0, 1], [0, 1]) for i in range(11)}
-    assert len(named(charts.roc(curves))["curves"]) == 22
+    assert len(find_data_sets(charts.roc(curves))["curves"]) == 22
 
 
 def test_reference_lines_stand_where_they_are_asked_for():
@@ -159,7 +159,7 @@ def test_reference_lines_stand_where_they_are_asked_for():
     assert guides == [[{"label": "left", "at": 0.25}], [{"label": "top", "at": 2.0}]]
 
 
-ONE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "m")
+ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "m")
 HOLE = dv.Estimate(float("nan"), 0.4, 0.6, 0.95, "m")
 LINE = Curve([0, 1], [0, 1])
 
@@ -176,9 +176,9 @@ LINE = Curve([0, 1], [0, 1])
         (lambda: charts.calibration({"a": Curve([-0.1, 1], [0, 1])}), "rates must lie in"),
         (lambda: charts.lines({"a": LINE}, x="x", y="y", log_x=True), "must be above 0 on a logarithmic axis"),
         (lambda: charts.lines({"a": LINE}, x="x", y="y", reference=np.nan), "must lie in"),
-        (lambda: charts.bars(["a", "a"], [ONE, ONE], quantity="q"), "'a' occurs more than once"),
-        (lambda: charts.bars(["a"], [ONE, ONE], quantity="q"), "got 2 for 1 names"),
-        (lambda: charts.bars(["a"], [ONE], quantity="q", unseen=[True, False]), "unseen: 1 values are needed"),
+        (lambda: charts.bars(["a", "a"], [ESTIMATE, ESTIMATE], quantity="q"), "'a' occurs more than once"),
+        (lambda: charts.bars(["a"], [ESTIMATE, ESTIMATE], quantity="q"), "got 2 for 1 names"),
+        (lambda: charts.bars(["a"], [ESTIMATE], quantity="q", unseen=[True, False]), "unseen: 1 values are needed"),
         (lambda: charts.intervals({"a": HOLE}, quantity="q"), "estimate of 'a': 1 values are NaN"),
         (lambda: charts.intervals({}, quantity="q"), "estimates: one per name"),
         (lambda: charts.histogram({"a": []}), r"groups\['a'\]: at least 1 entry"),

@@ -33,16 +33,16 @@ def changed(recipe, low, high):
     ],
 )
 def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
-    said, found = compare.summarise_changes([changed(*change) for change in changes])
-    assert found == tone
-    assert words in said
-    assert "Of 2 comparisons" in said
+    text, found_tone = compare.summarise_changes([changed(*change) for change in changes])
+    assert found_tone == tone
+    assert words in text
+    assert "Of 2 comparisons" in text
 
 
 def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_together():
     rng, members = np.random.default_rng(0), sizes(100, 100)
     audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)
-    compared = compare.Comparison.of({"before": audit, "after": audit})
+    compared = compare.Comparison.from_runs({"before": audit, "after": audit})
     changes = compared.changes["after"]
     assert {round(change.change.confidence, 6) for change in changes} == {round(1 - 0.05 / len(changes), 6)}
     text = render(compare.comparison_page(compared))
@@ -56,8 +56,8 @@ def identified(request, tmp_path_factory):
     loss = np.r_[rng.normal(0, 1, 60), rng.normal(4, 1, 90)]
     texts = [f"secret number {i}" for i in range(150)]
     pl.DataFrame({"loss": loss, "text": texts}).write_csv(folder / "judged.csv")
-    known = {"loss": rng.normal(4, 1, 400), "text": [f"known number {i}" for i in range(400)]}
-    pl.DataFrame(known).write_csv(folder / "known.csv")
+    known_table = {"loss": rng.normal(4, 1, 400), "text": [f"known number {i}" for i in range(400)]}
+    pl.DataFrame(known_table).write_csv(folder / "known.csv")
     columns = Columns((Score("loss", -1),), text="text")
     plan = from_tables.DecisionPlan(columns, Policy(0.2), show_records=request.param)
     from_tables.run([folder / "judged.csv"], [folder / "known.csv"], folder / "run", plan)
@@ -101,9 +101,9 @@ def test_what_a_run_cannot_answer_is_not_evaluable():
 def test_a_tower_in_a_histogram_leaves_the_others_to_be_seen():
     spread = {"spread": np.linspace(0, 1, 100)}
     tower = {"tower": np.r_[np.zeros(98), 0.5, 1.0], **spread}
-    for groups, kind in ((spread, None), (tower, "sqrt")):
-        shown = charts.histogram(groups)["layer"][0]["encoding"]["y"]
-        assert shown.get("scale", {}).get("type") == kind
+    for groups, scale_type in ((spread, None), (tower, "sqrt")):
+        y_encoding = charts.histogram(groups)["layer"][0]["encoding"]["y"]
+        assert y_encoding.get("scale", {}).get("type") == scale_type
 
 
 def test_a_comparison_tells_of_the_strongest_attack_and_not_of_the_largest_change():
@@ -127,5 +127,5 @@ def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():
         "asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3."
     )
     assert "this report names is. Nothing was given back. Others" in str(regulator_section(answers))
-    alone = RegulatorAnswers("canaries.", epsilon="At least 3.")
-    assert "this report names is. On ε: At least 3. Others" in str(regulator_section(alone))
+    canary_answers = RegulatorAnswers("canaries.", epsilon="At least 3.")
+    assert "this report names is. On ε: At least 3. Others" in str(regulator_section(canary_answers))

@@ -41,46 +41,46 @@ def test_a_run_keeps_when_by_which_command_and_of_what_it_was_made(run):
 
 
 def test_a_command_is_noted_as_it_was_given_and_only_while_it_runs(divulge, tmp_path, run):
-    shown = tmp_path / "labels.html"
+    report_file = tmp_path / "labels.html"
     (tmp_path / "y.txt").write_text("0\n1\n" * 10)
-    code, _, _ = divulge("labels", "simulate", tmp_path / "y.txt", "--noise", "1e-4", "--report", shown)
+    code, _, _ = divulge("labels", "simulate", tmp_path / "y.txt", "--noise", "1e-4", "--report", report_file)
     assert code == 0
-    assert "--noise 1e-4" in shown.read_text(encoding="utf-8")
+    assert "--noise 1e-4" in report_file.read_text(encoding="utf-8")
     assert provenance.COMMAND.get() == ()
 
 
 def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_numbers(divulge, run, tmp_path):
-    named = replace(auditing.load(run), groups=np.array(["-4.5", "b"] * 200))
+    grouped = replace(auditing.load(run), groups=np.array(["-4.5", "b"] * 200))
     hostile = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "＝1", "-7", "1e5", "a=b", ""]
     ids = np.array([*hostile, *(f"r{i}" for i in range(389))])
     with RunDirectory(tmp_path / "run").writing("audit", "key") as draft:
-        replace(named, ids=ids).save(draft)
+        replace(grouped, ids=ids).save(draft)
     assert divulge("report", tmp_path / "run", "--format", "csv")[0] == 0
     rows = list(csv.reader((tmp_path / "run" / "records.csv").read_bytes().decode().splitlines(True)))
-    kept = [row[0] for row in rows[1:12]]
-    assert kept == [*(f"'{text}" for text in hostile[:7]), *hostile[7:]]
+    id_column = [row[0] for row in rows[1:12]]
+    assert id_column == [*(f"'{text}" for text in hostile[:7]), *hostile[7:]]
     assert rows[1][rows[0].index("group")] == "-4.5"
     score = rows[0].index("loss score")
-    assert [float(row[score]) for row in rows[1:]] == named.scores["loss"].tolist()
+    assert [float(row[score]) for row in rows[1:]] == grouped.scores["loss"].tolist()
     assert divulge("report", tmp_path / "run", "--format", "parquet")[0] == 0
     assert pl.read_parquet(tmp_path / "run" / "records.parquet")["id"].to_list()[:11] == hostile
 
 
 @pytest.mark.parametrize("name", ["md", "json", "csv", "parquet"])
 def test_every_format_says_the_same(divulge, run, tmp_path, name):
-    to, summary = tmp_path / f"out.{name}", auditing.load(run).summary()
-    assert divulge("report", run, "--format", name, "--to", to)[0] == 0
+    file_out, summary = tmp_path / f"out.{name}", auditing.load(run).summary()
+    assert divulge("report", run, "--format", name, "--to", file_out)[0] == 0
     if name == "md":
-        text = to.read_text(encoding="utf-8")
+        text = file_out.read_text(encoding="utf-8")
         assert auditing.load(run).verdict.plain in text
         assert text.startswith("## Privacy: ")
     elif name == "json":
-        content = json.loads(to.read_text(encoding="utf-8"))
+        content = json.loads(file_out.read_text(encoding="utf-8"))
         expected = results.to_json_values(summary)
         assert content["results"] == {name: part for name, part in expected.items() if name not in ("heat", "texts")}
         assert content["provenance"]["sources"][0]["name"] == "members.npz"
     else:
-        frame = pl.read_csv(to) if name == "csv" else pl.read_parquet(to)
+        frame = pl.read_csv(file_out) if name == "csv" else pl.read_parquet(file_out)
         assert frame["member"].sum() == 200
         assert frame["loss called at FPR 0.05"].sum() == summary.recipes["loss"].decisions["0.05"].selected
         np.testing.assert_allclose(frame["loss score"], auditing.load(run).scores["loss"])

@@ -26,7 +26,7 @@ def spec(**row):
     }
 
 
-def one(*blocks, **options):
+def one_section_page(*blocks, **options):
     return Page("title", "verdict", "plain", (Section("section", blocks),), **options)
 
 
@@ -41,9 +41,9 @@ class Elements(HTMLParser):
 
 
 def test_the_sample_is_below_two_megabytes_and_the_same_every_time(page):
-    first = html.render(page)
-    assert len(first.encode()) < 2_000_000
-    assert html.render(page) == first
+    document = html.render(page)
+    assert len(document.encode()) < 2_000_000
+    assert html.render(page) == document
 
 
 def test_other_processes_write_the_same_bytes(page):
@@ -95,7 +95,7 @@ def test_the_policy_names_exactly_the_scripts_and_styles_that_stand_in_the_docum
 
 
 def test_a_page_without_charts_carries_no_script():
-    document = html.render(one(Paragraph("words")))
+    document = html.render(one_section_page(Paragraph("words")))
     assert "<script" not in document
     assert "script-src &#39;none&#39;" in document
     assert len(document) < 20_000
@@ -112,14 +112,14 @@ def test_a_page_without_charts_carries_no_script():
 )
 def test_text_is_escaped_in_every_block(block):
     page = Page(EVIL, EVIL, "leak", [Section(EVIL, (block,))] * 4, {EVIL: EVIL})
-    found = Elements(html.render(page)).found
-    assert not any(attributes.get("src") == "x" or "onerror" in attributes for _, attributes in found)
-    own = {Chart: 4 + 3, Table: 1}.get(type(block), 0)
-    assert sum(tag == "script" for tag, _ in found) == own
+    elements = Elements(html.render(page)).found
+    assert not any(attributes.get("src") == "x" or "onerror" in attributes for _, attributes in elements)
+    own_scripts = {Chart: 4 + 3, Table: 1}.get(type(block), 0)
+    assert sum(tag == "script" for tag, _ in elements) == own_scripts
 
 
 def test_an_embedded_specification_reads_back_unchanged():
-    document = html.render(one(Chart(spec(x=EVIL + "<!--😈\\u2028", y=0.1))))
+    document = html.render(one_section_page(Chart(spec(x=EVIL + "<!--😈\\u2028", y=0.1))))
     text = re.search(r'<script type="application/json" class="spec">(.*?)</script>', document, flags=re.DOTALL)[1]
     assert not set(text) & set("<>&")
     assert json.loads(text)["data"]["values"][0] == {"x": EVIL + "<!--😈\\u2028", "y": 0.1}
@@ -128,23 +128,23 @@ def test_an_embedded_specification_reads_back_unchanged():
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"bytes"])
 def test_values_that_are_not_plain_json_are_refused_with_the_name_of_the_chart(value):
     with pytest.raises(dv.InputError, match="chart 'ROC': the specification is not plain, finite JSON"):
-        html.render(one(Chart(spec(x=value), "ROC")))
+        html.render(one_section_page(Chart(spec(x=value), "ROC")))
 
 
 def test_data_from_elsewhere_is_refused():
     outside = {"layer": [{"mark": "point", "data": {"url": "https://example.org/data.csv"}}]}
     with pytest.raises(dv.InputError, match="must stand inside the specification"):
-        html.render(one(Chart(outside, "ROC")))
+        html.render(one_section_page(Chart(outside, "ROC")))
 
 
 def test_options_for_the_embedding_page_are_dropped():
-    document = html.render(one(Chart(spec(x=1) | {"usermeta": {"embedOptions": {"actions": True}}})))
+    document = html.render(one_section_page(Chart(spec(x=1) | {"usermeta": {"embedOptions": {"actions": True}}})))
     assert "embedOptions" not in re.search(r'class="spec">(.*?)</script>', document)[1]
 
 
 def test_a_row_of_the_wrong_length_is_refused():
     with pytest.raises(dv.InputError, match=r"table 'T': row 1 has 1 cells, but there are 2 columns"):
-        html.render(one(Table(("a", "b"), [("1", "2"), ("3",)], "T")))
+        html.render(one_section_page(Table(("a", "b"), [("1", "2"), ("3",)], "T")))
 
 
 def test_an_unknown_tone_is_refused():
@@ -164,7 +164,7 @@ def test_an_unknown_tone_is_refused():
     ],
 )
 def test_columns_of_numbers_are_flush_right(cells, numeric):
-    document = html.render(one(Table(("column",), [(cell,) for cell in cells])))
+    document = html.render(one_section_page(Table(("column",), [(cell,) for cell in cells])))
     assert ('<td class="number">' in document) is numeric
 
 
@@ -182,27 +182,27 @@ def test_contents_are_listed_from_four_sections_on():
 
 def test_long_data_are_thinned_in_the_table_beside_the_chart_and_it_says_so():
     rows = [{"x": i / 7} for i in range(3_000)]
-    document = html.render(one(Chart({"data": {"name": "curve", "values": rows}, "mark": "line"})))
+    document = html.render(one_section_page(Chart({"data": {"name": "curve", "values": rows}, "mark": "line"})))
     assert "232 of 3000 points, evenly spaced" in document
     assert f">{2_999 / 7:.5g}<" in document
 
 
 def test_guides_are_left_out_of_the_table_and_axis_titles_head_its_columns():
     layered = {"layer": [spec(x=1.5), {"data": {"name": "_guides", "values": [{"at": 3}]}, "mark": "rule"}]}
-    document = html.render(one(Chart(layered)))
+    document = html.render(one_section_page(Chart(layered)))
     assert "known</th>" in document
     assert ">at</th>" not in document
 
 
 def test_a_report_replaces_a_report_whole_or_not_at_all(tmp_path):
     path = tmp_path / "deep" / "report.html"
-    html.write(one(Paragraph("first")), path)
+    html.write(one_section_page(Paragraph("first")), path)
     with pytest.raises(dv.InputError):
-        html.write(one(Chart(spec(x=float("nan")))), path)
+        html.write(one_section_page(Chart(spec(x=float("nan")))), path)
     assert "first" in path.read_text(encoding="utf-8")
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
 
 def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path):
-    html.write(one(Paragraph("caf\udce9")), str(tmp_path / "report.html"))
+    html.write(one_section_page(Paragraph("caf\udce9")), str(tmp_path / "report.html"))
     assert "caf?" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -13,12 +13,14 @@ from divulge.report import thumbnail
 def decoded(png):
     """The pixels of an 8-bit, unfiltered PNG, with every checksum looked at."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    parts, at = {}, 8
-    while at < len(png):
-        (length,) = struct.unpack(">I", png[at : at + 4])
-        kind, content = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", png[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + content)
-        parts[kind], at = content, at + 12 + length
+    parts, offset = {}, 8
+    while offset < len(png):
+        (length,) = struct.unpack(">I", png[offset : offset + 4])
+        chunk_type, content = png[offset + 4 : offset + 8], png[offset + 8 : offset + 8 + length]
+        assert struct.unpack(">I", png[offset + 8 + length : offset + 12 + length])[0] == zlib.crc32(
+            chunk_type + content
+        )
+        parts[chunk_type], offset = content, offset + 12 + length
     width, height, depth, colour = struct.unpack(">IIBB", parts[b"IHDR"][:10])
     channels = {0: 1, 2: 3}[colour]
     assert depth == 8
@@ -42,8 +44,8 @@ def test_pixels_in_any_memory_order_come_back():
 
 def test_large_pictures_shrink_by_averaging_blocks():
     image = np.kron(np.array([[0, 200], [100, 50]], dtype=np.uint8), np.ones((10, 10), dtype=np.uint8))
-    assert decoded(thumbnail(image, most=2))[:, :, 0].tolist() == [[0, 200], [100, 50]]
-    assert decoded(thumbnail(np.zeros((300, 200, 3)), most=128)).shape == (100, 67, 3)
+    assert decoded(thumbnail(image, max_side=2))[:, :, 0].tolist() == [[0, 200], [100, 50]]
+    assert decoded(thumbnail(np.zeros((300, 200, 3)), max_side=128)).shape == (100, 67, 3)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from run_directories import WRITERS, np
 
 INTERVAL = re.compile(r"([-+]?[\d.,]+(?: %)?) \[([-+]?[\d.,e-]+), ([-+]?[\d.,e-]+)\]")
 GATES = {"audit": "auc:0.6", "regression": "auc:0.6", "erasure": "difference:0.05", "attributes": "share:0.05"}
-KINDS = [*WRITERS, "regression"]
+RUN_KINDS = [*WRITERS, "regression"]
 # Advice quotes intervals that were measured on other models.
 PUBLISHED = re.sub(r'"\s*\n\s*f?"', "", Path(sections.__file__).read_text()).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -56,28 +56,28 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def doors(runs, tmp_path_factory):
     """Run → door → what is read there: pages as words, JSON as values, tables as frames."""
-    to = tmp_path_factory.mktemp("files")
+    folder_out = tmp_path_factory.mktemp("files")
     client = TestClient(application(Shelf((runs,)), "key", ("testserver",)))
     client.get("/?token=key")
     keys = {
         n.strip().split("/")[-1]: k for k, n in re.findall(r'href="/runs/([^"/]+)"[^>]*>([^<]+)', client.get("/").text)
     }
-    shown = {}
-    for name in KINDS:
+    outputs = {}
+    for name in RUN_KINDS:
         printed = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
                 report_html, "write_pdf", lambda document, path, keep=printed: keep.append(document.read_text())
             )
             for form in ("html", "md", "pdf", "json", "csv"):
-                invoke("report", runs / name, "--format", form, "--to", to / f"{name}.{form}")
-            invoke("report", runs / name, "--one-page", "--to", to / f"{name}-page.html")
+                invoke("report", runs / name, "--format", form, "--to", folder_out / f"{name}.{form}")
+            invoke("report", runs / name, "--one-page", "--to", folder_out / f"{name}-page.html")
         result = dv.load(runs / name)
         pages = {
-            "report": (to / f"{name}.html").read_text(),
-            "model card": (to / f"{name}.md").read_text(),
+            "report": (folder_out / f"{name}.html").read_text(),
+            "model card": (folder_out / f"{name}.md").read_text(),
             "PDF": printed[0],
-            "one page": (to / f"{name}-page.html").read_text(),
+            "one page": (folder_out / f"{name}-page.html").read_text(),
             "notebook": result._repr_html_(),
             "view": client.get(f"/runs/{keys[name]}").text,
             "report in view": client.get(f"/runs/{keys[name]}/report").text,
@@ -87,17 +87,17 @@ def doors(runs, tmp_path_factory):
             pages["decide"] = invoke("decide", runs / name, "--fpr", 0.1)
         if name in GATES:
             pages["gate"] = invoke("gate", runs / name, "--max", GATES[name])
-        shown[name] = {door: words(page) for door, page in pages.items()} | {
-            "JSON": json.loads((to / f"{name}.json").read_text())["results"],
-            "CSV": pl.read_csv(to / f"{name}.csv"),
+        outputs[name] = {door: words(page) for door, page in pages.items()} | {
+            "JSON": json.loads((folder_out / f"{name}.json").read_text())["results"],
+            "CSV": pl.read_csv(folder_out / f"{name}.csv"),
         }
-    return shown
+    return outputs
 
 
 def invoke(*arguments):
-    done = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "300"})
-    assert done.exit_code in (0, 1, 3), (arguments, done.output)
-    return done.output
+    command_result = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "300"})
+    assert command_result.exit_code in (0, 1, 3), (arguments, command_result.output)
+    return command_result.output
 
 
 def words(page):
@@ -110,69 +110,71 @@ def words(page):
 def estimates(values):
     """Return every estimate in a summary, as (value, low, high)."""
     if isinstance(values, list):
-        return [found for each in values for found in estimates(each)]
+        return [estimate for each in values for estimate in estimates(each)]
     if not isinstance(values, dict):
         return []
-    own = [(values["value"], values["low"], values["high"])] if {"value", "low", "high"} <= set(values) else []
-    return own + [found for each in values.values() for found in estimates(each)]
+    estimate_here = (
+        [(values["value"], values["low"], values["high"])] if {"value", "low", "high"} <= set(values) else []
+    )
+    return estimate_here + [estimate for each in values.values() for estimate in estimates(each)]
 
 
-def is_rounded(shown, exact):
+def is_rounded(text, exact):
     """Whether what is shown is ``exact``, or its hundredfold, to the digits that are shown."""
-    digits = shown.replace(",", "").removesuffix(" %").strip()
-    number, scaled = float(digits), exact * (100 if shown.endswith("%") else 1)
-    last = 10.0 ** -len(digits.partition(".")[2]) if "e" not in digits else abs(number) * 1e-3
+    digits = text.replace(",", "").removesuffix(" %").strip()
+    number, scaled = float(digits), exact * (100 if text.endswith("%") else 1)
+    last_digit = 10.0 ** -len(digits.partition(".")[2]) if "e" not in digits else abs(number) * 1e-3
     if "." not in digits and abs(number) >= 10_000:  # four significant digits
-        last = 10.0 ** (math.floor(math.log10(abs(number))) - 3)
-    return abs(number - scaled) <= 0.5 * last * (1 + 1e-9) + 1e-12
+        last_digit = 10.0 ** (math.floor(math.log10(abs(number))) - 3)
+    return abs(number - scaled) <= 0.5 * last_digit * (1 + 1e-9) + 1e-12
 
 
-def strangers(text, own):
+def strangers(text, own_values):
     """Return the intervals in a text that are none of a run's own."""
-    found = set(INTERVAL.findall(text)) - set(INTERVAL.findall(PUBLISHED))
-    return [shown for shown in found if not any(is_shown_as(shown, one) for one in own)]
+    intervals = set(INTERVAL.findall(text)) - set(INTERVAL.findall(PUBLISHED))
+    return [interval for interval in intervals if not any(is_shown_as(interval, estimate) for estimate in own_values)]
 
 
-def is_shown_as(shown, exact):
-    unit = " %" if "%" in shown[0] else ""
-    ends = [part.removesuffix(" %") + unit for part in shown]
+def is_shown_as(interval, exact):
+    unit = " %" if "%" in interval[0] else ""
+    ends = [part.removesuffix(" %") + unit for part in interval]
     return all(is_rounded(end, number) for end, number in zip(ends, exact, strict=True))
 
 
-def own_estimates(folder, kind):
+def own_estimates(folder, run_kind):
     """Return every estimate of a finished run as Python holds it; of an audit, those of its decision at FPR .1 too."""
-    result = dv.load(folder / kind)
-    if kind not in ("audit", "regression"):
+    result = dv.load(folder / run_kind)
+    if run_kind not in ("audit", "regression"):
         return estimates(results.to_json_values(result.summary))
     decision = verdict.summarise_decision(result["loss"], result["loss"].selection(fpr=0.1), 0.1, 1)
     return estimates([results.to_json_values(result.summary()), results.to_json_values(decision)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_interval_that_is_shown_is_one_of_the_runs_own(kind, runs, doors):
-    own = [one for one in own_estimates(runs, kind) if None not in one]
-    pages = {door: text for door, text in doors[kind].items() if isinstance(text, str)}
+@pytest.mark.parametrize("run_kind", RUN_KINDS)
+def test_every_interval_that_is_shown_is_one_of_the_runs_own(run_kind, runs, doors):
+    own_values = [estimate for estimate in own_estimates(runs, run_kind) if None not in estimate]
+    pages = {door: text for door, text in doors[run_kind].items() if isinstance(text, str)}
     for door, text in pages.items():
-        assert strangers(text, own) == [], door
-    assert kind == "canary-audit" or any(set(INTERVAL.findall(text)) for text in pages.values())
+        assert strangers(text, own_values) == [], door
+    assert run_kind == "canary-audit" or any(set(INTERVAL.findall(text)) for text in pages.values())
 
 
 def test_an_interval_that_is_not_the_runs_own_is_noticed():
-    own = [(0.775, 0.4994, 0.9254), (3215.71, 3100.2, 33421.0)]
+    own_values = [(0.775, 0.4994, 0.9254), (3215.71, 3100.2, 33421.0)]
     text = "0.775 [0.499, 0.925] and 77.5 % [49.9, 92.5] and 3216 [3100, 33,420]"
-    assert strangers(text, own) == []
-    assert strangers("0.775 [0.514, 0.910]", own) == [("0.775", "0.514", "0.910")]
-    assert strangers("76.5 % [49.9, 92.5]", own) == [("76.5 %", "49.9", "92.5")]
-    assert strangers("3216 [3100, 33,430]", own) == [("3216", "3100", "33,430")]
+    assert strangers(text, own_values) == []
+    assert strangers("0.775 [0.514, 0.910]", own_values) == [("0.775", "0.514", "0.910")]
+    assert strangers("76.5 % [49.9, 92.5]", own_values) == [("76.5 %", "49.9", "92.5")]
+    assert strangers("3216 [3100, 33,430]", own_values) == [("3216", "3100", "33,430")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_json_and_tables_hold_what_python_holds(kind, runs, doors):
-    shown, result = doors[kind], dv.load(runs / kind)
-    assert set(estimates(shown["JSON"])) <= set(own_estimates(runs, kind))
-    if kind in ("audit", "regression", "identification"):  # whose frames have a row per statistic, or per candidate
+@pytest.mark.parametrize("run_kind", RUN_KINDS)
+def test_json_and_tables_hold_what_python_holds(run_kind, runs, doors):
+    outputs, result = doors[run_kind], dv.load(runs / run_kind)
+    assert set(estimates(outputs["JSON"])) <= set(own_estimates(runs, run_kind))
+    if run_kind in ("audit", "regression", "identification"):  # whose frames have a row per statistic, or per candidate
         return
-    frame, table = result.to_frame(), shown["CSV"]
+    frame, table = result.to_frame(), outputs["CSV"]
     assert (frame.columns, frame.height) == (table.columns, table.height)
     for name in frame.columns:
         if frame[name].dtype.is_numeric():
@@ -180,13 +182,15 @@ def test_json_and_tables_hold_what_python_holds(kind, runs, doors):
             assert columns[0] == pytest.approx(columns[1], nan_ok=True), name
 
 
-@pytest.mark.parametrize("kind", [*GATES])
-def test_a_policy_is_held_against_the_estimate_of_the_report(kind, runs):
-    own = own_estimates(runs, kind)
-    for run in (runs / kind, dv.load(runs / kind)):
-        for ruling in dv.gate(run, GATES[kind]):
+@pytest.mark.parametrize("run_kind", [*GATES])
+def test_a_policy_is_held_against_the_estimate_of_the_report(run_kind, runs):
+    own_values = own_estimates(runs, run_kind)
+    for run in (runs / run_kind, dv.load(runs / run_kind)):
+        for ruling in dv.gate(run, GATES[run_kind]):
             estimate = ruling.estimate
-            assert any((estimate.value, estimate.low, estimate.high) == pytest.approx(one) for one in own)
+            assert any(
+                (estimate.value, estimate.low, estimate.high) == pytest.approx(own_value) for own_value in own_values
+            )
 
 
 def test_a_run_that_no_policy_holds_is_refused(runs):
@@ -195,30 +199,30 @@ def test_a_run_that_no_policy_holds_is_refused(runs):
 
 
 def test_an_identification_counts_the_same_documents_everywhere(runs, doors):
-    shown = doors["identification"]
-    stored, table, frame = shown["JSON"], shown["CSV"], dv.load(runs / "identification").to_frame()
+    outputs = doors["identification"]
+    stored, table, frame = outputs["JSON"], outputs["CSV"], dv.load(runs / "identification").to_frame()
     selected = stored["selected"]
     finding = f"{selected} of {stored['candidates']} documents"
     for door in ("report", "model card", "PDF", "one page", "notebook", "view", "report in view", "verdict in Python"):
-        assert finding in shown[door], door
-        assert set(re.findall(r"(\d+) of 200 documents are identified", shown[door])) == {str(selected)}, door
+        assert finding in outputs[door], door
+        assert set(re.findall(r"(\d+) of 200 documents are identified", outputs[door])) == {str(selected)}, door
     listed = pl.read_csv(runs / "identification" / "selected.csv")
     assert selected == listed.height == int(frame["selected"].sum()) == table.height
     assert set(listed["id"]) == set(frame.filter(pl.col("selected"))["id"])
-    by_id = {row["id"]: row for row in frame.to_dicts()}
+    row_by_id = {row["id"]: row for row in frame.to_dicts()}
     for row in [*listed.to_dicts(), *table.to_dicts()]:
-        assert row["score"] == pytest.approx(by_id[row["id"]]["score"])
-        assert row["p"] == pytest.approx(by_id[row["id"]]["p"])
+        assert row["score"] == pytest.approx(row_by_id[row["id"]]["score"])
+        assert row["p"] == pytest.approx(row_by_id[row["id"]]["p"])
 
 
 def test_an_audit_of_canaries_proves_the_same_epsilon_everywhere(doors):
-    shown = doors["canary-audit"]
-    bounds = [shown["JSON"]["bound"], *shown["JSON"]["others"].values()]
+    outputs = doors["canary-audit"]
+    bounds = [outputs["JSON"]["bound"], *outputs["JSON"]["others"].values()]
     proven = {math.floor(100 * bound["low"] + 1e-9) / 100 for bound in bounds}
-    for door, text in shown.items():
+    for door, text in outputs.items():
         if isinstance(text, str):
-            found = {float(number) for number in re.findall(r"ε ≥ (\d+\.\d+)", text)}
-            assert math.floor(100 * bounds[0]["low"] + 1e-9) / 100 in found, door
-            assert found <= proven, door
-    assert shown["CSV"].height == shown["JSON"]["canaries"]
-    assert int(shown["CSV"]["included"].sum()) == shown["JSON"]["included"]
+            numbers_shown = {float(number) for number in re.findall(r"ε ≥ (\d+\.\d+)", text)}
+            assert math.floor(100 * bounds[0]["low"] + 1e-9) / 100 in numbers_shown, door
+            assert numbers_shown <= proven, door
+    assert outputs["CSV"].height == outputs["JSON"]["canaries"]
+    assert int(outputs["CSV"]["included"].sum()) == outputs["JSON"]["included"]

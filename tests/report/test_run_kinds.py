@@ -48,12 +48,12 @@ def toy_run(tmp_path, monkeypatch):
 def test_a_registered_kind_is_read_back_reported_in_every_format_and_viewed(divulge, toy_run, tmp_path):
     loaded = runs.load_run(toy_run)
     assert loaded.summary.scores == (0.5, 2.5)
-    first = (toy_run / "report.html").read_text()
-    assert "<h1>A toy</h1>" in first
-    assert "Two toys leak." in first
-    assert '<td class="number">2.5</td>' in first
+    html_before = (toy_run / "report.html").read_text()
+    assert "<h1>A toy</h1>" in html_before
+    assert "Two toys leak." in html_before
+    assert '<td class="number">2.5</td>' in html_before
     assert divulge("report", toy_run)[0] == 0
-    assert (toy_run / "report.html").read_text() == first
+    assert (toy_run / "report.html").read_text() == html_before
     assert divulge("report", toy_run, "--format", "md", "--to", tmp_path / "card.md")[0] == 0
     card = (tmp_path / "card.md").read_text()
     assert "## Privacy: A toy" in card

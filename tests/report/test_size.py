@@ -7,7 +7,7 @@ from divulge.report.charts import Curve
 from divulge.report.page import Chart, Page, Section
 from score_audits import scored
 
-MOST = 1_500_000
+MAX_BYTES = 1_500_000
 
 
 def test_an_audit_of_many_recipes_classes_and_people_is_at_most_one_and_a_half_megabytes():
@@ -15,9 +15,9 @@ def test_an_audit_of_many_recipes_classes_and_people_is_at_most_one_and_a_half_m
     scores = {f"recipe {i}": rng.normal(size=945) + members * i / 6 for i in range(4)}
     audit = scored(scores, members, fpr=(0.05, 0.1), labels=np.arange(945) // 2 % 10)
     object.__setattr__(audit, "groups", np.array([f"person {i // 3}" for i in range(945)]))
-    page = audit.page(beside={})
+    page = audit.page(related={})
     document = html.render(page)
-    assert len(document.encode()) < MOST
+    assert len(document.encode()) < MAX_BYTES
     assert "Of 315, the 300 with the largest AUC are listed" in document
 
 
@@ -26,7 +26,7 @@ def test_sixty_curves_do_not_make_a_page_large():
     curves = {f"attack {i}": Curve(rates, rates**0.5, rates, rates**0.25) for i in range(60)}
     spec = charts.roc(curves, focus="attack 0")
     page = Page("t", "v", "plain", (Section("s", (Chart(spec), Chart(spec))),))
-    assert len(html.render(page).encode()) < MOST
+    assert len(html.render(page).encode()) < MAX_BYTES
 
 
 def test_points_of_several_groups_share_what_one_may_have():

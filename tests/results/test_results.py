@@ -31,9 +31,9 @@ def identified(tmp_path_factory):
     pl.DataFrame({"loss": scores, "member": np.arange(150) < 60}).write_parquet(folder / "judged.parquet")
     for name in ("known", "apart"):
         pl.DataFrame({"loss": rng.normal(size=120)}).write_parquet(folder / f"{name}.parquet")
-    judged, known, apart = ([folder / f"{name}.parquet"] for name in ("judged", "known", "apart"))
+    candidates, known_members, holdout = ([folder / f"{name}.parquet"] for name in ("judged", "known", "apart"))
     plan = from_tables.DecisionPlan(Columns((Score("loss"),), truth="member"), Policy(0.2))
-    return folder / "run", from_tables.run(judged, known, folder / "run", plan, holdout=apart)
+    return folder / "run", from_tables.run(candidates, known_members, folder / "run", plan, holdout=holdout)
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +115,10 @@ RUNS = (
 )
 
 
-@pytest.mark.parametrize(("run", "kind"), RUNS)
-def test_what_is_written_is_what_is_read(run, kind, request):
+@pytest.mark.parametrize(("run", "summary_type"), RUNS)
+def test_what_is_written_is_what_is_read(run, summary_type, request):
     folder, summary = request.getfixturevalue(run)
-    assert results.read_summary(folder, kind) == summary
+    assert results.read_summary(folder, summary_type) == summary
     assert results.to_json_values(summary) == json.loads((folder / "summary.json").read_text())
 
 
@@ -127,74 +127,74 @@ def changed(value):
     return 3 if isinstance(value, dict) else {"odd": 1}
 
 
-def places(summary, at=()):
+def places(summary, path=()):
     """Where the fields of a summary stand in its JSON, those of the dataclasses within too."""
     for field in fields(summary):
         value = getattr(summary, field.name)
-        yield (*at, field.name)
+        yield (*path, field.name)
         inner = value.items() if isinstance(value, dict) else [(None, value)]
         for key, part in inner:
             if is_dataclass(part):
-                yield from places(part, (*at, field.name) if key is None else (*at, field.name, key))
+                yield from places(part, (*path, field.name) if key is None else (*path, field.name, key))
 
 
-def came_later(summary, at=()):
+def came_later(summary, path=()):
     """The places of fields that a run of before may lack, as they are empty by default."""
     for field in fields(summary):
         value = getattr(summary, field.name)
         if field.default in (None, (), "") or field.default_factory is not MISSING:
-            yield (*at, field.name)
+            yield (*path, field.name)
         inner = value.items() if isinstance(value, dict) else [(None, value)]
         for key, part in inner:
             if is_dataclass(part):
-                yield from came_later(part, (*at, field.name) if key is None else (*at, field.name, key))
+                yield from came_later(part, (*path, field.name) if key is None else (*path, field.name, key))
 
 
 @pytest.mark.parametrize("change", ["type", "missing", "unknown"])
-@pytest.mark.parametrize(("run", "kind"), RUNS)
-def test_every_field_is_held_against_its_type(run, kind, change, request, tmp_path):
+@pytest.mark.parametrize(("run", "summary_type"), RUNS)
+def test_every_field_is_held_against_its_type(run, summary_type, change, request, tmp_path):
     folder, summary = request.getfixturevalue(run)
     text = (folder / "summary.json").read_text()
     later = set(came_later(summary))  # may be missing, see the next test
-    for *above, last in places(summary):
-        if change == "missing" and (*above, last) in later:
+    for *above, field_name in places(summary):
+        if change == "missing" and (*above, field_name) in later:
             continue
         content = json.loads(text)
         inner = content
         for name in above:
             inner = inner[name]
         if change == "type":
-            inner[last] = changed(inner[last])
+            inner[field_name] = changed(inner[field_name])
         elif change == "missing":
-            del inner[last]
+            del inner[field_name]
         else:
-            inner[f"{last}_"] = 1
+            inner[f"{field_name}_"] = 1
         (tmp_path / "summary.json").write_text(json.dumps(content))
         with pytest.raises(dv.InputError, match=r"summary\.json: (damaged at .*|a summary of version)"):
-            results.read_summary(tmp_path, kind)
+            results.read_summary(tmp_path, summary_type)
 
 
 def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
-    seen = 0
-    for run, kind in RUNS:
+    n_seen = 0
+    for run, summary_type in RUNS:
         folder, _ = request.getfixturevalue(run)
-        for field in fields(kind):
+        for field in fields(summary_type):
             if field.default is None:
                 content = json.loads((folder / "summary.json").read_text())
                 del content[field.name]
                 (tmp_path / "summary.json").write_text(json.dumps(content))
-                assert getattr(results.read_summary(tmp_path, kind), field.name) is None
-                seen += 1
-    assert seen
+                assert getattr(results.read_summary(tmp_path, summary_type), field.name) is None
+                n_seen += 1
+    assert n_seen
 
 
 def test_an_audit_from_before_records_had_features_is_read(request, tmp_path):
-    run, kind = next(pair for pair in RUNS if pair[1] is results.AuditSummary)
+    run, summary_type = next(pair for pair in RUNS if pair[1] is results.AuditSummary)
     folder, _ = request.getfixturevalue(run)
     content = json.loads((folder / "summary.json").read_text())
     del content["about"]["settings"]["data"]["features"]
     (tmp_path / "summary.json").write_text(json.dumps(content))
-    assert results.read_summary(tmp_path, kind).about.settings.data.features == ""
+    assert results.read_summary(tmp_path, summary_type).about.settings.data.features == ""
 
 
 def test_arrays_found_before_columns_were_looked_for_are_read():

@@ -40,7 +40,7 @@ COMMANDS = {
     "trade-off": [("report", "RUN"), ("report", "RUN", "--format", "json")],
     "attributes": [("report", "RUN"), ("gate", "RUN", "--max", "share:0.1"), ("report", "RUN", "--format", "csv")],
 }
-NEEDED = (
+REQUIRED_FILES = (
     "summary.json",
     "scores.parquet",
     "selection.parquet",
@@ -58,9 +58,9 @@ FREE = ("plan.toml", "report.html")  # nothing is computed from them
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    for kind, write in WRITERS.items():
-        write(folder / kind)
-        (folder / kind / "report.html").write_text("short")
+    for run_kind, write in WRITERS.items():
+        write(folder / run_kind)
+        (folder / run_kind / "report.html").write_text("short")
     return folder
 
 
@@ -88,34 +88,34 @@ def ask(divulge, command, run):
     return code, err
 
 
-def spring(runs, tmp_path, divulge, kind, trap, commands):
+def spring(runs, tmp_path, divulge, run_kind, trap, commands):
     """Put ``trap`` in the place of each file in turn, with its digest in the mark and without."""
-    for name in sorted(path.name for path in (runs / kind).iterdir() if path.name != run_directory.LOCK_NAME):
+    for name in sorted(path.name for path in (runs / run_kind).iterdir() if path.name != run_directory.LOCK_NAME):
         for trusted in (True, False):
             run = tmp_path / f"{name}-{trusted}"
-            shutil.copytree(runs / kind, run)
+            shutil.copytree(runs / run_kind, run)
             (run / name).rename(run / f"{name}.was")
             trap(run / name)
             if not trusted and name != run_directory.MANIFEST_NAME:
                 drop_from_mark(run, name)
-            told = [(command, *ask(divulge, command, run)) for command in commands]
-            assert not any("root:" in err for _, _, err in told)
-            if name not in FREE and (trusted or name in (run_directory.MANIFEST_NAME, *NEEDED)):
+            outcomes = [(command, *ask(divulge, command, run)) for command in commands]
+            assert not any("root:" in err for _, _, err in outcomes)
+            if name not in FREE and (trusted or name in (run_directory.MANIFEST_NAME, *REQUIRED_FILES)):
                 unread = name == "summary.json" and not trusted  # of which a table of records needs nothing
                 assert all(
-                    code == 2 and name in err for command, code, err in told if not (unread and "csv" in command)
+                    code == 2 and name in err for command, code, err in outcomes if not (unread and "csv" in command)
                 )
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-@pytest.mark.parametrize("kind", WRITERS)
-def test_nothing_is_waited_for_or_read_from_elsewhere(runs, tmp_path, divulge, kind, trap):
-    spring(runs, tmp_path, divulge, kind, trap, COMMANDS[kind][-1:])
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_nothing_is_waited_for_or_read_from_elsewhere(runs, tmp_path, divulge, run_kind, trap):
+    spring(runs, tmp_path, divulge, run_kind, trap, COMMANDS[run_kind][-1:])
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_no_command_waits_for_a_fifo(runs, tmp_path, divulge, kind):
-    spring(runs, tmp_path, divulge, kind, TRAPS[0], COMMANDS[kind])
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_no_command_waits_for_a_fifo(runs, tmp_path, divulge, run_kind):
+    spring(runs, tmp_path, divulge, run_kind, TRAPS[0], COMMANDS[run_kind])
 
 
 def test_a_link_within_the_directory_is_followed(runs, tmp_path, divulge):
@@ -139,15 +139,15 @@ def test_a_folder_that_is_a_link_leads_nowhere(tmp_path):
         dossier.read_json("inner/value")
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
-def test_a_lock_that_is_no_file_is_neither_opened_nor_emptied(runs, tmp_path, divulge, kind):
+@pytest.mark.parametrize("obstacle", ["fifo", "link", "folder"])
+def test_a_lock_that_is_no_file_is_neither_opened_nor_emptied(runs, tmp_path, divulge, obstacle):
     run, victim = tmp_path / "run", tmp_path / "victim"
     shutil.copytree(runs / "audit", run)
     victim.write_text("precious")
     (run / run_directory.LOCK_NAME).unlink()
-    if kind == "fifo":
+    if obstacle == "fifo":
         os.mkfifo(run / run_directory.LOCK_NAME)
-    elif kind == "link":
+    elif obstacle == "link":
         (run / run_directory.LOCK_NAME).symlink_to(victim)
     else:
         (run / run_directory.LOCK_NAME).mkdir()
@@ -178,36 +178,38 @@ def untrusted_digest(path):
     return store.hash_file(path)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_a_forged_summary_changes_no_verdict(runs, tmp_path, divulge, kind):
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_a_forged_summary_changes_no_verdict(runs, tmp_path, divulge, run_kind):
     run = tmp_path / "run"
-    shutil.copytree(runs / kind, run)
-    forge_verdict(run, kind)
+    shutil.copytree(runs / run_kind, run)
+    forge_verdict(run, run_kind)
     code, _, err = divulge("report", run, "--format", "md")
     assert code == 0, err
     page = (run / "model_card.md").read_text()
-    assert LEAKS[kind].lower() in page.lower()
+    assert LEAKS[run_kind].lower() in page.lower()
     assert "No leak found" not in page
-    if kind != "audit":  # whose other statistics are all computed from scores already
+    if run_kind != "audit":  # whose other statistics are all computed from scores already
         honest = tmp_path / "honest"
-        shutil.copytree(runs / kind, honest)
-        told = []
+        shutil.copytree(runs / run_kind, honest)
+        results = []
         for folder in (run, honest):
             assert divulge("report", folder, "--format", "json")[0] == 0
-            told.append(json.loads((folder / "results.json").read_text())["results"])
-        assert told[0] == told[1]
+            results.append(json.loads((folder / "results.json").read_text())["results"])
+        assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_what_is_computed_again_is_what_the_run_wrote(runs, tmp_path, divulge, kind):
-    assert divulge("report", runs / kind, "--format", "json", "--show-records", "--to", tmp_path / "told.json")[0] == 0
-    told = json.loads((tmp_path / "told.json").read_text())["results"]
-    assert told == json.loads((runs / kind / "summary.json").read_text())
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_what_is_computed_again_is_what_the_run_wrote(runs, tmp_path, divulge, run_kind):
+    assert (
+        divulge("report", runs / run_kind, "--format", "json", "--show-records", "--to", tmp_path / "told.json")[0] == 0
+    )
+    written_again = json.loads((tmp_path / "told.json").read_text())["results"]
+    assert written_again == json.loads((runs / run_kind / "summary.json").read_text())
 
 
 @pytest.mark.parametrize("rows", [[], slice(1), slice(1, 2), "without loss"])
 def test_a_trade_off_without_a_setting_is_refused(runs, tmp_path, divulge, rows):
-    def cut(summary):
+    def drop_row(summary):
         if rows == "without loss":
             summary["rows"][1]["loss"] = None
         else:
@@ -215,7 +217,7 @@ def test_a_trade_off_without_a_setting_is_refused(runs, tmp_path, divulge, rows)
 
     run = tmp_path / "run"
     shutil.copytree(runs / "trade-off", run)
-    forge(run, "summary.json", cut)
+    forge(run, "summary.json", drop_row)
     code, err = ask(divulge, ("report", "RUN"), run)
     assert (code, "summary.json" in err) == (2, True)
 
@@ -267,17 +269,17 @@ def test_marks_and_scores_of_an_identification_are_compared_row_by_row(runs, tmp
         dv.load(run)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_no_command_reads_a_table_that_is_not_what_the_run_wrote(runs, tmp_path, divulge, kind):
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_no_command_reads_a_table_that_is_not_what_the_run_wrote(runs, tmp_path, divulge, run_kind):
     """Records that change their names, without a change of the mark: nobody is named in the place of another."""
-    tables = [path.name for path in (runs / kind).glob("*.parquet")]
-    assert tables or kind in ("canary-audit", "trade-off")
+    tables = [path.name for path in (runs / run_kind).glob("*.parquet")]
+    assert tables or run_kind in ("canary-audit", "trade-off")
     for name in tables:
         run = tmp_path / name
-        shutil.copytree(runs / kind, run)
+        shutil.copytree(runs / run_kind, run)
         rows = pl.read_parquet(run / name)
         rows.with_columns(pl.col(rows.columns[0]).reverse()).write_parquet(run / name)
-        for command in COMMANDS[kind]:
+        for command in COMMANDS[run_kind]:
             code, err = ask(divulge, command, run)
             assert code == 2, command
             assert f"{name}: damaged" in err
@@ -326,7 +328,7 @@ def test_counts_that_are_none_are_refused(runs, tmp_path, divulge, name, change)
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "column", "values"),
+    ("run_kind", "name", "column", "values"),
     [
         ("extraction", "documents", "longest match", pl.Series([[1.0, 2.0]])),
         ("extraction", "documents", "set", pl.Series([True])),
@@ -335,13 +337,13 @@ def test_counts_that_are_none_are_refused(runs, tmp_path, divulge, name, change)
         ("audit", "scores", "id", pl.Series([{"a": 1}])),
     ],
 )
-def test_columns_of_another_type_are_refused(runs, tmp_path, divulge, kind, name, column, values):
+def test_columns_of_another_type_are_refused(runs, tmp_path, divulge, run_kind, name, column, values):
     run = tmp_path / "run"
-    shutil.copytree(runs / kind, run)
+    shutil.copytree(runs / run_kind, run)
     forge_table(
         run, f"{name}.parquet", lambda rows: rows.with_columns(values.new_from_index(0, len(rows)).alias(column))
     )
-    for command in COMMANDS[kind]:
+    for command in COMMANDS[run_kind]:
         code, err = ask(divulge, command, run)
         assert code == 2
         assert f"{name}.parquet" in err

@@ -67,8 +67,17 @@ def test_a_new_run_takes_the_place_of_all_that_the_old_one_wrote_and_of_nothing_
     (run / "report.html").write_text("edited")
     with RunDirectory(run).writing("identification", "other", overwrite=True) as draft:
         draft.write_json("summary", {})
-    left = sorted(str(path.relative_to(run)) for path in run.rglob("*"))
-    assert left == [".lock", "mine.txt", "more", "more/mine.txt", "pool", "report.html", "run.json", "summary.json"]
+    files_left = sorted(str(path.relative_to(run)) for path in run.rglob("*"))
+    assert files_left == [
+        ".lock",
+        "mine.txt",
+        "more",
+        "more/mine.txt",
+        "pool",
+        "report.html",
+        "run.json",
+        "summary.json",
+    ]
     assert (run / "report.html").read_text() == "edited"  # no longer what the old run wrote, so not ours to remove
 
 
@@ -138,9 +147,9 @@ def test_a_run_is_not_published_over_what_stands_in_its_way(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["summary.json", "scores.parquet", "more/arrays.npz"])
 def test_every_flipped_bit_of_data_is_found(run, name):
-    whole = (run / name).read_bytes()
-    for i in range(0, len(whole), 7):
-        damaged = bytearray(whole)
+    intact = (run / name).read_bytes()
+    for i in range(0, len(intact), 7):
+        damaged = bytearray(intact)
         damaged[i] ^= 1 << i % 8
         (run / name).write_bytes(damaged)
         with pytest.raises(dv.InputError, match=f"{name}: damaged"):
@@ -193,7 +202,7 @@ def test_nobody_else_can_read_a_run_whatever_the_umask(tmp_path, mask):
     before = os.umask(mask)
     try:
         with RunDirectory(tmp_path / "new" / "run").writing("audit", "k") as draft:
-            seen = stat.S_IMODE(draft.path.stat().st_mode)
+            mode_seen = stat.S_IMODE(draft.path.stat().st_mode)
             fill(draft, 1)
             with draft.part("inner", "audit", "k") as part:
                 fill(part, 1)
@@ -201,7 +210,7 @@ def test_nobody_else_can_read_a_run_whatever_the_umask(tmp_path, mask):
                 assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
     finally:
         os.umask(before)
-    assert seen == 0o700
+    assert mode_seen == 0o700
     for path in (tmp_path / "new").rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 

@@ -65,10 +65,10 @@ def test_more_queries_bring_points_nearer():
 def test_halving_is_bisection_record_by_record():
     records = unit(30, seed=2)
     plane = _ScaledRecords.from_records(LabelsOnly(linear), records)
-    near, rows = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
+    nearest, rows = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
     search = _BoundarySearch(plane, plane.points[rows], records.y[rows])
-    points = search.halved(plane.points[near])
-    for k, (row, start) in enumerate(zip(rows, near, strict=True)):
+    points = search.halved(plane.points[nearest])
+    for k, (row, start) in enumerate(zip(rows, nearest, strict=True)):
         low, high = 0.0, 1.0
         for _ in range(8):
             middle = (low + high) / 2
@@ -80,12 +80,12 @@ def test_halving_is_bisection_record_by_record():
 
 def test_starts_are_the_nearest_records_of_another_class():
     points = RNG.normal(size=(60, 2))
-    told, truth = RNG.integers(0, 3, 60), RNG.integers(0, 3, 60)
-    near, rows = _nearest_other_class(points, told, truth)
-    assert sorted(rows) == np.flatnonzero(told == truth).tolist()
-    for start, row in zip(near, rows, strict=True):
-        others = np.flatnonzero(told != truth[row])
-        assert start == others[np.linalg.norm(points[others] - points[row], axis=1).argmin()]
+    predicted, truth = RNG.integers(0, 3, 60), RNG.integers(0, 3, 60)
+    nearest, rows = _nearest_other_class(points, predicted, truth)
+    assert sorted(rows) == np.flatnonzero(predicted == truth).tolist()
+    for start, row in zip(nearest, rows, strict=True):
+        candidates = np.flatnonzero(predicted != truth[row])
+        assert start == candidates[np.linalg.norm(points[candidates] - points[row], axis=1).argmin()]
 
 
 @pytest.mark.parametrize("queries", [16, 60, 333])
@@ -107,24 +107,28 @@ def test_shares_count_the_record_and_all_its_copies(queries):
     assert meter.queries == queries * len(records)
 
     class Fixed(LabelsOnly):
-        def labels(self, asked):
-            first = not self.asked
-            self.asked.append(asked.x.copy())
-            return records.y ^ self.function(first)
+        def labels(self, queried):
+            is_first = not self.asked
+            self.asked.append(queried.x.copy())
+            return records.y ^ self.function(is_first)
 
-    for wrong, share in ((lambda first: 0, 1.0), (lambda first: 1, 0.0), (lambda first: int(not first), 1 / queries)):
+    for wrong, share in (
+        (lambda is_first: 0, 1.0),
+        (lambda is_first: 1, 0.0),
+        (lambda is_first: int(not is_first), 1 / queries),
+    ):
         np.testing.assert_allclose(signal.measure(Fixed(wrong), records), share)
 
 
 def test_noise_grows_in_equal_steps_up_to_the_scale_and_so_do_flips():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(3, 2, (4000, 2)), rng.integers(0, 2, (4000, 2))])
-    target = LabelsOnly(lambda asked: asked[:, :2])
+    target = LabelsOnly(lambda queries: queries[:, :2])
     NoiseRobustness(queries=5, scale=0.4, flips=0.8).measure(target, dv.Records(x, np.zeros(4000, int)))
-    asked = target.asked
-    np.testing.assert_allclose(asked[0], x)
-    assert len(asked) == 5
-    for step, copies in enumerate(asked[1:], start=1):
+    queries = target.asked
+    np.testing.assert_allclose(queries[0], x)
+    assert len(queries) == 5
+    for step, copies in enumerate(queries[1:], start=1):
         noise = (copies - x)[:, :2] / x[:, :2].std(axis=0)
         assert noise.std() == pytest.approx(0.4 * step / 4, rel=0.05)
         assert np.abs(copies - x)[:, 2:].mean() == pytest.approx(0.8 * step / 4, abs=0.03)
@@ -134,8 +138,8 @@ def test_noise_grows_in_equal_steps_up_to_the_scale_and_so_do_flips():
 class TestBoth:
     def test_labels_are_all_they_read(self, signal):
         records = unit(50, seed=4)
-        whole = signal.measure(CallableTarget(lambda x: 7 * linear(x)), records)
-        np.testing.assert_array_equal(signal.measure(LabelsOnly(linear), records), whole)
+        from_logits = signal.measure(CallableTarget(lambda x: 7 * linear(x)), records)
+        np.testing.assert_array_equal(signal.measure(LabelsOnly(linear), records), from_logits)
 
     def test_units_of_columns_do_not_matter(self, signal):
         records, factor = unit(50, seed=5), np.array([2.0, 0.25, 64.0])  # powers of two: no rounding
@@ -147,11 +151,11 @@ class TestBoth:
         target = LabelsOnly(linear)
         x = np.column_stack([RNG.normal(size=40), np.arange(40) % 2, RNG.integers(0, 2, 40)])
         signal.measure(target, dv.Records(x, (x @ NORMAL > 0.5).astype(int)))
-        asked = np.concatenate(target.asked)
-        assert asked[:, 1:].min() >= -1e-9
-        assert asked[:, 1:].max() <= 1 + 1e-9
+        queries = np.concatenate(target.asked)
+        assert queries[:, 1:].min() >= -1e-9
+        assert queries[:, 1:].max() <= 1 + 1e-9
         if signal.name == "noise-robustness":
-            np.testing.assert_allclose(asked[:, 1:], asked[:, 1:].round(), atol=1e-9)
+            np.testing.assert_allclose(queries[:, 1:], queries[:, 1:].round(), atol=1e-9)
 
     def test_a_record_told_wrong_is_no_member_like(self, signal):
         records = unit(60, seed=6)

@@ -19,8 +19,8 @@ def naive(name, z, y):
     p = softmax(z)
     rows = np.arange(len(z))
     py = p[rows, y]
-    others = z.copy()
-    others[rows, y] = -np.inf
+    other_logits = z.copy()
+    other_logits[rows, y] = -np.inf
     if name in ("negative-loss", "label-loss"):
         return np.log(py)
     if name in ("confidence", "correctness"):
@@ -28,7 +28,7 @@ def naive(name, z, y):
     if name == "scaled-logit":
         return np.log(py) - np.log(1 - py)
     if name == "hinge":
-        return z[rows, y] - others.max(axis=1)
+        return z[rows, y] - other_logits.max(axis=1)
     if name == "top-two-gap":
         return np.diff(np.sort(z, axis=1)[:, -2:], axis=1)[:, 0]
     assert name == "modified-entropy"

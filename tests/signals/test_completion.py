@@ -39,9 +39,9 @@ def auxiliary():
 def partial():
     rng = np.random.default_rng(1)
     records = mixed(rng, 60)
-    known = rng.random(records.x.shape) < 0.5
-    known[:, 0] |= ~known.any(axis=1)
-    return dv.PartialRecords(records.x, records.y, known)
+    known_mask = rng.random(records.x.shape) < 0.5
+    known_mask[:, 0] |= ~known_mask.any(axis=1)
+    return dv.PartialRecords(records.x, records.y, known_mask)
 
 
 def naive_gaussian(auxiliary, partial):
@@ -65,26 +65,28 @@ def test_conditional_mean_is_that_of_the_formula_for_every_mask(auxiliary, parti
 
 def test_one_mask_for_all_equals_the_same_mask_for_each(auxiliary, partial):
     fitted, mask = completion.ConditionalGaussian().fit(auxiliary), np.array([1, 0, 1, 0, 0, 1], dtype=bool)
-    together = fitted.complete(dv.PartialRecords(partial.x, partial.y, mask))[0]
-    alone = [
+    completed_at_once = fitted.complete(dv.PartialRecords(partial.x, partial.y, mask))[0]
+    completed_singly = [
         fitted.complete(dv.PartialRecords(x[None], [y], mask))[0, 0] for x, y in zip(partial.x, partial.y, strict=True)
     ]
-    np.testing.assert_allclose(together, np.stack(alone), atol=1e-10)
+    np.testing.assert_allclose(completed_at_once, np.stack(completed_singly), atol=1e-10)
 
 
-@pytest.mark.parametrize("known", [[True, False, False], [True, True, False]])
-def test_draws_have_the_conditional_distribution(known):
+@pytest.mark.parametrize("known_columns", [[True, False, False], [True, True, False]])
+def test_draws_have_the_conditional_distribution(known_columns):
     rng = np.random.default_rng(3)
     mixing = np.array([[1.0, 0.5, 0.2], [0.0, 1.0, 0.7], [0.0, 0.0, 1.0]])
     records = dv.Records(rng.normal(size=(20_000, 3)) @ mixing)
-    sigma, k = mixing.T @ mixing, np.array(known)
-    one = dv.PartialRecords(np.full((1, 3), 0.5), None, k)
-    drawn = completion.ConditionalGaussian(per_class=False).fit(records).complete(one, 4000, seed=1)[:, 0][:, ~k]
+    sigma, k = mixing.T @ mixing, np.array(known_columns)
+    partial_record = dv.PartialRecords(np.full((1, 3), 0.5), None, k)
+    samples = (
+        completion.ConditionalGaussian(per_class=False).fit(records).complete(partial_record, 4000, seed=1)[:, 0][:, ~k]
+    )
     weights = np.linalg.solve(sigma[np.ix_(k, k)], sigma[np.ix_(k, ~k)])
     spread = sigma[np.ix_(~k, ~k)] - sigma[np.ix_(~k, k)] @ weights
     # Standard error of a mean over 4,000 draws is below 0.025; 0.1 is four of them and the fit's own error.
-    np.testing.assert_allclose(drawn.mean(axis=0), 0.5 * weights.sum(axis=0), atol=0.1)
-    np.testing.assert_allclose(np.cov(drawn.T).reshape(spread.shape), spread, atol=0.12)
+    np.testing.assert_allclose(samples.mean(axis=0), 0.5 * weights.sum(axis=0), atol=0.1)
+    np.testing.assert_allclose(np.cov(samples.T).reshape(spread.shape), spread, atol=0.12)
 
 
 @pytest.mark.parametrize("imputer", IMPUTERS, ids=NAMES)
@@ -103,34 +105,34 @@ def test_unknown_values_are_never_read(auxiliary, partial, imputer, poison):
 @pytest.mark.parametrize("imputer", IMPUTERS[:-1], ids=NAMES[:-1])
 def test_draws_are_random_and_repeatable(auxiliary, partial, imputer):
     fitted = imputer.fit(auxiliary)
-    first = fitted.complete(partial, 2, seed=1)
-    np.testing.assert_array_equal(first, fitted.complete(partial, 2, seed=1))
-    assert not np.array_equal(first[0], first[1])
-    assert not np.array_equal(first, fitted.complete(partial, 2, seed=2))
+    completed = fitted.complete(partial, 2, seed=1)
+    np.testing.assert_array_equal(completed, fitted.complete(partial, 2, seed=1))
+    assert not np.array_equal(completed[0], completed[1])
+    assert not np.array_equal(completed, fitted.complete(partial, 2, seed=2))
     assert not np.array_equal(fitted.sample(partial, 1, seed=1), fitted.complete(partial))
 
 
 def test_better_models_of_the_records_complete_them_better(auxiliary):
     rng = np.random.default_rng(2)
-    truth, known = mixed(rng, 300), np.array([True, True, True, False, True, False])
-    given_ = dv.PartialRecords(truth.x, truth.y, known)
+    truth, known_mask = mixed(rng, 300), np.array([True, True, True, False, True, False])
+    partial_records = dv.PartialRecords(truth.x, truth.y, known_mask)
 
     def error(imputer):
-        return ((imputer.fit(auxiliary).complete(given_)[0] - truth.x) ** 2).mean()
+        return ((imputer.fit(auxiliary).complete(partial_records)[0] - truth.x) ** 2).mean()
 
-    gaussian, near, mean, overall = map(error, (IMPUTERS[0], IMPUTERS[4], IMPUTERS[2], IMPUTERS[3]))
-    assert gaussian < near < mean < overall
-    assert error(completion.Autoencoder(steps=600)) < near
+    gaussian, neighbours, mean, overall = map(error, (IMPUTERS[0], IMPUTERS[4], IMPUTERS[2], IMPUTERS[3]))
+    assert gaussian < neighbours < mean < overall
+    assert error(completion.Autoencoder(steps=600)) < neighbours
 
 
 def test_neighbours_are_the_nearest_by_known_values(auxiliary, partial):
     scale = auxiliary.x.std(axis=0)
     completed = completion.KNN(3).fit(auxiliary).complete(partial)[0]
     donors = completion.HotDeck(3).fit(auxiliary).complete(partial)[0]
-    for x, c, k, near, donor in zip(partial.x, partial.y, partial.known, completed, donors, strict=True):
+    for x, c, k, completed_record, donor in zip(partial.x, partial.y, partial.known, completed, donors, strict=True):
         pool = auxiliary.x[auxiliary.y == c]
         order = np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))
-        np.testing.assert_allclose(near[~k], pool[order[:3]].mean(axis=0)[~k])
+        np.testing.assert_allclose(completed_record[~k], pool[order[:3]].mean(axis=0)[~k])
         np.testing.assert_array_equal(donor[~k], pool[order[0]][~k])
 
 
@@ -140,15 +142,15 @@ def test_values_are_drawn_one_by_one_from_the_donors(auxiliary, partial, imputer
     completed = imputer.fit(auxiliary).complete(partial, 30, seed=0)
     for i, (x, c, k) in enumerate(zip(partial.x, partial.y, partial.known, strict=True)):
         pool = auxiliary.x[auxiliary.y == c]
-        near = pool[np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))[:count]]
+        donors = pool[np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))[:count]]
         for column in np.flatnonzero(~k):
-            assert np.isin(completed[:, i, column], near[:, column]).all()
+            assert np.isin(completed[:, i, column], donors[:, column]).all()
             assert len(np.unique(completed[:, i, column])) > 1
 
 
 def test_hot_deck_draws_whole_records_of_the_class(auxiliary, partial):
-    drawn = completion.HotDeck(4).fit(auxiliary).complete(partial, 3, seed=0)
-    for completed in drawn:
+    completions = completion.HotDeck(4).fit(auxiliary).complete(partial, 3, seed=0)
+    for completed in completions:
         for x, c, k in zip(completed, partial.y, partial.known, strict=True):
             pool = auxiliary.x[auxiliary.y == c][:, ~k]
             assert k.all() or (pool == x[~k]).all(axis=1).any()
@@ -175,13 +177,13 @@ def test_one_hot_groups_are_completed_together(imputer, draws):
     rng = np.random.default_rng(0)
     fitted = imputer.fit(dv.Records(table(rng, 500)))
     assert [group.tolist() for group in fitted.columns.groups] == [[2, 3, 4]]
-    x, known = table(rng, 80), rng.random((80, 7)) < 0.5
-    known[:, 0] = True
-    completed = fitted.complete(dv.PartialRecords(x, None, known), draws, seed=0)
+    x, known_mask = table(rng, 80), rng.random((80, 7)) < 0.5
+    known_mask[:, 0] = True
+    completed = fitted.complete(dv.PartialRecords(x, None, known_mask), draws, seed=0)
     group = completed[..., 2:5]
     assert set(np.unique(group)) <= {0.0, 1.0}
     # Where all three were said to be zero, nothing is left to set.
-    possible = ~known[:, 2:5].all(axis=1) | (x[:, 2:5].sum(axis=1) == 1)
+    possible = ~known_mask[:, 2:5].all(axis=1) | (x[:, 2:5].sum(axis=1) == 1)
     np.testing.assert_array_equal(group.sum(axis=2)[:, possible], 1)
     assert (completed[..., 6] == 4.0).all()
     if draws > 1:
@@ -198,32 +200,36 @@ def test_a_category_is_told_from_the_numbers_it_depends_on():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 5), st.booleans())
-def test_settled_groups_are_valid_whatever_is_known(seed, width, drawn):
+def test_settled_groups_are_valid_whatever_is_known(seed, width, is_drawn):
     rng = np.random.default_rng(seed)
     columns = RecordColumns.from_array(np.eye(width)[np.r_[np.arange(width), rng.integers(0, width, 10)]])
     assert len(columns.groups) == 1
     truth = np.eye(width)[rng.integers(0, width, 20)]
-    known = rng.random(truth.shape) < 0.4
-    settled = columns.settle(np.where(known, truth, rng.normal(size=truth.shape)), known, rng if drawn else None)
+    known_mask = rng.random(truth.shape) < 0.4
+    settled = columns.settle(
+        np.where(known_mask, truth, rng.normal(size=truth.shape)), known_mask, rng if is_drawn else None
+    )
     np.testing.assert_array_equal(settled.sum(axis=1), 1)
-    np.testing.assert_array_equal(settled[known], truth[known])
+    np.testing.assert_array_equal(settled[known_mask], truth[known_mask])
 
 
 def test_integer_records_stay_integers(auxiliary, partial):
     rng = np.random.default_rng(0)
     counts = dv.Records(rng.poisson(5, (200, 4)))
-    known = np.array([True, False, True, False])
-    completed = completion.ConditionalGaussian().fit(counts).complete(dv.PartialRecords(counts.x[:9], None, known), 2)
+    known_mask = np.array([True, False, True, False])
+    completed = (
+        completion.ConditionalGaussian().fit(counts).complete(dv.PartialRecords(counts.x[:9], None, known_mask), 2)
+    )
     assert completed.dtype == counts.x.dtype
 
 
 def test_images_with_their_own_masks_keep_their_shape():
     rng = np.random.default_rng(0)
     images = dv.Records(rng.random((100, 4, 5, 3)).astype(np.float32), rng.integers(0, 2, 100))
-    known = rng.random((7, 4, 5, 3)) < 0.3
-    known[:, 0, 0] = True
+    known_mask = rng.random((7, 4, 5, 3)) < 0.3
+    known_mask[:, 0, 0] = True
     fitted = completion.ConditionalGaussian().fit(images)
-    completed = fitted.complete(dv.PartialRecords(images.x[:7] * 0.5, images.y[:7], known), 2)
+    completed = fitted.complete(dv.PartialRecords(images.x[:7] * 0.5, images.y[:7], known_mask), 2)
     assert completed.shape == (2, 7, 4, 5, 3)
     assert completed.dtype == np.float32
     assert completed.min() >= 0
@@ -234,14 +240,14 @@ def test_fewer_auxiliary_records_than_columns_is_said():
     rng = np.random.default_rng(0)
     fitted = completion.ConditionalGaussian().fit(dv.Records(rng.normal(size=(10, 30))))
     assert "10 auxiliary records for 30 columns" in fitted.warnings[0]
-    known = np.arange(30) < 12
-    assert np.isfinite(fitted.complete(dv.PartialRecords(rng.normal(size=(5, 30)), None, known), 3)).all()
+    known_mask = np.arange(30) < 12
+    assert np.isfinite(fitted.complete(dv.PartialRecords(rng.normal(size=(5, 30)), None, known_mask), 3)).all()
 
 
 def test_overlap_is_by_known_values_alone(auxiliary):
-    known = np.array([True, True, False, False, False, False])
-    both = np.vstack([auxiliary.x[:3] * [1, 1, 9, 9, 9, 9], auxiliary.x[:2] + 1])
-    overlap = completion.overlap(dv.PartialRecords(both, None, known), auxiliary.x)
+    known_mask = np.array([True, True, False, False, False, False])
+    query = np.vstack([auxiliary.x[:3] * [1, 1, 9, 9, 9, 9], auxiliary.x[:2] + 1])
+    overlap = completion.overlap(dv.PartialRecords(query, None, known_mask), auxiliary.x)
     assert overlap.tolist() == [True, True, True, False, False]
 
 
@@ -294,8 +300,8 @@ def test_masks_cover_whole_pixels_in_their_place():
     assert completion.mask("share:0.5", (6, 6, 3), seed=1).all(axis=2).sum() == 18
     assert completion.mask("share:0.5", (3, 6, 6), seed=1).all(axis=0).sum() == 18
     assert completion.mask("values:0.5", (6, 6, 3), seed=1).sum() == 54
-    by_value = completion.mask("values:0.5", (6, 6, 3), seed=1)
-    assert (by_value.any(axis=2) & ~by_value.all(axis=2)).any()  # parts of pixels
+    value_mask = completion.mask("values:0.5", (6, 6, 3), seed=1)
+    assert (value_mask.any(axis=2) & ~value_mask.all(axis=2)).any()  # parts of pixels
     corner = completion.mask("block:bottom-right:0.25", (4, 4))
     assert corner[2:, 2:].all()
     assert corner.sum() == 4

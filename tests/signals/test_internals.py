@@ -70,26 +70,26 @@ CASES = {
 }
 
 
-def records(shape, n=9, classes=3, *, whole=False):
+def records(shape, n=9, classes=3, *, integers=False):
     rng = np.random.default_rng(3)
-    x = rng.integers(0, 7, size=(n, *shape)) if whole else rng.normal(size=(n, *shape))
+    x = rng.integers(0, 7, size=(n, *shape)) if integers else rng.normal(size=(n, *shape))
     return dv.Records(x, rng.integers(0, classes, n))
 
 
-def by_a_loop(net, data):
+def naive_norms(net, data):
     """Log-norms of each record's gradient, by autograd on its own loss: of the last linear layer, and of everything."""
-    last = [part for part in net.modules() if isinstance(part, nn.Linear)][-1]
-    told = []
+    last_layer = [part for part in net.modules() if isinstance(part, nn.Linear)][-1]
+    log_norms = []
     net.eval()
     for x, y in zip(data.x, data.y, strict=True):
         net.zero_grad()
-        given = torch.from_numpy(x)[None] if x.dtype.kind == "i" else torch.from_numpy(x)[None].double()
-        z = net(given)
+        inputs = torch.from_numpy(x)[None] if x.dtype.kind == "i" else torch.from_numpy(x)[None].double()
+        z = net(inputs)
         z = torch.cat([torch.zeros_like(z), z], dim=1) if z.shape[1] == 1 else z
         nn.functional.cross_entropy(z, torch.tensor([y])).backward()
-        norms = [sum(float((p.grad**2).sum()) for p in part.parameters()) for part in (last, net)]
-        told.append([math.log(norm) / 2 for norm in norms])
-    return np.array(told)
+        norms = [sum(float((p.grad**2).sum()) for p in part.parameters()) for part in (last_layer, net)]
+        log_norms.append([math.log(norm) / 2 for norm in norms])
+    return np.array(log_norms)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -97,29 +97,29 @@ def test_norms_of_gradients_are_those_of_a_loop_over_records(case, monkeypatch):
     make, shape = CASES[case]
     torch.manual_seed(0)
     net = make()
-    data = records(shape, classes=2 if case == "one output" else 3, whole=case == "tokens")
-    own = dv.Records(data.x if case == "tokens" else data.x.astype(np.float32), data.y)
-    slow = by_a_loop(make_double(net), data)
+    data = records(shape, classes=2 if case == "one output" else 3, integers=case == "tokens")
+    records_given = dv.Records(data.x if case == "tokens" else data.x.astype(np.float32), data.y)
+    slow = naive_norms(make_double(net), data)
     calls, one_by_one = [], torch_modules._squared_norms_one_by_one
     monkeypatch.setattr(
         torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
     )
-    fast = TorchTarget(net, device="cpu", batch_size=4).gradient_norms(own)
+    fast = TorchTarget(net, device="cpu", batch_size=4).gradient_norms(records_given)
     np.testing.assert_allclose(fast, slow, atol=2e-5)
     assert not calls
     monkeypatch.setattr(torch_modules, "_GRADIENT_BYTES", 1)
-    np.testing.assert_allclose(TorchTarget(net, device="cpu").gradient_norms(own), slow, atol=2e-5)
+    np.testing.assert_allclose(TorchTarget(net, device="cpu").gradient_norms(records_given), slow, atol=2e-5)
 
 
 def make_double(net):
     """A copy in double precision."""
     state = {name: value.double() if value.is_floating_point() else value for name, value in net.state_dict().items()}
-    twin = Recurrent() if isinstance(net, Recurrent) else nn.Sequential(*(_again(part) for part in net))
+    twin = Recurrent() if isinstance(net, Recurrent) else nn.Sequential(*(_reuse(part) for part in net))
     twin.double().load_state_dict(state)
     return twin
 
 
-def _again(part):
+def _reuse(part):
     if isinstance(part, nn.Linear):
         return nn.Linear(part.in_features, part.out_features, bias=part.bias is not None)
     if isinstance(part, nn.Conv2d):
@@ -140,7 +140,7 @@ def test_what_vmap_cannot_take_is_asked_one_record_at_a_time(monkeypatch):
     fast = TorchTarget(net, device="cpu", batch_size=1).gradient_norms(data)
     twin = Branching().double()
     twin.load_state_dict({name: value.double() for name, value in net.state_dict().items()})
-    np.testing.assert_allclose(fast, by_a_loop(twin, data), atol=2e-5)
+    np.testing.assert_allclose(fast, naive_norms(twin, data), atol=2e-5)
     assert len(calls) == len(data)
 
 
@@ -258,7 +258,7 @@ class Detached(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("net", "y", "told"),
+    ("net", "y", "message"),
     [
         (Scaled(perceptron()), [0], "outputs are not those of its last linear layer"),
         (nn.Conv1d(1, 3, 5), [0], "Conv1d has no linear layer"),
@@ -272,9 +272,9 @@ class Detached(nn.Module):
         (Detached(), [0], "cannot be differentiated in its weights"),
     ],
 )
-def test_what_cannot_be_looked_into_is_refused(net, y, told):
+def test_what_cannot_be_looked_into_is_refused(net, y, message):
     shape = (1, 1, 5) if isinstance(net, nn.Conv1d) else (1, 5)
-    with pytest.raises(dv.InputError, match=told):
+    with pytest.raises(dv.InputError, match=message):
         TorchTarget(net, device="cpu").gradient_norms(dv.Records(np.ones(shape), y))
 
 

@@ -32,13 +32,13 @@ def partial():
 
 def naive(target, x, labels):
     """The squared norm of the gradient with respect to all weights, a record at a time."""
-    module, found = target.module.eval(), []
-    for one, label in zip(torch.from_numpy(x).float(), torch.from_numpy(labels), strict=True):
+    module, norms = target.module.eval(), []
+    for record, label in zip(torch.from_numpy(x).float(), torch.from_numpy(labels), strict=True):
         module.zero_grad()
-        nn.functional.cross_entropy(module(one[None]), label[None]).backward()
-        found.append(sum(float((p.grad**2).sum()) for p in module.parameters()))
+        nn.functional.cross_entropy(module(record[None]), label[None]).backward()
+        norms.append(sum(float((p.grad**2).sum()) for p in module.parameters()))
     module.zero_grad()
-    return np.array(found)
+    return np.array(norms)
 
 
 def test_the_mismatch_is_the_gradient_in_all_weights(target, auxiliary, partial):
@@ -50,10 +50,10 @@ def test_the_mismatch_is_the_gradient_in_all_weights(target, auxiliary, partial)
 def test_steps_match_better_and_leave_the_target_as_it_was(target, auxiliary, partial):
     target.module.train()
     before = {name: value.clone() for name, value in target.module.state_dict().items()}
-    few, many = (
+    few_steps, many_steps = (
         signals.GradientMatching(steps=steps, rate=0.05).fit(auxiliary).measure(target, partial) for steps in (0, 8)
     )
-    assert (many > few).mean() > 0.9
+    assert (many_steps > few_steps).mean() > 0.9
     assert target.module.training
     assert all(torch.equal(value, before[name]) for name, value in target.module.state_dict().items())
 

@@ -61,9 +61,9 @@ def test_defaults_are_the_published_ones():
 
 
 def test_records_of_another_size_are_refused(target, auxiliary):
-    few = dv.PartialRecords(np.zeros((4, 3)), np.zeros(4, int), np.array([True, False, False]))
+    short_records = dv.PartialRecords(np.zeros((4, 3)), np.zeros(4, int), np.array([True, False, False]))
     with pytest.raises(dv.InputError, match="x: 8 values per record are needed, got 3"):
-        MRAD(detector="gradient-norm").fit(auxiliary).measure(target, few)
+        MRAD(detector="gradient-norm").fit(auxiliary).measure(target, short_records)
 
 
 @pytest.mark.parametrize("start", ["zeros", completion.Mean(per_class=False)], ids=["zeros", "mean"])
@@ -99,10 +99,10 @@ def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial)
 
 def test_batches_of_directions_change_nothing(target, auxiliary, partial, monkeypatch):
     start = completion.Mean().fit(auxiliary).complete(partial)[0]
-    whole = mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0)
+    expected = mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0)
     monkeypatch.setattr(mrad, "_BATCH", 2 * 3 * 8 * 9)
     np.testing.assert_allclose(
-        mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0), whole
+        mrad.Gradients("black", 3).compute(target, start[:9], partial.y[:9], partial.known[:9], 0), expected
     )
 
 
@@ -154,10 +154,12 @@ def overfitted():
 
 
 def test_members_of_an_overfitted_model_have_small_gradients(overfitted):
-    target, pool, others = overfitted
-    some = dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
+    target, pool, auxiliary = overfitted
+    partial_pool = dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
     for access in ("white", "black"):
-        values = MRAD(detector="gradient-norm", access=access, directions=5).fit(others).measure(target, some)
+        values = (
+            MRAD(detector="gradient-norm", access=access, directions=5).fit(auxiliary).measure(target, partial_pool)
+        )
         assert dv.evaluation.auc(values, np.arange(120) < 60).low > 0.5
 
 
@@ -165,13 +167,13 @@ def test_nci_has_the_sign_of_its_definition_and_loses_it_when_records_are_thrown
     """Members deviate less as they are; after the unclipped step the length of the layer decides, and non-members' is
     the greater.
     """
-    target, pool, others = overfitted
-    members, some = np.arange(120) < 60, dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
-    fitted = MRAD(detector="nci").fit(others)
-    whole = -fitted.detector.deviation(target, pool.x, pool.y)
-    assert dv.evaluation.auc(whole, members).low > 0.5
-    thrown = fitted.complete(target, some)
-    assert dv.evaluation.auc(fitted.measure(target, some), members).high < 0.5
+    target, pool, auxiliary = overfitted
+    members, partial_pool = np.arange(120) < 60, dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
+    fitted = MRAD(detector="nci").fit(auxiliary)
+    full_deviation = -fitted.detector.deviation(target, pool.x, pool.y)
+    assert dv.evaluation.auc(full_deviation, members).low > 0.5
+    thrown = fitted.complete(target, partial_pool)
+    assert dv.evaluation.auc(fitted.measure(target, partial_pool), members).high < 0.5
     assert dv.evaluation.auc(np.abs(target.head(dv.Records(thrown, pool.y))[0]).sum(1), members).high < 0.5
 
 
@@ -179,11 +181,11 @@ def test_cade_is_the_published_deviation(auxiliary, records):
     fitted = mrad.CADE.fit(auxiliary, 0)
     latent, new = fitted.encoder.outputs(auxiliary.x), fitted.encoder.outputs(records.x)
     for c in range(3):
-        own = latent[auxiliary.y == c]
-        distances = np.linalg.norm(own - own.mean(axis=0), axis=1)
+        class_latent = latent[auxiliary.y == c]
+        distances = np.linalg.norm(class_latent - class_latent.mean(axis=0), axis=1)
         mad = 1.4826 * np.median(np.abs(distances - np.median(distances)))
         rows = records.y == c
-        expected = np.abs(np.linalg.norm(new[rows] - own.mean(axis=0), axis=1) - np.median(distances)) / mad
+        expected = np.abs(np.linalg.norm(new[rows] - class_latent.mean(axis=0), axis=1) - np.median(distances)) / mad
         np.testing.assert_allclose(fitted.deviation(None, records.x, records.y)[rows], expected)
 
 
@@ -194,19 +196,22 @@ def test_msad_sums_the_two_nearest_squared_distances(auxiliary, records):
         shifted = latent / np.linalg.norm(latent, axis=1, keepdims=True) - fitted.centre
         return shifted / np.linalg.norm(shifted, axis=1, keepdims=True)
 
-    own, new = direction(fitted.encoder.outputs(auxiliary.x)), direction(fitted.encoder.outputs(records.x))
-    squared = ((new[:, None] - own[None]) ** 2).sum(axis=2)
+    reference_directions, new = (
+        direction(fitted.encoder.outputs(auxiliary.x)),
+        direction(fitted.encoder.outputs(records.x)),
+    )
+    squared = ((new[:, None] - reference_directions[None]) ** 2).sum(axis=2)
     np.testing.assert_allclose(
         fitted.deviation(None, records.x, records.y), np.sort(squared, axis=1)[:, :2].sum(axis=1), atol=1e-9
     )
 
 
 def test_nci_reads_the_last_hidden_layer(target, auxiliary, records):
-    hidden, last = target.module[:2], target.module[2]
+    hidden, output_layer = target.module[:2], target.module[2]
     with torch.no_grad():
         h = hidden(torch.from_numpy(records.x)).numpy()
         mu = hidden(torch.from_numpy(auxiliary.x)).numpy().mean(axis=0)
-    w = last.weight.detach().numpy()[target.labels(records)]
+    w = output_layer.weight.detach().numpy()[target.labels(records)]
     expected = ((h - mu) * w).sum(axis=1) / np.linalg.norm(h - mu, axis=1) + 0.001 * np.abs(h).sum(axis=1)
     deviation = mrad.NCI.fit(auxiliary, 0).deviation(target, records.x, records.y)
     np.testing.assert_allclose(-deviation, expected, atol=1e-6)
@@ -242,11 +247,11 @@ def test_the_shadow_ratio_is_the_shadows_mean_deviation_over_the_targets(target,
         torch.manual_seed(seed)
         networks.append(TorchTarget(nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3)).double()))
     zeros = dv.Records(np.where(partial.known, partial.x, 0.0), partial.y)
-    first, second, own = (
-        np.linalg.norm(asked.gradients(zeros)[:, ~partial.known[0]], axis=1) for asked in (*networks, target)
+    first_shadow, second_shadow, target_norm = (
+        np.linalg.norm(network.gradients(zeros)[:, ~partial.known[0]], axis=1) for network in (*networks, target)
     )
     values = MRAD(detector="gradient-norm").fit(auxiliary).measure(target, partial, shadows=networks)
-    np.testing.assert_allclose(values, (first + second) / 2 / own)
+    np.testing.assert_allclose(values, (first_shadow + second_shadow) / 2 / target_norm)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from divulge.tables import delimited, sources
 def read(content, separator=None, **options):
     frame = tables.read_table(content, separator=separator, **options)
     return {
-        name: [np.nan if one is None and frame[name].dtype.is_numeric() else one for one in frame[name]]
+        name: [np.nan if value is None and frame[name].dtype.is_numeric() else value for value in frame[name]]
         for name in frame.columns
     }
 
@@ -28,7 +28,7 @@ def read(content, separator=None, **options):
 def oracle(content, separator=","):
     frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema_length=None)
     return {
-        name: [np.nan if one is None and frame[name].dtype.is_numeric() else one for one in frame[name]]
+        name: [np.nan if value is None and frame[name].dtype.is_numeric() else value for value in frame[name]]
         for name in frame.columns
     }
 
@@ -101,9 +101,9 @@ def test_a_file_without_a_header_is_refused(content, capfd):
     ("content", "line"), [(b"a,b\nsecret,2,3\n", 2), (b"a,b\n1,2\nsecret\n", 3), (b'a,b\n"x\ny",1\n2\n', 4)]
 )
 def test_rows_of_other_lengths_are_refused_without_their_content(content, line):
-    with pytest.raises(dv.InputError, match=rf"line {line} has \d values, 2 are needed") as said:
+    with pytest.raises(dv.InputError, match=rf"line {line} has \d values, 2 are needed") as error:
         read(content)
-    assert "secret" not in str(said.value)
+    assert "secret" not in str(error.value)
 
 
 def test_a_compressed_file_is_read(tmp_path):
@@ -172,9 +172,9 @@ AMBIGUOUS = {
 }
 
 
-@pytest.mark.parametrize(("content", "said"), AMBIGUOUS.values(), ids=AMBIGUOUS)
-def test_numbers_that_could_be_others_are_refused(content, said):
-    with pytest.raises(dv.InputError, match=said):
+@pytest.mark.parametrize(("content", "message"), AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_numbers_that_could_be_others_are_refused(content, message):
+    with pytest.raises(dv.InputError, match=message):
         list(tables.scan_table(content).batches({"a": tables.NUMBER}))
     assert isinstance(read(content)["a"][0], str)
 
@@ -229,7 +229,7 @@ def test_a_quote_that_is_never_closed_is_refused(content, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "last"),
+    ("content", "last_value"),
     [
         (b'a,b\n1,5" pipe\n', '5" pipe'),
         (b'a,b\n1,5" pipe\n2,"6"" pipe"\n', '6" pipe'),
@@ -238,8 +238,8 @@ def test_a_quote_that_is_never_closed_is_refused(content, tmp_path):
         (b'a\nx\n""', None),
     ],
 )
-def test_quotes_that_are_closed_or_letters_are_read(content, last):
-    assert list(read(content).values())[-1][-1] == last
+def test_quotes_that_are_closed_or_letters_are_read(content, last_value):
+    assert list(read(content).values())[-1][-1] == last_value
 
 
 def test_digits_of_other_scripts_are_no_numbers():
@@ -262,13 +262,13 @@ def test_tables_that_polars_writes_are_read(data, n, separator):
     assume(not any(name.startswith(("\ufeff", "{")) for name in columns))  # of bytes, "{" begins JSON
     frame = pl.DataFrame(columns, strict=False)
     content = frame.write_csv(separator=separator).encode()
-    want = wanted(content, frame, separator)
+    want = expected_table(content, frame, separator)
     assert repr(read(content, separator)) == repr(
-        {name: [None if one == "" else one for one in want[name]] for name in want}
+        {name: [None if value == "" else value for value in want[name]] for name in want}
     )
 
 
-def wanted(content, frame, separator):
+def expected_table(content, frame, separator):
     """What polars reads, under the names that were written (it keeps quotes doubled in them)."""
     return dict(zip(frame.columns, oracle(content, separator).values(), strict=True))
 
@@ -285,8 +285,8 @@ def test_tables_that_are_written_polars_reads(data, n):
     assume(not any(name.startswith("\ufeff") for name in columns))
     file = io.BytesIO()
     tables.write_csv(tables.from_arrays(columns), file)
-    theirs = pl.DataFrame({name: pl.Series(values.tolist(), strict=False) for name, values in columns.items()})
-    want = oracle(theirs.write_csv().encode())
+    polars_frame = pl.DataFrame({name: pl.Series(values.tolist(), strict=False) for name, values in columns.items()})
+    want = oracle(polars_frame.write_csv().encode())
     assert repr(oracle(file.getvalue())) == repr(want)
 
 

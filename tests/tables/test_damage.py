@@ -27,21 +27,21 @@ FRAME = pl.DataFrame(
 )
 
 
-def content_of(kind):
+def content_of(file_type):
     file = io.BytesIO()
-    if kind == "parquet":
+    if file_type == "parquet":
         FRAME.write_parquet(file, compression="uncompressed")
-    elif kind == "arrow file":
+    elif file_type == "arrow file":
         FRAME.write_ipc(file)
     else:
         FRAME.write_ipc_stream(file)
     return file.getvalue()
 
 
-KINDS = ("parquet", "arrow file", "arrow stream")
+FILE_TYPES = ("parquet", "arrow file", "arrow stream")
 
 
-def said(content):
+def error_of(content):
     """What is said of a file, or nothing where it can be read."""
     try:
         with tables.table_errors("file"):
@@ -53,25 +53,25 @@ def said(content):
     return ""
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_half_a_file_is_refused(kind, capfd):
-    content = content_of(kind)
-    assert said(content) == ""
+@pytest.mark.parametrize("file_type", FILE_TYPES)
+def test_half_a_file_is_refused(file_type, capfd):
+    content = content_of(file_type)
+    assert error_of(content) == ""
     cuts = {*range(0, len(content) - 9, 29), *range(len(content) - 9, len(content))}
     # A stream that lacks only the mark of its end is whole.
-    assert all(said(content[:cut]) for cut in cuts if kind != "arrow stream" or cut < len(content) - 8)
+    assert all(error_of(content[:size]) for size in cuts if file_type != "arrow stream" or size < len(content) - 8)
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_bytes_are_read_or_refused(kind, capfd):
-    content = content_of(kind)
+@pytest.mark.parametrize("file_type", FILE_TYPES)
+def test_other_bytes_are_read_or_refused(file_type, capfd):
+    content = content_of(file_type)
     rng = random.Random(0)
     answers = []
     for _ in range(150):
         damaged = bytearray(content)
         damaged[rng.randrange(len(content))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
-        answers.append(said(bytes(damaged)))
+        answers.append(error_of(bytes(damaged)))
     assert 0 < sum(map(bool, answers)) < len(answers)
     assert capfd.readouterr() == ("", "")
 
@@ -112,14 +112,14 @@ def test_a_file_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatc
 def test_several_streams_are_one_table(tmp_path):
     for name, frame in {"a": FRAME, "b": FRAME, "c": FRAME.drop("t"), "d": FRAME.with_columns(n=pl.lit("x"))}.items():
         frame.write_ipc_stream(tmp_path / f"{name}.arrow")
-    one, two, three, four = (tmp_path / f"{name}.arrow" for name in "abcd")
-    assert tables.read_table([one, two])["n"].to_list() == [1, 2, 3, 4] * 2
-    assert tables.read_table([one, three])["t"].to_list() == [*FRAME["t"], *[None] * 4]
+    first_file, two, three, four = (tmp_path / f"{name}.arrow" for name in "abcd")
+    assert tables.read_table([first_file, two])["n"].to_list() == [1, 2, 3, 4] * 2
+    assert tables.read_table([first_file, three])["t"].to_list() == [*FRAME["t"], *[None] * 4]
     with pytest.raises(dv.InputError, match=r"a\.arrow: column 'n' holds numbers here and texts in .*d\.arrow"):
-        tables.read_table([one, four])
+        tables.read_table([first_file, four])
     two.write_bytes(content_of("arrow stream")[:300])
     with pytest.raises(dv.InputError, match=r"b\.arrow: damaged or half-written"):
-        tables.read_table([one, two])
+        tables.read_table([first_file, two])
     with pytest.raises(dv.InputError, match=r"no\.arrow: no such file"):
         tables.read_table([tmp_path / "no.arrow"])
 
@@ -133,14 +133,16 @@ def test_whole_numbers_of_several_streams_are_not_rounded(tmp_path):
 
 def test_random_csv_is_read_or_refused(capfd):
     rng = random.Random(0)
-    whole = b'a,n,t\n1,"x ""q"" y",2.5\n-3,"line\nline",NaN\n,,\n7,plain,1e5\n'
+    intact = b'a,n,t\n1,"x ""q"" y",2.5\n-3,"line\nline",NaN\n,,\n7,plain,1e5\n'
     refused = 0
     for _ in range(1000):
-        damaged = bytearray(whole)
+        damaged = bytearray(intact)
         for _ in range(rng.choice([1, 2, 5, 20])):
-            at = rng.randrange(len(damaged))
-            damaged[at : at + rng.randrange(3)] = bytes(rng.choice(b'",\n\r;0\x00\xff 1eE.-') for _ in range(2))
-        refused += bool(said(bytes(damaged)))
+            position = rng.randrange(len(damaged))
+            damaged[position : position + rng.randrange(3)] = bytes(
+                rng.choice(b'",\n\r;0\x00\xff 1eE.-') for _ in range(2)
+            )
+        refused += bool(error_of(bytes(damaged)))
     assert 0 < refused < 1000
     assert capfd.readouterr() == ("", "")
 
@@ -226,6 +228,6 @@ def test_a_stream_is_whole_after_each_of_its_messages_and_nowhere_else():
             return False
         return True
 
-    assert {cut for cut in range(len(content) + 1) if is_whole(content[:cut])} == ends
-    for at in (0, 1, 3, sum(lengths[:1]), sum(lengths[:2]) + 2):  # of the mark with which each message begins
-        assert not is_whole(content[:at] + b"\x07" + content[at + 1 :])
+    assert {size for size in range(len(content) + 1) if is_whole(content[:size])} == ends
+    for position in (0, 1, 3, sum(lengths[:1]), sum(lengths[:2]) + 2):  # of the mark with which each message begins
+        assert not is_whole(content[:position] + b"\x07" + content[position + 1 :])

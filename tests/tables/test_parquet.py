@@ -21,12 +21,12 @@ def written(columns, dtypes=None):
     return file.getvalue()
 
 
-def read_back(file):
+def read_arrays(file):
     frame = tables.read_parquet(file)
     return {name: tables.to_array(frame[name]) for name in frame.columns}
 
 
-def by_polars(column):
+def write_with_polars(column):
     file = io.BytesIO()
     pl.DataFrame({"a": column}).write_parquet(file)
     file.seek(0)
@@ -36,29 +36,29 @@ def by_polars(column):
 NUMBERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-def test_numbers_keep_their_width_both_ways(kind):
-    ends = np.iinfo(kind) if kind[0] in "iu" else np.finfo(kind)
-    values = np.array([ends.min, 0, 1, ends.max], kind)
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_numbers_keep_their_width_both_ways(dtype):
+    ends = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
+    values = np.array([ends.min, 0, 1, ends.max], dtype)
     back = pl.read_parquet(written({"a": values}))["a"].to_numpy()
-    read = read_back(by_polars(values))["a"]
+    read = read_arrays(write_with_polars(values))["a"]
     for got in (back, read):
         assert got.dtype == values.dtype
         assert got.tolist() == values.tolist()
 
 
-@pytest.mark.parametrize("kind", NUMBERS)
-def test_of_numbers_with_gaps_those_are_nan(kind):
-    values = read_back(by_polars(pl.Series([1, None, 3]).cast(pl.Series(np.empty(0, kind)).dtype)))["a"]
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_of_numbers_with_gaps_those_are_nan(dtype):
+    values = read_arrays(write_with_polars(pl.Series([1, None, 3]).cast(pl.Series(np.empty(0, dtype)).dtype)))["a"]
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, [1, np.nan, 3])
-    nothing = read_back(by_polars(pl.Series([None, None]).cast(pl.Series(np.empty(0, kind)).dtype)))["a"]
+    nothing = read_arrays(write_with_polars(pl.Series([None, None]).cast(pl.Series(np.empty(0, dtype)).dtype)))["a"]
     np.testing.assert_array_equal(nothing, [np.nan, np.nan])
 
 
 def test_whole_numbers_with_gaps_are_not_rounded():
     values = [2**53 + 1, None, -(2**63)]
-    assert read_back(by_polars(values))["a"].tolist() == values
+    assert read_arrays(write_with_polars(values))["a"].tolist() == values
     assert pl.read_parquet(written({"a": np.array(values, object)}))["a"].to_list() == values
 
 
@@ -79,18 +79,18 @@ def test_objects_come_back(values):
     array[:] = values
     content = written({"a": array})
     assert pl.read_parquet(content)["a"].to_list() == values
-    assert list(read_back(io.BytesIO(content))["a"]) == values
-    assert list(read_back(by_polars(values))["a"]) == values
+    assert list(read_arrays(io.BytesIO(content))["a"]) == values
+    assert list(read_arrays(write_with_polars(values))["a"]) == values
 
 
 @pytest.mark.parametrize("values", [np.empty(0), np.empty(0, int), np.empty(0, bool), np.empty(0, object)])
 def test_no_rows_keep_their_columns(values):
-    read = read_back(io.BytesIO(written({"a": values, "b": values})))
+    read = read_arrays(io.BytesIO(written({"a": values, "b": values})))
     assert (len(read["a"]), tuple(read), read["a"].dtype) == (0, ("a", "b"), values.dtype)
 
 
 @pytest.mark.parametrize(
-    ("array", "wanted"),
+    ("array", "expected"),
     [
         (np.array(["ab", "c"]), ["ab", "c"]),
         (np.array(["ab", "c"], np.dtypes.StringDType()), ["ab", "c"]),
@@ -107,12 +107,12 @@ def test_no_rows_keep_their_columns(values):
         (np.array([np.str_("a")], object), ["a"]),
     ],
 )
-def test_every_array_of_numpy_is_written(array, wanted):
-    assert pl.read_parquet(written({"a": array}))["a"].to_list() == wanted
+def test_every_array_of_numpy_is_written(array, expected):
+    assert pl.read_parquet(written({"a": array}))["a"].to_list() == expected
 
 
 @pytest.mark.parametrize(
-    ("array", "said"),
+    ("array", "message"),
     [
         (np.array([1, "a"], object), "values of one kind are needed for a file, got int, str"),
         (np.array([2**70], object), "more than 64 bits"),
@@ -123,13 +123,13 @@ def test_every_array_of_numpy_is_written(array, wanted):
         (np.array([[["a"]], None, []], object), "lists of lists"),
     ],
 )
-def test_what_no_file_takes_is_refused(array, said):
-    with pytest.raises(dv.InputError, match=f"^a: .*{said}"):
+def test_what_no_file_takes_is_refused(array, message):
+    with pytest.raises(dv.InputError, match=f"^a: .*{message}"):
         written({"a": array})
 
 
 D = decimal.Decimal
-KINDS = {
+COLUMN_TYPES = {
     "categories": (pl.Series(["x", "y", None], dtype=pl.Categorical), ["x", "y", None]),
     "enum": (pl.Series(["x", "y", None], dtype=pl.Enum(["y", "x"])), ["x", "y", None]),
     "decimals": (pl.Series([D("1.50"), D("-2.25")], dtype=pl.Decimal(10, 2)), [1.5, -2.25]),
@@ -146,9 +146,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("column", "wanted"), KINDS.values(), ids=KINDS)
-def test_other_kinds_are_read_as_the_nearest(column, wanted):
-    assert read_back(by_polars(column))["a"].tolist() == wanted
+@pytest.mark.parametrize(("column", "expected"), COLUMN_TYPES.values(), ids=COLUMN_TYPES)
+def test_other_kinds_are_read_as_the_nearest(column, expected):
+    assert read_arrays(write_with_polars(column))["a"].tolist() == expected
 
 
 def test_columns_are_chosen_in_the_order_asked_for(tmp_path):
@@ -201,5 +201,5 @@ def test_tables_come_back(data, n):
     content = written(columns)
     want = {name: values.tolist() for name, values in columns.items()}
     assert repr(pl.read_parquet(content).to_dict(as_series=False)) == repr(want)
-    read = read_back(io.BytesIO(content))
+    read = read_arrays(io.BytesIO(content))
     assert repr({name: values.tolist() for name, values in read.items()}) == repr(want)

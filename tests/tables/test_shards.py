@@ -107,9 +107,9 @@ def test_a_selection_does_not_depend_on_the_sharding(tmp_path):
     ending, rng = ".parquet", np.random.default_rng(1)
     scores = np.append(rng.normal(3, 1, 100), rng.normal(size=900))
     candidates = frame().with_columns(score=pl.Series(scores), text=pl.format("text {}", pl.int_range(ROWS)))
-    known = pl.DataFrame({"id": [f"k{i}" for i in range(500)], "score": rng.normal(size=500)})
-    known = known.with_columns(text=pl.format("other {}", pl.int_range(500)))
-    WRITE[ending](known, tmp_path / f"known{ending}")
+    known_texts = pl.DataFrame({"id": [f"k{i}" for i in range(500)], "score": rng.normal(size=500)})
+    known_texts = known_texts.with_columns(text=pl.format("other {}", pl.int_range(500)))
+    WRITE[ending](known_texts, tmp_path / f"known{ending}")
     for name, sizes in (("one", [ROWS]), ("many", [27] * 37 + [1])):
         folder = write_shards(tmp_path / name, ending, sizes, candidates)
         arguments = [
@@ -121,6 +121,8 @@ def test_a_selection_does_not_depend_on_the_sharding(tmp_path):
             "score:high",
         ]
         assert cli.run([*arguments, "--out", str(tmp_path / f"run {name}")]) == 0
-    one, many = (pl.read_parquet(tmp_path / f"run {name}" / "selection.parquet") for name in ("one", "many"))
-    assert one.equals(many)
-    assert one["selected"].sum() > 0
+    in_one_file, in_shards = (
+        pl.read_parquet(tmp_path / f"run {name}" / "selection.parquet") for name in ("one", "many")
+    )
+    assert in_one_file.equals(in_shards)
+    assert in_one_file["selected"].sum() > 0

@@ -106,8 +106,8 @@ def spelled(request, tmp_path):
 
 
 def test_whole_and_in_batches(spelled):
-    whole = tables.read_table(spelled, texts=["Exhibit"])
-    assert whole.select(TABLE.columns).equals(TABLE)
+    full_table = tables.read_table(spelled, texts=["Exhibit"])
+    assert full_table.select(TABLE.columns).equals(TABLE)
     expected = {"Exhibit": tables.TEXT, "Loss": tables.NUMBER, "Text": tables.TEXT, "seen": tables.TEXT}
     batched = pl.concat(tables.scan_table(spelled).batches(expected, 37))
     assert batched["Exhibit"].to_list() == IDS
@@ -120,8 +120,8 @@ def test_open_files_and_bytes(spelled):
     if spelled.is_dir():
         return
     content = spelled.read_bytes()
-    with spelled.open("rb") as opened:
-        for source in (content, opened):
+    with spelled.open("rb") as open_file:
+        for source in (content, open_file):
             assert tables.read_table(source, texts=["Exhibit"]).select(TABLE.columns).equals(TABLE)
 
 
@@ -146,11 +146,11 @@ def test_documents_to_score(spelled, tmp_path):
 
 
 def test_identification(spelled, tmp_path):
-    known = pl.DataFrame(
+    calibration = pl.DataFrame(
         {"Exhibit": [f"u{row}" for row in range(300)], "Loss": np.random.default_rng(1).normal(size=300)}
     )
-    known = known.with_columns(Text=pl.col("Exhibit"))
-    known.write_csv(tmp_path / "known.csv")
+    calibration = calibration.with_columns(Text=pl.col("Exhibit"))
+    calibration.write_csv(tmp_path / "known.csv")
     options = ["--id", "Exhibit", "--text", "Text", "--score", "Loss:low", "--truth", "seen", "--fdr", "0.1"]
     out = tmp_path / "out"
     result = CliRunner().invoke(
@@ -158,7 +158,7 @@ def test_identification(spelled, tmp_path):
     )
     assert result.exit_code == 0, result.output
     table = pl.read_parquet(out / "selection.parquet")
-    want = dv.identify(-LOSS, -known["Loss"].to_numpy(), fdr=0.1, method="bh")
+    want = dv.identify(-LOSS, -calibration["Loss"].to_numpy(), fdr=0.1, method="bh")
     assert table["id"].to_list() == IDS
     assert table["row"].to_list() == list(range(COUNT))
     assert table["score"].to_list() == (-LOSS).tolist()
@@ -169,7 +169,7 @@ def test_identification(spelled, tmp_path):
     content = json.loads((out / "exhibits.json").read_text())
     texts = dict(zip(IDS, TABLE["Text"], strict=True))
     assert content
-    assert all(texts[one["id"]] == one["text"] for one in content)
+    assert all(texts[document["id"]] == document["text"] for document in content)
 
 
 def test_shards_lie_in_the_order_of_their_names_and_hidden_files_are_none(tmp_path):
@@ -190,11 +190,11 @@ def test_kinds_of_columns_of_several_files_must_agree(tmp_path):
 
 def test_shards_of_csv_are_read_as_the_one_file_that_they_were_cut_from(tmp_path):
     rows = ["007;1,234;true;", "A1;2,5;no;", "3;;true;x"]
-    whole = tables.read_table(("code;dose;flag;note\n" + "\n".join(rows)).encode())
+    one_file = tables.read_table(("code;dose;flag;note\n" + "\n".join(rows)).encode())
     for i, row in enumerate(rows):
         (tmp_path / f"{i}.csv").write_text(f"code;dose;flag;note\n{row}\n")
-    assert tables.read_table(tmp_path).equals(whole, null_equal=True)
-    assert whole.rows() == [("007", 1.234, "true", None), ("A1", 2.5, "no", None), ("3", None, "true", "x")]
+    assert tables.read_table(tmp_path).equals(one_file, null_equal=True)
+    assert one_file.rows() == [("007", 1.234, "true", None), ("A1", 2.5, "no", None), ("3", None, "true", "x")]
 
 
 def test_splits_of_the_hub_are_several_data_sets(tmp_path):
@@ -230,8 +230,8 @@ def test_two_thousand_shards_are_one_table(tmp_path):
     for number in range(2000):
         pl.DataFrame({"id": [number], "loss": [float(number)]}).write_ipc(tmp_path / f"{number:04d}.arrow")
     table = tables.scan_table(tmp_path)
-    found = pl.concat(table.batches({"id": tables.TEXT, "loss": tables.NUMBER}))
-    assert found["loss"].to_list() == list(range(2000))
+    batches = pl.concat(table.batches({"id": tables.TEXT, "loss": tables.NUMBER}))
+    assert batches["loss"].to_list() == list(range(2000))
 
 
 def test_persons_are_records(tmp_path):
@@ -260,11 +260,11 @@ DIRECTIONS = {
 }
 
 
-@pytest.mark.parametrize(("sign", "said"), DIRECTIONS.values(), ids=DIRECTIONS)
-def test_a_score_without_a_direction_says_what_it_assumes(tmp_path, sign, said):
+@pytest.mark.parametrize(("sign", "suggests"), DIRECTIONS.values(), ids=DIRECTIONS)
+def test_a_score_without_a_direction_says_what_it_assumes(tmp_path, sign, suggests):
     rng = np.random.default_rng(3)
-    judged = np.append(rng.normal(3 * sign, 1, 150 if sign else 0), rng.normal(size=350))
-    pl.DataFrame({"Loss": judged}).write_csv(tmp_path / "t.csv")
+    losses = np.append(rng.normal(3 * sign, 1, 150 if sign else 0), rng.normal(size=350))
+    pl.DataFrame({"Loss": losses}).write_csv(tmp_path / "t.csv")
     pl.DataFrame({"Loss": rng.normal(size=400)}).write_csv(tmp_path / "u.csv")
     files = [
         str(tmp_path / "t.csv"),
@@ -278,9 +278,9 @@ def test_a_score_without_a_direction_says_what_it_assumes(tmp_path, sign, said):
     assert result.exit_code == 0, result.output
     warnings = " ".join(json.loads(result.stdout)["warnings"])
     assert "no direction was named for the score 'Loss': high was taken as member-like" in warnings
-    assert ("did you mean" in warnings) == bool(said)
-    named = CliRunner().invoke(app, ["identify", *files, "--score", "Loss:high", "--overwrite"])
-    assert "no direction" not in named.stdout
+    assert ("did you mean" in warnings) == bool(suggests)
+    with_direction = CliRunner().invoke(app, ["identify", *files, "--score", "Loss:high", "--overwrite"])
+    assert "no direction" not in with_direction.stdout
 
 
 def test_directions_of_honest_scores_are_seldom_doubted():

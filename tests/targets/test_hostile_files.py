@@ -164,10 +164,10 @@ def test_onnx_reads_no_file_outside_its_folder_and_runs_no_operator_of_its_own(t
         refused(mark, "is not a readable ONNX model", lambda: targets.load(str(path)))
     path.write_bytes(model("weights").SerializeToString())
     np.testing.assert_allclose(targets.load(str(path)).logits(RECORDS), X @ weights.reshape(4, 3), rtol=1e-5)
-    own = model("weights")
-    own.graph.node[0].domain = "evil"
-    own.opset_import.add(domain="evil", version=1)
-    path.write_bytes(own.SerializeToString())
+    foreign_model = model("weights")
+    foreign_model.graph.node[0].domain = "evil"
+    foreign_model.opset_import.add(domain="evil", version=1)
+    path.write_bytes(foreign_model.SerializeToString())
     refused(mark, "is not a readable ONNX model", lambda: targets.load(str(path)))
 
 
@@ -212,8 +212,8 @@ class TestSkops:
         skops.io.dump(model, tmp_path / "model.skops")
         with pytest.raises(dv.InputError, match=r"not trusted: .*Canberra.*; if you made the file.*--trust") as caught:
             targets.load("model.skops", folder=tmp_path)
-        asked = str(caught.value).partition("not trusted: ")[2].partition(". ")[0].split(", ")
-        logits = targets.load("model.skops", folder=tmp_path, trust=asked).logits(RECORDS)
+        untrusted = str(caught.value).partition("not trusted: ")[2].partition(". ")[0].split(", ")
+        logits = targets.load("model.skops", folder=tmp_path, trust=untrusted).logits(RECORDS)
         np.testing.assert_array_equal(logits, targets.adapt(model).logits(RECORDS))
         for bad in ("all", [1], None):
             with pytest.raises(dv.InputError, match="trust: "):
@@ -229,8 +229,11 @@ class TestSkops:
         import skops.io
 
         room = sklearn.neural_network if name == "MLP" else sklearn.ensemble
-        few = {"max_iter" if name in ("MLP", "HistGradientBoosting") else "n_estimators": 4, "random_state": 0}
-        model = getattr(room, f"{name}Classifier")(**few)
+        small_settings = {
+            "max_iter" if name in ("MLP", "HistGradientBoosting") else "n_estimators": 4,
+            "random_state": 0,
+        }
+        model = getattr(room, f"{name}Classifier")(**small_settings)
         skops.io.dump(model.fit(X, RECORDS.y), tmp_path / "model.skops")
         logits = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
         np.testing.assert_array_equal(logits, targets.adapt(model).logits(RECORDS))
@@ -269,9 +272,9 @@ class TestSkops:
             ("feature", 2**40),
         ],
     )
-    @pytest.mark.parametrize("kind", ["DecisionTree", "RandomForest", "GradientBoosting", "Bagging"])
-    def test_a_tree_that_leads_astray_is_refused(self, tmp_path, kind, field, value):
-        model = self.fitted(kind)
+    @pytest.mark.parametrize("ensemble", ["DecisionTree", "RandomForest", "GradientBoosting", "Bagging"])
+    def test_a_tree_that_leads_astray_is_refused(self, tmp_path, ensemble, field, value):
+        model = self.fitted(ensemble)
         tree = np.ravel(model.estimators_)[-1] if hasattr(model, "estimators_") else model
         self.broken(tree.tree_, field, value)
         self.refuse(tmp_path, model)
@@ -282,9 +285,9 @@ class TestSkops:
         model._predictors[-1][0].nodes[field][0] = 10**6
         self.refuse(tmp_path, model)
 
-    @pytest.mark.parametrize("kind", ["RandomForest", "GradientBoosting", "HistGradientBoosting"])
-    def test_trees_for_more_features_than_their_model_are_refused(self, tmp_path, kind):
-        model = self.fitted(kind)
+    @pytest.mark.parametrize("ensemble", ["RandomForest", "GradientBoosting", "HistGradientBoosting"])
+    def test_trees_for_more_features_than_their_model_are_refused(self, tmp_path, ensemble):
+        model = self.fitted(ensemble)
         model.n_features_in_ = 2
         self.refuse(tmp_path, model)
 
@@ -293,14 +296,14 @@ class TestSkops:
         model.estimators_ = np.hstack([model.estimators_, model.estimators_])
         self.refuse(tmp_path, model)
 
-    def fitted(self, kind):
+    def fitted(self, ensemble):
         import sklearn.ensemble
         import sklearn.tree
 
-        room = sklearn.tree if kind == "DecisionTree" else sklearn.ensemble
-        few = {"HistGradientBoosting": {"min_samples_leaf": 2, "max_iter": 3}, "DecisionTree": {}}
-        few = few.get(kind, {"n_estimators": 3})
-        return getattr(room, f"{kind}Classifier")(random_state=0, **few).fit(X, RECORDS.y)
+        room = sklearn.tree if ensemble == "DecisionTree" else sklearn.ensemble
+        small_settings = {"HistGradientBoosting": {"min_samples_leaf": 2, "max_iter": 3}, "DecisionTree": {}}
+        small_settings = small_settings.get(ensemble, {"n_estimators": 3})
+        return getattr(room, f"{ensemble}Classifier")(random_state=0, **small_settings).fit(X, RECORDS.y)
 
     def broken(self, tree, field, value):
         state = tree.__getstate__()
@@ -339,8 +342,8 @@ class TestFolders:
     @pytest.mark.parametrize("place", ["", "text_config"])
     def test_compiled_code_from_the_hub_is_not_fetched(self, folder, mark, place):
         config = json.loads((folder / "config.json").read_text())
-        asked = {"attn_implementation": "somebody/kernel"}
-        (folder / "config.json").write_text(json.dumps(config | ({place: asked} if place else asked)))
+        setting = {"attn_implementation": "somebody/kernel"}
+        (folder / "config.json").write_text(json.dumps(config | ({place: setting} if place else setting)))
         refused(mark, "asks for code from the hub", lambda: targets.CausalLM.load(str(folder), device="cpu"))
 
 
@@ -370,16 +373,16 @@ def test_tables_and_arrays_are_never_unpickled(tmp_path, mark, ending):
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"),
+    ("content", "file_type"),
     [
         (zipped({"metadata.json": "{}", "config.json": '{"class_name": "Lambda"}', "model.weights.h5": ""}), "Keras"),
         (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5"),
     ],
 )
-def test_keras_files_are_refused(tmp_path, mark, content, kind):
+def test_keras_files_are_refused(tmp_path, mark, content, file_type):
     path = tmp_path / "model.keras"
     path.write_bytes(content)
-    refused(mark, f"a {kind} file may hold pickled functions", lambda: targets.load(str(path)))
+    refused(mark, f"a {file_type} file may hold pickled functions", lambda: targets.load(str(path)))
 
 
 def test_plans_are_plain_text(tmp_path, mark):
@@ -392,4 +395,6 @@ def test_plans_are_plain_text(tmp_path, mark):
 
 
 def test_every_refused_kind_names_a_way_on():
-    assert all(any(way in said for way in ("factory", ".onnx", "callable")) for said in REFUSED.values())
+    assert all(
+        any(alternative in message for alternative in ("factory", ".onnx", "callable")) for message in REFUSED.values()
+    )

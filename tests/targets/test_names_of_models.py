@@ -24,10 +24,10 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
 def test_a_name_on_the_hub_is_looked_up_there(monkeypatch, tmp_path):
     from divulge.targets import pretrained
 
-    asked = []
+    lookups = []
 
-    def from_pretrained(where, **options):
-        asked.append((where, options.get("revision"), options.get("device_map")))
+    def from_pretrained(location, **options):
+        lookups.append((location, options.get("revision"), options.get("device_map")))
         raise OSError("offline")
 
     monkeypatch.setattr(pretrained, "_reject_adapters", lambda *_: None)
@@ -36,11 +36,11 @@ def test_a_name_on_the_hub_is_looked_up_there(monkeypatch, tmp_path):
     for name, options in (("hf:a/model", {}), ("hf:a/model@v2", {"device": "map"}), (str(tmp_path), {"device": "cpu"})):
         with pytest.raises(InputError, match="model"):
             load(name, **options)
-    assert asked == [("a/model", None, None), ("a/model", "v2", "auto"), (str(tmp_path), None, None)]
+    assert lookups == [("a/model", None, None), ("a/model", "v2", "auto"), (str(tmp_path), None, None)]
 
 
 @pytest.mark.parametrize(
-    ("config", "kind"),
+    ("config", "model_class"),
     [
         ({"architectures": ["GPT2LMHeadModel"]}, "CausalLM"),
         ({"architectures": ["BertForSequenceClassification"]}, "TextClassifier"),
@@ -52,12 +52,12 @@ def test_a_name_on_the_hub_is_looked_up_there(monkeypatch, tmp_path):
         ({}, None),
     ],
 )
-def test_the_class_that_a_configuration_names_decides_and_without_one_its_type(config, kind, tmp_path):
+def test_the_class_that_a_configuration_names_decides_and_without_one_its_type(config, model_class, tmp_path):
     from divulge.targets import folders
 
     (tmp_path / "config.json").write_text(json.dumps(config))
-    if kind is None:
+    if model_class is None:
         with pytest.raises(InputError, match="neither a causal language model nor a sequence classifier"):
             folders._target_class(tmp_path)
     else:
-        assert folders._target_class(tmp_path).__name__ == kind
+        assert folders._target_class(tmp_path).__name__ == model_class

@@ -50,8 +50,8 @@ def test_they_open_and_answer_as_before(name, tmp_path):
 def test_a_search_tree_of_the_file_is_never_followed(tmp_path):
     model = KNeighborsClassifier(3).fit(X, Y)
     expected = model.predict_proba(X)
-    other = KNeighborsClassifier(3).fit(RNG.normal(size=(9000, 3)) + 50, RNG.integers(0, 3, 9000))
-    model._tree = other._tree  # its indices reach far beyond the 60 records
+    foreign = KNeighborsClassifier(3).fit(RNG.normal(size=(9000, 3)) + 50, RNG.integers(0, 3, 9000))
+    model._tree = foreign._tree  # its indices reach far beyond the 60 records
     skops_io.dump(model, tmp_path / "model.skops")
     np.testing.assert_array_equal(read_skops(tmp_path / "model.skops").predict_proba(X), expected)
 

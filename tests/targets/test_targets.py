@@ -17,7 +17,7 @@ def net():
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
 
 
-def by_hand(module):
+def naive_logits(module):
     module.eval()
     with torch.no_grad():
         return module(torch.from_numpy(X)).numpy()
@@ -25,7 +25,7 @@ def by_hand(module):
 
 def test_torch_runs_in_evaluation_mode_in_batches_and_leaves_the_module_as_it_was():
     module = net()
-    expected = by_hand(module)
+    expected = naive_logits(module)
     module.train()
     module[3].eval()
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -88,8 +88,8 @@ def test_logits_that_happen_to_sum_to_one_are_logits(answers):
 
 
 def test_rounded_probabilities_declared_as_logits_are_refused():
-    first = np.arange(1, 9) / 10
-    rounded = targets.CallableTarget(lambda x: np.column_stack([first, 1 - first]))
+    probabilities = np.arange(1, 9) / 10
+    rounded = targets.CallableTarget(lambda x: np.column_stack([probabilities, 1 - probabilities]))
     with pytest.raises(dv.InputError, match="these are probabilities"):
         rounded.logits(dv.Records(np.zeros((8, 1))))
 
@@ -202,8 +202,8 @@ IN_PLACE = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3))
 def test_what_a_target_writes_into_is_a_copy(model, limit):
     target = targets.adapt(model) if limit is None else limit(targets.adapt(model))
     mine = dv.Records(X.copy(), RECORDS.y.copy())
-    first = target.logits(mine)
-    np.testing.assert_array_equal(target.logits(mine), first)
+    expected = target.logits(mine)
+    np.testing.assert_array_equal(target.logits(mine), expected)
     if isinstance(target, targets.GivesGradients):
         target.gradients(mine)
     np.testing.assert_array_equal(mine.x, X)
@@ -253,7 +253,7 @@ class TestFiles:
             "def wrong():\n    return nn.Linear(4, 3)\n"
         )
         loaded = targets.load("model.safetensors", factory="mine_factory:make", folder=tmp_path, device="cpu")
-        np.testing.assert_allclose(loaded.logits(RECORDS), by_hand(module), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(loaded.logits(RECORDS), naive_logits(module), rtol=1e-5, atol=1e-6)
         with pytest.raises(dv.InputError, match="does not fit the factory's module"):
             targets.load("model.safetensors", factory="mine_factory:wrong", folder=tmp_path)
         with pytest.raises(dv.InputError, match=r"target\.factory: .* holds only weights"):
@@ -269,7 +269,7 @@ class TestFiles:
         exported = torch.export.export(module, (torch.from_numpy(X),), dynamic_shapes=({0: batch},))
         for loaded in (torch.jit.load(str(tmp_path / "script.pt")), exported.module()):
             logits = targets.adapt(loaded, device="cpu").logits(RECORDS)
-            np.testing.assert_allclose(logits, by_hand(module), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(logits, naive_logits(module), rtol=1e-4, atol=1e-5)
 
     def test_skops(self, tmp_path):
         import skops.io

@@ -70,12 +70,12 @@ def test_no_certain_vote_stands_alone_and_the_order_is_kept():
 @pytest.mark.parametrize(
     "names", [["benign", "malignant"], ["malignant", "benign"], ["malignant", "unknown", "benign"]]
 )
-@pytest.mark.parametrize("kind", [LogisticRegression(), RandomForestClassifier(20, random_state=0), GaussianNB()])
-def test_classes_that_have_names_are_numbered_as_the_labels_are(names, kind):
+@pytest.mark.parametrize("estimator", [LogisticRegression(), RandomForestClassifier(20, random_state=0), GaussianNB()])
+def test_classes_that_have_names_are_numbered_as_the_labels_are(names, estimator):
     rng = np.random.default_rng(0)
     x, sick = rng.normal(size=(60, 3)), rng.random(60) < 0.5
     x[sick] += 2
-    model = kind.fit(x, np.where(sick, "malignant", "benign"))
+    model = estimator.fit(x, np.where(sick, "malignant", "benign"))
     numbers = np.where(sick, names.index("malignant"), names.index("benign"))
     target = targets.adapt(model, names=names)
     assert target.logits(dv.Records(x)).shape == (60, len(names))

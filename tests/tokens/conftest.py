@@ -22,12 +22,12 @@ def tokenizer():
     return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")
 
 
-def build(kind, vocabulary, context=256):
+def build(architecture, vocabulary, context=256):
     torch.manual_seed(0)
     small = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 0}
     wide = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     t = transformers
-    match kind:
+    match architecture:
         case "gpt2":
             return t.GPT2LMHeadModel(t.GPT2Config(**small, n_positions=context, n_embd=32, n_layer=2, n_head=2)).eval()
         case "llama":

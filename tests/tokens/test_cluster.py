@@ -52,12 +52,12 @@ def test_a_cluster_of_two_nodes_gives_what_one_machine_gives(model, tokenizer, t
     pl.DataFrame({"text": TEXTS}).write_parquet(tmp_path / "t.parquet")
     process = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, timeout=500)
     assert process.returncode == 0, process.stderr[-3000:]
-    nodes, first, last, second = json.loads(process.stdout.splitlines()[-1])
+    nodes, first_summary, last_progress, second_summary = json.loads(process.stdout.splitlines()[-1])
     assert nodes == 2
-    assert first["documents"] == 60
-    assert first["resumed"] == 0
-    assert last == [60, 60]
-    assert second["resumed"] == 60
+    assert first_summary["documents"] == 60
+    assert first_summary["resumed"] == 0
+    assert last_progress == [60, 60]
+    assert second_summary["resumed"] == 60
     documents = pl.read_parquet(tmp_path / "out" / "documents")
     assert documents["text"].to_list() == TEXTS
     want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS))

@@ -34,14 +34,14 @@ def filtered(logits, decoding):
 
 def one_by_one(model, prefix, suffix, decoding):
     """Log-probabilities and greedy flags of a suffix, token by token."""
-    given, logs, greedy = list(prefix), [], []
+    tokens, logs, greedy = list(prefix), [], []
     for token in suffix:
         with torch.no_grad():
-            logits = model(torch.tensor([given])).logits[0, -1].double().numpy()
+            logits = model(torch.tensor([tokens])).logits[0, -1].double().numpy()
         with np.errstate(divide="ignore"):
             logs.append(np.log(filtered(logits, decoding)[token]))
         greedy.append(int(logits.argmax()) == token)
-        given.append(token)
+        tokens.append(token)
     return np.array(logs), np.array(greedy)
 
 
@@ -55,21 +55,21 @@ DECODINGS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma", "cohere"])
-def test_suffixes_equal_the_naive_ones(make, tokenizer, kind):
-    target = CausalLM(make(kind), tokenizer, bos="add", budget=64)
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "gemma", "cohere"])
+def test_suffixes_equal_the_naive_ones(make, tokenizer, architecture):
+    target = CausalLM(make(architecture), tokenizer, bos="add", budget=64)
     assert isinstance(target, GivesContinuations)
     encoded = target.encode(TEXTS)
-    cuts = [(ids, at) for ids in encoded for at in (0, 3, len(ids) - 1)][::2]
-    prefixes, suffixes = [(0, *ids[:at]) for ids, at in cuts], [ids[at:] for ids, at in cuts]
-    for decoding in DECODINGS if kind == "gpt2" else DECODINGS[:1]:
+    cuts = [(ids, position) for ids in encoded for position in (0, 3, len(ids) - 1)][::2]
+    prefixes, suffixes = [(0, *ids[:position]) for ids, position in cuts], [ids[position:] for ids, position in cuts]
+    for decoding in DECODINGS if architecture == "gpt2" else DECODINGS[:1]:
         continuations = target.continuations(prefixes, suffixes, decoding=decoding)
         assert continuations.lengths.tolist() == [len(part) for part in suffixes]
         expected = [one_by_one(target.model, *pair, decoding) for pair in zip(prefixes, suffixes, strict=True)]
         logs, greedy = (np.concatenate(column) for column in zip(*expected, strict=True))
         assert np.array_equal(np.isinf(continuations.logp), np.isinf(logs))
-        drawn = np.isfinite(logs)
-        assert np.abs(continuations.logp[drawn] - logs[drawn]).max() < 1e-4
+        is_possible = np.isfinite(logs)
+        assert np.abs(continuations.logp[is_possible] - logs[is_possible]).max() < 1e-4
         assert np.array_equal(continuations.greedy, greedy)
         assert np.allclose(continuations.log_p, [part[0].sum() for part in expected], atol=1e-3)
         assert continuations.verbatim.tolist() == [bool(part[1].all()) for part in expected]
@@ -79,10 +79,10 @@ def test_tokens_alone_are_the_statistics_of_the_document(make, tokenizer):
     """Prefix and suffix are cut between two tokens of the whole document: together they are its statistics."""
     target = CausalLM(make("gpt2"), tokenizer, bos="add")
     stats = target.tokens(TEXTS, vocabulary=False).rows()["logp"]
-    for ids, whole in zip(target.encode(TEXTS), stats, strict=True):
+    for ids, document_logp in zip(target.encode(TEXTS), stats, strict=True):
         for i in range(len(ids)):
             continuations = target.continuations([(0, *ids[:i])], [ids[i:]])
-            assert np.allclose(continuations.logp, whole[i:], atol=1e-4)
+            assert np.allclose(continuations.logp, document_logp[i:], atol=1e-4)
 
 
 @pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=0.3, top_k=4), Decoding(0.5, top_p=0.5)])
@@ -95,27 +95,27 @@ def test_probabilities_are_the_frequencies_of_what_is_drawn(tokenizer, decoding)
     target = CausalLM(transformers.GPT2LMHeadModel(config), tokenizer, bos="none")
     torch.manual_seed(2)
     count = 4000
-    drawn = target.model.generate(
+    samples = target.model.generate(
         torch.tensor([[1, 2]]).repeat(count, 1), do_sample=True, max_new_tokens=2, min_new_tokens=2, pad_token_id=0,
         temperature=decoding.temperature, top_k=decoding.top_k or 0, top_p=decoding.top_p or 1.0, eos_token_id=None,
     )[:, 2:].numpy()  # fmt: skip
     pairs = [(a, b) for a in range(6) for b in range(6)]
     p = np.exp(target.continuations([(1, 2)] * 36, pairs, decoding=decoding).log_p)
     assert abs(p.sum() - 1) < 1e-5
-    seen = np.array([(drawn == pair).all(1).mean() for pair in pairs])
-    assert not seen[p == 0].any()
-    assert (np.abs(seen - p) <= 4.5 * np.sqrt(p * (1 - p) / count) + 1e-9).all()
+    frequencies = np.array([(samples == pair).all(1).mean() for pair in pairs])
+    assert not frequencies[p == 0].any()
+    assert (np.abs(frequencies - p) <= 4.5 * np.sqrt(p * (1 - p) / count) + 1e-9).all()
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "neox"])
-def test_greedy_is_the_likeliest_token_again_and_again(make, tokenizer, kind):
-    target = CausalLM(make(kind), tokenizer, bos="none", budget=64)
-    prefixes = [ids[:at] for ids in target.encode(TEXTS) for at in (1, 4, 4, 6)]
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "neox"])
+def test_greedy_is_the_likeliest_token_again_and_again(make, tokenizer, architecture):
+    target = CausalLM(make(architecture), tokenizer, bos="none", budget=64)
+    prefixes = [ids[:length] for ids in target.encode(TEXTS) for length in (1, 4, 4, 6)]
     continuation = target.greedy(prefixes, 9)
-    for prefix, made in zip(prefixes, continuation, strict=True):
-        assert len(made) == 9
-        assert one_by_one(target.model, prefix, made, Decoding())[1].all()
-        assert target.continuations([prefix], [made]).verbatim.all()
+    for prefix, generated in zip(prefixes, continuation, strict=True):
+        assert len(generated) == 9
+        assert one_by_one(target.model, prefix, generated, Decoding())[1].all()
+        assert target.continuations([prefix], [generated]).verbatim.all()
 
 
 def test_a_model_that_finds_all_tokens_alike_repeats_nothing(make, tokenizer):
@@ -134,11 +134,11 @@ def test_what_stands_before_a_prompt_is_what_the_policy_puts_there(make, tokeniz
     assert starts == {"tokenizer": (), "add": (0,), "none": ()}
     from tokenizers import processors
 
-    other = copy.deepcopy(tokenizer)
-    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
+    changed_tokenizer = copy.deepcopy(tokenizer)
+    changed_tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A <s>", special_tokens=[("<s>", 0)]
     )
-    target = CausalLM(model, other)
+    target = CausalLM(model, changed_tokenizer)
     assert target.start == (0,)
     assert target.encode(["hello"]) == [tuple(tokenizer("hello")["input_ids"])]
 
@@ -146,9 +146,9 @@ def test_what_stands_before_a_prompt_is_what_the_policy_puts_there(make, tokeniz
 def test_text_of_tokens_is_the_text(make, tokenizer):
     from tokenizers import decoders
 
-    whole = copy.deepcopy(tokenizer)
-    whole.backend_tokenizer.decoder = decoders.ByteLevel()
-    target = CausalLM(make("gpt2"), whole)
+    byte_tokenizer = copy.deepcopy(tokenizer)
+    byte_tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()
+    target = CausalLM(make("gpt2"), byte_tokenizer)
     assert [target.decode(ids) for ids in target.encode(TEXTS)] == TEXTS
 
 

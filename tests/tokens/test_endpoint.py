@@ -20,8 +20,8 @@ pytest.importorskip("httpx")
 
 @pytest.fixture
 def server(model, tokenizer):
-    with Server(model, tokenizer).running() as found:
-        yield found
+    with Server(model, tokenizer).running() as running:
+        yield running
 
 
 def client(server, **options):
@@ -132,10 +132,10 @@ def test_a_document_too_long_for_the_server_is_named_and_skipped(server, model, 
     assert "maximum context length" in tokens.skipped[1]
     assert tokens.lengths.tolist()[1] == 0
     assert server.asked[long] == 1
-    cut = client(server, length=40).tokens(texts)
-    assert not cut.skipped
+    scored = client(server, length=40).tokens(texts)
+    assert not scored.skipped
     want = CausalLM(model, tokenizer).tokens([text[:40] for text in texts])
-    assert np.abs(cut.logp - want.logp).max() < 1e-5
+    assert np.abs(scored.logp - want.logp).max() < 1e-5
 
     pl.DataFrame({"id": ["a", "b", "c"], "text": texts}).write_ndjson(tmp_path / "t.jsonl")
     arguments = ["score", tmp_path / "t.jsonl", "--endpoint", server.url, "--model", "tiny", "--out", tmp_path / "out"]
@@ -188,6 +188,9 @@ def test_a_journal_of_another_model_is_refused(tmp_path):
     path = tmp_path / "j"
     journal(path, Endpoint("http://127.0.0.1:9/v1", "m"), text="0" * 64, logp=[-1.0])
     assert len(Endpoint("http://127.0.0.1:9/v1", "m", journal=path).tokens([""])) == 1
-    for other in (Endpoint("http://127.0.0.1:9/v1", "n", journal=path), Endpoint("http://x/v1", "m", journal=path)):
+    for other_endpoint in (
+        Endpoint("http://127.0.0.1:9/v1", "n", journal=path),
+        Endpoint("http://x/v1", "m", journal=path),
+    ):
         with pytest.raises(InputError, match="answers of another model"):
-            other.tokens([""])
+            other_endpoint.tokens([""])

@@ -127,10 +127,10 @@ def test_the_key_holds_the_adapters_weights_also_where_the_base_has_a_revision(b
     (folder / "adapter_model.safetensors").unlink()
     peft.LoraConfig()
     torch.manual_seed(5)
-    other = adapt(make("llama"))
+    other_adapter = adapt(make("llama"))
     with torch.no_grad():
-        next(v for n, v in other.named_parameters() if "lora_B" in n)[0, 0] += 1e-3
-    key = load(save(other, tmp_path / "other")).key()["weights"]
+        next(v for n, v in other_adapter.named_parameters() if "lora_B" in n)[0, 0] += 1e-3
+    key = load(save(other_adapter, tmp_path / "other")).key()["weights"]
     assert key not in keys
 
 
@@ -258,16 +258,16 @@ def test_a_model_without_its_tokenizer_is_not_given_an_empty_one(make, tmp_path)
 def test_hub_names_are_asked_of_the_hub(base, monkeypatch):
     import huggingface_hub
 
-    asked = []
+    lookups = []
 
     def fetch(name, revision=None, **_):
-        asked.append((name, revision))
+        lookups.append((name, revision))
         raise OSError("no connection")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
     with pytest.raises(dv.InputError, match="'hf:some/model@v2' cannot be fetched: no connection"):
         targets.load("hf:some/model@v2")
-    assert asked == [("some/model", "v2")]
+    assert lookups == [("some/model", "v2")]
 
 
 class TestHostile:
@@ -297,21 +297,21 @@ class TestHostile:
         self.change(adapter, megatron_config=None, auto_mapping={"parent_library": "megatron.core"})
         self.refused(adapter, "auto_mapping: its base is a class of 'megatron.core'", mark)
 
-    @pytest.mark.parametrize("where", ["adapter", "base", "pickle beside"])
-    def test_pickles_are_not_read(self, adapter, base, tmp_path, where):
+    @pytest.mark.parametrize("place", ["adapter", "base", "pickle beside"])
+    def test_pickles_are_not_read(self, adapter, base, tmp_path, place):
         class Payload:
             def __reduce__(self):
                 return exec, (f"open({str(tmp_path / 'mark')!r}, 'w').close()",)
 
-        folder = base if where == "base" else adapter
-        torch.save({"w": Payload()}, folder / ("pytorch_model.bin" if where == "base" else "adapter_model.bin"))
-        name = "model.safetensors" if where == "base" else "adapter_model.safetensors"
-        if where == "pickle beside":
+        folder = base if place == "base" else adapter
+        torch.save({"w": Payload()}, folder / ("pytorch_model.bin" if place == "base" else "adapter_model.bin"))
+        name = "model.safetensors" if place == "base" else "adapter_model.safetensors"
+        if place == "pickle beside":
             load(adapter)
             assert not (tmp_path / "mark").exists()
             return
         (folder / name).unlink()
-        message = "cannot be loaded" if where == "base" else r"no adapter_model\.safetensors .* is a pickle"
+        message = "cannot be loaded" if place == "base" else r"no adapter_model\.safetensors .* is a pickle"
         self.refused(adapter, message, tmp_path / "mark")
 
     @pytest.mark.parametrize(
@@ -357,8 +357,8 @@ class TestHostile:
 
         path = adapter / "adapter_model.safetensors"
         weights = load_file(path)
-        first = next(name for name in weights if "lora_B" in name)
-        save_file({name: value for name, value in weights.items() if name != first}, path)
+        adapter_name = next(name for name in weights if "lora_B" in name)
+        save_file({name: value for name, value in weights.items() if name != adapter_name}, path)
         self.refused(adapter, "1 weights are missing")
         save_file(weights | {"base_model.model.model.nothing.weight": torch.zeros(32)}, path)
         self.refused(adapter, "does not fit its base")

@@ -61,7 +61,7 @@ def use(folder):
 @pytest.mark.parametrize("key", ["padding", "truncation"])
 def test_a_tokenizer_that_asks_for_endless_texts_is_refused(folder, key):
     """It would end the process for want of memory."""
-    asked = {
+    hostile_settings = {
         "padding": {
             "strategy": {"Fixed": 1 << 40}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
             "pad_type_id": 0, "pad_token": "<s>",
@@ -69,7 +69,7 @@ def test_a_tokenizer_that_asks_for_endless_texts_is_refused(folder, key):
         "truncation": {"direction": "Right", "max_length": 1 << 40, "strategy": "LongestFirst", "stride": 0},
     }  # fmt: skip
     path = folder / "tokenizer.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: asked[key]}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: hostile_settings[key]}))
     with pytest.raises(dv.InputError, match="asks for texts of 1,099,511,627,776 tokens"):
         folders.load_folder(str(folder), device="cpu")
 

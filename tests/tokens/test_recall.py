@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch")
 TEXTS = ["the quick brown fox", "a model remembers what it has read", "x", "hello world " * 40]
 
 
-def mean_logp(model, ids, first):
+def mean_logp(model, ids, start):
     """Mean log-probability of the tokens from ``first`` on."""
     with torch.no_grad():
         logp = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
-    return np.mean([logp[i - 1, ids[i]].item() for i in range(first, len(ids))])
+    return np.mean([logp[i - 1, ids[i]].item() for i in range(start, len(ids))])
 
 
 @pytest.mark.parametrize("bos", ["add", "none"])
@@ -35,24 +35,24 @@ def test_it_is_the_ratio_of_two_means_over_the_same_tokens(make, tokenizer, bos)
             continue
         skipped = 0 if start else 1
         plain = mean_logp(target.model, [*start, *ids], len(start) + skipped)
-        given = mean_logp(target.model, [*start, *before, *ids], len(start) + len(before) + skipped)
-        assert value == pytest.approx(given / plain, abs=1e-4)
+        conditional = mean_logp(target.model, [*start, *before, *ids], len(start) + len(before) + skipped)
+        assert value == pytest.approx(conditional / plain, abs=1e-4)
 
 
 def test_the_same_seed_draws_the_same_shots():
     population = [f"text {i}" for i in range(50)]
-    one, two, three = (ReCaLL(5).prepare(population, seed) for seed in (1, 1, 2))
-    assert one == two != three
-    assert len(set(one.before)) == 5
-    assert one.name == "recall"
+    prepared, prepared_again, other_seed = (ReCaLL(5).prepare(population, seed) for seed in (1, 1, 2))
+    assert prepared == prepared_again != other_seed
+    assert len(set(prepared.before)) == 5
+    assert prepared.name == "recall"
 
 
 def test_shots_that_do_not_fit_are_left_out(make, tokenizer):
     target = CausalLM(make("gpt2", 16), tokenizer, bos="add")
     short = PreparedReCaLL(("the quick brown fox jumps over", "it has"))
-    alone = PreparedReCaLL(("it has",))
+    without_long = PreparedReCaLL(("it has",))
     records = dv.Records(["a model remembers"])
-    assert short.measure(target, records) == alone.measure(target, records)
+    assert short.measure(target, records) == without_long.measure(target, records)
     assert np.isfinite(PreparedReCaLL(("hello world " * 40,)).measure(target, records)).all()
 
 

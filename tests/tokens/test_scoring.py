@@ -99,13 +99,13 @@ def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenize
     assert len(target.asked) == 122 + 32 + 32 + 32
     assert pl.read_parquet(out / "documents")["text"][0] == "another"
     assert len(list((out / "documents").iterdir())) == len(list((out / "tokens").iterdir())) == 4
-    other = Counting(CausalLM(model, tokenizer, bos="add"))
+    counting_model = Counting(CausalLM(model, tokenizer, bos="add"))
     with pytest.raises(InputError, match="made with another bos"):
-        document_scoring.score([folder / "t.parquet"], other, out, options)
+        document_scoring.score([folder / "t.parquet"], counting_model, out, options)
     with pytest.raises(InputError, match="holds a finished run"):
         document_scoring.score([folder / "t.parquet"], target, out, options)
-    score(other)
-    assert len(other.asked) == 122
+    score(counting_model)
+    assert len(counting_model.asked) == 122
 
 
 HALTING = """
@@ -144,13 +144,15 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
     scores = document_scoring.score([path], target, out, document_scoring.ScoringOptions(shard=10))
     assert scores.resumed == 10 * len(written)
     assert len(target.asked) == len(texts) - 10 * len(written)
-    assert all((out / "documents" / shard).stat().st_mtime_ns == at for shard, at in written.items())
+    assert all(
+        (out / "documents" / shard).stat().st_mtime_ns == modified_time for shard, modified_time in written.items()
+    )
     assert pl.read_parquet(out / "documents")["text"].to_list() == texts
 
 
 def test_from_texts_to_a_selection_in_one_command(folder):
-    known = [f"a model of {i} remembers what it read" for i in range(60)]
-    pl.DataFrame({"text": known}).write_csv(folder / "known.csv")
+    nonmember_texts = [f"a model of {i} remembers what it read" for i in range(60)]
+    pl.DataFrame({"text": nonmember_texts}).write_csv(folder / "known.csv")
     arguments = ["identify", "--candidates", folder / "t.parquet", "--calibration", folder / "known.csv"]
     arguments = [*map(str, arguments), "--model", str(folder / "model"), "--out", str(folder / "run"), "--json"]
     refused = CliRunner().invoke(app, arguments)
@@ -163,23 +165,23 @@ def test_from_texts_to_a_selection_in_one_command(folder):
     # Other words on either side: the control sees it before anything is believed.
     assert summary["warnings"][0].startswith("the guarantee is in doubt: blind text (p = ")
     assert (folder / "run" / "token-statistics" / "candidates" / "key.json").exists()
-    shown = finished_run.read_documents(folder / "run")
-    assert shown
+    documents = finished_run.read_documents(folder / "run")
+    assert documents
     read = pl.read_parquet(folder / "run" / "token-statistics" / "candidates" / "tokens")
-    for one in shown.values():
-        row = read.filter(id=one.id).row(0, named=True)
-        assert one.heat.ends == tuple(row["end"])
-        assert one.heat.ends[-1] == len(one.text)
-        assert np.allclose(one.heat.values, np.add(row["logp"], row["entropy"]), atol=1e-3)
+    for document in documents.values():
+        row = read.filter(id=document.id).row(0, named=True)
+        assert document.heat.ends == tuple(row["end"])
+        assert document.heat.ends[-1] == len(document.text)
+        assert np.allclose(document.heat.values, np.add(row["logp"], row["entropy"]), atol=1e-3)
 
 
-@pytest.mark.parametrize(("device", "apart"), [("cpu", True), ("cuda", False)])
-def test_batches_stand_side_by_side_on_a_processor_alone(device, apart):
+@pytest.mark.parametrize(("device", "in_threads"), [("cpu", True), ("cuda", False)])
+def test_batches_stand_side_by_side_on_a_processor_alone(device, in_threads):
     """A graphics card is given one batch after the other, by the thread that asks."""
-    seen = []
+    thread_ids = []
 
     def run(batch, reduce):
-        seen.append(threading.get_ident())
+        thread_ids.append(threading.get_ident())
         return [batch]
 
     target = SimpleNamespace(model=SimpleNamespace(device=SimpleNamespace(type=device)), _run=run)
@@ -190,4 +192,4 @@ def test_batches_stand_side_by_side_on_a_processor_alone(device, apart):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert (threading.get_ident() not in seen) == apart
+    assert (threading.get_ident() not in thread_ids) == in_threads

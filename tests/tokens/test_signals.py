@@ -19,7 +19,7 @@ def documents(lengths, seed):
     for length in lengths:
         row = {name: np.abs(rng.normal(1, 0.5, length)) for name in PER_TOKEN}
         rows.append({**row, "logp": -row["logp"]})
-    return texts, rows, TokenStatistics.of(texts, rows)
+    return texts, rows, TokenStatistics.from_documents(texts, rows)
 
 
 def lowest(values, k):
@@ -32,8 +32,8 @@ def lowest(values, k):
 def test_signals_equal_the_loop(lengths, k):
     texts, rows, stats = documents(lengths, seed=len(lengths))
 
-    def same(found, want):
-        assert np.allclose(found, [want(row) for row in rows], equal_nan=True)
+    def same(actual, want):
+        assert np.allclose(actual, [want(row) for row in rows], equal_nan=True)
 
     def mean(values):
         return values.mean() if len(values) else np.nan
@@ -67,19 +67,19 @@ def test_every_signal_is_larger_for_a_text_the_model_knows():
         logp = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         p = np.exp(logp)
         entropy = -(p * logp).sum(1)
-        rest = (p * np.log1p(-p)).sum(1) - p[:, 0] * np.log1p(-p[:, 0])
+        other_terms = (p * np.log1p(-p)).sum(1) - p[:, 0] * np.log1p(-p[:, 0])
         rows.append(
             {
                 "logp": logp[:, 0],
                 "entropy": entropy,
                 "variance": (p * logp**2).sum(1) - entropy**2,
-                "modified_entropy": -(1 - p[:, 0]) * logp[:, 0] - rest,
+                "modified_entropy": -(1 - p[:, 0]) * logp[:, 0] - other_terms,
                 "renyi_half": 2 * np.log(np.sqrt(p).sum(1)),
                 "renyi_two": -np.log((p**2).sum(1)),
                 "renyi_inf": -logp.max(1),
             }
         )
-    stats = TokenStatistics.of(["same text", "same text"], rows)
+    stats = TokenStatistics.from_documents(["same text", "same text"], rows)
     for name, values in signals.all_signals(stats).items():
         assert values[0] > values[1], name
 
@@ -90,7 +90,7 @@ def test_a_share_of_few_tokens_is_at_least_one():
 
 
 def test_what_a_target_does_not_show_is_refused():
-    stats = TokenStatistics.of(["ab"], [{"logp": np.array([-1.0])}])
+    stats = TokenStatistics.from_documents(["ab"], [{"logp": np.array([-1.0])}])
     assert set(signals.all_signals(stats)) == {"log_likelihood", "zlib", "min_k"}
     for signal in (signals.min_k_plus, signals.modified_entropy, signals.max_renyi):
         with pytest.raises(InputError, match="shows only"):
@@ -104,8 +104,8 @@ def test_parameters_are_checked(bad):
 
 
 def test_pairs_must_fit():
-    one, two = documents([3], 0)[2], documents([3, 4], 0)[2]
+    short_pair, long_pair = documents([3], 0)[2], documents([3, 4], 0)[2]
     with pytest.raises(InputError, match="1 documents are needed, got 2"):
-        signals.lowercase(one, two)
+        signals.lowercase(short_pair, long_pair)
     with pytest.raises(InputError, match="document 0 has 4 tokens, not 3"):
-        signals.reference_difference(one, documents([4], 0)[2])
+        signals.reference_difference(short_pair, documents([4], 0)[2])

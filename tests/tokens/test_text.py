@@ -20,15 +20,15 @@ def naive(model, ids):
         logits = model(torch.tensor([ids])).logits[0, :-1].double()
     logp = logits.log_softmax(-1)
     p, rows, y = logp.exp(), torch.arange(len(ids) - 1), torch.tensor(ids[1:])
-    own, entropy = logp[rows, y], -(p * logp).sum(-1)
-    others = p.clone()
-    others[rows, y] = 0
+    own_logp, entropy = logp[rows, y], -(p * logp).sum(-1)
+    other_probabilities = p.clone()
+    other_probabilities[rows, y] = 0
     return torch.stack(
         [
-            own,
+            own_logp,
             entropy,
             (p * logp**2).sum(-1) - entropy**2,
-            -(1 - own.exp()) * own - (others * torch.log1p(-others)).sum(-1),
+            -(1 - own_logp.exp()) * own_logp - (other_probabilities * torch.log1p(-other_probabilities)).sum(-1),
             2 * (p**0.5).sum(-1).log(),
             -(p**2).sum(-1).log(),
             -logp.max(-1).values,
@@ -42,17 +42,17 @@ def columns(stats):
 
 
 @pytest.mark.parametrize("bos", ["tokenizer", "add", "none"])
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "neox", "gemma", "cohere"])
-def test_statistics_equal_the_naive_ones(make, tokenizer, kind, bos):
-    model = make(kind)
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "neox", "gemma", "cohere"])
+def test_statistics_equal_the_naive_ones(make, tokenizer, architecture, bos):
+    model = make(architecture)
     target = CausalLM(model, tokenizer, bos=bos, budget=128)
     assert isinstance(target, GivesTokens)
     assert target._split  # also for families that scale or cap their logits
-    for text, found in zip(TEXTS, columns(target.tokens(TEXTS)), strict=True):
+    for text, actual in zip(TEXTS, columns(target.tokens(TEXTS)), strict=True):
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         want = naive(model, [0, *ids] if bos == "add" else ids)
-        assert found.shape == want.shape
-        assert np.abs(found - want).max(initial=0) < 1e-5
+        assert actual.shape == want.shape
+        assert np.abs(actual - want).max(initial=0) < 1e-5
 
 
 def test_a_head_that_is_not_understood_falls_back_to_the_models_own_logits(make, tokenizer):
@@ -75,10 +75,10 @@ def test_a_head_that_is_not_understood_falls_back_to_the_models_own_logits(make,
 
 def test_log_probabilities_alone_are_those_of_the_whole(make, tokenizer):
     target = CausalLM(make("llama"), tokenizer)
-    whole, alone = target.tokens(TEXTS), target.tokens(TEXTS, vocabulary=False)
-    assert np.abs(whole.logp - alone.logp).max() < 1e-5
-    assert alone.entropy is None
-    assert alone.lengths.tolist() == whole.lengths.tolist()
+    with_vocabulary, without_vocabulary = target.tokens(TEXTS), target.tokens(TEXTS, vocabulary=False)
+    assert np.abs(with_vocabulary.logp - without_vocabulary.logp).max() < 1e-5
+    assert without_vocabulary.entropy is None
+    assert without_vocabulary.lengths.tolist() == with_vocabulary.lengths.tolist()
 
 
 def test_statistics_of_one_block_are_exact_also_where_one_token_has_all():
@@ -86,15 +86,15 @@ def test_statistics_of_one_block_are_exact_also_where_one_token_has_all():
     logits[::4, 0] = 60.0  # so likely that every other logarithm is far from zero
     target = torch.where(torch.arange(40) % 4 == 0, 0, torch.arange(40) % 3)
     logp = logits.double().log_softmax(-1)
-    p, own = logp.exp(), logp[torch.arange(40), target]
+    p, own_logp = logp.exp(), logp[torch.arange(40), target]
     entropy = -(p * logp).sum(-1)
-    rest = p.scatter(1, target[:, None], 0.0)
+    other_probabilities = p.scatter(1, target[:, None], 0.0)
     want = torch.stack(
         [
-            own,
+            own_logp,
             entropy,
             (p * (logp + entropy[:, None]) ** 2).sum(-1),
-            -(1 - own.exp()) * own - (rest * torch.log1p(-rest)).sum(-1),
+            -(1 - own_logp.exp()) * own_logp - (other_probabilities * torch.log1p(-other_probabilities)).sum(-1),
             2 * p.sqrt().sum(-1).log(),
             -(p**2).sum(-1).log(),
             -logp.amax(-1),
@@ -125,19 +125,21 @@ def test_head_truncation_scores_the_beginning_only(make, tokenizer):
 
 def test_batches_stay_within_the_budget_and_lose_nothing():
     rng = np.random.default_rng(0)
-    cut = [w for i in range(50) for w in split_windows(i, tuple(range(rng.integers(0, 90))), 32, 16)]
-    result = list(batch_windows(cut, 100))
-    assert sorted(map(id, cut)) == sorted(id(w) for batch in result for w in batch)
+    windows = [w for i in range(50) for w in split_windows(i, tuple(range(rng.integers(0, 90))), 32, 16)]
+    result = list(batch_windows(windows, 100))
+    assert sorted(map(id, windows)) == sorted(id(w) for batch in result for w in batch)
     assert all(len(batch) * max(len(w.tokens) for w in batch) <= 100 for batch in result)
 
 
 def test_neither_batch_nor_order_changes_a_score(make, tokenizer):
     target = CausalLM(make("llama"), tokenizer, budget=512)
-    alone = CausalLM(make("llama"), tokenizer, budget=1)
-    whole, turned = target.tokens(TEXTS), target.tokens(TEXTS[::-1])
-    for one, two, three in zip(columns(whole), columns(turned)[::-1], columns(alone.tokens(TEXTS)), strict=True):
-        assert np.abs(one - two).max(initial=0) < 1e-5
-        assert np.abs(one - three).max(initial=0) < 1e-5
+    one_at_a_time = CausalLM(make("llama"), tokenizer, budget=1)
+    batched, turned = target.tokens(TEXTS), target.tokens(TEXTS[::-1])
+    for expected, reversed_order, singly in zip(
+        columns(batched), columns(turned)[::-1], columns(one_at_a_time.tokens(TEXTS)), strict=True
+    ):
+        assert np.abs(expected - reversed_order).max(initial=0) < 1e-5
+        assert np.abs(expected - singly).max(initial=0) < 1e-5
 
 
 def test_half_precision_is_cast_up_before_the_softmax(make, tokenizer):
@@ -150,7 +152,7 @@ def test_half_precision_is_cast_up_before_the_softmax(make, tokenizer):
 def test_key_changes_with_whatever_changes_a_score(make, tokenizer):
     model = make("gpt2")
     base = CausalLM(model, tokenizer).key()
-    others = [
+    changed_keys = [
         CausalLM(make("gpt2", 128), tokenizer).key(),
         CausalLM(model, tokenizer, bos="add").key(),
         CausalLM(model, tokenizer, length=32).key(),
@@ -158,7 +160,7 @@ def test_key_changes_with_whatever_changes_a_score(make, tokenizer):
         CausalLM(model, tokenizer, truncation="head").key(),
         CausalLM(make("gpt2").half(), tokenizer).key(),
     ]
-    assert all(other != base for other in others)
+    assert all(changed_key != base for changed_key in changed_keys)
     assert CausalLM(make("gpt2"), tokenizer).key() == base
 
 

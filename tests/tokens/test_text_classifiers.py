@@ -20,16 +20,16 @@ TEXTS = [
     "ünïcödé ☃",
     "x y z",
 ] * 3
-KINDS = ["bert", "roberta", "xlnet", "gpt2", "gpt2 without padding", "gpt2 padded by a word", "llama"]
+ARCHITECTURES = ["bert", "roberta", "xlnet", "gpt2", "gpt2 without padding", "gpt2 padded by a word", "llama"]
 
 
-def build(kind, vocabulary, classes=3, context=64, **more):
+def build(architecture, vocabulary, classes=3, context=64, **options):
     torch.manual_seed(0)
-    t, small = transformers, {"vocab_size": vocabulary, "num_labels": classes, **more}
+    t, small = transformers, {"vocab_size": vocabulary, "num_labels": classes, **options}
     wide = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     narrow = {"n_positions": context, "n_embd": 32, "n_layer": 2, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
     places = {"max_position_embeddings": context}
-    match kind:
+    match architecture:
         case "bert":
             return t.BertForSequenceClassification(t.BertConfig(**small, **wide, **places)).eval()
         case "roberta":
@@ -40,7 +40,7 @@ def build(kind, vocabulary, classes=3, context=64, **more):
         case "llama":
             config = t.LlamaConfig(**small, **wide, **places, pad_token_id=0, bos_token_id=0, eos_token_id=0)
             return t.LlamaForSequenceClassification(config).eval()
-    padding = {"gpt2": 0, "gpt2 without padding": None, "gpt2 padded by a word": 40}[kind]
+    padding = {"gpt2": 0, "gpt2 without padding": None, "gpt2 padded by a word": 40}[architecture]
     return t.GPT2ForSequenceClassification(t.GPT2Config(**small, **narrow, pad_token_id=padding)).eval()
 
 
@@ -50,11 +50,11 @@ def classifier(tokenizer):
 
 
 @pytest.mark.parametrize("budget", [1, 40, 4096])
-@pytest.mark.parametrize("kind", KINDS)
-def test_logits_are_those_of_one_document_at_a_time(classifier, tokenizer, kind, budget):
-    target = classifier(kind, budget=budget)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_logits_are_those_of_one_document_at_a_time(classifier, tokenizer, architecture, budget):
+    target = classifier(architecture, budget=budget)
     assert isinstance(target, targets.GivesLogits)
-    assert target._can_batch == (kind not in ("xlnet", "gpt2 without padding"))
+    assert target._can_batch == (architecture not in ("xlnet", "gpt2 without padding"))
     logits = target.logits(dv.Records(TEXTS))
     with torch.no_grad():
         want = [target.model(torch.tensor([tokenizer(text)["input_ids"]])).logits[0].numpy() for text in TEXTS]
@@ -74,21 +74,23 @@ def test_the_loss_is_cross_entropy(classifier):
         target.loss(dv.Records(TEXTS))
 
 
-@pytest.mark.parametrize(("kind", "most"), [("bert", 64), ("roberta", 62), ("gpt2", 64)])
-def test_documents_longer_than_the_context_are_cut_and_said(classifier, tokenizer, kind, most):
-    target = classifier(kind)
-    assert target.length == most
+@pytest.mark.parametrize(("architecture", "max_length"), [("bert", 64), ("roberta", 62), ("gpt2", 64)])
+def test_documents_longer_than_the_context_are_cut_and_said(classifier, tokenizer, architecture, max_length):
+    target = classifier(architecture)
+    assert target.length == max_length
     long = "the quick brown fox " * 100
-    ids = tokenizer(long)["input_ids"][:most]
+    ids = tokenizer(long)["input_ids"][:max_length]
     with torch.no_grad():
         want = target.model(torch.tensor([ids])).logits[0].numpy()
     records = dv.Records(["a", long])
     np.testing.assert_allclose(target.logits(records)[1], want, atol=1e-5)
-    assert target.notes(records) == (f"1 of 2 documents are longer than {most} tokens; the rest of them is not read",)
+    assert target.notes(records) == (
+        f"1 of 2 documents are longer than {max_length} tokens; the rest of them is not read",
+    )
     assert target.notes(records[:1]) == ()
-    assert classifier(kind, length=8).logits(records).shape == (2, 3)
-    with pytest.raises(dv.InputError, match=f"length: the model takes at most {most} tokens, got 65"):
-        classifier(kind, length=65)
+    assert classifier(architecture, length=8).logits(records).shape == (2, 3)
+    with pytest.raises(dv.InputError, match=f"length: the model takes at most {max_length} tokens, got 65"):
+        classifier(architecture, length=65)
 
 
 def test_what_is_no_classifier_of_documents_is_refused(make, classifier, tokenizer):
@@ -128,10 +130,12 @@ def documents(n, seed):
     return dv.Records([" ".join(rng.choice(words, 8)) for _ in range(n)], rng.integers(0, 2, n))
 
 
-@pytest.mark.parametrize("kind", ["bert", "gpt2"])
-def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer, kind):
+@pytest.mark.parametrize("architecture", ["bert", "gpt2"])
+def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer, architecture):
     def train(records, seed):
-        network = build(kind, len(tokenizer), classes=2, **({"hidden_dropout_prob": 0.0} if kind == "bert" else {}))
+        network = build(
+            architecture, len(tokenizer), classes=2, **({"hidden_dropout_prob": 0.0} if architecture == "bert" else {})
+        )
         torch.manual_seed(seed)
         optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
         batch = tokenizer(list(records.x), padding=True, return_tensors="pt")

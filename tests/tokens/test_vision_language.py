@@ -65,12 +65,12 @@ def test_entropies_at_the_image_equal_the_naive_ones(target, images):
     assert np.isnan(stats.logp).all()
     for i, (image, prompt) in enumerate(zip(images, PROMPTS, strict=True)):
         ids, logp = logits(target, image, prompt)
-        at = logp[ids == target.model.config.image_token_id]
+        image_logp = logp[ids == target.model.config.image_token_id]
         rows = stats.rows()
-        assert np.allclose(rows["entropy"][i], -(at.exp() * at).sum(-1), atol=1e-5)
-        assert np.allclose(rows["renyi_half"][i], 2 * torch.logsumexp(at / 2, -1), atol=1e-5)
-        assert np.allclose(rows["renyi_two"][i], -torch.logsumexp(2 * at, -1), atol=1e-5)
-        assert np.allclose(rows["renyi_inf"][i], -at.max(-1).values, atol=1e-5)
+        assert np.allclose(rows["entropy"][i], -(image_logp.exp() * image_logp).sum(-1), atol=1e-5)
+        assert np.allclose(rows["renyi_half"][i], 2 * torch.logsumexp(image_logp / 2, -1), atol=1e-5)
+        assert np.allclose(rows["renyi_two"][i], -torch.logsumexp(2 * image_logp, -1), atol=1e-5)
+        assert np.allclose(rows["renyi_inf"][i], -image_logp.max(-1).values, atol=1e-5)
     for alpha in (0.5, 1, 2, np.inf):
         assert np.isfinite(signals.max_renyi(stats, alpha)).all()
         assert np.isfinite(signals.min_renyi(stats, alpha)).all()
@@ -80,8 +80,8 @@ def test_log_probabilities_of_the_text_behind_the_image(target, images):
     rows = target.statistics(images, PROMPTS, part="text").rows()
     for i, (image, prompt) in enumerate(zip(images, PROMPTS, strict=True)):
         ids, logp = logits(target, image, prompt)
-        own = [logp[k, ids[k + 1]].item() for k in range(len(ids) - 1) if ids[k + 1] != WORDS.index("<image>")]
-        assert np.allclose(rows["logp"][i], own, atol=1e-5)
+        text_logp = [logp[k, ids[k + 1]].item() for k in range(len(ids) - 1) if ids[k + 1] != WORDS.index("<image>")]
+        assert np.allclose(rows["logp"][i], text_logp, atol=1e-5)
     assert set(rows) == set(PER_TOKEN)
 
 

@@ -129,9 +129,9 @@ def test_one_control_says_that_training_noise_is_left_out_and_none_says_nothing(
     rng = np.random.default_rng(10)
     forgotten = np.arange(900) < 300
     scores = draw_models(rng, 2, forgotten)
-    one = decide(scores, forgotten)
-    assert "training noise is not included" in one.reason
-    assert one.training_noise is None
+    finding = decide(scores, forgotten)
+    assert "training noise is not included" in finding.reason
+    assert finding.training_noise is None
     none = decide(scores[:1] + 5 * forgotten, forgotten)
     assert none.answer == TOO_LITTLE
     assert "training noise is not included" in none.reason
@@ -150,15 +150,15 @@ def test_a_model_that_scores_all_records_alike_says_nothing():
 def test_the_share_still_remembered_lies_in_its_interval(true_share):
     rng = np.random.default_rng(12)
     forgotten = np.arange(1500) < 500
-    held = 0
+    n_covered = 0
     for _ in range(10):
         scores = draw_models(rng, 7, forgotten)
         before = scores[6] + 5 * forgotten
         after = scores[:6].copy()
         after[0, : int(500 * true_share)] += 5
         share = decide(after, forgotten, before).share
-        held += share.low <= true_share <= share.high
-    assert held >= 8  # 95 % each: fewer in 1 of 80 tries
+        n_covered += share.low <= true_share <= share.high
+    assert n_covered >= 8  # 95 % each: fewer in 1 of 80 tries
 
 
 def test_a_smaller_margin_is_harder_to_keep():
@@ -177,9 +177,9 @@ def test_a_margin_that_the_model_before_would_pass_acquits_nobody_who_kept_half(
     before = scores[9] + 0.25 * forgotten
     assert abs(decide(np.r_[before[None], scores[1:9]], forgotten).difference.value) < 0.05
     assert decide(scores[:9], forgotten, before).answer == NO_DIFFERENCE  # far less than half can be left
-    for left in (0.125, 0.25):
-        kept = np.r_[scores[:1] + left * forgotten, scores[1:9]]
-        assert decide(kept, forgotten, before).answer != NO_DIFFERENCE
+    for share_left in (0.125, 0.25):
+        partly_forgotten = np.r_[scores[:1] + share_left * forgotten, scores[1:9]]
+        assert decide(partly_forgotten, forgotten, before).answer != NO_DIFFERENCE
 
 
 @pytest.mark.parametrize(("size", "shift"), [(300, 2.0), (1500, 1.0)])
@@ -224,9 +224,9 @@ def test_copies_of_a_control_are_one_control():
     scores = draw_models(rng, 6, forgotten)
     once, twice = decide(scores, forgotten), decide(np.r_[scores, scores[1:4], scores[1:2]], forgotten)
     assert once == twice
-    alone = decide(np.r_[scores[:1], np.repeat(scores[1:2], 8, axis=0)], forgotten)
-    assert "training noise is not included" in alone.reason
-    assert len(alone.controls) == 1
+    with_one_control = decide(np.r_[scores[:1], np.repeat(scores[1:2], 8, axis=0)], forgotten)
+    assert "training noise is not included" in with_one_control.reason
+    assert len(with_one_control.controls) == 1
 
 
 def test_half_of_what_a_model_hardly_showed_is_not_left_out():
@@ -263,8 +263,8 @@ def test_without_the_model_before_nobody_is_acquitted():
     rng = np.random.default_rng(22)
     forgotten = np.arange(1500) < 500
     scores = draw_models(rng, 10, forgotten)
-    known = scores[9] + 4 * forgotten
-    assert decide(scores[:9], forgotten, known).answer == NO_DIFFERENCE
+    before = scores[9] + 4 * forgotten
+    assert decide(scores[:9], forgotten, before).answer == NO_DIFFERENCE
     without = decide(scores[:9], forgotten)
     assert (without.answer, "without the model before" in without.reason) == (TOO_LITTLE, True)
     assert abs(without.difference.value) < 0.05
@@ -338,8 +338,8 @@ def test_controls_that_saw_a_record_need_two_others():
         InputError, match="controls: each record needs 2 controls that were not trained on it, one has 1"
     ):
         decide(np.r_[after[None], unseen], forgotten, before)
-    more = draw_models(rng, 4, forgotten)
-    more[0, forgotten] = np.nan
+    controls = draw_models(rng, 4, forgotten)
+    controls[0, forgotten] = np.nan
     with pytest.raises(InputError, match="controls: control 0 has no score of a record of one kind"):
-        decide(np.r_[after[None], more], forgotten, before)
+        decide(np.r_[after[None], controls], forgotten, before)
     assert saw.sum() == 700

@@ -36,7 +36,7 @@ def draw(n, shift=0.0):
     return dv.Records(x, RNG.integers(0, 2, n))
 
 
-FORGET, NEVER, KEPT, POPULATION = draw(120), draw(200), draw(60), draw(300)
+FORGET, NEVER, RETAINED, POPULATION = draw(120), draw(200), draw(60), draw(300)
 
 
 @dataclass
@@ -47,31 +47,31 @@ class Memory:
     seed: int
 
     def logits(self, records):
-        known = set(self.records.digests())
-        own = np.array([digest in known for digest in records.digests()])
+        known_digests = set(self.records.digests())
+        is_known = np.array([digest in known_digests for digest in records.digests()])
         weights = np.random.default_rng(self.seed).normal(size=(records.x.shape[1], 2))
         noise = np.sin(records.x @ weights * 9)
-        noise[np.arange(len(records)), records.y] += 3 * own
+        noise[np.arange(len(records)), records.y] += 3 * is_known
         return noise
 
 
-def retrained(count, records=KEPT):
+def retrained(count, records=RETAINED):
     return [Memory(records, seed) for seed in range(1, count + 1)]
 
 
-BEFORE = Memory(dv.Records.concatenate([FORGET, KEPT]), 0)
+BEFORE = Memory(dv.Records.concatenate([FORGET, RETAINED]), 0)
 
 
 def test_nothing_forgotten_is_still_remembered_and_retraining_passes():
-    kept = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, retrained=retrained(4), retained=KEPT)
-    assert kept.verdict.answer == REMEMBERED
-    assert kept.findings[0].share.low > 0.5
-    assert any("nothing was done" in note for note in kept.warnings)
-    assert {change.records: change.change.value for change in kept.quality} == {"retained": 0, "never used": 0}
-    listed = kept.remembered["forget"]
-    assert len(listed) == kept.findings[0].remembered
+    result = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, retrained=retrained(4), retained=RETAINED)
+    assert result.verdict.answer == REMEMBERED
+    assert result.findings[0].share.low > 0.5
+    assert any("nothing was done" in note for note in result.warnings)
+    assert {change.records: change.change.value for change in result.quality} == {"retained": 0, "never used": 0}
+    listed = result.remembered["forget"]
+    assert len(listed) == result.findings[0].remembered
     passed = dv.forget(
-        BEFORE, Memory(KEPT, 99), forget=FORGET, never=NEVER, retrained=retrained(8), margin=0.2, at_random=True
+        BEFORE, Memory(RETAINED, 99), forget=FORGET, never=NEVER, retrained=retrained(8), margin=0.2, at_random=True
     )
     assert passed.verdict.answer == NO_DIFFERENCE
     assert passed.null == "retrained models"
@@ -79,7 +79,7 @@ def test_nothing_forgotten_is_still_remembered_and_retraining_passes():
 
 
 def test_reference_models_can_be_given_or_trained():
-    given = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, references=retrained(3, POPULATION))
+    result_given = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, references=retrained(3, POPULATION))
     trained = dv.forget(
         BEFORE,
         BEFORE,
@@ -87,9 +87,9 @@ def test_reference_models_can_be_given_or_trained():
         never=NEVER,
         references=dv.references.Custom(Memory, count=4),
         population=POPULATION,
-        retained=KEPT,
+        retained=RETAINED,
     )
-    for result, count in ((given, 3), (trained, 4)):
+    for result, count in ((result_given, 3), (trained, 4)):
         assert result.verdict.answer == REMEMBERED
         assert result.null == "reference models"
         assert result.controls.shape[0] == count
@@ -104,10 +104,10 @@ def test_clones_of_an_estimator_on_named_columns_are_references():
     def frame(records):
         return dv.Records(pl.DataFrame(records.x, schema=list("abcd")), np.where(records.y == 1, "yes", "no"))
 
-    forgotten, never, kept, population = map(frame, (FORGET, NEVER, KEPT, POPULATION))
-    together = dv.Records.concatenate([forgotten, kept])
-    columns = together.table.to_native().to_pandas()
-    forest = RandomForestClassifier(30, random_state=0).fit(columns, np.array(["no", "yes"])[together.y])
+    forgotten, never, retained, population = map(frame, (FORGET, NEVER, RETAINED, POPULATION))
+    training = dv.Records.concatenate([forgotten, retained])
+    columns = training.table.to_native().to_pandas()
+    forest = RandomForestClassifier(30, random_state=0).fit(columns, np.array(["no", "yes"])[training.y])
     result = dv.forget(
         forest, forest, forget=forgotten, never=never, references=dv.references.Train(count=3), population=population
     )
@@ -120,12 +120,12 @@ def test_without_models_that_never_saw_them_nothing_is_said():
     result = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER)
     assert result.verdict.answer == TOO_LITTLE
     assert "training noise is not included" in result.verdict.text
-    single = dv.forget(BEFORE, Memory(KEPT, 9), forget=FORGET, never=NEVER, retrained=retrained(1))
+    single = dv.forget(BEFORE, Memory(RETAINED, 9), forget=FORGET, never=NEVER, retrained=retrained(1))
     assert "training noise is not included" in single.verdict.text
 
 
 def test_several_requests_are_answered_together():
-    half = Memory(dv.Records.concatenate([FORGET[:60], KEPT]), 5)
+    half = Memory(dv.Records.concatenate([FORGET[:60], RETAINED]), 5)
     requests = {"first": FORGET[:60], "second": FORGET[60:]}
     result = dv.forget(BEFORE, half, forget=requests, never=NEVER, retrained=retrained(5))
     answers = {finding.request: finding.answer for finding in result.findings}
@@ -185,17 +185,21 @@ def test_language_models_are_read_by_their_likelihood():
 
 def test_a_modality_of_the_users_own_is_read_by_its_first_recipe():
     error = OutputSignal("negative-squared-error", "predictions", lambda predicted, y: -((predicted - y) ** 2))
-    kind = Modality("a regression model", ("predictions",), recipes=(Recipe("squared-error", error, Threshold()),))
+    modality_given = Modality(
+        "a regression model", ("predictions",), recipes=(Recipe("squared-error", error, Threshold()),)
+    )
 
     @dataclass
     class Regressor:
         known: frozenset
         seed: int
-        modality = kind
+        modality = modality_given
 
         def predictions(self, records):
-            own = np.array([digest in self.known for digest in records.digests()])
-            return records.y + np.where(own, 0.05, 1.0) * np.random.default_rng(self.seed).normal(size=len(records))
+            is_known = np.array([digest in self.known for digest in records.digests()])
+            return records.y + np.where(is_known, 0.05, 1.0) * np.random.default_rng(self.seed).normal(
+                size=len(records)
+            )
 
     forgotten, never = (dv.Records(part.x, part.x.sum(axis=1)) for part in (FORGET, NEVER))
     before = Regressor(frozenset(forgotten.digests()), 0)
@@ -227,11 +231,11 @@ def train_regressor(x, y, seed, epochs=200):
 def test_networks_of_one_output_are_read_as_regression_models(shift, task):
     # Whole numbers, negative ones too, could be classes: then the task is said.
     parts = [regression_records(n, shift, i) for i, n in enumerate((60, 80, 40))]
-    together = [np.concatenate([parts[0][i], parts[2][i]]) for i in (0, 1)]
-    before = train_regressor(*together, 0)
+    training_arrays = [np.concatenate([parts[0][i], parts[2][i]]) for i in (0, 1)]
+    before = train_regressor(*training_arrays, 0)
     controls = [train_regressor(*parts[2], seed) for seed in range(1, 5)]
-    forgotten, never, kept = (dv.Records(x, y) for x, y in parts)
-    sets = {"forget": forgotten, "never": never, "retained": kept}
+    forgotten, never, retained = (dv.Records(x, y) for x, y in parts)
+    sets = {"forget": forgotten, "never": never, "retained": retained}
     result = dv.forget(before, before, retrained=controls, task=task, **sets)
     assert result.verdict.answer == REMEMBERED
     assert result.findings[0].auc_after.low > 0.6
@@ -240,7 +244,7 @@ def test_networks_of_one_output_are_read_as_regression_models(shift, task):
     assert clean.verdict.answer not in (REMEMBERED, OVERDONE)
     if task == "auto":
         forests = dv.forget(
-            Ridge().fit(*together), Ridge().fit(*together), references=dv.references.Train(count=4),
+            Ridge().fit(*training_arrays), Ridge().fit(*training_arrays), references=dv.references.Train(count=4),
             population=dv.Records(*regression_records(100, shift, 7)), **sets,
         )  # fmt: skip
         assert forests.controls.shape == (4, 180)
@@ -250,10 +254,10 @@ def test_models_are_shown_in_a_notebook_without_their_arrays():
     (after,) = score_tables(2, seed=3)
     result = dv.forget(None, after, forget={"<b>": IDS[:200]}, never=IDS[200:], retrained=CONTROLS)
     assert repr(result) == "Erasure(still remembered; <b>: 200; 4 models that never saw them)"
-    shown = result._repr_html_()
-    assert "Still remembered" in shown
-    assert "&lt;b&gt;" in shown
-    assert "<b>" not in shown
+    html_text = result._repr_html_()
+    assert "Still remembered" in html_text
+    assert "&lt;b&gt;" in html_text
+    assert "<b>" not in html_text
 
 
 def test_controls_that_are_the_model_itself_or_saw_the_records_are_named():
@@ -274,10 +278,10 @@ def test_controls_that_are_the_model_itself_or_saw_the_records_are_named():
 def test_controls_of_another_recipe_are_said_and_acquit_nobody():
     (before,), (after,) = score_tables(3), score_tables(0, seed=3)
     sets = {"forget": IDS[:200], "never": IDS[200:], "margin": 0.4}
-    many = score_tables(0, 8, seed=2)
-    assert dv.forget(before, after, retrained=many, **sets).verdict.answer == NO_DIFFERENCE
+    control_tables = score_tables(0, 8, seed=2)
+    assert dv.forget(before, after, retrained=control_tables, **sets).verdict.answer == NO_DIFFERENCE
     for changed in (pl.col("score") * 5, pl.col("score") + 4):
-        result = dv.forget(before, after, retrained=[table.with_columns(changed) for table in many], **sets)
+        result = dv.forget(before, after, retrained=[table.with_columns(changed) for table in control_tables], **sets)
         assert any("not trained like the model" in note for note in result.warnings)
         assert result.verdict.answer == TOO_LITTLE
 
@@ -285,8 +289,8 @@ def test_controls_of_another_recipe_are_said_and_acquit_nobody():
 def test_copies_within_a_set_are_no_further_observations():
     controls = retrained(4)
     sets = {"never": NEVER, "retrained": controls}
-    once = dv.forget(BEFORE, Memory(KEPT, 9), forget=FORGET, **sets)
-    repeat = dv.forget(BEFORE, Memory(KEPT, 9), forget=dv.Records.concatenate([FORGET[:50], FORGET]), **sets)
+    once = dv.forget(BEFORE, Memory(RETAINED, 9), forget=FORGET, **sets)
+    repeat = dv.forget(BEFORE, Memory(RETAINED, 9), forget=dv.Records.concatenate([FORGET[:50], FORGET]), **sets)
     assert repeat.findings == once.findings
     assert any("forget: 50 copies" in note for note in repeat.warnings)
 
@@ -304,8 +308,10 @@ def test_tables_of_scores_alone_in_any_order_of_rows():
 
 
 def test_a_random_draw_is_not_believed_where_the_records_differ():
-    other = dv.Records(FORGET.x + 1.5, FORGET.y)
-    result = dv.forget(BEFORE, Memory(KEPT, 9), forget=other, never=NEVER, retrained=retrained(3), at_random=True)
+    shifted_records = dv.Records(FORGET.x + 1.5, FORGET.y)
+    result = dv.forget(
+        BEFORE, Memory(RETAINED, 9), forget=shifted_records, never=NEVER, retrained=retrained(3), at_random=True
+    )
     blind = next(check for check in result.checks if check.name.startswith("blind"))
     assert not blind.passed
     assert any("without any model" in note for note in result.warnings)
@@ -315,9 +321,9 @@ def test_a_random_draw_is_not_believed_where_the_records_differ():
 
 
 def test_copies_among_the_retained_records_are_left_out_and_said():
-    both = dv.Records.concatenate([FORGET, KEPT])
-    result = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, retained=both)
-    assert int((result.part == "retained").sum()) == len(KEPT)
+    retained_and_forgotten = dv.Records.concatenate([FORGET, RETAINED])
+    result = dv.forget(BEFORE, BEFORE, forget=FORGET, never=NEVER, retained=retained_and_forgotten)
+    assert int((result.part == "retained").sum()) == len(RETAINED)
     assert any("120 of the retained records" in note for note in result.warnings)
 
 
@@ -367,16 +373,16 @@ def test_copies_are_known_by_their_scores_where_there_is_nothing_else():
     tables = [before, after, *CONTROLS]
     once = dv.forget(before, after, forget=IDS[:30], never=IDS[200:], retrained=CONTROLS)
     # Ten copies of 30 records under ids of their own would be taken for 300 records.
-    again = [
+    repeated = [
         pl.concat([table, *(table[:30].with_columns(id=pl.format("{}-{}", "id", pl.lit(i))) for i in range(9))])
         for table in tables
     ]
     copies = [f"r{row}-{i}" for i in range(9) for row in range(30)]
-    result = dv.forget(again[0], again[1], forget=[*IDS[:30], *copies], never=IDS[200:], retrained=again[2:])
+    result = dv.forget(repeated[0], repeated[1], forget=[*IDS[:30], *copies], never=IDS[200:], retrained=repeated[2:])
     assert result.findings == once.findings
     assert any("forget: 270 records that score like another one" in note for note in result.warnings)
     with pytest.raises(dv.InputError, match="forget, never: 30 records are in both: they score alike"):
-        dv.forget(again[0], again[1], forget=IDS[:30], never=[*IDS[200:], *copies], retrained=again[2:])
+        dv.forget(repeated[0], repeated[1], forget=IDS[:30], never=[*IDS[200:], *copies], retrained=repeated[2:])
     rounded = [table.with_columns(pl.col("score").round(1)) for table in tables]
     assert len(dv.forget(*rounded[:2], forget=IDS[:200], never=IDS[200:], retrained=rounded[2:]).ids) == 500
 

@@ -19,8 +19,8 @@ def table(shift=0.0, seed=0, *, both_ways=False, correct=False):
     noise = np.random.default_rng(seed).normal(size=600)
     difficulty = 3 * np.random.default_rng(99).normal(size=600)
     signs = np.where(np.arange(600) % 2, 1, -1) if both_ways else 1
-    made = {"id": IDS, "score": difficulty + noise + shift * MOVED * signs}
-    return made | ({"correct": (noise > -shift).astype(int)} if correct else {})
+    columns = {"id": IDS, "score": difficulty + noise + shift * MOVED * signs}
+    return columns | ({"correct": (noise > -shift).astype(int)} if correct else {})
 
 
 CONTROLS = [table(seed=seed) for seed in range(10, 18)]
@@ -45,13 +45,13 @@ READINGS = {
 
 @pytest.fixture(scope="module")
 def pages():
-    found = {}
+    pages_by_name = {}
     for name, changes in READINGS.items():
         sets = {"forget": IDS[:300], "never": IDS[300:], "margin": 0.1}
         arguments = {"before": table(4, 0), "retrained": CONTROLS} | sets | changes
         result = dv.forget(arguments.pop("before"), arguments.pop("after"), **arguments)
-        found[name] = (result, result.page(), render(result.page()))
-    return found
+        pages_by_name[name] = (result, result.page(), render(result.page()))
+    return pages_by_name
 
 
 # Of the first sentence where it holds, and of the second where it does not.
@@ -94,21 +94,21 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("sentence", "there", "not_there"), SENTENCES)
-def test_a_sentence_stands_where_it_holds_and_nowhere_else(pages, sentence, there, not_there):
-    for name in there:
+@pytest.mark.parametrize(("sentence", "present", "absent"), SENTENCES)
+def test_a_sentence_stands_where_it_holds_and_nowhere_else(pages, sentence, present, absent):
+    for name in present:
         assert sentence in pages[name][2], name
-    for name in not_there:
+    for name in absent:
         assert sentence not in pages[name][2], name
 
 
 def test_numbers_of_the_page_are_those_of_the_findings(pages):
     for result, page, text in pages.values():
         assert page.verdict == result.verdict.text
-        for one in result.findings:
-            assert f"{one.auc_after.value:.3f}" in text
-            if len(one.controls) > 1:
-                assert f"{min(one.controls):.3f} to {max(one.controls):.3f}" in text
+        for shown_finding in result.findings:
+            assert f"{shown_finding.auc_after.value:.3f}" in text
+            if len(shown_finding.controls) > 1:
+                assert f"{min(shown_finding.controls):.3f} to {max(shown_finding.controls):.3f}" in text
         listed = sum(len(ids) for ids in result.remembered.values())
         assert listed == sum(finding.remembered for finding in result.findings)
         if listed:

@@ -40,8 +40,8 @@ def test_a_run_is_read_back_with_its_answers_decided_again(tmp_path):
         assert runs.load_run(folder).summary == result.summary()
         summary = json.loads((folder / "summary.json").read_text())
         assert summary["answer"] == result.verdict.answer
-    kind = runs.find_kind(folder)
-    frame = kind.load_records(folder)
+    run_kind = runs.find_kind(folder)
+    frame = run_kind.load_records(folder)
     assert len(frame) == 300
     assert frame["remembered"].sum() == REMEMBERED.findings[0].remembered
 
@@ -52,7 +52,7 @@ def test_the_page_says_answer_null_and_limits():
         assert page.verdict == result.verdict.text
         titles = [section.title for section in page.sections]
         assert "Before, after, and never" in titles
-        assert "does not see what no score shows" in " ".join(page.more)
+        assert "does not see what no score shows" in " ".join(page.details)
         # Answer, null and limit are the first sentence; the rest of the first sheet is short.
         assert ", by one score of each record against 8 retrained models." in page.verdict
         assert len([section for section in page.sections if not section.annex]) <= 5
@@ -137,9 +137,9 @@ def test_the_command_answers_with_its_exit_code(tmp_path, capsys):
     assert [one["request"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["one", "two"]
     shards = tmp_path / "after"
     shards.mkdir()
-    whole = pl.read_csv(tmp_path / "after.csv", schema_overrides={"id": pl.String})
-    whole[:7].write_parquet(shards / "0.parquet")
-    whole[7:].write_csv(shards / "1.csv", separator=";")
+    full_table = pl.read_csv(tmp_path / "after.csv", schema_overrides={"id": pl.String})
+    full_table[:7].write_parquet(shards / "0.parquet")
+    full_table[7:].write_csv(shards / "1.csv", separator=";")
     pl.read_csv(tmp_path / "forget.csv", infer_schema=False).write_ndjson(tmp_path / "forget.jsonl")
     answers = []
     for after, forget in (("after.csv", "forget.csv"), ("after", "forget.jsonl")):
@@ -354,16 +354,18 @@ def test_models_of_an_online_audit_are_compared_on_the_records_that_they_did_not
     unseen = ~np.isnan(loaded.controls)
     forgotten = np.array([str(part).startswith("[") for part in loaded.part])
     aucs = summary["findings"][0]["controls"]
-    for row, known, auc in zip(loaded.controls, unseen, aucs, strict=True):
-        assert dv.evaluation.auc(row[known], forgotten[known]).value == pytest.approx(auc)
+    for row, is_unseen, auc in zip(loaded.controls, unseen, aucs, strict=True):
+        assert dv.evaluation.auc(row[is_unseen], forgotten[is_unseen]).value == pytest.approx(auc)
     # What those models say of the records that they saw is what the model before says of its own: these are left out.
     assert max(aucs) < 0.8 < summary["findings"][0]["auc_before"]["value"]
     assert loaded.to_frame()["never_saw_it"].null_count() == 0
     retrained = forget_words(audited, "online", "kept.skops")
     assert cli.run(retrained) == 3
-    other = [str(audited / "population.csv") if word.endswith("nonmembers.csv") else word for word in retrained]
+    changed_command = [
+        str(audited / "population.csv") if word.endswith("nonmembers.csv") else word for word in retrained
+    ]
     capsys.readouterr()
-    assert cli.run(other) in (2, 3)
+    assert cli.run(changed_command) in (2, 3)
 
 
 def test_networks_of_an_audit_are_read_from_its_pool_once_their_code_is_trusted(audited, capsys, monkeypatch):

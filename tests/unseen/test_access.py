@@ -22,35 +22,35 @@ def test_dropped_classes_are_gone_and_nothing_else_is(y, data):
     if len(present) < 2:
         return
     dropped = data.draw(st.lists(st.sampled_from(present), min_size=1, max_size=len(present) - 1, unique=True))
-    kept = DropClasses(tuple(dropped)).apply(records(y))
-    assert kept.x[:, 0].tolist() == [i for i, label in enumerate(y) if label not in dropped]
-    assert kept.ids.tolist() == [f"r{i}" for i, label in enumerate(y) if label not in dropped]
+    remaining = DropClasses(tuple(dropped)).apply(records(y))
+    assert remaining.x[:, 0].tolist() == [i for i, label in enumerate(y) if label not in dropped]
+    assert remaining.ids.tolist() == [f"r{i}" for i, label in enumerate(y) if label not in dropped]
 
 
 @given(st.integers(0, 1000), st.floats(0.05, 0.95))
 @settings(max_examples=40, deadline=None)
 def test_a_share_of_classes_is_nested_drawn_by_the_seed_and_never_all(seed, share):
-    held = records(np.repeat(np.arange(10), 3))
-    dropped = DropShare(share).dropped(held, seed)
+    population = records(np.repeat(np.arange(10), 3))
+    dropped = DropShare(share).dropped(population, seed)
     assert len(dropped) == min(max(1, round(10 * share)), 9)
-    assert set(DropShare(share / 2).dropped(held, seed)) <= set(dropped)
-    assert DropShare(share).dropped(held, seed) == dropped
-    assert not np.isin(DropShare(share).apply(held, seed=seed).y, dropped).any()
+    assert set(DropShare(share / 2).dropped(population, seed)) <= set(dropped)
+    assert DropShare(share).dropped(population, seed) == dropped
+    assert not np.isin(DropShare(share).apply(population, seed=seed).y, dropped).any()
 
 
 @given(LABELS, st.integers(1, 8), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_scarcity_keeps_at_most_k_of_each_class_and_is_nested(y, count, seed):
-    held = records(y)
-    mask = KeepPerClass(count).mask(held, seed=seed)
+    population = records(y)
+    mask = KeepPerClass(count).mask(population, seed=seed)
     expected = {label: min(count, y.count(label)) for label in set(y)}
-    assert {label: int(mask[held.y == label].sum()) for label in set(y)} == expected
-    assert (KeepPerClass(count + 1).mask(held, seed=seed) | ~mask).all()
+    assert {label: int(mask[population.y == label].sum()) for label in set(y)} == expected
+    assert (KeepPerClass(count + 1).mask(population, seed=seed) | ~mask).all()
 
 
 def test_scarcity_of_some_classes_leaves_the_others():
-    held = records([0] * 5 + [1] * 5)
-    assert np.bincount(KeepPerClass(2, classes=(1,)).apply(held).y).tolist() == [5, 2]
+    population = records([0] * 5 + [1] * 5)
+    assert np.bincount(KeepPerClass(2, classes=(1,)).apply(population).y).tolist() == [5, 2]
 
 
 def test_subgroups_are_dropped_by_name():
@@ -89,5 +89,5 @@ def test_bad_requests_are_named(wrong, message):
     ("classes", "share", "count"), [(2, 0.99, 1), (4, 0.99, 3), (4, 0.01, 1), (4, 0.5, 2), (10, 0.3, 3), (10, 0.96, 9)]
 )
 def test_at_least_one_class_goes_and_at_least_one_stays(classes, share, count):
-    held = Records(np.zeros((classes, 1)), np.arange(classes))
-    assert len(DropShare(share).dropped(held)) == count
+    population = Records(np.zeros((classes, 1)), np.arange(classes))
+    assert len(DropShare(share).dropped(population)) == count

@@ -15,14 +15,14 @@ def records(seed, n, classes=(0, 1, 2)):
     return dv.Records(rng.normal(y[:, None], 1, size=(n, 3)), y)
 
 
-MEMBERS, OUTSIDE, HELD = records(0, 300), records(1, 300), records(2, 600, classes=(0, 1))
+MEMBERS, OUTSIDE, POPULATION = records(0, 300), records(1, 300), records(2, 600, classes=(0, 1))
 
 
 def target(x):
     """Logits that are larger for records it has seen, recognised by their first value."""
-    known = np.isin(x[:, 0], MEMBERS.x[:, 0])
+    is_member = np.isin(x[:, 0], MEMBERS.x[:, 0])
     logits = -((x.mean(axis=1)[:, None] - np.arange(3)) ** 2)
-    logits[known] *= 1 + np.abs(x[known, 1:2])
+    logits[is_member] *= 1 + np.abs(x[is_member, 1:2])
     return logits
 
 
@@ -40,7 +40,7 @@ def audit(**more):
     arguments = {
         "members": MEMBERS,
         "nonmembers": OUTSIDE,
-        "population": HELD,
+        "population": POPULATION,
         "unseen_classes": (2,),
         "recipes": ("loss", "quantile-trees", "transductive"),
         "fpr": (0.05,),
@@ -49,34 +49,34 @@ def audit(**more):
 
 
 @pytest.fixture(scope="module")
-def found():
+def result():
     return audit()
 
 
-def test_the_report_says_whether_the_rate_is_expected_to_carry_over(found, tmp_path):
-    carried = found.summary().about.transfer
+def test_the_report_says_whether_the_rate_is_expected_to_carry_over(result, tmp_path):
+    carried = result.summary().about.transfer
     assert set(carried.recipes) == {"loss", "quantile-trees", "transductive"}
     for recipe in carried.recipes.values():
         assert recipe.text.startswith("The FPR of 0.05 is ")
         assert recipe.holds == ("is expected to hold" in recipe.text)
-    page = found.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Will the false-positive rate carry over to the unseen classes?" in page
     assert "density ratio" in page
 
 
 def test_without_unseen_classes_nothing_is_said_of_them():
-    seen = audit(unseen_classes=(), population=records(2, 600), recipes=("loss",))
-    assert seen.summary().about.transfer is None
+    all_seen = audit(unseen_classes=(), population=records(2, 600), recipes=("loss",))
+    assert all_seen.summary().about.transfer is None
 
 
-def test_a_class_with_too_few_candidates_says_so_and_states_the_power(found):
-    few = OUTSIDE[(OUTSIDE.y != 2) | (np.cumsum(OUTSIDE.y == 2) <= 15)]
-    scarce = audit(nonmembers=few, recipes=("loss",))
-    (said,) = [line for line in scarce.warnings if line.startswith("fpr:")]
-    assert "needs at least 19 non-members of the unseen class 2, got 15" in said
-    assert "power 80%" in said
+def test_a_class_with_too_few_candidates_says_so_and_states_the_power(result):
+    few_nonmembers = OUTSIDE[(OUTSIDE.y != 2) | (np.cumsum(OUTSIDE.y == 2) <= 15)]
+    scarce = audit(nonmembers=few_nonmembers, recipes=("loss",))
+    (warning,) = [line for line in scarce.warnings if line.startswith("fpr:")]
+    assert "needs at least 19 non-members of the unseen class 2, got 15" in warning
+    assert "power 80%" in warning
     assert scarce.summary().recipes["loss"].unseen.tpr_at_fpr["0.05"] is None
-    assert not [line for line in found.warnings if line.startswith("fpr:")]
+    assert not [line for line in result.warnings if line.startswith("fpr:")]
 
 
 def test_a_regressor_that_diverges_is_replaced_and_the_audit_says_so():
@@ -87,7 +87,7 @@ def test_a_regressor_that_diverges_is_replaced_and_the_audit_says_so():
 def test_without_labels_only_what_needs_none_is_offered():
     bare = {name: dv.Records(part.x) for name, part in (("members", MEMBERS), ("nonmembers", OUTSIDE))}
     with pytest.raises(dv.InputError, match="without labels use gap, quantile-gap"):
-        audit(**bare, population=dv.Records(HELD.x), unseen_classes=(), recipes=("loss",))
+        audit(**bare, population=dv.Records(POPULATION.x), unseen_classes=(), recipes=("loss",))
 
 
 def test_a_population_that_holds_the_class_is_refused_with_the_count():
@@ -100,7 +100,7 @@ def test_equal_signals_are_audited_and_show_nothing():
         lambda x: np.zeros((len(x), 3)),
         members=MEMBERS,
         nonmembers=OUTSIDE,
-        population=HELD,
+        population=POPULATION,
         unseen_classes=(2,),
         recipes=("loss", "quantile-trees", "transductive"),
         fpr=(0.05,),

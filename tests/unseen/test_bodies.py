@@ -8,7 +8,7 @@ from divulge.regressors import bodies
 
 
 @pytest.mark.parametrize(
-    ("shape", "wanted"),
+    ("shape", "expected"),
     [
         ((5, 8, 9), (5, 1, 8, 9)),
         ((5, 1, 8, 9), (5, 1, 8, 9)),
@@ -21,13 +21,13 @@ from divulge.regressors import bodies
         ((5, 2, 8, 2), (5, 2, 8, 2)),
     ],
 )
-def test_channels_of_one_or_three_are_moved_to_the_front_where_they_are_last(shape, wanted):
+def test_channels_of_one_or_three_are_moved_to_the_front_where_they_are_last(shape, expected):
     images = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
     result = bodies._images(images, "SmallCNN")
-    assert result.shape == wanted
+    assert result.shape == expected
     assert result.dtype == np.float32
     np.testing.assert_array_equal(np.sort(result.ravel()), np.sort(images.ravel()))
-    if len(shape) == 4 and shape != wanted:
+    if len(shape) == 4 and shape != expected:
         np.testing.assert_array_equal(result[:, 0], images[..., 0])
 
 

@@ -19,9 +19,12 @@ def test_the_conformal_rate_lies_in_its_interval_in_95_percent_of_200_draws():
         rng = np.random.default_rng(seed)
         labels = rng.integers(0, 3, 2 * calibration + outsiders)
         signal = rng.standard_t(3, size=len(labels)) * (1 + labels) + labels
-        known, asked = slice(0, 2 * calibration), slice(2 * calibration, None)
+        calibration_rows, queried = slice(0, 2 * calibration), slice(2 * calibration, None)
         evidence = Evidence(
-            signal[asked], population=signal[known], labels=labels[asked], population_labels=labels[known]
+            signal[queried],
+            population=signal[calibration_rows],
+            labels=labels[queried],
+            population_labels=labels[calibration_rows],
         )
         scored = QuantileRegression(regressors.PerClass(), seed=seed).run(evidence)
         inside += bool(low <= fpr.threshold(scored.calibration, level).select(scored.scores).sum() <= high)

@@ -14,16 +14,16 @@ def gaussians(seed, n, shift=0.0, width=4):
 
 
 def test_the_ratio_of_two_gaussians_is_found():
-    seen, query = gaussians(0, 20_000), gaussians(1, 20_000, shift=1.5)
-    linearity = transfer.measure_linearity(seen, query)
+    seen_sample, query = gaussians(0, 20_000), gaussians(1, 20_000, shift=1.5)
+    linearity = transfer.measure_linearity(seen_sample, query)
     truth = np.exp((1.5 * query[:, 0] - 1.5**2 / 2) / 9)
     assert np.median(np.abs(linearity.ratio / truth - 1)) < 0.05
     assert 0 < linearity.explained < 1
 
 
 def test_the_fit_is_least_squares_on_every_column_and_a_constant():
-    seen, query = gaussians(0, 500), gaussians(1, 300, shift=1.0)
-    linearity = transfer.measure_linearity(seen, query)
+    seen_sample, query = gaussians(0, 500), gaussians(1, 300, shift=1.0)
+    linearity = transfer.measure_linearity(seen_sample, query)
     full = np.column_stack([np.ones(300), query])
     naive = full @ np.linalg.lstsq(full, linearity.ratio)[0]
     assert np.allclose(linearity.linear, naive)
@@ -34,9 +34,9 @@ def test_the_fit_is_least_squares_on_every_column_and_a_constant():
 
 def test_a_small_error_needs_no_linear_ratio():
     """Where both sets are alike, the ratio is near 1 and any fit is good: the error says nothing by itself."""
-    alike = transfer.measure_linearity(gaussians(0, 5000), gaussians(1, 5000))
-    assert alike.error < 0.01
-    assert alike.explained < 0.95
+    linearity = transfer.measure_linearity(gaussians(0, 5000), gaussians(1, 5000))
+    assert linearity.error < 0.01
+    assert linearity.explained < 0.95
 
 
 def test_more_columns_than_records_fit_anything_and_fresh_records_tell():
@@ -48,10 +48,10 @@ def test_more_columns_than_records_fit_anything_and_fresh_records_tell():
 
 
 def test_the_seed_decides_and_far_sets_stay_finite():
-    seen, query = gaussians(0, 200), gaussians(1, 100, shift=500.0)
-    first, again = (transfer.measure_linearity(seen, query, seed=3) for _ in range(2))
-    assert np.isfinite([first.error, first.fresh_error, first.variance]).all()
-    assert (first.ratio == again.ratio).all()
+    seen_sample, query = gaussians(0, 200), gaussians(1, 100, shift=500.0)
+    linearity, repeated = (transfer.measure_linearity(seen_sample, query, seed=3) for _ in range(2))
+    assert np.isfinite([linearity.error, linearity.fresh_error, linearity.variance]).all()
+    assert (linearity.ratio == repeated.ratio).all()
 
 
 def test_multiaccuracy_is_the_largest_over_linear_functions_of_unit_size():
@@ -84,6 +84,6 @@ def test_bad_input_is_named(wrong, message):
 
 def test_a_mixture_has_as_many_parts_as_the_records_have():
     rng = np.random.default_rng(2)
-    one = rng.normal(size=(400, 2))
-    assert len(transfer.fit_mixture(one, 0).weights_) == 1
-    assert len(transfer.fit_mixture(np.vstack([one, one + 12]), 0).weights_) == 2
+    cluster = rng.normal(size=(400, 2))
+    assert len(transfer.fit_mixture(cluster, 0).weights_) == 1
+    assert len(transfer.fit_mixture(np.vstack([cluster, cluster + 12]), 0).weights_) == 2

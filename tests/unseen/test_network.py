@@ -12,7 +12,7 @@ from divulge.attacks.protocol import check_installed
 from divulge.recipes import Quantile, Recipe, resolve
 from divulge.regressors import Network, bodies, network
 
-KNOWN = np.random.default_rng(0).normal(size=(1000, 4)).astype(np.float32)
+SAMPLE = np.random.default_rng(0).normal(size=(1000, 4)).astype(np.float32)
 
 
 def signal(x, seed=1):
@@ -23,7 +23,7 @@ def signal(x, seed=1):
 
 @pytest.mark.parametrize("head", ["gaussian", "pinball"])
 def test_a_network_learns_location_scale_and_a_rate_close_to_nominal(head):
-    fitted = Network(bodies.MLP((32,)), head=head, epochs=12, lr=1e-2).fit(KNOWN, signal(KNOWN))
+    fitted = Network(bodies.MLP((32,)), head=head, epochs=12, lr=1e-2).fit(SAMPLE, signal(SAMPLE))
     fresh = np.random.default_rng(2).normal(size=(4000, 4)).astype(np.float32)
     location, scale = fitted.predict(fresh)
     assert np.corrcoef(location, fresh[:, 0])[0, 1] > 0.9
@@ -35,33 +35,35 @@ def test_a_network_learns_location_scale_and_a_rate_close_to_nominal(head):
 
 
 def test_quantiles_never_cross():
-    fitted = Network(head="pinball", epochs=2).fit(KNOWN, signal(KNOWN))
-    far = 50 * np.random.default_rng(4).normal(size=(200, 4)).astype(np.float32)
-    assert (np.diff(fitted.quantiles(far), axis=1) >= 0).all()
+    fitted = Network(head="pinball", epochs=2).fit(SAMPLE, signal(SAMPLE))
+    distant = 50 * np.random.default_rng(4).normal(size=(200, 4)).astype(np.float32)
+    assert (np.diff(fitted.quantiles(distant), axis=1) >= 0).all()
 
 
 def test_the_seed_decides_everything():
     config = Network(epochs=2)
-    first, again, other = (config.fit(KNOWN, signal(KNOWN), seed=s).predict(KNOWN)[0] for s in (0, 0, 1))
-    assert (first == again).all()
-    assert (first != other).any()
+    predictions, repeated, other_seed = (
+        config.fit(SAMPLE, signal(SAMPLE), seed=s).predict(SAMPLE)[0] for s in (0, 0, 1)
+    )
+    assert (predictions == repeated).all()
+    assert (predictions != other_seed).any()
 
 
 def test_training_stops_early_and_keeps_the_best_pass():
     noise = np.random.default_rng(5).normal(size=200)
-    fitted = Network(epochs=60, lr=0.01, patience=3).fit(KNOWN[:200], noise)
+    fitted = Network(epochs=60, lr=0.01, patience=3).fit(SAMPLE[:200], noise)
     assert 1 <= fitted.epochs < 57
 
 
 def test_with_nothing_held_out_it_keeps_the_last_pass():
     noise = np.random.default_rng(5).normal(size=200)
-    fitted = Network(epochs=7, lr=0.01, patience=1, held=0).fit(KNOWN[:200], noise)
+    fitted = Network(epochs=7, lr=0.01, patience=1, held=0).fit(SAMPLE[:200], noise)
     assert fitted.epochs == 7
 
 
 def test_a_network_that_diverges_gives_way_to_one_location_and_scale_and_says_so():
-    wild = signal(KNOWN).astype(np.float64)
-    evidence = Evidence(target=wild[:50], features=KNOWN[:50], population=wild[50:], population_features=KNOWN[50:])
+    wild = signal(SAMPLE).astype(np.float64)
+    evidence = Evidence(target=wild[:50], features=SAMPLE[:50], population=wild[50:], population_features=SAMPLE[50:])
     attack = QuantileRegression(Network(lr=1e30, epochs=2), conformal=False)
     scored = attack.run(evidence)
     assert "diverged" in scored.notes[0]
@@ -70,8 +72,8 @@ def test_a_network_that_diverges_gives_way_to_one_location_and_scale_and_says_so
 
 
 def test_equal_signals_are_no_error():
-    fitted = Network(epochs=1).fit(KNOWN[:100], np.full(100, 2.0))
-    location, scale = fitted.predict(KNOWN[:5])
+    fitted = Network(epochs=1).fit(SAMPLE[:100], np.full(100, 2.0))
+    location, scale = fitted.predict(SAMPLE[:5])
     assert np.isfinite(location).all()
     assert (scale > 0).all()
 
@@ -110,10 +112,10 @@ def test_backbones_come_from_their_configurations():
         (lambda: Network(head="median"), "head"),
         (lambda: Network(levels=(0.9, 0.1)), "increasing"),
         (lambda: Network(lr=0), "lr"),
-        (lambda: Network().fit(KNOWN[:5], np.arange(5.0)), "at least 10 records"),
+        (lambda: Network().fit(SAMPLE[:5], np.arange(5.0)), "at least 10 records"),
         (lambda: Network().fit(np.array(["a"] * 20, dtype=object), np.arange(20.0)), "use TextBag"),
-        (lambda: Network(bodies.TextBag()).fit(KNOWN[:20], np.arange(20.0)), "texts are needed"),
-        (lambda: Network(bodies.SmallCNN()).fit(KNOWN[:20], np.arange(20.0)), "images"),
+        (lambda: Network(bodies.TextBag()).fit(SAMPLE[:20], np.arange(20.0)), "texts are needed"),
+        (lambda: Network(bodies.SmallCNN()).fit(SAMPLE[:20], np.arange(20.0)), "images"),
         (lambda: Network().fit(np.empty((20, 0)), np.arange(20.0)), "no features"),
         (lambda: bodies.Backbone("resnet-19"), "did you mean"),
         (lambda: bodies.Backbone(size=32, weights="/nowhere").build(np.zeros((1, 3, 8, 8))), "holds no weights"),
@@ -149,16 +151,16 @@ def test_the_recipes_with_the_papers_names_are_the_papers(name, signal):
 
 def test_in_an_audit_the_network_reads_the_records_themselves_and_trees_their_features():
     rng = np.random.default_rng(0)
-    seen = {}
+    features_seen = {}
 
     class Watching(Network):
         def fit(self, features, signal, seed=0):
-            seen["network"] = features
+            features_seen["network"] = features
             return regressors.Marginal().fit(features, signal)
 
-    class Looking(regressors.Marginal):
+    class Recording(regressors.Marginal):
         def fit(self, features, signal):
-            seen["features"] = features
+            features_seen["features"] = features
             return regressors.Marginal().fit(features, signal)
 
     x = rng.normal(size=(140, 60))
@@ -166,12 +168,12 @@ def test_in_an_audit_the_network_reads_the_records_themselves_and_trees_their_fe
             (("members", 0, 30), ("nonmembers", 30, 60), ("population", 60, 140))}  # fmt: skip
     recipes = [
         Recipe(name, "hinge", QuantileRegression(regressor, conformal=False), features=True)
-        for name, regressor in (("records", Watching()), ("columns", Looking()))
+        for name, regressor in (("records", Watching()), ("columns", Recording()))
     ]
     dv.audit(lambda rows: np.stack([rows[:, 0], -rows[:, 0]], axis=1), **sets, recipes=recipes, fpr=(0.1,))
-    assert seen["network"].shape[1] == 60
-    assert {tuple(row) for row in seen["network"]} <= {tuple(row) for row in x[60:]}
-    assert seen["features"].shape[1] == 48
+    assert features_seen["network"].shape[1] == 60
+    assert {tuple(row) for row in features_seen["network"]} <= {tuple(row) for row in x[60:]}
+    assert features_seen["features"].shape[1] == 48
 
 
 def test_a_pretrained_body_is_fine_tuned_whatever_unit_and_channels_images_have(tmp_path):

@@ -27,18 +27,20 @@ def records(rng, n, *, unseen=True):
 def remembering(data, seed, *, strength=1.5):
     """Minus the squared distance to each class's mean, and to the nearest record of each class: members stand out."""
     jitter = np.random.default_rng(seed).normal(scale=0.1, size=(CLASSES, COLUMNS))
-    held = [data.x[data.y == c] for c in range(CLASSES)]
-    means = np.stack([own.mean(axis=0) if len(own) else np.zeros(COLUMNS) for own in held])
+    class_records = [data.x[data.y == c] for c in range(CLASSES)]
+    means = np.stack(
+        [class_rows.mean(axis=0) if len(class_rows) else np.zeros(COLUMNS) for class_rows in class_records]
+    )
 
-    def asked(x):
-        far = -((x[:, None] - means - jitter) ** 2).mean(axis=2)
-        for c, own in enumerate(held):
-            if len(own) and strength:
-                apart = ((x[:, None] - own) ** 2).sum(axis=2).min(axis=1)
-                far[:, c] += strength * np.exp(-apart)
-        return far
+    def logits(x):
+        scores = -((x[:, None] - means - jitter) ** 2).mean(axis=2)
+        for c, class_rows in enumerate(class_records):
+            if len(class_rows) and strength:
+                closeness = ((x[:, None] - class_rows) ** 2).sum(axis=2).min(axis=1)
+                scores[:, c] += strength * np.exp(-closeness)
+        return scores
 
-    return asked
+    return logits
 
 
 REFERENCES = dv.references.Custom(remembering, count=4, engine="serial")

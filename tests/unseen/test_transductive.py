@@ -24,26 +24,26 @@ def classes(seed, n=600, leak=0.5):
 
 def unseen(seed, **more):
     x, y, member, signal = classes(seed, **more)
-    asked, known = y == 3, (y != 3) & ~member
+    queried, calibration_rows = y == 3, (y != 3) & ~member
     evidence = Evidence(
-        signal[asked],
-        features=x[asked],
-        labels=y[asked],
-        population=signal[known],
-        population_features=x[known],
-        population_labels=y[known],
+        signal[queried],
+        features=x[queried],
+        labels=y[queried],
+        population=signal[calibration_rows],
+        population_features=x[calibration_rows],
+        population_labels=y[calibration_rows],
     )
-    return evidence, member[asked]
+    return evidence, member[queried]
 
 
 def test_on_an_unseen_class_that_is_hard_in_its_own_way_it_beats_quantile_regression():
     evidence, member = unseen(0, n=2000)
     ours = auc(Transductive().score(evidence), member)
-    theirs = auc(
+    quantile_auc = auc(
         QuantileRegression(regressors.Boosted(Booster(rounds=20), folds=3), conformal=False).score(evidence), member
     )
     plain = auc(Threshold().score(evidence), member)
-    assert ours.low > max(theirs.high, plain.high)
+    assert ours.low > max(quantile_auc.high, plain.high)
     # Without noise from the features, AUC = Φ(0.5 / (0.5·√2)) = 0.76.
     assert 0.7 < ours.value < 0.8
 
@@ -58,9 +58,12 @@ def test_combined_ranks_do_not_care_for_units():
         def score(self, evidence):
             return self.factor * evidence.target**3
 
-    alike = [Combined((Transductive(), other)).score(evidence) for other in (Threshold(), Scaled(1.0), Scaled(1e6))]
-    assert (alike[0] == alike[1]).all()
-    assert (alike[1] == alike[2]).all()
+    combined_scores = [
+        Combined((Transductive(), second_attack)).score(evidence)
+        for second_attack in (Threshold(), Scaled(1.0), Scaled(1e6))
+    ]
+    assert (combined_scores[0] == combined_scores[1]).all()
+    assert (combined_scores[1] == combined_scores[2]).all()
     with pytest.raises(InputError, match="at least 2"):
         Combined((Threshold(),))
 
@@ -140,11 +143,15 @@ def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of
     for labels, columns in ((None, table), (y, np.hstack([table, 3.0 * (y[:, None] == np.arange(4))]))):
         expected = np.empty(150)
         for k in range(5):
-            held = fold == k
-            rest = signal - RidgeCV(_PENALTIES).fit(columns[~held], signal[~held]).predict(columns)
+            in_fold = fold == k
+            residuals = signal - RidgeCV(_PENALTIES).fit(columns[~in_fold], signal[~in_fold]).predict(columns)
             for label in range(4) if labels is not None else ():
-                kind = y == label
-                if (kind & ~held).sum() >= 20:
-                    rest[kind] -= RidgeCV(_PENALTIES).fit(table[kind & ~held], rest[kind & ~held]).predict(table[kind])
-            expected[held] = rest[held]
+                in_class = y == label
+                if (in_class & ~in_fold).sum() >= 20:
+                    residuals[in_class] -= (
+                        RidgeCV(_PENALTIES)
+                        .fit(table[in_class & ~in_fold], residuals[in_class & ~in_fold])
+                        .predict(table[in_class])
+                    )
+            expected[in_fold] = residuals[in_fold]
         assert np.allclose(Transductive().score(Evidence(signal, features=x, labels=labels)), expected)

@@ -21,8 +21,8 @@ def errors(x, seed=9, slope=0.0):
 
 
 def test_a_class_like_the_others_keeps_the_rate():
-    seen = embeddings(0, 4000)
-    assessment = transfer.assess(seen, embeddings(1, 600), errors(seen, seed=7), LEVEL)
+    seen_embeddings = embeddings(0, 4000)
+    assessment = transfer.assess(seen_embeddings, embeddings(1, 600), errors(seen_embeddings, seed=7), LEVEL)
     assert assessment.holds, str(assessment)
     assert "is expected to hold" in str(assessment)
     assert assessment.expected_fpr.low < LEVEL < assessment.expected_fpr.high
@@ -30,16 +30,18 @@ def test_a_class_like_the_others_keeps_the_rate():
 
 
 def test_a_class_elsewhere_does_not_and_the_reason_is_given():
-    seen = embeddings(0, 4000)
-    assessment = transfer.assess(seen, embeddings(1, 600, shift=6), errors(seen), LEVEL)
+    seen_embeddings = embeddings(0, 4000)
+    assessment = transfer.assess(seen_embeddings, embeddings(1, 600, shift=6), errors(seen_embeddings), LEVEL)
     assert not assessment.holds
     assert assessment.outside > 0.9
     assert "almost no seen record" in str(assessment)
 
 
 def test_errors_that_grow_towards_the_class_are_foreseen():
-    seen = embeddings(0, 20_000)
-    assessment = transfer.assess(seen, embeddings(1, 2000, shift=1.0), errors(seen, slope=0.7), LEVEL)
+    seen_embeddings = embeddings(0, 20_000)
+    assessment = transfer.assess(
+        seen_embeddings, embeddings(1, 2000, shift=1.0), errors(seen_embeddings, slope=0.7), LEVEL
+    )
     # E[LEVEL·exp(0.7 x)] for x ~ N(1, 1); the plane is the first two of three components.
     truth = LEVEL * np.exp(0.7 + 0.245)
     assert assessment.expected_fpr.low < truth < assessment.expected_fpr.high + 0.03
@@ -50,15 +52,17 @@ def test_errors_that_grow_towards_the_class_are_foreseen():
 def test_the_violation_of_a_perfect_regressor_is_chance_and_its_p_value_uniform():
     p_values = []
     for seed in range(30):
-        seen = embeddings(seed, 400)
-        p_values.append(transfer.assess(seen, embeddings(999, 50), errors(seen, seed + 500), LEVEL).p_value)
+        seen_embeddings = embeddings(seed, 400)
+        p_values.append(
+            transfer.assess(seen_embeddings, embeddings(999, 50), errors(seen_embeddings, seed + 500), LEVEL).p_value
+        )
     # 30 draws: P(more than 6 below 0.05) is 0.1 %.
     assert (np.array(p_values) < 0.05).sum() <= 6
 
 
 def test_the_linear_fit_and_its_bound_are_what_they_say():
-    seen = embeddings(3, 3000)
-    assessment = transfer.assess(seen, embeddings(4, 900, shift=0.5), errors(seen), LEVEL)
+    seen_embeddings = embeddings(3, 3000)
+    assessment = transfer.assess(seen_embeddings, embeddings(4, 900, shift=0.5), errors(seen_embeddings), LEVEL)
     basis = np.column_stack([np.ones(len(assessment.seen)), assessment.seen])
     naive = basis @ np.linalg.lstsq(basis, assessment.ratio, rcond=None)[0]
     assert np.allclose(naive, assessment.linear, atol=1e-8)
@@ -68,10 +72,13 @@ def test_the_linear_fit_and_its_bound_are_what_they_say():
 
 
 def test_the_seed_decides_and_one_column_will_do():
-    seen = embeddings(0, 300)[:, :1]
-    first, again = (transfer.assess(seen, embeddings(1, 80)[:, :1], errors(seen), LEVEL, seed=3) for _ in range(2))
-    assert first.expected_fpr == again.expected_fpr
-    assert (first.ratio == again.ratio).all()
+    seen_embeddings = embeddings(0, 300)[:, :1]
+    assessment, repeated = (
+        transfer.assess(seen_embeddings, embeddings(1, 80)[:, :1], errors(seen_embeddings), LEVEL, seed=3)
+        for _ in range(2)
+    )
+    assert assessment.expected_fpr == repeated.expected_fpr
+    assert (assessment.ratio == repeated.ratio).all()
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ def test_p_values_equal_the_definition(calibration, scores, seed):
     rng = np.random.default_rng(seed)
     weights = weighted.Weights(rng.exponential(size=len(calibration)) + 1e-3, rng.exponential(size=len(scores)))
     naive = [
-        (sum(w for one, w in zip(calibration, weights.calibration, strict=True) if one >= s) + own)
-        / (weights.calibration.sum() + own)
-        for s, own in zip(scores, weights.candidates, strict=True)
+        (sum(w for score, w in zip(calibration, weights.calibration, strict=True) if score >= s) + own_weight)
+        / (weights.calibration.sum() + own_weight)
+        for s, own_weight in zip(scores, weights.candidates, strict=True)
     ]
     assert np.allclose(weighted.p_values(calibration, scores, weights), naive)
 
@@ -42,11 +42,11 @@ def test_under_shift_the_plain_rate_breaks_and_the_weighted_one_holds():
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         x, calibration = shifted(rng, 2000, 0.0)
-        there, scores = shifted(rng, m, 0.8)
+        target_feature, scores = shifted(rng, m, 0.8)
         plain += fpr.decide(calibration, scores, 0.05).selected.sum()
-        exact = weighted.Weights(np.exp(0.8 * x), np.exp(0.8 * there))
+        exact = weighted.Weights(np.exp(0.8 * x), np.exp(0.8 * target_feature))
         oracle += weighted.decide(calibration, scores, 0.05, exact).selected.sum()
-        fitted = weighted.density_ratio(x[:, None], there[:, None], seed=seed)
+        fitted = weighted.density_ratio(x[:, None], target_feature[:, None], seed=seed)
         estimated += weighted.decide(calibration, scores, 0.05, fitted).selected.sum()
     total = draws * m
     assert plain / total > 0.1

@@ -58,8 +58,8 @@ def served(tmp_path):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    for kind, write in WRITERS.items():
-        write(folder / kind)
+    for run_kind, write in WRITERS.items():
+        write(folder / run_kind)
     return folder
 
 
@@ -67,21 +67,21 @@ def links(client):
     return re.findall(r'href="(/runs/\w+)"', client.get("/").text)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_a_forged_summary_and_a_forged_report_change_nothing_that_is_shown(runs, served, kind):
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_a_forged_summary_and_a_forged_report_change_nothing_that_is_shown(runs, served, run_kind):
     folder, client = served
-    shutil.copytree(runs / kind, folder / "run")
-    forge_verdict(folder / "run", kind)
+    shutil.copytree(runs / run_kind, folder / "run")
+    forge_verdict(folder / "run", run_kind)
     (folder / "run" / "report.html").write_text("No leak found.")
     (address,) = links(client)
     for page in ("/", address, f"{address}/report"):
         answer = client.get(page)
         assert answer.status_code == 200
         assert "No leak found" not in answer.text
-        shown = re.sub(r"[\s\u00a0]+", " ", re.sub("<[^>]*>", "", answer.text))
+        page_text = re.sub(r"[\s\u00a0]+", " ", re.sub("<[^>]*>", "", answer.text))
         # The list shows the first sentence alone, which of attributes is the answer.
-        expected = "▲ leak found." if (kind, page) == ("attributes", "/") else LEAKS[kind]
-        assert expected.lower() in shown.lower(), page
+        expected = "▲ leak found." if (run_kind, page) == ("attributes", "/") else LEAKS[run_kind]
+        assert expected.lower() in page_text.lower(), page
 
 
 def test_a_verdict_is_computed_again_when_a_file_changes(runs, served, tmp_path):
@@ -97,14 +97,14 @@ def test_a_verdict_is_computed_again_when_a_file_changes(runs, served, tmp_path)
     assert "damaged" not in client.get("/").text
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_no_page_waits_for_any_file(runs, served, kind):
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_no_page_waits_for_any_file(runs, served, run_kind):
     """A FIFO in the place of each file: list, page, report, decision and comparison answer, and one Ctrl-C ends it."""
     folder, client = served
-    names = sorted(path.name for path in (runs / kind).iterdir() if path.name != run_directory.MANIFEST_NAME)
+    names = sorted(path.name for path in (runs / run_kind).iterdir() if path.name != run_directory.MANIFEST_NAME)
     for name in names:
         run = folder / f"run-{name}"
-        shutil.copytree(runs / kind, run)
+        shutil.copytree(runs / run_kind, run)
         (run / name).unlink()
         os.mkfifo(run / name)
         drop_from_mark(run, name)
@@ -117,14 +117,14 @@ def test_no_page_waits_for_any_file(runs, served, kind):
             assert client.get(page).status_code in (200, 400)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_traps_are_shown_as_what_they_are(runs, served, kind):
+@pytest.mark.parametrize("run_kind", WRITERS)
+def test_traps_are_shown_as_what_they_are(runs, served, run_kind):
     folder, client = served
     for trap in TRAPS:
         for name in ("summary.json", "scores.parquet", "counts.npz", "scores.npz", "documents.parquet"):
-            if (runs / kind / name).exists():
+            if (runs / run_kind / name).exists():
                 run = folder / f"{trap.__name__}-{name}"
-                shutil.copytree(runs / kind, run, ignore=lambda *_: ["report.html"])
+                shutil.copytree(runs / run_kind, run, ignore=lambda *_: ["report.html"])
                 (run / name).rename(run / f"{name}.was")
                 trap(run / name)
                 drop_from_mark(run, name)

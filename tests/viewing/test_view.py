@@ -119,11 +119,11 @@ def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
 
     shutil.copytree(runs / "texts", tmp_path / "texts")
     for level in (0.01, 0.1, 0.3):
-        seen = finished_run.preview(tmp_path / "texts", level)
+        preview = finished_run.preview(tmp_path / "texts", level)
         code, out, err = divulge("decide", tmp_path / "texts", "--fdr", level, "--method", "storey", "--json")
         assert code == 0, err
         content = json.loads(out)
-        assert (seen.selected, seen.candidates, seen.claim) == (
+        assert (preview.selected, preview.candidates, preview.claim) == (
             content["selected"],
             content["candidates"],
             content["claim"],
@@ -131,43 +131,45 @@ def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
 
 
 def test_two_audits_are_compared(client, runs):
-    own = keys(runs)
-    page = client.get(f"/compare?run={own['team/after']}&run={own['before']}").text
+    run_keys = keys(runs)
+    page = client.get(f"/compare?run={run_keys['team/after']}&run={run_keys['before']}").text
     assert "<td>loss</td><td>AUC</td>" in page
-    assert f'Before: <a href="/runs/{own["before"]}">' in page  # the earliest, in whatever order they were chosen
-    report = client.get(f"/compare/report?run={own['before']}&run={own['team/after']}")
+    assert f'Before: <a href="/runs/{run_keys["before"]}">' in page  # the earliest, in whatever order they were chosen
+    report = client.get(f"/compare/report?run={run_keys['before']}&run={run_keys['team/after']}")
     assert "What a defence changed" in report.text
     assert "sandbox allow-scripts;" in report.headers["content-security-policy"]
     for query in (
-        f"run={own['before']}&run={own['texts']}",
-        f"run={own['before']}",
-        f"run={own['before']}&run={own['before']}",
+        f"run={run_keys['before']}&run={run_keys['texts']}",
+        f"run={run_keys['before']}",
+        f"run={run_keys['before']}&run={run_keys['before']}",
         "",
     ):
         for path in ("/compare", "/compare/report"):
             failed = client.get(f"{path}?{query}")
             assert failed.status_code == 400
             assert "Not shown" in failed.text
-    assert client.get(f"/compare?run={own['before']}&run=none").status_code == 404
+    assert client.get(f"/compare?run={run_keys['before']}&run=none").status_code == 404
 
 
 def test_a_run_is_offered_the_other_audits_to_be_compared_with_and_no_other_kind(client, runs):
-    own = keys(runs)
-    for name, others in (("before", {"team/after"}), ("team/after", {"before"}), ("texts", set())):
-        page = client.get(f"/runs/{own[name]}").text
-        assert set(re.findall(r'<option value="([^"]+)">', page)) == {own[other] for other in others}
+    run_keys = keys(runs)
+    for name, names_offered in (("before", {"team/after"}), ("team/after", {"before"}), ("texts", set())):
+        page = client.get(f"/runs/{run_keys[name]}").text
+        assert set(re.findall(r'<option value="([^"]+)">', page)) == {
+            run_keys[name_offered] for name_offered in names_offered
+        }
 
 
 def test_a_run_is_decided_again_only_after_one_of_its_files_has_changed(runs):
     shelf = Shelf((runs,))
-    first, repeat = shelf.entries(), shelf.entries()
-    assert len(first) == 3
-    assert all(one is other for one, other in zip(first, repeat, strict=True))
+    entries, repeat = shelf.entries(), shelf.entries()
+    assert len(entries) == 3
+    assert all(entry is repeated_entry for entry, repeated_entry in zip(entries, repeat, strict=True))
     os.utime(runs / "before" / "run.json")
     later = shelf.entries()
-    changed = [one.name for one, other in zip(first, later, strict=True) if one is not other]
+    changed = [entry.name for entry, repeated_entry in zip(entries, later, strict=True) if entry is not repeated_entry]
     assert changed == [f"{runs.name}/before"]
-    assert later == first
+    assert later == entries
 
 
 def test_dates_are_those_of_the_runs(client, runs):
@@ -218,14 +220,14 @@ def test_a_report_is_made_of_the_scores_and_has_no_origin(client, runs, tmp_path
     assert "sandbox allow-scripts;" in answer.headers["content-security-policy"]
     assert "allow-same-origin" not in answer.headers["content-security-policy"]
     (tmp_path / "secret.html").write_text("secret")
-    kept = runs / "before" / "report.html"
-    moved = kept.rename(tmp_path / "report.html")
-    kept.symlink_to(tmp_path / "secret.html")
+    report_file = runs / "before" / "report.html"
+    moved = report_file.rename(tmp_path / "report.html")
+    report_file.symlink_to(tmp_path / "secret.html")
     try:
         assert client.get(f"/runs/{key}/report").content == answer.content
     finally:
-        kept.unlink()
-        shutil.move(moved, kept)
+        report_file.unlink()
+        shutil.move(moved, report_file)
 
 
 def test_only_whoever_has_the_token_may_read_and_nobody_may_write(address, runs):
@@ -247,8 +249,8 @@ def test_directories_and_ports_that_cannot_be_had_are_refused(divulge, tmp_path,
     import socket
 
     assert "no such directory" in divulge("view", tmp_path / "none")[2]
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, _, err = divulge("view", runs, "--port", taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as busy_socket:
+        code, _, err = divulge("view", runs, "--port", busy_socket.getsockname()[1])
     assert code == 2
     assert "--port" in err
 

@@ -174,9 +174,9 @@ class Auto:
                 check_instance(option, f"Auto.{name}", Option, "a divulge.attacks.auto.Option")
             object.__setattr__(self, name, checked_options)
         check_number(self.margin, "Auto.margin", above=0, closed=True)
-        check_integer(self.most, "Auto.most", least=1)
-        check_integer(self.games, "Auto.games", least=1)
-        check_integer(self.seed, "Auto.seed", least=0)
+        check_integer(self.most, "Auto.most", minimum=1)
+        check_integer(self.games, "Auto.games", minimum=1)
+        check_integer(self.seed, "Auto.seed", minimum=0)
 
     def __repr__(self) -> str:
         option_names, joined_names = (

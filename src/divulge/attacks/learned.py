@@ -72,8 +72,8 @@ class Learned:
 
     def __post_init__(self) -> None:
         check_choice(self.mode, "Learned.mode", ("offline", "online"))
-        check_integer(self.most, "Learned.most", least=1)
-        check_integer(self.seed, "Learned.seed", least=0)
+        check_integer(self.most, "Learned.most", minimum=1)
+        check_integer(self.seed, "Learned.seed", minimum=0)
         if check_bool(self.few, "Learned.few") and self.mode == "online":
             raise InputError("Learned.few: only offline, where the target saw none of the population")
         if check_bool(self.beside, "Learned.beside") and not self.few:

@@ -161,7 +161,7 @@ def leave_one_out(
         array([2.])
     """
     attack = LiRA(mode, variance)
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     checked = check_matrix(signals, "signals")
     m, n = checked.shape
     if m < 2:

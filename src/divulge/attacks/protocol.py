@@ -134,7 +134,7 @@ def adapt(attack: Scores) -> Attack:
 
 def seeded(attack: Any, seed: int) -> Any:
     """Return ``attack`` with this seed if it makes random draws; anything with ``score`` is taken."""
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     require_callable(attack, "attack", "score")
     if isinstance(attack, Attack):
         return attack.seeded(seed)

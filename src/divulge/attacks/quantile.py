@@ -74,7 +74,7 @@ class QuantileRegression:
         check_bool(self.conformal, "QuantileRegression.conformal")
         check_number(self.calibration, "QuantileRegression.calibration", above=0, below=1)
         check_choice(self.output, "QuantileRegression.output", ("z", "level"))
-        check_integer(self.seed, "QuantileRegression.seed", least=0)
+        check_integer(self.seed, "QuantileRegression.seed", minimum=0)
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -104,7 +104,7 @@ class PerClass:
     least: int = 10
 
     def __post_init__(self) -> None:
-        check_integer(self.least, "PerClass.least", least=2)
+        check_integer(self.least, "PerClass.least", minimum=2)
 
     def fit(self, features: Array, signal: Floats, labels: Ints | None = None) -> FittedClasses:
         """Mean and standard deviation of each class; only the pooled ones without labels."""
@@ -164,11 +164,11 @@ class Booster:
     patience: int = 20
 
     def __post_init__(self) -> None:
-        check_integer(self.rounds, "Booster.rounds", least=1)
+        check_integer(self.rounds, "Booster.rounds", minimum=1)
         check_number(self.rate, "Booster.rate", above=0, below=1, closed=True)
-        check_integer(self.leaves, "Booster.leaves", least=2)
-        check_integer(self.least_in_leaf, "Booster.least_in_leaf", least=1)
-        check_integer(self.patience, "Booster.patience", least=1)
+        check_integer(self.leaves, "Booster.leaves", minimum=2)
+        check_integer(self.least_in_leaf, "Booster.least_in_leaf", minimum=1)
+        check_integer(self.patience, "Booster.patience", minimum=1)
 
     def fit(
         self, objective: str, table: Floats, target: Floats, train: Bools, stop: Bools, seed: int, alpha: float = 0.5
@@ -224,8 +224,8 @@ class Boosted:
 
     def __post_init__(self) -> None:
         check_instance(self.booster, "Boosted.booster", Booster)
-        check_integer(self.folds, "Boosted.folds", least=3)
-        check_integer(self.least, "Boosted.least", least=10 * self.folds)
+        check_integer(self.folds, "Boosted.folds", minimum=3)
+        check_integer(self.least, "Boosted.least", minimum=10 * self.folds)
 
     def fit(
         self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0

@@ -65,8 +65,8 @@ class Transductive:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_integer(self.folds, "Transductive.folds", least=2)
-        check_integer(self.seed, "Transductive.seed", least=0)
+        check_integer(self.folds, "Transductive.folds", minimum=2)
+        check_integer(self.seed, "Transductive.seed", minimum=0)
 
     def score(self, evidence: Evidence) -> Floats:
         """Residuals ``[n]``, in the unit of the signal.
@@ -131,9 +131,9 @@ class Residual:
 
     def __post_init__(self) -> None:
         require_callable(self.inner, "Residual.inner", "score")
-        check_integer(self.components, "Residual.components", least=1)
-        check_integer(self.folds, "Residual.folds", least=2)
-        check_integer(self.seed, "Residual.seed", least=0)
+        check_integer(self.components, "Residual.components", minimum=1)
+        check_integer(self.folds, "Residual.folds", minimum=2)
+        check_integer(self.seed, "Residual.seed", minimum=0)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -198,7 +198,7 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
     n = len(values)
     if n < MIN_RECORDS:
         raise InputError(f"at least {MIN_RECORDS} candidates are needed to learn from, got {n}")
-    check_integer(folds, "folds", least=2, most=n)
+    check_integer(folds, "folds", minimum=2, maximum=n)
     table, class_indicators = _table(features), _class_indicators(labels, n)
     pooled = np.hstack([table, 3.0 * class_indicators])
     fold = keep_together(seeds.generator(seed, "transductive", "folds").permutation(n) % folds, pooled)

@@ -51,7 +51,8 @@ class WBC:
 
     def __post_init__(self) -> None:
         lengths = tuple(
-            check_integer(length, "WBC.lengths", least=1, most=10**9) for length in as_list(self.lengths, "WBC.lengths")
+            check_integer(length, "WBC.lengths", minimum=1, maximum=10**9)
+            for length in as_list(self.lengths, "WBC.lengths")
         )
         if not lengths:
             raise InputError("WBC.lengths: at least 1 length is needed, got none")

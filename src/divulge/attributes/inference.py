@@ -151,7 +151,7 @@ def infer(
     result = AttributeInference(
         ids=np.asarray(study.candidates.ids),
         members=study.truth,
-        counted=study.counted,
+        is_counted=study.is_counted,
         values=attribute.groups[: len(study.truth)],
         value_names=attribute.group_names if show_records else _hide_values(attribute),
         right=right,
@@ -181,7 +181,7 @@ class _Study:
     is_regression: bool
     candidates: Records
     truth: Bools
-    counted: Bools
+    is_counted: Bools
     population: Records
     classes: int
     references: Any
@@ -581,7 +581,7 @@ def _check_split(study: _Study, seed: int) -> tuple[ErasureControl, ...]:
     y = np.asarray(study.candidates.y)
     baseline = blind.baseline(
         inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth],
-        others=(study.population.x, study.population.y), false_alarm=_FALSE_ALARM,
+        other_records=(study.population.x, study.population.y), false_alarm=_FALSE_ALARM,
     )  # fmt: skip
     says = (
         f"without the model, members can be told from non-members (AUC {baseline.auc.value:.3f}, "

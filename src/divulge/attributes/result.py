@@ -59,7 +59,7 @@ class AttributeInference:
     Args:
         ids: of the candidates, members first, ``[n]``.
         members: bool ``[n]``.
-        counted: bool ``[n]``, the first of equal records on each side.
+        is_counted: bool ``[n]``, the first of equal records on each side.
         values: number of each candidate's value, or third of a real-valued column, ``[n]``.
         value_names: their names.
         right: attack → bool ``[n]``, whether its guess is right.
@@ -76,7 +76,7 @@ class AttributeInference:
 
     ids: Array
     members: Bools
-    counted: Bools
+    is_counted: Bools
     values: Ints
     value_names: tuple[str, ...]
     right: Mapping[str, Bools]
@@ -93,7 +93,7 @@ class AttributeInference:
     @property
     def counts(self) -> tuple[int, int]:
         """Number of members and of non-members that count."""
-        return int(self.members[self.counted].sum()), int((~self.members[self.counted]).sum())
+        return int(self.members[self.is_counted].sum()), int((~self.members[self.is_counted]).sum())
 
     @cached_property
     def finding(self) -> AttributeFinding:
@@ -103,7 +103,7 @@ class AttributeInference:
     def decide(self, confidence: float) -> AttributeFinding:
         """Return the answer with intervals that all hold together with another confidence."""
         is_stored = self.stored is not None and self.stored.proven
-        rows = self.counted
+        rows = self.is_counted
         failed = [check.says for check in self.checks if is_failed(check)]
         return decide_attribute(
             {name: each[rows] for name, each in self.right.items()},
@@ -172,7 +172,7 @@ class AttributeInference:
         parts = [part for name, each in self.right.items() for part in (name, each)]
         key = store.hash_values(RUN_TYPE, self.column, self.members, self.values, str(self.settings), *parts)
         with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
-            columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.counted}
+            columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
             columns |= {"value": self.values} | {f"right: {name}": each for name, each in self.right.items()}
             draft.write_table("guesses", tables.from_arrays(columns))
             draft.write_json("value_names", list(self.value_names))
@@ -221,7 +221,7 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
         result = AttributeInference(
             ids=tables.to_array(frame["id"]),
             members=check_mask(tables.to_array(frame["member"]), "member", (n,)),
-            counted=check_mask(tables.to_array(frame["counted"]), "counted", (n,)),
+            is_counted=check_mask(tables.to_array(frame["counted"]), "counted", (n,)),
             values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
             references=stored.references, checks=stored.checks,
             warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),

@@ -110,7 +110,7 @@ def format_covariates(names: Sequence[str]) -> str:
 
 def describe_adjustment(adjustment: Adjustment) -> str:
     """Describe what was adjusted for and how many records took part."""
-    n_kept, total = int(adjustment.kept.sum()), len(adjustment.kept)
+    n_kept, total = int(adjustment.is_included.sum()), len(adjustment.is_included)
     corrected = [name for name, share in adjustment.explained.items() if share > 0]
     scores = "no score depends on it enough to be corrected for it"
     if corrected:
@@ -126,11 +126,11 @@ def summarise_adjustment(audit: Findings, numbers: Mapping[str, RecipeStatistics
     adjustment = audit.adjustment
     if adjustment is None:
         return None
-    n_members = int((adjustment.kept & audit.members).sum())
+    n_members = int((adjustment.is_included & audit.members).sum())
     return AdjustmentSummary(
         adjusted_for=adjustment.adjusted_for,
         members=n_members,
-        nonmembers=int(adjustment.kept.sum()) - n_members,
+        nonmembers=int(adjustment.is_included.sum()) - n_members,
         explained=adjustment.explained,
         p_before=adjustment.p_before,
         p_value=adjustment.p_value,

@@ -122,10 +122,10 @@ def compare(
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         before_outcome, after_outcome = before[name].on(before_order), after[name].on(after_order)
-        if before_outcome.counted is not None:  # copies are no further observations
+        if before_outcome.is_counted is not None:  # copies are no further observations
             before_outcome, after_outcome = (
-                before_outcome.on(before_outcome.counted),
-                after_outcome.on(before_outcome.counted),
+                before_outcome.on(before_outcome.is_counted),
+                after_outcome.on(before_outcome.is_counted),
             )
         differences += [
             _measure_difference(name, before_outcome, after_outcome, statistic, confidence) for statistic in statistics
@@ -486,7 +486,7 @@ class Comparison:
     changes: Mapping[str, tuple[Difference, ...]]
 
     @classmethod
-    def of(cls, runs: Mapping[str, Audit], recipes: Sequence[str] | None = None) -> Comparison:
+    def from_runs(cls, runs: Mapping[str, Audit], recipes: Sequence[str] | None = None) -> Comparison:
         """Compare every run with the first one.
 
         Raises:
@@ -520,7 +520,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         page = comparison_page(self)
         columns, rows = overview_table(self)
-        return notebook.render(page.heading, page.verdict, page.tone, more=page.more, columns=columns, rows=rows)
+        return notebook.render(page.heading, page.verdict, page.tone, details=page.details, columns=columns, rows=rows)
 
     def __repr__(self) -> str:
         baseline, *other_runs = self.runs
@@ -551,7 +551,7 @@ def compare_runs(*runs: Audit | str | Path, recipes: Sequence[str] | None = None
         name if name and names.count(name) == 1 else f"run {number}": open_audit(run)
         for number, (name, run) in enumerate(zip(names, runs, strict=True), start=1)
     }
-    return Comparison.of(runs_by_name, recipes)
+    return Comparison.from_runs(runs_by_name, recipes)
 
 
 def open_audit(run: Audit | str | Path) -> Audit:
@@ -762,9 +762,12 @@ def comparison_page(comparison: Comparison) -> Page:
     """
     before = next(iter(comparison.runs.values()))
     endings = {name: judge_ending(changes, comparison.runs[name]) for name, changes in comparison.changes.items()}
+    largest_distance = {
+        name: max(abs(change.after.value - 0.5) for change in changes if change.statistic == "auc")
+        for name, changes in comparison.changes.items()
+    }
     best = min(
-        comparison.changes,
-        key=lambda name: (endings[name][0].startswith(_NOTHING_SAID), _strongest_area(comparison.changes[name])),
+        comparison.changes, key=lambda name: (endings[name][0].startswith(_NOTHING_SAID), largest_distance[name])
     )
     heading, sentence, tone = endings[best]
     several = len(endings) > 1
@@ -775,7 +778,7 @@ def comparison_page(comparison: Comparison) -> Page:
         tone=tone,
         heading=heading,
         pictures=_change_pictures(comparison.changes[best], tone),
-        more=(*other_verdicts, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
+        details=(*other_verdicts, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
         sections=[
             Section(
                 "Runs",
@@ -792,10 +795,6 @@ def comparison_page(comparison: Comparison) -> Page:
             regulator_section(_regulator_answers(sentence, comparison.changes[best])),
         ],
     )
-
-
-def _strongest_area(changes: Sequence[Difference]) -> float:
-    return max(abs(difference.after.value - 0.5) for difference in changes if difference.statistic == "auc")
 
 
 def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid, ...]:

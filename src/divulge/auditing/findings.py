@@ -50,7 +50,7 @@ class Outcome:
         unseen_classes: classes the auditor holds no records of.
         class_names: of the classes, by their numbers; None where they have no names.
         unexplained: scores less what the records alone explain, ``[n]``, or None.
-        counted: True for the first of equal records on each side, ``[n]``; None where each record counts.
+        is_counted: True for the first of equal records on each side, ``[n]``; None where each record counts.
         confidence: of each interval. That of an audit is such that the intervals of all its recipes hold together.
     """
 
@@ -63,13 +63,13 @@ class Outcome:
     unseen_classes: tuple[int, ...] = ()
     class_names: tuple[str, ...] | None = None
     unexplained: Floats | None = None
-    counted: Bools | None = None
+    is_counted: Bools | None = None
     confidence: float = CONFIDENCE
 
     @property
     def distinct(self) -> Outcome:
         """The outcome with one record per group of equal records on a side, as copies are not independent."""
-        return self if self.counted is None else replace(self.on(self.counted), counted=None)
+        return self if self.is_counted is None else replace(self.on(self.is_counted), is_counted=None)
 
     @property
     def auc(self) -> Estimate:
@@ -137,7 +137,7 @@ class Outcome:
         policy = Policy(level, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
         score_counts = ScoreCounts.from_scores(self.distinct.scores, self.calibration)
         decision = decide(score_counts.counts, [controls.low_scores_from_counts(score_counts.counts)], policy)
-        if self.counted is not None:  # Equal records count once, and all of them are selected or none.
+        if self.is_counted is not None:  # Equal records count once, and all of them are selected or none.
             p = p_values(self.scores, score_counts.counts.calibration)
             score_counts = replace(score_counts, scores=self.scores, p_values=p)
         return score_counts.make_selection(
@@ -184,7 +184,7 @@ class Outcome:
         labels = None if self.labels is None else self.labels[rows]
         row_values = {
             name: None if values is None else values[rows]
-            for name, values in (("unexplained", self.unexplained), ("counted", self.counted))
+            for name, values in (("unexplained", self.unexplained), ("is_counted", self.is_counted))
         }
         return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels, **row_values)
 
@@ -207,7 +207,7 @@ def _void_if_flawed(selection: Selection, flaw: str) -> Selection:
     """Void the guarantee of a decision whose assumptions do not hold."""
     if not flaw:
         return selection
-    guarantee = selection.guarantee.at_most("void")
+    guarantee = selection.guarantee.capped_at("void")
     return replace(selection, guarantee=guarantee, warnings=(f"the guarantee is void: {flaw}", *selection.warnings))
 
 
@@ -288,10 +288,10 @@ class Findings:
         if self.adjustment is None:
             return outcome
         # Equal records of one side take part once, so that each of those that are left counts.
-        comparable, unexplained = outcome.on(self.adjustment.kept), self.adjustment.unexplained.get(recipe)
+        comparable, unexplained = outcome.on(self.adjustment.is_included), self.adjustment.unexplained.get(recipe)
         if unexplained is None:
             unexplained = comparable.unexplained
-        return replace(comparable, scores=self.adjustment.scores[recipe], unexplained=unexplained, counted=None)
+        return replace(comparable, scores=self.adjustment.scores[recipe], unexplained=unexplained, is_counted=None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.scores)

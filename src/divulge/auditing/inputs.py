@@ -309,7 +309,7 @@ def _check_unseen_classes(
         return ()
     if members.labels is None or nonmembers.labels is None or population.labels is None:
         raise InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
-    unseen = tuple(sorted({check_integer(c, "unseen_classes", least=0) for c in classes}))
+    unseen = tuple(sorted({check_integer(c, "unseen_classes", minimum=0) for c in classes}))
     present = set(np.unique(np.concatenate([members.labels, nonmembers.labels])).tolist())
     if absent := [c for c in unseen if c not in present]:
         raise InputError(
@@ -833,7 +833,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
     tables = {name: records.table for name, records in sets.items() if records.table is not None}
     order = fitted_names or tuple(tables["members"].columns)
     for name, table in tables.items():
-        columns.match_columns(table, order, name, of_model=bool(fitted_names))
+        columns.match_columns(table, order, name, required_by_model=bool(fitted_names))
     joined = columns.concatenate([table.select(*order) for table in tables.values()])
     encoder = TableEncoder.fit([joined])
     if not encoder.is_plain and not getattr(target, "takes_frames", False):

@@ -133,7 +133,7 @@ class LanguageModel(Modality):
 
     def open_references(self, references: FineTune | None, recipes: Sequence[Recipe]) -> LoadedFineTune | None:
         """Load the base of the references into memory, if a recipe reads reference models."""
-        return references.opened() if references is not None and required_references(recipes) else None
+        return references.load_base() if references is not None and required_references(recipes) else None
 
     def query(self, target: Any, records: Records) -> None:
         """Ask the target for the tokens of the documents once."""

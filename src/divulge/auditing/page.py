@@ -104,7 +104,12 @@ def headline(run: AuditRun[Any]) -> Headline:
     """Return the verdict, with the strongest rate as grids of dots."""
     decided = run.verdict
     return Headline(
-        decided.tone, decided.plain, _HEADINGS[decided.answer], decided.more, decided.pictures, statement=decided.text
+        decided.tone,
+        decided.plain,
+        _HEADINGS[decided.answer],
+        decided.details,
+        decided.pictures,
+        statement=decided.text,
     )
 
 
@@ -211,7 +216,7 @@ def _compare_with_guessing(audit_verdict: Verdict) -> str:
         case "leak found":
             return f"Not met. {audit_verdict.plain}"
         case "no leak found":
-            sentences = " ".join((audit_verdict.plain, *audit_verdict.more))
+            sentences = " ".join((audit_verdict.plain, *audit_verdict.details))
             return f"Met by the attacks that were run, down to the size that is named. {sentences}"
         case _:
             return f"Not shown. {audit_verdict.plain}"
@@ -873,8 +878,8 @@ def _gap_to_whole(audit: Findings, whole_audit: Findings | None, recipe: str) ->
     if whole_audit is None or whole_audit is audit or recipe not in whole_audit.scores:
         return "–"
     outcome, whole_outcome = audit[recipe], whole_audit[recipe]
-    if outcome.counted is not None:  # copies are no further observations
-        outcome, whole_outcome = outcome.on(outcome.counted), whole_outcome.on(outcome.counted)
+    if outcome.is_counted is not None:  # copies are no further observations
+        outcome, whole_outcome = outcome.on(outcome.is_counted), whole_outcome.on(outcome.is_counted)
     return format_estimate(
         evaluation.paired_difference(outcome.scores, whole_outcome.scores, outcome.members, "auc"), "+"
     )

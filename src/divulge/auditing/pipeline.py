@@ -545,7 +545,7 @@ def over_shares(
         for number, mask in enumerate(known[1:], start=1):
             with draft.part(f"known-{number}", KIND, key) as part:
                 other_audits[part.path.name] = audit(target, known=mask, out=part, pool=shared_pool, **arguments)
-        first_audit.report(draft.path / "report.html", beside=other_audits)
+        first_audit.report(draft.path / "report.html", related=other_audits)
     return [first_audit, *other_audits.values()]
 
 

@@ -91,23 +91,23 @@ class Audit(Findings):
         return decide_verdict(self)
 
     def report(
-        self, path: str | Path, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None
+        self, path: str | Path, *, related: Mapping[str, Audit] | None = None, origin: Provenance | None = None
     ) -> Path:
         """Write the HTML report to ``path`` and return it.
 
         Args:
             path: the file.
-            beside: audits of the same candidates to show in it, by name; those kept inside this one's directory
+            related: audits of the same candidates to show in it, by name; those kept inside this one's directory
                 when None.
-            made: provenance of the run; read from its directory when None.
+            origin: provenance of the run; read from its directory when None.
         """
-        html.write(self.page(beside=beside, made=made), Path(path))
+        html.write(self.page(related=related, origin=origin), Path(path))
         return Path(path)
 
-    def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
+    def page(self, *, related: Mapping[str, Audit] | None = None, origin: Provenance | None = None) -> Page:
         """Build the report; see `report`."""
-        run = AuditRun(self, self.inner if beside is None else lambda: self._with_same_candidates(beside))
-        return build_page(AUDIT, run, made or provenance.read_provenance(self.path))
+        run = AuditRun(self, self.inner if related is None else lambda: self._with_same_candidates(related))
+        return build_page(AUDIT, run, origin or provenance.read_provenance(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Return finished audits of the same candidates in sub-directories of this one."""
@@ -184,7 +184,7 @@ class Audit(Findings):
             top.heading,
             top.text,
             top.tone,
-            more=top.more,
+            details=top.details,
             columns=columns,
             rows=rows,
             picture=notebook.draw_intervals(aucs, "AUC", 0.5) if aucs else "",

@@ -241,7 +241,7 @@ def _train_shadow_models(references: Any, population: Records, count: int, class
 def _train_shadow_model(references: Any, records: Records, classes: int, seed: int) -> Any:
     if isinstance(references, Custom):
         return adapt(references.train(records, seed), outputs=references.outputs)
-    return adapt(references.one(records, seed=seed, classes=classes), device=references.device)
+    return adapt(references.train_model(records, seed=seed, classes=classes), device=references.device)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,14 +278,14 @@ def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, f
 
 
 def _make_versions(name: str, versions: Versions, records: Records, seed: int) -> tuple[Records, ...]:
-    count = check_integer(versions.count, f"recipes: {name}: versions.count", least=1)
+    count = check_integer(versions.count, f"recipes: {name}: versions.count", minimum=1)
     check_memory(
         float(count * records.x.nbytes),
         f"recipes: {name}",
         f"there are {count} further versions of {len(records):,} records; use fewer records or versions",
     )
     with errors.user_code_errors(f"recipes: {name}"):
-        versions_made = tuple(versions.of(records, seed))
+        versions_made = tuple(versions.generate(records, seed))
     for version in versions_made:
         check_instance(version, f"recipes: {name}: a version", Records, "divulge.Records")
         if version.x.shape != records.x.shape:
@@ -483,8 +483,8 @@ def _signal_folder(audit: PreparedAudit, need: Need, columns: int) -> Path | Non
 def progress_of_part(progress: Progress, part: int, n_parts: int) -> Progress:
     """Report the progress of one of several sets of models as progress of all."""
 
-    def watch(done: float, total: int, note: str) -> None:
-        progress(part * total + done, n_parts * total, note)
+    def watch(completed: float, total: int, note: str) -> None:
+        progress(part * total + completed, n_parts * total, note)
 
     return watch
 

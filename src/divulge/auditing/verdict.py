@@ -73,7 +73,7 @@ class Verdict:
             "split is confounded": members can be told from non-members without the model. Where there are
             covariates, the intervals are those of scores adjusted for them.
         plain: the answer in a sentence that needs no statistics.
-        more: further sentences: who can do this, and the evidence.
+        details: further sentences: who can do this, and the evidence.
         pictures: the answer as grids of dots, if it is a rate.
         recipe: the recipe with the strongest evidence; empty without evidence.
 
@@ -84,7 +84,7 @@ class Verdict:
 
     answer: Answer
     plain: str
-    more: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     pictures: tuple[DotGrid, ...] = ()
     recipe: str = ""
 
@@ -94,7 +94,7 @@ class Verdict:
     @property
     def text(self) -> str:
         """The whole verdict, ready to print."""
-        return " ".join((self.plain, *self.more))
+        return " ".join((self.plain, *self.details))
 
     @property
     def tone(self) -> Tone:
@@ -225,7 +225,7 @@ def decide_verdict(audit: Findings) -> Verdict:
         )
     decided = _decide_by_scores(audit)
     if stored is not None and stored.suspected and decided.answer == "split is confounded":
-        return replace(decided, more=(*decided.more, stored.sentence))
+        return replace(decided, details=(*decided.details, stored.sentence))
     if stored is not None and stored.suspected and decided.answer == "no leak found":
         return Verdict("too little data to say", f"Too little data to say: {stored.sentence}", (decided.plain,))
     return decided
@@ -260,10 +260,10 @@ def _decide_by_scores(audit: Findings) -> Verdict:
         for verdict in remaining
         if verdict.answer != worst.answer
         for sentence in (
-            (verdict.plain,) if verdict.answer == "split is confounded" else (verdict.plain, *verdict.more)
+            (verdict.plain,) if verdict.answer == "split is confounded" else (verdict.plain, *verdict.details)
         )
     ]
-    return replace(worst, more=(*worst.more, *additions))
+    return replace(worst, details=(*worst.details, *additions))
 
 
 def _confounded_verdict(sentence: str, differences: Sequence[str] = ()) -> Verdict:
@@ -589,24 +589,24 @@ def _describe_surest(surest: SurestRecords, suffix: str) -> str:
         ("other records", "training records") if surest.members else ("training records", "other records")
     )
     right = f"{surest.right:,} of {surest.total:,} {records}"
-    wrong = f"{surest.wrong:,} of {surest.others:,} {other_side}"
+    wrong = f"{surest.wrong:,} of {surest.n_others:,} {other_side}"
     end = "high" if surest.members else "low"
     if surest.wrong:
         do = "does" if surest.wrong == 1 else "do"
         return f"{right} score so {end}{suffix} that only {wrong} {do}, which chance does not explain."
     claim = "recognised" if surest.members else "ruled out as training data"
-    return f"{right} can be {claim}{suffix}: none of {surest.others:,} {other_side} scores as {end}."
+    return f"{right} can be {claim}{suffix}: none of {surest.n_others:,} {other_side} scores as {end}."
 
 
 def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
     """Draw the records that are told apart beside those that they are mistaken for; not of more than a thousand."""
-    if max(surest.total, surest.others) > MAX_DOTS:
+    if max(surest.total, surest.n_others) > MAX_DOTS:
         return ()
     end = "high" if surest.members else "low"
     captions = ("training records", "other records") if surest.members else ("other records", "training records")
     return (
         DotGrid(f"{surest.right:,} of {surest.total:,} {captions[0]} score so {end}", surest.right, surest.total),
-        DotGrid(f"{surest.wrong:,} of {surest.others:,} {captions[1]} do", surest.wrong, surest.others),
+        DotGrid(f"{surest.wrong:,} of {surest.n_others:,} {captions[1]} do", surest.wrong, surest.n_others),
     )
 
 
@@ -715,7 +715,7 @@ def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None
         fpr: the false-positive rate asked for; None where the decision bounds something else.
         tests: how many such questions are asked.
     """
-    distinct, counted_rows = outcome.distinct, slice(None) if outcome.counted is None else outcome.counted
+    distinct, counted_rows = outcome.distinct, slice(None) if outcome.is_counted is None else outcome.is_counted
     realised = (
         None if fpr is None else realised_fpr(distinct.scores[~distinct.members], distinct.calibration, fpr, tests)
     )
@@ -751,7 +751,7 @@ def _realised_rate(outcome: Outcome, level: float, tests: int) -> RealisedRate |
 
 def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     tests, level = len(audit) * len(audit.fpr) * len(scopes(audit)), max(audit.fpr)
-    counted_rows = slice(None) if outcome.counted is None else outcome.counted
+    counted_rows = slice(None) if outcome.is_counted is None else outcome.is_counted
     confidence = simultaneous_confidence(audit)
     all_candidates = summarise_outcome(outcome, audit.fpr, tests, confidence)
     raw_thresholds = audit.about.recipes[outcome.recipe].raw_thresholds

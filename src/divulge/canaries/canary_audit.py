@@ -286,7 +286,7 @@ def play(
     check_not_trained_on(
         replace(canaries, included=np.zeros(len(canaries), bool)), check_instance(data, "data", Records)
     )
-    n_runs = check_integer(runs, "runs", least=1)
+    n_runs = check_integer(runs, "runs", minimum=1)
     if canaries.design == "fixed" and n_runs > 1:
         raise InputError(f"runs: a fixed number of canaries is for 1 run, got {n_runs}; coins add up over runs")
     start = CanaryAuditSettings.check(

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 else:
     neighbors = lazy.module("sklearn.neighbors")
 
-Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-TEXT_KINDS: tuple[Kind, ...] = ("random-token", "unigram")
+CanaryKind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
+KINDS: tuple[CanaryKind, ...] = get_args(CanaryKind)
+TEXT_KINDS: tuple[CanaryKind, ...] = ("random-token", "unigram")
 Rng: TypeAlias = "np.random.Generator"
 _MAX_ROUNDS = 20  # of drawing, until enough canaries are distinct
 
@@ -68,7 +68,7 @@ class TableDraft:
 
 
 def build_records(
-    kind: Kind, data: Records, count: int, rng: Rng, codes: Sequence[str] = ()
+    kind: CanaryKind, data: Records, count: int, rng: Rng, codes: Sequence[str] = ()
 ) -> tuple[Records, TableDraft | None]:
     """Make ``count`` distinct canaries of a kind, none of which is a record of ``data``.
 
@@ -109,7 +109,9 @@ def build_records(
     )
 
 
-def _draw(kind: Kind, data: Records, count: int, rng: Rng, codes: Sequence[str]) -> tuple[Records, TableDraft | None]:
+def _draw(
+    kind: CanaryKind, data: Records, count: int, rng: Rng, codes: Sequence[str]
+) -> tuple[Records, TableDraft | None]:
     """Draw canaries, some of which may be equal."""
     if data.table is not None:
         draft = _TABLE_MAKERS[kind](data, count, rng)

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from divulge import columns, datafiles, seeds, store
-from divulge.canaries.canary_kinds import KINDS, TEXT_KINDS, Kind, build_records, fingerprints, label_values
+from divulge.canaries.canary_kinds import KINDS, TEXT_KINDS, CanaryKind, build_records, fingerprints, label_values
 from divulge.datafiles import FileLayout, FileRows
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from divulge.settings import ColumnNames
     from divulge.types import Bools
 
-__all__ = ["DESIGNS", "KINDS", "TEXT_KINDS", "Canaries", "Design", "Kind", "make", "make_from_file"]
+__all__ = ["DESIGNS", "KINDS", "TEXT_KINDS", "Canaries", "CanaryKind", "Design", "make", "make_from_file"]
 
 Design: TypeAlias = Literal["coins", "fixed"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
@@ -58,7 +58,7 @@ class Canaries:
     records: Records
     included: Bools
     design: Design
-    kind: Kind
+    kind: CanaryKind
     seed: int
     trained_on: int
     rows: CanaryRows | None = field(default=None, repr=False)
@@ -157,7 +157,7 @@ class CanaryRows:
 def make(
     data: Records,
     *,
-    kind: Kind | str = _DEFAULTS.kind,
+    kind: CanaryKind | str = _DEFAULTS.kind,
     count: int = _DEFAULTS.count,
     design: Design | str = _DEFAULTS.design,
     own: Records | None = None,
@@ -258,16 +258,16 @@ def layout_beside(canaries: Canaries, names: ColumnNames) -> FileLayout:
     """Return how other tables of the same columns are read: as the user names them, else as the canaries' own file."""
     if canaries.rows is None or canaries.records.table is None:
         return FileLayout.from_column_names(names)
-    table, own = canaries.records.table, canaries.rows.description.layout
+    table, own_layout = canaries.records.table, canaries.rows.description.layout
     texts = tuple(name for name in table.columns if table[name].dtype == nw.String)
     return replace(
-        FileLayout.from_column_names(names, label=own.label),
+        FileLayout.from_column_names(names, label=own_layout.label),
         id="",  # rows that were added as canaries have none
         group=None,
         columns=tuple(table.columns),
         codes=texts,
-        scale=own.scale,
-        classes=own.classes,
+        scale=own_layout.scale,
+        classes=own_layout.classes,
     )
 
 
@@ -283,7 +283,7 @@ def _make(
 ) -> tuple[Canaries, TableDraft | None]:
     """Make canaries; also return where the values of those of a table were taken from."""
     settings = CanarySettings.check(design=design, seed=seed, **({"kind": kind, "count": count} if own is None else {}))
-    chosen_kind: Kind = settings.kind if own is None else "own"
+    chosen_kind: CanaryKind = settings.kind if own is None else "own"
     chosen_seed = secrets.randbits(63) if settings.seed is None else settings.seed
     draft = None
     if own is None:
@@ -358,7 +358,7 @@ class _Metadata:
 
     version: int
     design: Design
-    kind: Kind
+    kind: CanaryKind
     seed: int
     trained_on: int
     class_order: tuple[str, ...] | None = None

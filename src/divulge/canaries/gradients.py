@@ -73,12 +73,12 @@ class GradientCanaries:
         noise: float | None = None,
         seed: int | None = None,
     ) -> None:
-        self.count = check_integer(count, "count", least=8, most=10**7)
+        self.count = check_integer(count, "count", minimum=8, maximum=10**7)
         self.clip = check_number(clip, "clip", above=0.0)
         check_number(rate, "rate", above=0.0)
         self.rate = check_number(rate, "rate", above=0.0, below=1.0, closed=True)
         self.noise = None if noise is None else check_number(noise, "noise", above=0.0, closed=True)
-        self.seed = secrets.randbits(63) if seed is None else check_integer(seed, "seed", least=0)
+        self.seed = secrets.randbits(63) if seed is None else check_integer(seed, "seed", minimum=0)
         self.included: Bools = seeds.generator(self.seed, "canaries", "coins").random(self.count) < 0.5
         self.total: Floats = np.zeros(self.count)
         self.squares: Floats = np.zeros(self.count)

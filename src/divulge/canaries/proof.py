@@ -199,7 +199,7 @@ def prove(
     if claim is not None:
         check_instance(claim, "claim", Claim)
     check_choice(design, "design", ("coins", "fixed"))
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     if claim is not None and delta is not None:
         raise InputError("delta: the claim has one; give only one of them")
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta

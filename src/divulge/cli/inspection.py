@@ -50,8 +50,8 @@ def inspect(
         target = targets.load(str(model), trust=trust or (), labels_only=True)
         layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
         records = datafiles.read_records(members, layout).records
-        found = inspection.inspect_file(model, settings, training_records=len(records))
-        inspected = replace(found, hints=(*found.hints, *inspection.inspect_outputs(target, records, settings)))
+        from_file = inspection.inspect_file(model, settings, training_records=len(records))
+        inspected = replace(from_file, hints=(*from_file.hints, *inspection.inspect_outputs(target, records, settings)))
     if json:
         printing.as_json(results.to_json_values(inspected))
         return
@@ -59,18 +59,18 @@ def inspect(
 
 
 def _inspect_plan(
-    path: Path, named: dict[str, Any], columns: ColumnNames, members: Path | None, trust: Sequence[str]
+    path: Path, given_settings: dict[str, Any], columns: ColumnNames, members: Path | None, trust: Sequence[str]
 ) -> Inspection:
     """Inspect the target of a plan, with its members; an option goes before the plan's table `inspect`."""
     if members is not None:
         raise InputError("members: the plan names them; leave out --members")
     plan = replace_columns(modules.plan.read(path), columns)
     resolved = modules.plan.resolve(plan, path.parent, trust)
-    chosen = InspectionSettings(**({} if plan.inspect is None else dict(plan.inspect)) | named)
+    chosen = InspectionSettings(**({} if plan.inspect is None else dict(plan.inspect)) | given_settings)
     records = resolved.subject.members
-    found = inspection.inspect_model(resolved.target, chosen, training_records=len(records))
+    inspected = inspection.inspect_model(resolved.target, chosen, training_records=len(records))
     hints = inspection.inspect_outputs(resolved.target, records, chosen, outputs=resolved.options.outputs)
-    return replace(found, hints=(*found.hints, *hints))
+    return replace(inspected, hints=(*inspected.hints, *hints))
 
 
 def _show(path: Path, inspected: Inspection, *, is_known: bool) -> None:

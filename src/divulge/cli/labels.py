@@ -91,7 +91,7 @@ def _make_oracle(url: str, template: Path | None, header: list[str] | None, key:
 
 
 def _make_submission(template: Path | None) -> Submission:
-    return modules.labels.Submission() if template is None else modules.labels.Submission.like(template)
+    return modules.labels.Submission() if template is None else modules.labels.Submission.from_template(template)
 
 
 @app.command("capacity", cls=options.subcommand("labels capacity"))

@@ -84,14 +84,14 @@ def report(
     """Render the report of a finished run again, in another format if one is named."""
     files = _ONE_PAGE if one_page else _FILES
     name = validation.check_choice(format, "--format", files)
-    kind, path = modules.runs.find_kind(run), to or run / files[name]
+    run_kind, path = modules.runs.find_kind(run), to or run / files[name]
     if show_records is not None and (one_page or name in ("csv", "parquet", "sacro")):
         reason = "there are none" if one_page or name == "sacro" else f"{name} has one row per record"
         raise InputError(f"--show-records: {reason}; leave it out")
     is_shown = name == "html" if show_records is None else show_records
     match name:
         case "html" if is_shown and not one_page:
-            kind.render_again(run, to)
+            run_kind.render_again(run, to)
         case "html" | "pdf" | "md":
             if name == "html" and to is None and not one_page:
                 raise InputError("--to: needed with --no-show-records; report.html in the run directory shows records")
@@ -102,14 +102,16 @@ def report(
             origin = provenance.read_provenance(run)
             values = {
                 "provenance": None if origin is None else results.to_json_values(origin),
-                "results": results.to_json_values(kind.open(run, lambda opened: opened.summary), show_records=is_shown),
+                "results": results.to_json_values(
+                    run_kind.open(run, lambda opened: opened.summary), show_records=is_shown
+                ),
             }
             store.write_json(path, values)
         case "csv":
-            frame = tables.escape_formulas(kind.load_records(run))
+            frame = tables.escape_formulas(run_kind.load_records(run))
             store.write_file(path, lambda out: tables.write_csv(frame, out))
         case "parquet":
-            frame = kind.load_records(run)
+            frame = run_kind.load_records(run)
             store.write_file(path, lambda out: tables.write_parquet(frame, out))
     printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
 
@@ -228,7 +230,7 @@ def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, jso
             "--top: it says what holds of the best candidates and decides nothing; leave out --fdr and --fpr"
         )
     bounds = identification.envelope(run)
-    validation.check_integer(top, "--top", least=1, most=len(bounds))
+    validation.check_integer(top, "--top", minimum=1, maximum=len(bounds))
     if not json:
         printing.line(finished_run.describe_best(bounds, top))
         return
@@ -294,7 +296,7 @@ def gate(
     """
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
-    kind = run_directory.RunDirectory(run).kind()
+    run_kind = run_directory.RunDirectory(run).kind()
     try:
         rulings = modules.runs.gate(run, limits)
     except InputError as error:
@@ -321,7 +323,7 @@ def gate(
         printing.table(
             "Policy",
             [
-                {"erasure": "request", "attributes": "guess by"}.get(kind or "", "recipe"),
+                {"erasure": "request", "attributes": "guess by"}.get(run_kind or "", "recipe"),
                 "candidates",
                 "metric",
                 "estimate",

@@ -62,10 +62,10 @@ class Autoencoder:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_integer(self.steps, "steps", least=1)
+        check_integer(self.steps, "steps", minimum=1)
         for name in ("width", "latent"):
-            check_integer(getattr(self, name), name, least=1, most=_WIDEST)
-        check_integer(self.seed, "seed", least=0)
+            check_integer(getattr(self, name), name, minimum=1, maximum=_WIDEST)
+        check_integer(self.seed, "seed", minimum=0)
         check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
@@ -117,12 +117,12 @@ class _AutoencoderFiller:
     scale: Floats
     network: Perceptron
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        best = self._decoded(x, known, labels)
+    def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        best = self._decoded(x, known_mask, labels)
         if rngs is None:
-            return np.where(known, x, best)[None]
-        errors = np.stack([self._error(known, labels, rng) for rng in rngs])
-        return np.where(known, x, best + errors)
+            return np.where(known_mask, x, best)[None]
+        errors = np.stack([self._error(known_mask, labels, rng) for rng in rngs])
+        return np.where(known_mask, x, best + errors)
 
     def _decoded(self, x: Floats, known_mask: Bools, labels: Ints | None) -> Floats:
         class_indicators = _encode_classes(labels if self.labels is not None else None, self.classes, len(x))

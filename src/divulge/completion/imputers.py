@@ -52,7 +52,7 @@ CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right", "centre")
 class Filler(Protocol):
     """The fitted part of an imputer that fills in values."""
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+    def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         """Complete ``x[n, d]`` (0 where unknown) to ``[draws, n, d]``; the best guess without generators."""
         ...
 
@@ -97,13 +97,13 @@ class FittedImputer:
             divulge.InputError: records of another shape than the auxiliary ones. (Candidates among the auxiliary
                 records are found by `overlap`; an audit refuses them.)
         """
-        if check_integer(draws, "draws", least=1) > 1:
+        if check_integer(draws, "draws", minimum=1) > 1:
             return self.sample(partial, draws, seed)
         return self._completed(partial, None)
 
     def sample(self, partial: PartialRecords, draws: int, seed: int) -> Floats:
         """Draw random completions ``[draws, n, ...]``; fewer draws are the first of more."""
-        count = check_integer(draws, "draws", least=1)
+        count = check_integer(draws, "draws", minimum=1)
         return self._completed(partial, [seeds.generator(seed, "completion", draw) for draw in range(count)])
 
     def _completed(self, partial: PartialRecords, rngs: Generators) -> Floats:
@@ -111,10 +111,10 @@ class FittedImputer:
         if partial.x.shape[1:] != shape:
             raise InputError(f"x: records of the auxiliary shape {shape} are needed, got {partial.x.shape[1:]}")
         n = len(partial)
-        x, known = partial.x.reshape(n, -1).astype(np.float64), partial.known.reshape(n, -1)
-        raw = np.asarray(self.filler.fill(x, known, partial.y, rngs))
+        x, known_mask = partial.x.reshape(n, -1).astype(np.float64), partial.known.reshape(n, -1)
+        raw = np.asarray(self.filler.fill(x, known_mask, partial.y, rngs))
         draws_with_rngs = zip(raw, [None] if rngs is None else rngs, strict=True)
-        settled = np.stack([self.columns.settle(completed, known, rng) for completed, rng in draws_with_rngs])
+        settled = np.stack([self.columns.settle(completed, known_mask, rng) for completed, rng in draws_with_rngs])
         dtype = self.auxiliary.dtype
         return settled.reshape(len(raw), *partial.x.shape).astype(dtype if dtype.kind in "iuf" else np.float64)
 
@@ -136,10 +136,10 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
     if records.shape[1:] != partial.x.shape[1:]:
         raise InputError(f"auxiliary: the shape {partial.x.shape[1:]} is needed, got {records.shape[1:]}")
     n, z = len(partial), len(records)
-    x, known = partial.x.reshape(n, -1), partial.known.reshape(n, -1)
+    x, known_mask = partial.x.reshape(n, -1), partial.known.reshape(n, -1)
     auxiliary_rows = records.reshape(z, -1).astype(x.dtype, copy=False)
     agrees = np.zeros(n, dtype=bool)
-    masks, mask_ids = np.unique(known, axis=0, return_inverse=True)
+    masks, mask_ids = np.unique(known_mask, axis=0, return_inverse=True)
     for mask_id, mask in enumerate(masks):
         known_parts = {row.tobytes() for row in np.ascontiguousarray(auxiliary_rows[:, mask])}
         for row in np.flatnonzero(mask_ids == mask_id):
@@ -187,9 +187,9 @@ class CustomImputer:
         return FittedImputer(name, columns, auxiliary.x, _FunctionFiller(self.function, x))
 
 
-def imputer(given: Imputer | ImputerFunction) -> Imputer:
+def imputer(imputer_or_function: Imputer | ImputerFunction) -> Imputer:
     """Return an imputer as it is, and a function as `CustomImputer`."""
-    return given if isinstance(given, Imputer) else CustomImputer(given)
+    return imputer_or_function if isinstance(imputer_or_function, Imputer) else CustomImputer(imputer_or_function)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,20 +197,16 @@ class _FunctionFiller:
     function: ImputerFunction
     x: Floats
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
-        hidden = np.where(known, x, np.nan)
-        filled = [
-            check_array(self._call(hidden.copy(), known, labels, rng), "imputer", finite=False)
-            for rng in (rngs or [None])
-        ]
-        for completed in filled:
+    def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        hidden, filled = np.where(known_mask, x, np.nan), []
+        for rng in rngs or [None]:
+            with errors.user_code_errors("imputer"):
+                answer = self.function(hidden.copy(), known_mask, labels, self.x, rng)
+            completed = check_array(answer, "imputer", finite=False)
             if completed.shape != x.shape:
                 raise InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
-        return check_array(np.where(known, x, np.stack(filled)), "imputer: completed values")
-
-    def _call(self, x: Floats, known_mask: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
-        with errors.user_code_errors("imputer"):
-            return self.function(x, known_mask, labels, self.x, rng)
+            filled.append(completed)
+        return check_array(np.where(known_mask, x, np.stack(filled)), "imputer: completed values")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,7 +252,7 @@ class RecordColumns:
         """Bool ``[d]``, the columns that are not constant."""
         return self.high > self.low
 
-    def settle(self, filled: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:
+    def settle(self, filled: Floats, known_mask: Bools, rng: np.random.Generator | None) -> Floats:
         """Make raw completions ``[n, d]`` into values that such columns hold.
 
         Everything is clipped to its column's range. A one-hot group is completed as one categorical
@@ -266,16 +262,16 @@ class RecordColumns:
 
         Args:
             filled: raw completions; known values are in place.
-            known: bool ``[n, d]``.
+            known_mask: bool ``[n, d]``.
             rng: draws categories and bits from their probabilities; None takes the likeliest.
         """
-        settled = np.where(known, filled, np.clip(filled, self.low, self.high))
+        settled = np.where(known_mask, filled, np.clip(filled, self.low, self.high))
         for group in self.groups:
-            settled[:, group] = _settle_one_hot(settled[:, group], known[:, group], rng)
+            settled[:, group] = _settle_one_hot(settled[:, group], known_mask[:, group], rng)
         if rng is not None and self.binary.any():
             bits = rng.random((len(settled), int(self.binary.sum()))) < settled[:, self.binary]
-            settled[:, self.binary] = np.where(known[:, self.binary], settled[:, self.binary], bits)
-        return np.where(known, settled, np.round(settled)) if self.are_integers else settled
+            settled[:, self.binary] = np.where(known_mask[:, self.binary], settled[:, self.binary], bits)
+        return np.where(known_mask, settled, np.round(settled)) if self.are_integers else settled
 
 
 def _one_hot_groups(x: Array, zero_or_one: Bools) -> list[Ints]:
@@ -346,7 +342,7 @@ class KNN:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        check_integer(self.neighbours, "neighbours", least=1)
+        check_integer(self.neighbours, "neighbours", minimum=1)
         check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
@@ -373,7 +369,7 @@ class HotDeck:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        check_integer(self.donors, "donors", least=1)
+        check_integer(self.donors, "donors", minimum=1)
         check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
@@ -400,14 +396,14 @@ class _DonorFiller:
     count: int | None
     same_donor: bool
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+    def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         filled = np.empty((len(rngs or [None]), *x.shape))
         for rows, pool in group_by_class(self.labels, labels, len(x), len(self.x)):
             for start in range(0, len(rows), _CHUNK):
                 part = rows[start : start + _CHUNK]
-                donors = self._donors(x[part], known[part], pool)
+                donors = self._donors(x[part], known_mask[part], pool)
                 filled[:, part] = self._sample(donors, rngs) if rngs else self._complete_best(donors)
-        return np.where(known, x, filled)
+        return np.where(known_mask, x, filled)
 
     def _donors(self, x: Floats, known_mask: Bools, pool: Ints) -> Ints:
         """Return the rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
@@ -557,17 +553,17 @@ class _Filler:
     within: _Gaussian
     overall: _Gaussian
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+    def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         """Return completions ``[draws, n, d]``; the conditional mean without generators."""
         mean_rows = self._rows(labels, len(x))
         is_known_class = mean_rows < len(self.classes)
-        standard = np.where(known, (x - self.centre) / np.where(self.scale > 0, self.scale, 1.0), 0.0)
+        standard = np.where(known_mask, (x - self.centre) / np.where(self.scale > 0, self.scale, 1.0), 0.0)
         means = self.means[mean_rows]
         raw = np.empty((len(rngs or [None]), *x.shape))
         for gaussian, rows in ((self.within, is_known_class), (self.overall, ~is_known_class)):
             if rows.any():
-                raw[:, rows] = _conditional(gaussian, standard[rows], means[rows], known[rows], rngs)
-        return np.where(known, x, self.centre + self.scale * raw)
+                raw[:, rows] = _conditional(gaussian, standard[rows], means[rows], known_mask[rows], rngs)
+        return np.where(known_mask, x, self.centre + self.scale * raw)
 
     def _rows(self, labels: Ints | None, n: int) -> Ints:
         """Return the index of each record's mean; the last is the overall one."""
@@ -678,10 +674,10 @@ def mask(
         array([2, 2, 2])
     """
     mask_type, _, specification = check_string(words, "known").partition(":")
-    shape = tuple(check_integer(side, "shape", least=1, most=2**31) for side in as_list(shape, "shape"))
+    shape = tuple(check_integer(side, "shape", minimum=1, maximum=2**31) for side in as_list(shape, "shape"))
     names = check_strings(columns, "columns")
-    check_integer(seed, "seed", least=0)
-    n_records = 1 if records is None else check_integer(records, "records", least=1, most=2**31)
+    check_integer(seed, "seed", minimum=0)
+    n_records = 1 if records is None else check_integer(records, "records", minimum=1, maximum=2**31)
     check_memory(math.prod(shape) * n_records, "shape", "smaller records need less")
     check_choice(mask_type, "known", ("columns", "share", "values", "block"))
     if mask_type == "columns":

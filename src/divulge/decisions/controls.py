@@ -291,7 +291,7 @@ def blind_score(calibration_baseline: object, baseline: object, *, level: float 
         >>> blind_score([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     calibration_scores = check_vector(calibration_baseline, "calibration_baseline")
     candidate_scores = check_vector(baseline, "baseline")
     p = statistics.two_sample_p_value(calibration_scores, candidate_scores, seed=seed)
@@ -311,7 +311,7 @@ def _compare_samples(
     conclusive: bool = False,
 ) -> Control:
     check_number(level, "level", above=0, below=1)
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     area = _auc_against_calibration(calibration, sample)
     says = f"{description} against calibration: AUC {area} (1/2 expected)"
     return Control(name, statistics.two_sample_p_value(calibration, sample, seed=seed), level, says, area, conclusive)
@@ -358,7 +358,11 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     if control.passed or control.auc is None or control.auc.low <= 0.5:
         return control
     signs = statistics.text_differences(
-        candidate_texts, calibration_texts, names=("candidates", "calibration texts"), most=_MAX_SIGNS, seed=seed
+        candidate_texts,
+        calibration_texts,
+        names=("candidates", "calibration texts"),
+        max_differences=_MAX_SIGNS,
+        seed=seed,
     )
     return replace(control, says="; ".join([control.says, *map(str, signs)]))
 

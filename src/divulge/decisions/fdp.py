@@ -90,14 +90,14 @@ class Envelope:
             start = end
         return bounds.astype(dtype or np.float64, copy=False)
 
-    def at_most(self, standing: Standing) -> Envelope:
+    def capped_at(self, standing: Standing) -> Envelope:
         """Return these bounds, with a guarantee whose standing is at most ``standing``.
 
         Examples:
-            >>> print(envelope(range(99), [120.0] * 30).at_most("void").guarantee.says)
+            >>> print(envelope(range(99), [120.0] * 30).capped_at("void").guarantee.says)
             False
         """
-        return replace(self, guarantee=self.guarantee.at_most(standing))
+        return replace(self, guarantee=self.guarantee.capped_at(standing))
 
     @property
     def nonmembers(self) -> int:
@@ -120,7 +120,7 @@ class Envelope:
         Raises:
             divulge.InputError: ``k`` below 1, or more than there are.
         """
-        check_integer(k, "k", least=1, most=len(self))
+        check_integer(k, "k", minimum=1, maximum=len(self))
         i = int(np.searchsorted(self.sizes, k))
         min_members = int(self._min_members[i - 1]) if i else 0
         return int(min(self.max_nonmembers[i], k - min_members))
@@ -194,7 +194,7 @@ def envelope_from_counts(counts: Counts, *, confidence: float = 0.95, seed: int 
     counting.check_counts(counts)
     if check_number(confidence, "confidence", above=0, below=1) > _MAX_CONFIDENCE:
         raise InputError(f"confidence: at most {_MAX_CONFIDENCE} can be simulated, got {confidence:g}")
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     n, m = len(counts.calibration), counts.total
     bands = simultaneous_bands(n, m, float(confidence), int(seed))
     sizes = counts.above[n - bands.ranks]

@@ -220,7 +220,7 @@ class ScoreCounts:
         selection = self.make_selection(self.scores > rule.threshold, fdr=fdr, warnings=messages)
         if isinstance(step_up_method, Moments):
             return replace(selection, guarantee=Guarantee("FDR", 1.0, ()))
-        return replace(selection, guarantee=selection.guarantee.at_most("doubtful")) if cautions else selection
+        return replace(selection, guarantee=selection.guarantee.capped_at("doubtful")) if cautions else selection
 
     def make_selection(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
         """Return the `Selection` of the candidates in the mask ``selected`` ``[m]``, which any rule may have chosen."""
@@ -297,9 +297,9 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
         >>> required_calibration(1000, 0.05, 100)
         199
     """
-    check_integer(m, "m", least=1, most=10**15)
+    check_integer(m, "m", minimum=1, maximum=10**15)
     check_fdr(fdr)
-    check_integer(expected_selected, "expected_selected", least=1)
+    check_integer(expected_selected, "expected_selected", minimum=1)
     if expected_selected > m:
         raise InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
     return max(math.ceil(m / (fdr * expected_selected) - 1 - 1e-9), 1)
@@ -318,8 +318,8 @@ def min_selected(n: int, m: int, fdr: float) -> int | None:
         >>> min_selected(199, 1000, 0.05), min_selected(18, 1000, 0.05)
         (100, None)
     """
-    check_integer(n, "n", least=1, most=10**15)
-    check_integer(m, "m", least=1, most=10**15)
+    check_integer(n, "n", minimum=1, maximum=10**15)
+    check_integer(m, "m", minimum=1, maximum=10**15)
     check_fdr(fdr)
     return None if is_calibration_too_small(n, fdr) else min(max(math.ceil(m / (fdr * (n + 1)) - 1e-9), 1), m)
 
@@ -394,7 +394,7 @@ def select_at_boundary(
         Selection(44 of 100 selected; FDR of the last candidate selected ≤ 0.1, assuming non-member ...)
     """
     level = check_fdr(fdr)
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     score_counts = ScoreCounts.from_scores(candidates, calibration)
     calibration_scores, scores = score_counts.counts.calibration + 0.0, score_counts.scores + 0.0
     m = score_counts.counts.total
@@ -519,7 +519,7 @@ def select_groups(
             selection.guarantee.standing,
         )
         if doubts:
-            guarantee = guarantee.at_most("doubtful")
+            guarantee = guarantee.capped_at("doubtful")
         return GroupSelection(names, sizes, _with_guarantee(selection, guarantee, (*selection.warnings, *doubts)))
     p = combine_p_values(fpr.p_values(calibration_scores, scores), groups)
     harmonic = float((1 / np.arange(1, len(p) + 1)).sum())
@@ -555,8 +555,8 @@ def _doubt_sizes(sizes: Ints, selected: Bools, calibration_sizes: Ints) -> tuple
         comparisons.append(("selected groups and the others", sizes[selected], sizes[~selected]))
     differing = [
         text
-        for text, one, other in comparisons
-        if statistics.rank_sum_p_value(one.astype(np.float64), other.astype(np.float64)) <= _SIZE_LEVEL
+        for text, group_sizes, compared_sizes in comparisons
+        if statistics.rank_sum_p_value(group_sizes.astype(np.float64), compared_sizes.astype(np.float64)) <= _SIZE_LEVEL
     ]
     if not differing:
         return ()

@@ -147,7 +147,7 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
         >>> print(realised_interval(9999, 0.01))
         0.0100 [0.0081, 0.0120]
     """
-    size = check_integer(n, "n", least=1, most=10**15)
+    size = check_integer(n, "n", minimum=1, maximum=10**15)
     level = check_number(fpr, "fpr", above=0, below=1)
     rank = _marginal_rank(size, level)
     if rank < 1:

@@ -50,8 +50,8 @@ class Setting:
     auc: float
 
     def __post_init__(self) -> None:
-        check_integer(self.candidates, "candidates", least=1, most=10**6)
-        check_integer(self.members, "members", least=1, most=self.candidates)
+        check_integer(self.candidates, "candidates", minimum=1, maximum=10**6)
+        check_integer(self.members, "members", minimum=1, maximum=self.candidates)
         check_number(self.auc, "auc", above=0.5, below=1)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Counts, Floats]:
@@ -66,8 +66,8 @@ class Plan:
     """The size of a calibration set.
 
     Args:
-        calibration: number of records needed; None if ``most`` records do not reach the power.
-        power: simulated power with that many records, or with ``most`` if those are not enough.
+        calibration: number of records needed; None if ``max_calibration`` records do not reach the power.
+        power: simulated power with that many records, or with ``max_calibration`` if those are not enough.
         least: number of records below which no method selects anything, as no p-value reaches the level.
     """
 
@@ -96,7 +96,7 @@ def power(
         0.8354 [0.8225, 0.8392]
     """
     check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
-    check_integer(n, "n", least=1, most=10**7)
+    check_integer(n, "n", minimum=1, maximum=10**7)
     level = check_fdr(fdr)
     return _simulate_power(n, setting, level, method, _FINAL_RUNS, seed)
 
@@ -107,7 +107,7 @@ def calibration(
     *,
     fdr: float = _DEFAULTS.fdr,
     method: StepUp | str = "storey",
-    most: int = 20_000,
+    max_calibration: int = 20_000,
     seed: int = 0,
 ) -> Plan:
     """Return the number of calibration records with which the power reaches ``wanted``.
@@ -120,12 +120,12 @@ def calibration(
         wanted: share of members to be selected, on average.
         fdr: the level.
         method: see `divulge.decisions.fdr.decide`.
-        most: the largest size considered.
+        max_calibration: the largest size considered.
         seed: of the draws.
 
     Raises:
-        divulge.InputError: a power or a level outside (0, 1), a method that does not apply, ``most`` too small for
-            any selection.
+        divulge.InputError: a power or a level outside (0, 1), a method that does not apply, ``max_calibration``
+            too small for any selection.
 
     Examples:
         >>> plan = calibration(Setting(200, 100, 0.95), 0.7, fdr=0.1)
@@ -136,10 +136,10 @@ def calibration(
     level = check_fdr(fdr)
     target_power = check_number(wanted, "wanted", above=0, below=1)
     min_calibration = step_up.required_calibration(setting.candidates, level, setting.candidates)
-    check_integer(most, "most", least=min_calibration, most=10**7)
-    steps = math.ceil(math.log(most / min_calibration) / math.log(_SIZE_RATIO))
+    check_integer(max_calibration, "max_calibration", minimum=min_calibration, maximum=10**7)
+    steps = math.ceil(math.log(max_calibration / min_calibration) / math.log(_SIZE_RATIO))
     sizes = np.unique(
-        np.minimum(np.ceil(min_calibration * _SIZE_RATIO ** np.arange(steps + 1)).astype(int), most)
+        np.minimum(np.ceil(min_calibration * _SIZE_RATIO ** np.arange(steps + 1)).astype(int), max_calibration)
     ).tolist()
 
     def reaches_power(n: int) -> bool:
@@ -150,7 +150,7 @@ def calibration(
         middle = (low + high) // 2
         low, high = (low, middle) if reaches_power(sizes[middle]) else (middle, high)
     size = sizes[high] if high < len(sizes) else None
-    return Plan(size, power(size or most, setting, fdr=level, method=method, seed=seed + 1), min_calibration)
+    return Plan(size, power(size or max_calibration, setting, fdr=level, method=method, seed=seed + 1), min_calibration)
 
 
 def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:

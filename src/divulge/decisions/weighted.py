@@ -295,7 +295,7 @@ def select(
         Selection(55 of 100 selected; FDR ≤ 0.1, assuming a non-member...)
     """
     level = check_fdr(fdr)
-    check_integer(seed, "seed", least=0)
+    check_integer(seed, "seed", minimum=0)
     scores, calibration_scores = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
     p = p_values(calibration_scores, scores, weights)
     _require_sufficient_weights(weights, level)

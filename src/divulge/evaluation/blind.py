@@ -94,11 +94,11 @@ def baseline(
     *,
     y_members: object = None,
     y_nonmembers: object = None,
-    others: tuple[Array, Array | None] | None = None,
+    other_records: tuple[Array, Array | None] | None = None,
     false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
-    most: int = 2000,
+    max_records: int = 2000,
 ) -> Blind:
     """Test whether members can be told from non-members by their records alone.
 
@@ -112,9 +112,9 @@ def baseline(
     memberships, and the p-value is exact. (The usual interval of a cross-validated AUC is too short, as folds share
     training data.)
 
-    The kernel is that of ``most`` records; four ridge regressions on all records join it: linear and radial features
-    (landmarks) at several strengths. The largest of all standardised statistics is compared with the largest of each
-    permutation, so the p-value stays exact, and power grows with the data.
+    The kernel is that of ``max_records`` records; four ridge regressions on all records join it: linear and radial
+    features (landmarks) at several strengths. The largest of all standardised statistics is compared with the largest
+    of each permutation, so the p-value stays exact, and power grows with the data.
 
     Labels that are surer on one side (of another annotator, or measured with less noise) lower the loss of a model that
     saw none of the records. So the error of predicting each label from its record, by ridge regressions on the other
@@ -133,16 +133,17 @@ def baseline(
         seed: of the draw, the folds and the permutations.
         y_members: whole-number labels ``[m]``, which are classes; floats, which are real values; or None.
         y_nonmembers: the same ``[n]``, or None; both or neither.
-        others: records ``[z, ...]`` of neither side and their labels ``[z]``, from which labels are learned as well.
+        other_records: records ``[z, ...]`` of neither side and their labels ``[z]``, from which labels are learned
+            as well.
         false_alarm: level of the verdict, in (0, 1).
         permutations: at least ``1/false_alarm - 1``.
         confidence: coverage of the AUC's interval.
-        most: maximum number of records in the kernel, drawn by ``seed``; its time grows with the cube of that number,
-            that of the other regressions in proportion to the number of records.
+        max_records: maximum number of records in the kernel, drawn by ``seed``; its time grows with the cube of that
+            number, that of the other regressions in proportion to the number of records.
 
     Raises:
         divulge.InputError: fewer than 10 records of a kind, shapes that differ, texts on one side only, too few
-            permutations for ``false_alarm``, ``others`` of another kind.
+            permutations for ``false_alarm``, ``other_records`` of another kind.
 
     References:
         Das, Zhang & Tramèr, Blind Baselines Beat Membership Inference Attacks, 2024;
@@ -155,20 +156,20 @@ def baseline(
     """
     inside, outside = _check_pair(x_members, x_nonmembers)
     level = check_number(false_alarm, "false_alarm", above=1e-15, below=1)
-    n_permutations = check_integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
+    n_permutations = check_integer(permutations, "permutations", minimum=math.ceil(1 / level - 1e-9) - 1)
     for name, side in (("x_members", inside), ("x_nonmembers", outside)):
         if len(side) < 2 * FOLDS:
             raise InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(side)}")
     labels = _check_labels(y_members, y_nonmembers, len(inside), len(outside))
-    other_records = None if others is None or labels is None else _check_others(others, inside, labels)
+    other_records = None if other_records is None or labels is None else _check_others(other_records, inside, labels)
 
-    rng = seeds.generator(check_integer(seed, "seed", least=0), "blind")
+    rng = seeds.generator(check_integer(seed, "seed", minimum=0), "blind")
     records = np.concatenate([inside, outside])
     order, copies = canonical_order(records, labels, np.arange(len(records)) >= len(inside))
     if groups_are_split_whole(copies, order < len(inside)):
         units = first_of_each_group(copies, order < len(inside))
         order, copies = order[units], copies[units]
-    kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(most, "most", least=4 * FOLDS)])
+    kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(max_records, "max_records", minimum=4 * FOLDS)])
     truth = order < len(inside)
     if not 0 < truth.sum() < len(truth):
         raise InputError("x_members, x_nonmembers: records of both kinds are needed")
@@ -223,7 +224,7 @@ def baseline_with_features(
     features: Floats | None,
     is_member: Bools,
     seed: int = 0,
-    others: tuple[Array, Array | None] | None = None,
+    other_records: tuple[Array, Array | None] | None = None,
 ) -> Blind:
     """Test whether members can be told from non-members by their records, or by what else is known of each.
 
@@ -236,7 +237,7 @@ def baseline_with_features(
         features: numbers ``[n, d]``, or None: then this is `baseline`.
         is_member: bool ``[n]``.
         seed: as for `baseline`.
-        others: as for `baseline`.
+        other_records: as for `baseline`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -252,7 +253,7 @@ def baseline_with_features(
         seed,
         y_members=y_members,
         y_nonmembers=y_nonmembers,
-        others=others,
+        other_records=other_records,
         false_alarm=level,
     )
     if features is None:
@@ -273,7 +274,7 @@ def adjust_scores(
     x: Array,
     labels: Array | None,
     seed: int = 0,
-    others: tuple[Array, Array | None] | None = None,
+    other_records: tuple[Array, Array | None] | None = None,
 ) -> dict[str, Floats]:
     """Return the residuals of the scores, as normal scores of ranks, after regression on the records.
 
@@ -288,7 +289,7 @@ def adjust_scores(
         x: the records, numbers ``[n, ...]`` or texts ``[n]``.
         labels: classes ``[n]``, int; real values ``[n]``, float; or None.
         seed: of the folds and landmarks.
-        others: further records and their labels, from which labels are learned as well.
+        other_records: further records and their labels, from which labels are learned as well.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -308,7 +309,7 @@ def adjust_scores(
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(x[order], ordered_labels, sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
-    surprise = _label_surprise(x[order], ordered_labels, folds, sample, others)
+    surprise = _label_surprise(x[order], ordered_labels, folds, sample, other_records)
     if surprise is not None:
         features = features.join_columns(*_linear_and_radial_block(_normal_scores(surprise)[:, None], sample))
     best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
@@ -364,7 +365,7 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
     return Duplicates(member_places, nonmember_places)
 
 
-def differences(x: Array, inside: Bools, labels: Array | None = None, *, most: int = 3) -> tuple[str, ...]:
+def differences(x: Array, inside: Bools, labels: Array | None = None, *, max_differences: int = 3) -> tuple[str, ...]:
     """Name the columns, image summaries and classes in which members and non-members differ, most significant first.
 
     Each is compared by rank sums (classes by their shares), with Bonferroni's correction at 1 %. Use it to describe a
@@ -374,7 +375,7 @@ def differences(x: Array, inside: Bools, labels: Array | None = None, *, most: i
         x: numbers ``[n, ...]``, or texts, of which only the labels are compared.
         inside: bool ``[n]``, True for members.
         labels: classes ``[n]``, int; real values ``[n]``, float, which are compared as a column; or None.
-        most: maximum number of differences.
+        max_differences: maximum number of differences.
 
     Examples:
         >>> x = np.random.default_rng(0).normal(size=(400, 3))
@@ -406,7 +407,7 @@ def differences(x: Array, inside: Bools, labels: Array | None = None, *, most: i
         descriptions.append((distance, f"class {class_label} is {shares}"))
     limit = float(stats.norm.isf(_FALSE_ALARM / 2 / tests))
     significant = sorted((pair for pair in descriptions if pair[0] > limit), key=lambda pair: -pair[0])
-    return tuple(text.replace("%", " %") for _, text in significant[:most])
+    return tuple(text.replace("%", " %") for _, text in significant[:max_differences])
 
 
 def _check_pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
@@ -434,21 +435,23 @@ def _check_labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ar
     return np.concatenate([check_labels(values, name, length=length) for name, values, length in sides])
 
 
-def _check_others(others: tuple[object, object], inside: Array, labels: Array) -> tuple[Array, Array | None]:
+def _check_others(other_records: tuple[object, object], inside: Array, labels: Array) -> tuple[Array, Array | None]:
     """Return the records of neither side and their labels; raise where they are of another kind."""
-    if not isinstance(others, tuple) or len(others) != 2:
-        raise InputError(f"others: records and their labels are needed, a tuple of two, got {type(others).__name__}")
-    records = check_records(others[0], "others")
+    if not isinstance(other_records, tuple) or len(other_records) != 2:
+        raise InputError(
+            f"other_records: records and their labels are needed, a tuple of two, got {type(other_records).__name__}"
+        )
+    records = check_records(other_records[0], "other_records")
     if (records.dtype == object) != (inside.dtype == object):
-        raise InputError("others: texts or numbers are needed, as the other records are")
+        raise InputError("other_records: texts or numbers are needed, as the other records are")
     records = records.ravel() if inside.dtype == object else records
     if records.shape[1:] != inside.shape[1:]:
-        raise InputError(f"others: shape {inside.shape[1:]} per record is needed, got {records.shape[1:]}")
-    if others[1] is None:
+        raise InputError(f"other_records: shape {inside.shape[1:]} per record is needed, got {records.shape[1:]}")
+    if other_records[1] is None:
         return records, None
     if labels.dtype.kind == "f":
-        return records, check_vector(others[1], "others", length=len(records))
-    return records, check_labels(others[1], "others", length=len(records))
+        return records, check_vector(other_records[1], "other_records", length=len(records))
+    return records, check_labels(other_records[1], "other_records", length=len(records))
 
 
 def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
@@ -554,18 +557,18 @@ def _label_surprise(
     labels: Array | None,
     folds: Ints,
     sample: Ints,
-    others: tuple[Array, Array | None] | None,
+    other_records: tuple[Array, Array | None] | None,
 ) -> Floats | None:
     """Return the squared error of each label's prediction from its record, ``[n]``; None without labels that differ.
 
-    Ridge regressions on the other folds, and on ``others``, predict an indicator of each class, or the normal score of
-    a real value; the strength with the smallest error is taken. Membership is not used.
+    Ridge regressions on the other folds, and on ``other_records``, predict an indicator of each class, or the normal
+    score of a real value; the strength with the smallest error is taken. Membership is not used.
     """
     if labels is None or (labels == labels[0]).all():
         return None
     n = len(labels)
-    if others is not None and others[1] is not None:
-        other_x, other_labels = _draw_others(others[0], others[1])
+    if other_records is not None and other_records[1] is not None:
+        other_x, other_labels = _draw_others(other_records[0], other_records[1])
         x, labels = np.concatenate([x, other_x]), np.concatenate([labels, other_labels])
         folds = np.concatenate([folds, np.full(len(other_x), FOLDS)])
     if labels.dtype.kind == "f":
@@ -575,11 +578,11 @@ def _label_surprise(
     targets = targets - targets.mean(0)
     penalties = [(1.0, np.inf, np.inf), *((min(1.0, 10 * radial), radial, np.inf) for radial in (1.0, 0.1, 0.03, 0.01))]
     features = _extract_features(x, None, sample)
-    best_errors, least = np.zeros(n), np.inf
+    best_errors, lowest_error = np.zeros(n), np.inf
     for guesses in _ridge_predictions(features, targets, folds, penalties):
         errors = ((targets[:n] - guesses[:n]) ** 2).sum(1)
-        if errors.sum() < least:
-            best_errors, least = errors, float(errors.sum())
+        if errors.sum() < lowest_error:
+            best_errors, lowest_error = errors, float(errors.sum())
     # Errors are rounded so that ties do not depend on the machine.
     return np.round(best_errors, 6)
 

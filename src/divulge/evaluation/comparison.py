@@ -371,7 +371,7 @@ def against_baseline(
     each = 1 - error / (len(attacks) * (1 + len(rates)))
 
     blind_p_value = statistics.two_sample_p_value(
-        blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0)
+        blind[~truth], blind[truth], seed=check_integer(seed, "seed", minimum=0)
     )
     blind_estimates = {
         statistic: measure(blind, truth, statistic, 1 - error / (2 * (1 + len(rates)))) for statistic in ("auc", *rates)

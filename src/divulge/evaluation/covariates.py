@@ -93,11 +93,11 @@ class Covariates:
         return Covariates(tuple(np.array(self.names, dtype=object)[columns]), self.values[:, columns])
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def sources(self) -> tuple[str, ...]:
         """Names of the covariates for a reader, without repetition.
 
         Examples:
-            >>> Covariates(("length", "topic:1", "topic:2", "column:age"), np.zeros((0, 4))).kinds
+            >>> Covariates(("length", "topic:1", "topic:2", "column:age"), np.zeros((0, 4))).sources
             ('length', 'topic', 'age')
         """
         return tuple(dict.fromkeys(_column_label(name) for name in self.names))
@@ -109,7 +109,7 @@ class Adjustment:
 
     Args:
         adjusted_for: names of the covariates for a reader.
-        kept: bool ``[n]``, the records that take part.
+        is_included: bool ``[n]``, the records that take part.
         scores: recipe → adjusted scores of the records that take part; only their order has a meaning.
         explained: recipe → share of the variance of the ranks of the scores that the covariates explain; 0 if it is too
             small to adjust for.
@@ -121,7 +121,7 @@ class Adjustment:
     """
 
     adjusted_for: tuple[str, ...]
-    kept: Bools
+    is_included: Bools
     scores: Mapping[str, Floats]
     explained: Mapping[str, float]
     p_before: float
@@ -165,7 +165,7 @@ def adjust(
         >>> adjustment = adjust({"loss": length}, members, Covariates(("length",), length[:, None]))
         >>> stats.mannwhitneyu(length[members], length[~members]).pvalue < 1e-6
         np.True_
-        >>> kept = members[adjustment.kept]
+        >>> kept = members[adjustment.is_included]
         >>> stats.mannwhitneyu(adjustment.scores["loss"][kept], adjustment.scores["loss"][~kept]).pvalue > 0.05
         np.True_
     """
@@ -178,7 +178,7 @@ def adjust(
         return (
             None
             if adjustment is None
-            else replace(adjustment, kept=np.isin(np.arange(len(members)), rows[adjustment.kept]))
+            else replace(adjustment, is_included=np.isin(np.arange(len(members)), rows[adjustment.is_included]))
         )
     features = _features(covariates)
     if features.shape[1] == 0 or min(members.sum(), (~members).sum()) < MIN_RECORDS:
@@ -204,8 +204,8 @@ def adjust(
         name: _relative_scores(features, values_by_name[is_kept], folds) for name, values_by_name in scores.items()
     }
     return Adjustment(
-        adjusted_for=covariates.varied.kinds,
-        kept=is_kept,
+        adjusted_for=covariates.varied.sources,
+        is_included=is_kept,
         scores={name: values_by_name for name, (values_by_name, _) in relative.items()},
         explained={name: share for name, (_, share) in relative.items()},
         p_before=float(stats.norm.sf(separation_before)),
@@ -224,7 +224,7 @@ def text_covariates(texts: Sequence[str], *, seed: int = 0) -> Covariates:
     Topics are the first components of the words' tf-idf (latent semantic analysis), computed without membership.
 
     Examples:
-        >>> text_covariates(["in 1999", "a longer text of 2004"]).kinds
+        >>> text_covariates(["in 1999", "a longer text of 2004"]).sources
         ('length', 'year')
     """
     short = [text[:MAX_CHARACTERS] for text in texts]

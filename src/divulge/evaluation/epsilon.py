@@ -101,7 +101,7 @@ def epsilon_lower_bound(
     if assumed is not None and slack == 0:
         raise InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
     chosen = check_choice(strategy, "strategy", STRATEGIES)
-    draw = check_integer(seed, "seed", least=0)
+    draw = check_integer(seed, "seed", minimum=0)
     tried = (
         _bound_rates_on_halves(values, truth, slack, error, draw)
         if chosen == "split"
@@ -128,14 +128,14 @@ class SurestRecords:
         right: how many of that side lie beyond the threshold.
         total: how many there are on that side.
         wrong: how many of the other side lie beyond it.
-        others: how many there are on the other side.
+        n_others: how many there are on the other side.
     """
 
     members: bool
     right: int
     total: int
     wrong: int
-    others: int
+    n_others: int
 
 
 def surest_records(scores: object, members: object, confidence: float = 0.95) -> SurestRecords | None:
@@ -156,7 +156,7 @@ def surest_records(scores: object, members: object, confidence: float = 0.95) ->
     Examples:
         >>> members = np.arange(2000) < 1000
         >>> surest_records(np.where(members, 1.0, np.arange(2000) % 2), members)
-        SurestRecords(members=False, right=500, total=1000, wrong=0, others=1000)
+        SurestRecords(members=False, right=500, total=1000, wrong=0, n_others=1000)
     """
     values, truth = check_scores(scores, members)
     tried = _bound_rates_at_ranks(values, truth, 1 - check_number(confidence, "confidence", above=0, below=1))
@@ -293,9 +293,9 @@ def one_run_bound(
         >>> round(one_run_bound(**counts).low, 3), round(one_run_bound(**counts, family="gaussian").low, 3)
         (1.674, 4.137)
     """
-    n = check_integer(canaries, "canaries", least=1, most=10**9)
-    r = check_integer(guesses, "guesses", least=1, most=n)
-    u = check_integer(wrong, "wrong", least=0, most=r)
+    n = check_integer(canaries, "canaries", minimum=1, maximum=10**9)
+    r = check_integer(guesses, "guesses", minimum=1, maximum=n)
+    u = check_integer(wrong, "wrong", minimum=0, maximum=r)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.from_options(family, bound, sides, delta)
     low = rule.epsilon(n, r, u, error)
@@ -345,11 +345,11 @@ def epsilon_one_run(
     rule = GuessRule.from_options(family, bound, sides, delta)
     n = len(values)
     require_fair_coins(truth)
-    draw = check_integer(seed, "seed", least=0)
+    draw = check_integer(seed, "seed", minimum=0)
     if guesses is None:
         counts = guess_counts(n)
     else:
-        counts = [check_integer(guesses, "guesses", least=1)]
+        counts = [check_integer(guesses, "guesses", minimum=1)]
         if counts[0] > n:
             raise InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     shares = [count // 2 if rule.sides == "both" else count for count in counts]
@@ -414,7 +414,7 @@ def epsilon_fixed_count(
     if isinstance(rule.family, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     # Pairs are formed by position alone; a pairing that used scores or membership would not leave coins fair.
-    order = seeds.generator(check_integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(values))
+    order = seeds.generator(check_integer(seed, "seed", minimum=0), "epsilon", "pairs").permutation(len(values))
     first_of_pair, second_of_pair = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
     mixed = truth[first_of_pair] != truth[second_of_pair]
     score_leads, first_is_member = (values[first_of_pair] - values[second_of_pair])[mixed], truth[first_of_pair][mixed]

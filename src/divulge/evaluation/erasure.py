@@ -41,7 +41,7 @@ _POWER = 0.8
 _ROUNDING = 1e-12
 _LEAST_UNSEEN = 2  # controls that were not trained on a record, where others were
 WITH_TRAINING_NOISE = "t over control models, at least DeLong"
-AT_RANDOM = "DeLong; forgotten and never-used records drawn at random from one pool"
+RANDOM_DRAW = "DeLong; forgotten and never-used records drawn at random from one pool"
 WITHOUT_TRAINING_NOISE = "paired AUC difference from one control; training noise is not included"
 
 
@@ -163,9 +163,10 @@ def erasure_test(
     before_auc = None
     if before_scores is not None:
         before_auc = auc(_relative_scores(before_scores, control_scores)[0], is_forgotten, auc_confidence)
-    contradicted = check_bool(at_random, "at_random") and _excludes_half(
-        auc(np.nanmean(control_scores, axis=0), is_forgotten, 1 - error / 5)
-    )
+    contradicted = False
+    if check_bool(at_random, "at_random"):
+        control_auc = auc(np.nanmean(control_scores, axis=0), is_forgotten, 1 - error / 5)
+        contradicted = control_auc.low > 0.5 or control_auc.high < 0.5
     exchangeable = at_random and not contradicted
     if len(control_scores) == 1:
         control_aucs, noise = np.array([auc(control_scores[0], is_forgotten).value]), None
@@ -276,10 +277,6 @@ def _slope(row: Floats, base: Floats, used: Bools) -> float:
     return float(centred @ row[is_known]) / variance if variance > 0 else 1.0
 
 
-def _excludes_half(estimate: Estimate) -> bool:
-    return estimate.low > 0.5 or estimate.high < 0.5
-
-
 def _difference_from_controls(
     model: Estimate, control_aucs: Floats, exchangeable: bool
 ) -> tuple[Estimate, float, float]:
@@ -289,7 +286,7 @@ def _difference_from_controls(
     noise = (k - 1) / k * float(np.std(control_aucs, ddof=1))
     reach_down, reach_up = model.value - model.low, model.high - model.value
     smallest = reach_down * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - error / 2))
-    value, method = model.value - 0.5, AT_RANDOM
+    value, method = model.value - 0.5, RANDOM_DRAW
     if not exchangeable:
         spread, quantile = noise * np.sqrt(1 + 1 / k), stats.t.ppf(1 - error / 2, k - 1)
         reach_down, reach_up = max(quantile * spread, reach_down), max(quantile * spread, reach_up)
@@ -318,7 +315,7 @@ def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeab
         return Estimate(paired.value, paired.low, paired.high, confidence, WITHOUT_TRAINING_NOISE)
     single_auc = auc(distances[0], forgotten, confidence)
     if exchangeable:
-        return Estimate(single_auc.value - 0.5, single_auc.low - 0.5, single_auc.high - 0.5, confidence, AT_RANDOM)
+        return Estimate(single_auc.value - 0.5, single_auc.low - 0.5, single_auc.high - 0.5, confidence, RANDOM_DRAW)
     control_aucs = control_auc_values(distances[1:], forgotten)
     k = len(control_aucs)
     # Leave-one-out scores are correlated by -1/(k-1), their distances by about the square of that: so much less is

@@ -158,7 +158,7 @@ class SubsampledGaussian:
     def __post_init__(self) -> None:
         rate = check_number(self.rate, "rate", above=0.0, below=1.0, closed=True)
         check_number(rate, "rate", above=0.0)
-        check_integer(self.steps, "steps", least=1, most=10**7)
+        check_integer(self.steps, "steps", minimum=1, maximum=10**7)
 
     @property
     def assumes(self) -> str:

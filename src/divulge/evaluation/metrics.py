@@ -346,7 +346,7 @@ def most_exposed(
     # Sorted by id, then stably by score, as lexsort does not take ids that are objects.
     order = np.argsort(names, kind="stable")
     order = order[truth[order]]
-    order = order[np.argsort(-values[order], kind="stable")][: check_integer(k, "k", least=1)]
+    order = order[np.argsort(-values[order], kind="stable")][: check_integer(k, "k", minimum=1)]
     n_as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
     return tuple(
         Exposure(name, float(values[i]), statistics.proportion(int(count), len(outside), confidence))

@@ -137,7 +137,7 @@ def near_duplicates(
         >>> texts.pairs[0].counts, texts.pairs[0].examples
         ((1, 1), (Lookalike(row=0, other=0, share=0.666...),))
     """
-    size = check_integer(words, "words", least=1, most=1000)
+    size = check_integer(words, "words", minimum=1, maximum=1000)
     min_share = check_number(share, "share", above=0, below=1, closed=True)
     if not min_share:
         raise InputError("share: must be above 0, got 0")

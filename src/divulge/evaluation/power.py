@@ -80,8 +80,8 @@ def smallest_detectable(
         >>> print(smallest_detectable(2000, 2000, fpr=0.01))
         AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
     """
-    m = check_integer(n_members, "n_members", least=1, most=_MAX_RECORDS)
-    n = check_integer(n_nonmembers, "n_nonmembers", least=1, most=_MAX_RECORDS)
+    m = check_integer(n_members, "n_members", minimum=1, maximum=_MAX_RECORDS)
+    n = check_integer(n_nonmembers, "n_nonmembers", minimum=1, maximum=_MAX_RECORDS)
     level = check_number(fpr, "fpr", above=0, below=1)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     target_power = check_number(power, "power", above=0, below=1)
@@ -294,7 +294,7 @@ def smallest_violation(
         >>> 1.0 < smallest_violation(1000, 1.0, 1e-5).epsilon < 5.0
         True
     """
-    n = check_integer(canaries, "canaries", least=1, most=10**9)
+    n = check_integer(canaries, "canaries", minimum=1, maximum=10**9)
     check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     target_power = check_number(power, "power", above=0, below=1)
     game = _Test.for_claim(claimed, delta, confidence, family, sides).with_canaries(n)

@@ -58,7 +58,7 @@ class Cut:
     def __post_init__(self) -> None:
         CutSettings.check_attributes(self, "prefix")
         if not isinstance(self.prefix, float | np.floating):
-            check_integer(self.prefix, "prefix", least=1)
+            check_integer(self.prefix, "prefix", minimum=1)
             return
         check_number(self.prefix, "prefix", above=0, below=1)
         if self.place != "start":
@@ -388,7 +388,7 @@ def probability_seen(log_p: object, draws: int) -> Floats:
         >>> probability_seen(np.log([0.5, 0.01, 1e-12]), 100).round(3)
         array([1. , 0.634, 0. ])
     """
-    count = check_integer(draws, "draws", least=1, most=_MAX_DRAWS)
+    count = check_integer(draws, "draws", minimum=1, maximum=_MAX_DRAWS)
     return -np.expm1(count * _log_complement(_check_log_probabilities(log_p)))
 
 

@@ -42,18 +42,18 @@ class RateComparison:
     """Shares of documents that one extraction method returns.
 
     Args:
-        way: the method, such as "verbatim, greedy".
+        method: such as "verbatim, greedy".
         members: share of the members, without those that a reference model returns as well.
         nonmembers: the same share of the non-members.
         difference: share of the members minus share of the non-members.
-        of_reference: number of members and of non-members that the reference model returns; None without one.
+        reference_counts: number of members and of non-members that the reference model returns; None without one.
     """
 
-    way: str
+    method: str
     members: Estimate
     nonmembers: Estimate
     difference: Estimate
-    of_reference: tuple[int, int] | None = None
+    reference_counts: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def recompute_summary(
 
 def _to_result(rate: RateComparison) -> ExtractionRate:
     return ExtractionRate(
-        rate.way, rate.members, rate.nonmembers, rate.difference, *(rate.of_reference or (None, None))
+        rate.method, rate.members, rate.nonmembers, rate.difference, *(rate.reference_counts or (None, None))
     )
 
 
@@ -286,7 +286,7 @@ def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: i
     """
     significant = [rate for rate in rates if rate.difference.low > 0]
     smallest = _smallest_count(rates[0], members, nonmembers)
-    methods = tuple(rate.way for rate in significant)
+    methods = tuple(rate.method for rate in significant)
     if not significant:
         return _no_extraction(rates[0], members, nonmembers, smallest)
     best = max(significant, key=lambda rate: rate.difference.low)
@@ -315,9 +315,9 @@ def _no_extraction(verbatim: RateComparison, members: int, nonmembers: int, smal
 
 
 def _describe_rate(rate: RateComparison) -> str:
-    beyond = " and not by the reference" if rate.of_reference is not None else ""
+    beyond = " and not by the reference" if rate.reference_counts is not None else ""
     shares = f"{100 * rate.members.value:.1f} % of members and {100 * rate.nonmembers.value:.1f} % of non-members"
-    return f"{shares} are given back ({rate.way}{beyond})"
+    return f"{shares} are given back ({rate.method}{beyond})"
 
 
 def _smallest_count(rate: RateComparison, members: int, nonmembers: int) -> int | None:

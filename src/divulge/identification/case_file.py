@@ -248,13 +248,13 @@ def describe_adversary(summary: IdentificationSummary) -> str:
     return f"Who can show this: anyone who has {knowledge}. It does not take the training data."
 
 
-def selected_documents(summary: IdentificationSummary, folder: Path, *, most: int | None = None) -> pl.DataFrame:
+def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:
     """Return a row per selected document, best first: id, score, p-value, q-value and the shift that it survives.
 
     Args:
         summary: of the run.
         folder: where ``selection.parquet`` and ``counts.npz`` stand.
-        most: rows to return; all of them when None.
+        max_rows: rows to return; all of them when None.
 
     Returns:
         Columns ``id``, ``score`` in the user's direction, ``p``, ``q`` and ``survives_shift``: up to this factor any
@@ -268,7 +268,7 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, most: in
     with tables.table_errors(str(path)):
         rows = tables.open_parquet(path).filter("selected").select("id", "score", "p", "q")
         rows = rows.sort("score", "id", descending=[True, False], nulls_last=True)
-        frame = (rows if most is None else rows.head(most)).collect()
+        frame = (rows if max_rows is None else rows.head(max_rows)).collect()
     counts = Counts.load(folder / "counts.npz")
     claims = summary.guarantee.says
     shifts = rank_shifts(summary, counts) if claims else np.full(len(counts.calibration) + 1, np.nan)
@@ -277,15 +277,15 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, most: in
     return frame.with_columns(pl.col("score") * sign, survives.alias(_SHIFT_COLUMN))
 
 
-def list_documents(summary: IdentificationSummary, folder: Path, *, most: int | None = None) -> pl.DataFrame:
+def list_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:
     """Return `selected_documents` with the score under the name that the user's tables give it."""
-    frame, (name, _) = selected_documents(summary, folder, most=most), score_name(summary)
+    frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
     return frame if name in frame.columns else frame.rename({"score": name})
 
 
 def write_list(draft: RunDraft, summary: IdentificationSummary) -> None:
     """Write the selected documents as a CSV that spreadsheets open, the best `MAX_LISTED` of them."""
-    frame = tables.escape_formulas(list_documents(summary, draft.path, most=MAX_LISTED))
+    frame = tables.escape_formulas(list_documents(summary, draft.path, max_rows=MAX_LISTED))
     store.write_file(draft.path / LIST_FILE, lambda out: tables.write_csv(frame, out, spreadsheet=True))
 
 

@@ -138,7 +138,7 @@ def decide(
     guarantee = Guarantee("FDR", level, step_up.ASSUMES, combined_standing(controls))
     cautions = (*cautions, *doubts, *([CALIBRATION_COPIES] if has_unmatched_repeats(counts) else []))
     if cautions:
-        guarantee = guarantee.at_most("doubtful")
+        guarantee = guarantee.capped_at("doubtful")
     all_doubts = [f"the guarantee is in doubt: {text}" for text in cautions]
     all_notes = [*all_doubts, orientation, *rule_notes, *notes, choice.reason]
     return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text))

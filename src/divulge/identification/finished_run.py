@@ -242,7 +242,7 @@ def run_envelope(summary: IdentificationSummary, folder: Path, confidence: float
     bounds = fdp.envelope_from_counts(
         Counts.load(folder / "counts.npz"), confidence=confidence, seed=summary.settings.seed
     )
-    return replace(bounds, guarantee=bounds.guarantee.at_most(summary.guarantee.standing))
+    return replace(bounds, guarantee=bounds.guarantee.capped_at(summary.guarantee.standing))
 
 
 def describe_best(bounds: Envelope, k: int) -> str:

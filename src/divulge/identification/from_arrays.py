@@ -388,7 +388,7 @@ def _select_adjusted(
     # Nothing can check weights, so the guarantee is doubtful at best.
     selection = weighted.select(candidates, calibration, adjust, fdr=fdr, seed=seed)
     warnings = tuple(text for text in (UNCHECKED, orientation, *selection.warnings) if text)
-    return replace(selection, guarantee=selection.guarantee.at_most("doubtful"), warnings=warnings)
+    return replace(selection, guarantee=selection.guarantee.capped_at("doubtful"), warnings=warnings)
 
 
 def _select_within_strata(
@@ -428,6 +428,6 @@ def _select_within_strata(
     control_results = share_level(control_results)
     return replace(
         selection,
-        guarantee=selection.guarantee.at_most(decision.combined_standing(control_results)),
+        guarantee=selection.guarantee.capped_at(decision.combined_standing(control_results)),
         warnings=decision.warnings(control_results, [orientation, *selection.warnings, uncompared]),
     )

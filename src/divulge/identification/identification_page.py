@@ -149,7 +149,7 @@ def sections(run: IdentificationRun) -> list[Section]:
     """Return the selection, what bounds it, how much doubt it survives, the scores and the controls."""
     summary, folder, settings = run.summary, run.folder, run.summary.settings
     text, _ = verdict(summary)
-    listed = case_file.selected_documents(summary, folder, most=_MAX_ROWS).to_dicts()
+    listed = case_file.selected_documents(summary, folder, max_rows=_MAX_ROWS).to_dicts()
     bullets = [Bullet(f"{c.title}.", c.text, mark=c.mark) for c in case_file.conditions(summary)]
     return [
         Section(CONDITIONS_TITLE, [BulletList(bullets, note=_CONDITIONS_NOTE)]),

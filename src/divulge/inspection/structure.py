@@ -111,7 +111,7 @@ def inspect_model(
         (3, ['_fit_X', '_y'])
     """
     if training_records is not None:
-        check_integer(training_records, "training_records", least=1)
+        check_integer(training_records, "training_records", minimum=1)
     while isinstance(model, SklearnTarget | SklearnRegressor | FramedTarget):
         model = model.target if isinstance(model, FramedTarget) else model.estimator
     parts = _fitted_parts(model) if callable(getattr(model, "get_params", None)) else []
@@ -121,15 +121,15 @@ def inspect_model(
     counts += [array.values for array in arrays if array.name.endswith((".leaf_count", ".leaf_weights"))]
     leaves = np.concatenate([np.ravel(c) for c in counts]) if counts else np.zeros(0)
     leaves = leaves[leaves > 0]  # CatBoost's trees have empty ones
-    shown = _training_size(estimators, arrays)
-    n_records = shown if training_records is None else training_records
+    size_shown = _training_size(estimators, arrays)
+    n_records = size_shown if training_records is None else training_records
     long_arrays = tuple(
         (array.name, tuple(array.values.shape))
         for array in sorted(arrays, key=lambda a: a.name)
         if n_records is not None and n_records > 1 and array.values.ndim and n_records in array.values.shape
     )
     hints = [
-        *_size_hints(shown, training_records),
+        *_size_hints(size_shown, training_records),
         *_storing_hints(estimators),
         *_long_hints(long_arrays, n_records),
         *_leaf_hints(leaves, settings),
@@ -300,8 +300,10 @@ def _training_size(estimators: list[Any], arrays: list[ModelArray]) -> int | Non
     """
     sizes = [rows[0] for part in estimators if (rows := _stored_rows(part)) is not None and rows[1] == "records"]
     for part in estimators:
-        known = [getattr(part, name, None) for name in ("n_samples_fit_", "_n_samples")]  # of neighbours; of forests
-        sizes += [int(size) for size in known if isinstance(size, int | np.integer)]
+        size_attributes = [
+            getattr(part, name, None) for name in ("n_samples_fit_", "_n_samples")
+        ]  # of neighbours; of forests
+        sizes += [int(size) for size in size_attributes if isinstance(size, int | np.integer)]
         shape = getattr(part, "shape_fit_", None)
         if isinstance(shape, tuple) and shape:
             sizes.append(int(shape[0]))
@@ -315,11 +317,11 @@ def _training_size(estimators: list[Any], arrays: list[ModelArray]) -> int | Non
     return max(sizes, default=None)
 
 
-def _size_hints(shown: int | None, training_records: int | None) -> list[Hint]:
+def _size_hints(size_shown: int | None, training_records: int | None) -> list[Hint]:
     """Hint at training records that were not given; a model may show fewer than it saw, and never more."""
-    if shown is None or training_records is None or shown <= training_records:
+    if size_shown is None or training_records is None or size_shown <= training_records:
         return []
-    finding = f"the model shows {shown:,}, and {training_records:,} are given"
+    finding = f"the model shows {size_shown:,}, and {training_records:,} are given"
     meaning = "It was trained on records that are not among those given: no audit of these tells of the others."
     return [Hint("number of training records", finding, "no more than are given", meaning)]
 
@@ -480,8 +482,8 @@ _FORESTS = ("RandomForest", "ExtraTreesC", "ExtraTreesR")
 
 def _configured_parts(parts: list[tuple[Any, Any]]) -> list[Any]:
     """Return the parts whose settings were chosen: all but the trees that a forest or boosting made."""
-    made = (*_FORESTS, *_NO_OUTCOMES, "HistGradientBoosting")
-    return [part for part, owner in parts if not type(owner).__name__.startswith(made)]
+    derived_types = (*_FORESTS, *_NO_OUTCOMES, "HistGradientBoosting")
+    return [part for part, owner in parts if not type(owner).__name__.startswith(derived_types)]
 
 
 def _parameters(part: Any) -> dict[str, Any]:
@@ -558,8 +560,8 @@ def _listed_setting(part: Any, n_records: int | None) -> tuple[str, str, str] | 
     if not name.startswith(("RandomForest", "ExtraTreesC", "ExtraTreesR", "DecisionTree")):
         return None
     leaf, split = (
-        value * n_records if isinstance(value := parameters.get(key, least), float) and n_records else value
-        for key, least in (("min_samples_leaf", 1), ("min_samples_split", 2))
+        value * n_records if isinstance(value := parameters.get(key, default), float) and n_records else value
+        for key, default in (("min_samples_leaf", 1), ("min_samples_split", 2))
     )
     all_columns = parameters.get("max_features") is None
     if name.startswith("DecisionTree"):

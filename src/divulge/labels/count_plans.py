@@ -130,7 +130,7 @@ class CountPlan:
         ones_are_certain = not math.isnan(answers[0]) and self._possible_ones(float(answers[0]), 2).sum() == 1
         certain = sound & ~self.code.rows_in_flagged_blocks(flags[0]) & ones_are_certain
         proven = sound & ~self.code.rows_in_flagged_blocks(flags[1]) & (not math.isnan(answers[0]))
-        residual = np.concatenate([[0.0], np.where(missing, np.nan, distance / np.maximum(slope, 0.5))])
+        residual = np.concatenate([[0.0], np.where(missing, np.nan, distance / slope)])
         return Reading(
             labels, certain, proven, residual, self._refuted_answers(answers, labels, distance, fixed + noise, sound)
         )

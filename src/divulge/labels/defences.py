@@ -478,7 +478,7 @@ def rank_correlation(
         The mean over competitions, with Student's interval; None where no submissions can be made up: nothing is known
         of the metric but its range, or there are too many rows to simulate.
     """
-    check_integer(teams, "teams", least=3)
+    check_integer(teams, "teams", minimum=3)
     if isinstance(spec.metric, KnownRange) or spec.n * spec.classes > _MAX_SIMULATED_SIZE:
         return None
     fewest, largest = _N_COMPETITIONS
@@ -680,7 +680,7 @@ def distinct_answers(low: float, high: float, decimals: int) -> int:
         >>> distinct_answers(0, 1, 5), distinct_answers(-1, 1, 2), distinct_answers(0, 0.004, 2)
         (100001, 201, 1)
     """
-    check_integer(decimals, "decimals", least=0, most=300)
+    check_integer(decimals, "decimals", minimum=0, maximum=300)
     low, high = check_number(low, "low"), check_number(high, "high")
     step = Fraction(1, 10**decimals)
     # The nearest multiples of the step; at a tie either of them may be shown.

@@ -72,9 +72,9 @@ def design(
     check_bool(guard, "guard")
     check_bool(rigorous, "rigorous")
     if queries is not None:
-        check_integer(queries, "queries", least=1)
+        check_integer(queries, "queries", minimum=1)
     _check_size(spec)
-    max_bits = codes.MAX_ADDRESS_BITS if block is None else min(check_integer(block, "block", least=0), 13)
+    max_bits = codes.MAX_ADDRESS_BITS if block is None else min(check_integer(block, "block", minimum=0), 13)
     if isinstance(spec.metric, KnownRange):
         raise InputError(
             f"metric: of {spec.name} only the range is known, so there is no code; labels.capacity says what it tells"

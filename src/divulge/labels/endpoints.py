@@ -90,7 +90,7 @@ class Submission:
         return out.getvalue()
 
     @classmethod
-    def like(cls, path: Path) -> Submission:
+    def from_template(cls, path: Path) -> Submission:
         """Read the template of an example file, a CSV: its header, its separator and its identifiers (first column).
 
         Raises:
@@ -150,7 +150,7 @@ class HttpOracle:
             check_strings(part, "headers")
         web.check_headers(self.headers, "headers")
         check_string(self.key, "key")
-        check_integer(self.retries, "retries", least=0)
+        check_integer(self.retries, "retries", minimum=0)
         for name in ("pause", "patience", "timeout"):
             check_number(getattr(self, name), name, above=0)
 

@@ -262,7 +262,7 @@ def find_contradiction(plan: QueryPlan, answers: Floats, reading: Reading) -> Co
         declared = f"more than the {plan.spec.decimals} decimals declared"
         reason = f"{int(has_more_decimals.sum())} of {int(is_answered.sum())} answers have {declared}"
         given_answers = answers[is_answered]
-        fewest = next((d for d in range(_MAX_TESTED_DECIMALS + 1) if has_decimals(given_answers, d).all()), None)
+        fewest = _fewest_decimals(given_answers, _MAX_TESTED_DECIMALS)
         looks = "unrounded" if fewest is None else f"rounded to {fewest} decimals"
         return Contradiction(reason, looks, _query_numbers(has_more_decimals))
     if reading.refuted.any():
@@ -295,12 +295,34 @@ def has_decimals(answers: Floats, decimals: int | None) -> Bools:
     """
     if decimals is None:
         return np.ones(len(answers), dtype=bool)
-    step = 10.0**-decimals
-    size = np.where(np.isnan(answers), 0.0, np.abs(answers))
-    single = np.spacing(size.astype(np.float32)).astype(float)
-    slack = np.maximum(4 * np.spacing(size), np.where(single < 0.9 * step, 0.51 * single, 0.0))
     filled = np.where(np.isnan(answers), 0.0, answers)
-    return np.abs(filled - np.round(filled / step) * step) <= slack
+    return _distance_from_decimals(filled, decimals) <= np.maximum(*_slack_of_decimals(filled, decimals))
+
+
+def _distance_from_decimals(answers: Floats, decimals: int) -> Floats:
+    step = 10.0**-decimals
+    return np.abs(answers - np.round(answers / step) * step)
+
+
+def _slack_of_decimals(answers: Floats, decimals: int) -> tuple[Floats, Floats]:
+    """Return how far numbers of so many decimals lie from them in double, and in single precision (0: not shown)."""
+    single = np.spacing(np.abs(answers).astype(np.float32)).astype(float)
+    return 4 * np.spacing(np.abs(answers)), np.where(single < 0.9 * 10.0**-decimals, 0.51 * single, 0.0)
+
+
+def _fewest_decimals(answers: Floats, most: int) -> int | None:
+    """Return the fewest decimals that all answers have, up to ``most``; None if they have more.
+
+    In single precision the last decimals fit most numbers there are, so that few answers have them by accident.
+    """
+    for decimals in range(most + 1):
+        double, single = _slack_of_decimals(answers, decimals)
+        distance = _distance_from_decimals(answers, decimals)
+        is_near = distance > double  # near, if at all, as single precision is
+        accident = float(np.prod(np.minimum(2 * single[is_near] * 10.0**decimals, 1.0)))
+        if not is_near.any() or ((distance <= single)[is_near].all() and accident < _ACCIDENT_PROBABILITY):
+            return decimals
+    return None
 
 
 def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
@@ -349,13 +371,13 @@ def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
     max_decimals = min(
         max_decimals, math.floor(-math.log10(100 * np.spacing(max(float(np.abs(answers).max()), 1e-300))))
     )
-    for decimals in range(max_decimals + 1):
-        if has_decimals(answers, decimals).all():
-            chance = 10.0 ** (-(max_decimals + 1 - decimals) * len(np.unique(answers)))
-            # Shares of 100 rows have two decimals by themselves.
-            is_natural = spec.decimals is None and 10**decimals % spec.n == 0
-            return f"rounded to {decimals} decimals" if chance < _ACCIDENT_PROBABILITY and not is_natural else ""
-    return ""
+    decimals = _fewest_decimals(answers, max_decimals)
+    if decimals is None:
+        return ""
+    chance = 10.0 ** (-(max_decimals + 1 - decimals) * len(np.unique(answers)))
+    # Shares of 100 rows have two decimals by themselves.
+    is_natural = spec.decimals is None and 10**decimals % spec.n == 0
+    return f"rounded to {decimals} decimals" if chance < _ACCIDENT_PROBABILITY and not is_natural else ""
 
 
 def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Floats]]]:

@@ -105,7 +105,7 @@ class OracleSpec:
     scored: int | str = _DEFAULTS.scored
 
     def __post_init__(self) -> None:
-        check_integer(self.n, "n", least=1, most=_MAX_SIZE)
+        check_integer(self.n, "n", minimum=1, maximum=_MAX_SIZE)
         OracleSettings.check_attributes(self)
         self._check_metric()
         check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
@@ -132,7 +132,7 @@ class OracleSpec:
 
     def _check_scored(self) -> None:
         if not isinstance(self.scored, str):
-            if check_integer(self.scored, "scored", least=1) > self.n:
+            if check_integer(self.scored, "scored", minimum=1) > self.n:
                 raise InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
         else:
             check_choice(self.scored, "scored", ("all", "unknown"))

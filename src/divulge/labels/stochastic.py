@@ -76,7 +76,7 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
         queries = max(
             math.ceil((quantile / step) ** 2), math.ceil(_MIN_QUERY_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1
         )
-    inner = SignPlan(spec, check_integer(queries, "queries", least=1), _paley_prime(max(spec.n, 4)))
+    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), _paley_prime(max(spec.n, 4)))
     accuracy = NormalDist().cdf(step * math.sqrt(queries))
     reason = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {accuracy:.6f} per label"
     return QueryPlan(

@@ -291,7 +291,7 @@ def least_margin(loss: float, n: int = 1) -> float:
         >>> round(least_margin(1 / math.e), 2), abs(least_margin(math.log(2) / 7, n=7)) < 1e-12
         (0.81, True)
     """
-    total = check_number(loss, "loss", above=0.0, below=1e9) * check_integer(n, "n", least=1, most=10**15)
+    total = check_number(loss, "loss", above=0.0, below=1e9) * check_integer(n, "n", minimum=1, maximum=10**15)
     return float(-total - np.log1p(-np.exp(-total)))
 
 
@@ -324,7 +324,7 @@ class Sphere:
     dimension: int
 
     def __post_init__(self) -> None:
-        check_integer(self.dimension, "Sphere.dimension", least=1, most=_MAX_SIZE)
+        check_integer(self.dimension, "Sphere.dimension", minimum=1, maximum=_MAX_SIZE)
 
     def sample(self, n: int, seed: int) -> Floats:
         """Draw ``n`` independent records ``[n, d]``."""
@@ -399,7 +399,7 @@ class Gaussian:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        check_integer(self.dimension, "Gaussian.dimension", least=1, most=_MAX_SIZE)
+        check_integer(self.dimension, "Gaussian.dimension", minimum=1, maximum=_MAX_SIZE)
         check_number(self.mean, "Gaussian.mean", above=-_MAX_MEAN, below=_MAX_MEAN, closed=True)
 
     def _mixture(self) -> Mixture:
@@ -453,7 +453,7 @@ def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
         (False, True)
     """
     require_callable(source, "source", "extremes")
-    check_integer(n, "n", least=2, most=_MAX_SIZE)
+    check_integer(n, "n", minimum=2, maximum=_MAX_SIZE)
     check_number(tau, "tau", above=0.0, below=1.0)
     delta, smallest_norm = source.extremes(n + 1, tau)
     # The bias appends a 1 to every record, which adds 1 to every product.

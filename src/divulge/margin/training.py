@@ -128,7 +128,7 @@ def train(
     implicit = d <= _MAX_IMPLICIT_INPUTS and n <= _MAX_IMPLICIT_RECORDS if implicit is None else implicit
     scale = (0.2 if d <= _MAX_LARGE_START_INPUTS else 1e-4) if initial_scale is None else initial_scale
     step_limit = check_integer(
-        (5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1
+        (5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", minimum=1
     )
     target_margin = check_number(target_margin, "target_margin", above=0.0)
     scale = check_number(scale, "initial_scale", above=0.0, below=1e6)
@@ -175,7 +175,7 @@ def descend(
         50
     """
     data, sign = _check_problem(x, y)
-    check_integer(steps, "steps", least=1)
+    check_integer(steps, "steps", minimum=1)
     learning_rate = check_number(learning_rate, "learning_rate", above=0.0)
     (w, v), basis, frozen = _initialise(data, width, seed, 1e-4, reduced=True)
     points = data @ basis
@@ -218,7 +218,7 @@ def _initialise(
     data: Floats, width: int, seed: int, scale: float, *, reduced: bool
 ) -> tuple[tuple[Floats, Floats], Floats, Floats]:
     """Return start values (in the basis), the basis, and the part of the initial weights outside its span."""
-    check_integer(width, "width", least=1, most=10**12)
+    check_integer(width, "width", minimum=1, maximum=10**12)
     check_memory(64.0 * width * data.shape[1], "width", "fewer neurons need less")
     rng = seeds.generator(seed, "margin", "initialisation")
     w = scale * rng.normal(size=(width, data.shape[1]))
@@ -468,7 +468,7 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     sign = as_signs(y, "y", len(data))
     require_both_classes(sign, "y")
     check_consistent_labels(data, sign)
-    check_integer(max_rounds, "max_rounds", least=1)
+    check_integer(max_rounds, "max_rounds", minimum=1)
     full = augment(data)
     basis = span_basis(full)
     points = full @ basis

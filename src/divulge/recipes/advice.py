@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from divulge.recipes.recipe import Recipe
 
-Kind: TypeAlias = Literal["images", "tables", "text"]
+DataType: TypeAlias = Literal["images", "tables", "text"]
 Right: TypeAlias = Literal["labels", "probabilities", "logits", "weights"]
 
 UNDERSTOOD = (
@@ -81,11 +81,11 @@ class Circumstances:
     right: Right = "logits"
     references: int = 0
     unseen: bool = False
-    kind: Kind | None = None
+    kind: DataType | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.right, "right", ("labels", "probabilities", "logits", "weights"))
-        check_integer(self.references, "references", least=0, most=10**6)
+        check_integer(self.references, "references", minimum=0, maximum=10**6)
         check_bool(self.unseen, "unseen")
         if self.kind is not None:
             check_choice(self.kind, "kind", ("images", "tables", "text"))
@@ -220,7 +220,7 @@ class DataSet:
     """
 
     title: str
-    kind: Kind
+    kind: DataType
     members: int
     nonmembers: int
     target: str

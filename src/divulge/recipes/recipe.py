@@ -98,7 +98,7 @@ class Imputed:
     average: Literal["signal", "likelihood", "score"] = "signal"
 
     def __post_init__(self) -> None:
-        check_integer(self.draws, "draws", least=1)
+        check_integer(self.draws, "draws", minimum=1)
         check_choice(self.average, "average", ("signal", "likelihood", "score"))
 
     @property
@@ -167,7 +167,7 @@ class Recipe:
             for part in adapt(self.attack).needs
         }
         if self.references == "substitutes" and self.output not in (*CLASSIFIER_OUTPUTS, None):
-            model = "a language model" if self.of_documents else f"a model of {self.output}"
+            model = "a language model" if self.reads_documents else f"a model of {self.output}"
             raise InputError(
                 f"recipe: {self.name!r}: substitutes learn from a classifier's labels, and {model} gives none"
             )
@@ -285,7 +285,7 @@ class Recipe:
         return self.versions is not None or getattr(self.signal, "needs_numbers", False)
 
     @property
-    def of_documents(self) -> bool:
+    def reads_documents(self) -> bool:
         """Whether the signal is a language model's."""
         return self.output == "tokens"
 

@@ -162,7 +162,7 @@ class CloneTraining:
         )
         return replace(trained, warnings=(*trained.warnings, warning))
 
-    def one(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
+    def train_model(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
         """Train a single clone on all ``records`` and return it as a target."""
         return train_clone(self, records, seed, count_classes(records, classes))
 

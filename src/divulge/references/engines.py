@@ -238,14 +238,15 @@ def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool
         local = replace(task, pool=Path(name)) if keep else task
         with limit_to_one_thread():
             finished = list(LOCAL_ENGINES[inner](local, jobs, lambda job, share: None))
+        pool = Pool(Path(name)) if keep else None
         return [
-            (result.job.model, result.rows, _stored_arrays(Pool(Path(name)), result) if keep else {})
+            (
+                result.job.model,
+                result.rows,
+                (pool.get(result.job.key) or {}) if pool is not None and result.rows is not None else {},
+            )
             for result in finished
         ]
-
-
-def _stored_arrays(pool: Pool, result: JobResult) -> Mapping[str, Array]:
-    return (pool.get(result.job.key) if result.rows is not None else None) or {}
 
 
 @contextlib.contextmanager

@@ -208,7 +208,7 @@ class Train(Hyperparameters, _ReferenceTraining):
             placement = Placement(self.engine, self.workers)
             return fitting.fit_references(learner, request, self.count, seed, placement)
 
-    def one(
+    def train_model(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
     ) -> torch.nn.Module:
         """Train a single network on all ``records`` (a target for a demonstration), in evaluation mode, on the CPU.
@@ -237,7 +237,7 @@ def train_one(
     Raises:
         divulge.InputError: bad input, or the loss became NaN.
     """
-    return Train(make_model, **settings).one(records, seed=seed, classes=classes, progress=progress)
+    return Train(make_model, **settings).train_model(records, seed=seed, classes=classes, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +398,7 @@ class FineTune(FineTuneSettings):
         5e-05
     """
 
-    def opened(self) -> fine_tuning.LoadedFineTune:
+    def load_base(self) -> fine_tuning.LoadedFineTune:
         """Load the base into memory, once for everything that is asked of it.
 
         Raises:
@@ -434,12 +434,12 @@ class FineTune(FineTuneSettings):
         Raises:
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
-        return self.opened().fit(records, splits, seed=seed, observe=observe, pool=pool, out=out, progress=progress)
+        return self.load_base().fit(records, splits, seed=seed, observe=observe, pool=pool, out=out, progress=progress)
 
-    def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
+    def train_model(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
         """Fine-tune the base on all ``records``, as a target for a demonstration.
 
         Raises:
             divulge.InputError: bad input, or the loss became NaN.
         """
-        return self.opened().one(records, seed=seed, progress=progress)
+        return self.load_base().train_model(records, seed=seed, progress=progress)

@@ -128,7 +128,7 @@ class LoadedFineTune:
             DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers)
         )
 
-    def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
+    def train_model(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
         """Fine-tune the base on all ``records``; see `FineTune.one`."""
         task = _require_texts(records)
 

@@ -373,7 +373,7 @@ def count_classes(records: Records, classes: int | None) -> int:
     check_instance(records, "records", Records)
     if records.y is None:
         raise InputError("records: labels are needed to train on, got y=None")
-    width = int(records.y.max()) + 1 if classes is None else check_integer(classes, "classes", least=2)
+    width = int(records.y.max()) + 1 if classes is None else check_integer(classes, "classes", minimum=2)
     check_labels(records.y, "records.y", classes=width)
     if width < 2:
         raise InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class Progress(Protocol):
     """Called whenever something got done.
 
-    ``done`` counts models; an unfinished model counts by its share of epochs. ``note`` says how the work is done.
+    ``completed`` counts models; an unfinished model counts by its share of epochs. ``note`` says how the work is done.
     """
 
-    def __call__(self, done: float, total: int, note: str) -> None:
-        """Report that ``done`` of ``total`` models are trained."""
+    def __call__(self, completed: float, total: int, note: str) -> None:
+        """Report that ``completed`` of ``total`` models are trained."""
         ...
 
 
-def ignore_progress(done: float, total: int, note: str) -> None:
+def ignore_progress(completed: float, total: int, note: str) -> None:
     """Ignore progress."""
 
 
@@ -79,19 +79,19 @@ def show_progress(progress: Progress | Literal["auto"] | None, title: str) -> Ge
     with contextlib.ExitStack() as stack:
         bars: list[Bar] = []
 
-        def report(done: float, total: int, note: str) -> None:
+        def report(completed: float, total: int, note: str) -> None:
             if not bars:
                 bars.append(stack.enter_context(Bar(title)))
-            bars[0](done, total, note)
+            bars[0](completed, total, note)
 
         yield report
 
 
-def describe_progress(done: float, total: int, seconds: float, before: float = 0.0) -> str:
+def describe_progress(completed: float, total: int, seconds: float, before: float = 0.0) -> str:
     """Describe progress, with models per minute and the time left at the pace so far.
 
     Args:
-        done: models done, those found in the pool included.
+        completed: models that are trained, those found in the pool included.
         total: models wanted.
         seconds: time spent.
         before: models that were done when the clock started: they say nothing about the pace.
@@ -100,10 +100,10 @@ def describe_progress(done: float, total: int, seconds: float, before: float = 0
         >>> describe_progress(5, 16, 120.0, before=1)
         '5 of 16 models, 2.0 a minute, 6 min left'
     """
-    n_new, count_text = done - before, f"{int(done + 1e-9)} of {total} models"
-    if n_new <= 0 or seconds <= 0 or done >= total:
+    n_new, count_text = completed - before, f"{int(completed + 1e-9)} of {total} models"
+    if n_new <= 0 or seconds <= 0 or completed >= total:
         return count_text
-    seconds_left = (total - done) * seconds / n_new
+    seconds_left = (total - completed) * seconds / n_new
     words = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
     return f"{count_text}, {60 * n_new / seconds:.1f} a minute, {words} left"
 
@@ -141,15 +141,15 @@ class Bar:
     ) -> None:
         self._bar.stop()
 
-    def __call__(self, done: float, total: int, note: str) -> None:
-        """Show that ``done`` of ``total`` models are trained."""
+    def __call__(self, completed: float, total: int, note: str) -> None:
+        """Show that ``completed`` of ``total`` models are trained."""
         now = time.monotonic()
         if self._start is None:
-            self._start = done
-        description = describe_progress(done, total, now - self._started, self._start)
+            self._start = completed
+        description = describe_progress(completed, total, now - self._started, self._start)
         words = f"{description} ({note})" if note else description
-        self._bar.update(self._task, completed=done, total=float(total), words=words)
-        is_finished = done >= total
+        self._bar.update(self._task, completed=completed, total=float(total), words=words)
+        is_finished = completed >= total
         if not self._live and (now - self._spoke >= self._every or (is_finished and not self._finished)):
             self._spoke, self._finished = now, is_finished
             with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the work goes on

@@ -107,11 +107,11 @@ def offline(
         >>> split.trained_on.sum(axis=0)
         array([0, 0, 2, 2, 2, 2, 2, 2])
     """
-    models = check_integer(models, "models", least=1, most=10**6)
-    records = check_integer(records, "records", least=2, most=10**12)
+    models = check_integer(models, "models", minimum=1, maximum=10**6)
+    records = check_integer(records, "records", minimum=2, maximum=10**12)
     check_memory(float(models) * records, "models", "fewer models need less")
-    check_integer(of, "of", least=2)
-    if not 1 <= check_integer(k, "k", least=1) < of:
+    check_integer(of, "of", minimum=2)
+    if not 1 <= check_integer(k, "k", minimum=1) < of:
         raise InputError(f"k: must be below of = {of}, got {k}")
     usable = np.arange(records)
     if candidates is not None:

@@ -79,7 +79,7 @@ class SmallCNN:
     width: int = 16
 
     def __post_init__(self) -> None:
-        check_integer(self.width, "SmallCNN.width", least=1, most=_WIDEST)
+        check_integer(self.width, "SmallCNN.width", minimum=1, maximum=_WIDEST)
 
     def prepare(self, features: Array) -> Array:
         """Images as float32 ``[n, c, h, w]``."""
@@ -109,9 +109,9 @@ class TextBag:
     hidden: tuple[int, ...] = (256, 128)
 
     def __post_init__(self) -> None:
-        check_integer(self.length, "TextBag.length", least=1, most=_WIDEST)
-        check_integer(self.rows, "TextBag.rows", least=2, most=10**9)
-        check_integer(self.dimension, "TextBag.dimension", least=1, most=_WIDEST)
+        check_integer(self.length, "TextBag.length", minimum=1, maximum=_WIDEST)
+        check_integer(self.rows, "TextBag.rows", minimum=2, maximum=10**9)
+        check_integer(self.dimension, "TextBag.dimension", minimum=1, maximum=_WIDEST)
         _widths(self.hidden, "TextBag.hidden")
 
     def prepare(self, features: Array) -> Array:
@@ -153,7 +153,7 @@ class Backbone:
 
     def __post_init__(self) -> None:
         check_choice(self.name, "Backbone.name", ARCHITECTURES)
-        check_integer(self.size, "Backbone.size", least=32, most=2**14)
+        check_integer(self.size, "Backbone.size", minimum=32, maximum=2**14)
         if self.weights is not None:
             check_string(self.weights, "Backbone.weights")
 
@@ -251,7 +251,7 @@ def _widths(hidden: tuple[int, ...], name: str) -> None:
     if not as_list(hidden, name):
         raise InputError(f"{name}: at least 1 layer is needed, got none")
     for width in hidden:
-        check_integer(width, name, least=1, most=_WIDEST)
+        check_integer(width, name, minimum=1, maximum=_WIDEST)
 
 
 def _numbers(features: Array, name: str) -> Array:

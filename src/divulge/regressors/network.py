@@ -74,7 +74,7 @@ class Network:
         require_callable(self.body, "Network.body", "prepare", "build")
         object.__setattr__(self, "levels", check_rates(self.levels, "Network.levels", increasing=True))
         for name, minimum in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
-            check_integer(getattr(self, name), f"Network.{name}", least=minimum, most=2**31)
+            check_integer(getattr(self, name), f"Network.{name}", minimum=minimum, maximum=2**31)
         check_number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
         check_number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
         check_number(self.held, "Network.held", above=0, below=1, closed=True)

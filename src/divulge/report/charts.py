@@ -351,7 +351,7 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         >>> [row["share"] for row in spec["data"]["values"] if row["group"] == "members"]
         [0.0, 1.0, 1.0]
     """
-    bins = check_integer(bins, "bins", least=1)
+    bins = check_integer(bins, "bins", minimum=1)
     values = {name: check_vector(group, f"groups[{name!r}]") for name, group in _check_groups(groups, "groups").items()}
     low, high = np.quantile(np.concatenate(list(values.values())), [0.001, 0.999])
     low, high = (low - 0.5, high + 0.5) if low == high else (low, high)

@@ -55,7 +55,7 @@ def headline(run: LabelsRun) -> Headline:
         tone="leak" if leaks else "plain",
         text=_verdict(summary),
         heading="Labels leak" if leaks else "",
-        more=(_ADVERSARY, proven),
+        details=(_ADVERSARY, proven),
         pictures=(DotGrid.from_count(n_read, rows, "labels"),),
     )
 

@@ -45,7 +45,7 @@ def render(page: Page) -> str:
         0.50
         <BLANKLINE>
     """
-    parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.more)]
+    parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.details)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.ordered_sections:
@@ -69,7 +69,7 @@ def card(page: Page) -> str:
         Measured with Divulge.
         <BLANKLINE>
     """
-    parts = [f"## Privacy: {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.more)]
+    parts = [f"## Privacy: {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.details)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.ordered_sections:

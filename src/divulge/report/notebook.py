@@ -28,7 +28,7 @@ def render(
     text: str,
     tone: Tone,
     *,
-    more: Sequence[str] = (),
+    details: Sequence[str] = (),
     columns: Sequence[str] = (),
     rows: Sequence[Sequence[object]] = (),
     picture: str = "",
@@ -40,7 +40,7 @@ def render(
         heading: the answer in a few words.
         text: the verdict.
         tone: see `divulge.report.Page`.
-        more: sentences that are folded under it.
+        details: sentences that are folded under it.
         columns: names of the table's columns.
         rows: its rows.
         picture: of `draw_intervals`.
@@ -51,7 +51,7 @@ def render(
         '<div style="max-width:60em;padding:.2em 1em'
     """
     colour, sign = _TONES.get(tone, _OTHER_TONE)
-    folded = "".join(f"<p>{escape(sentence)}</p>" for sentence in more)
+    folded = "".join(f"<p>{escape(sentence)}</p>" for sentence in details)
     parts = [
         f'<div style="max-width:60em;padding:.2em 1em;border-left:5px solid {colour}">',
         f'<p><strong style="color:{colour}">{sign} {escape(heading)}</strong><br>{escape(text)}</p>',

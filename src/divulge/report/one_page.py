@@ -56,7 +56,7 @@ def one_page(page: Page, origin: Provenance | None = None) -> Page:
             section for section in [*sections, _LIMITS, *_origin_sections(origin), _FOR_THE_FILE] if section.blocks
         ],
         pictures=(),
-        more=[_shorten(text) for text in page.more[:2]],
+        details=[_shorten(text) for text in page.details[:2]],
         compact=True,
     )
 

@@ -260,7 +260,7 @@ class Page:
         facts: name → value pairs for the head (date, version, seed, …).
         heading: the words over the verdict; those of its tone where empty.
         pictures: the verdict as grids of dots.
-        more: what stands under the verdict: who can do this, and what it rests on.
+        details: what stands under the verdict: who can do this, and what it rests on.
         compact: whether it is to fit one sheet: set smaller, without the list of words.
     """
 
@@ -271,7 +271,7 @@ class Page:
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
     pictures: Sequence[DotGrid] = ()
-    more: Sequence[str] = ()
+    details: Sequence[str] = ()
     compact: bool = False
 
     @property
@@ -316,12 +316,12 @@ def _without_records(blocks: Sequence[Block]) -> list[Block]:
 _MAX_NATS = 3.0  # log-probability gain with the deepest colour: a token twenty times likelier than it should be
 
 
-def thumbnail(image: object, *, most: int = 128) -> bytes:
+def thumbnail(image: object, *, max_side: int = 128) -> bytes:
     r"""Return a PNG of one record; the report enlarges small pictures without smoothing them.
 
     Args:
         image: ``[h, w]`` or ``[h, w, 1]`` (grey) or ``[h, w, 3]`` (RGB); uint8, or floats in [0, 1].
-        most: pictures with a longer side are shrunk by averaging square blocks of whole pixels.
+        max_side: pictures with a longer side are shrunk by averaging square blocks of whole pixels.
 
     Raises:
         divulge.InputError: another shape or type, NaN, or floats outside [0, 1].
@@ -331,7 +331,7 @@ def thumbnail(image: object, *, most: int = 128) -> bytes:
         b'\x89PNG'
     """
     pixels = _check_pixels(image)
-    pixels = _shrink(pixels, check_integer(most, "most", least=1))
+    pixels = _shrink(pixels, check_integer(max_side, "max_side", minimum=1))
     height, width, channels = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
     # Every row begins with its filter type; 0 leaves the row as it is.

@@ -56,7 +56,7 @@ class Headline:
         tone: see `divulge.report.Page`.
         text: the verdict.
         heading: the words over it; those of the tone where empty.
-        more: what stands under it: who can do this, and what it rests on.
+        details: what stands under it: who can do this, and what it rests on.
         pictures: the verdict as grids of dots.
         statement: the whole verdict where it stands by itself, in a list of runs; ``text`` where empty.
     """
@@ -64,7 +64,7 @@ class Headline:
     tone: Tone
     text: str
     heading: str = ""
-    more: Sequence[str] = ()
+    details: Sequence[str] = ()
     pictures: Sequence[DotGrid] = ()
     statement: str = ""
 
@@ -163,35 +163,35 @@ class RunKind(Generic[RunT]):
         return self.records(folder)
 
 
-def build_page(kind: RunKind[RunT], run: RunT, origin: Provenance | None = None) -> Page:
+def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = None) -> Page:
     """Return the page of a run: its headline and facts, its sections, its warnings, and where it comes from.
 
     Args:
-        kind: of the run.
+        run_kind: of the run.
         run: what the page shows.
         origin: when, by which command and from which files it was made; None where that was not recorded.
     """
-    headline, recorded = kind.headline(run), kind.origin(run)
-    notes = [Paragraph(formatting.as_sentence(note)) for note in kind.warnings(run)]
+    headline, recorded = run_kind.headline(run), run_kind.origin(run)
+    notes = [Paragraph(formatting.as_sentence(note)) for note in run_kind.warnings(run)]
     sections = [
-        *kind.sections(run),
+        *run_kind.sections(run),
         Section("Warnings", notes),
         provenance_section(origin, recorded.facts, recorded.details),
     ]
     return Page(
-        title=kind.title,
+        title=run_kind.title,
         verdict=headline.text,
         tone=headline.tone,
         sections=[section for section in sections if section.blocks],
-        facts={**kind.facts(run), **date_fact(origin)},
+        facts={**run_kind.facts(run), **date_fact(origin)},
         heading=headline.heading,
         pictures=headline.pictures,
-        more=headline.more,
+        details=headline.details,
     )
 
 
 def write_report(
-    kind: RunKind[RunT],
+    run_kind: RunKind[RunT],
     run: RunT,
     path: Path,
     files: Mapping[str, Sequence[Path]] | None = None,
@@ -201,19 +201,19 @@ def write_report(
     """Write the report of work that has just been done to ``path``, one HTML file.
 
     Args:
-        kind: of the run.
+        run_kind: of the run.
         run: what the page shows.
         path: the file.
         files: role → files that were read; by default those that the command declared.
         show_records: False to leave out whatever shows or names single records.
     """
-    page = build_page(kind, run, provenance.collect_provenance(files))
+    page = build_page(run_kind, run, provenance.collect_provenance(files))
     html.write(page if show_records else hide_records(page), path)
 
 
 def write_run(
     draft: RunDraft,
-    kind: RunKind[RunT],
+    run_kind: RunKind[RunT],
     run: RunT,
     files: Mapping[str, Sequence[Path]] | None = None,
     *,
@@ -223,10 +223,10 @@ def write_run(
 
     Args:
         draft: of the run directory.
-        kind: of the run.
+        run_kind: of the run.
         run: what the page shows.
         files: role → files that were read; by default those that the command declared.
         origin: the provenance, where it stands in the directory already.
     """
     results.write_summary(draft, run.summary)
-    html.write(build_page(kind, run, origin or provenance.write_provenance(draft, files)), draft.path / REPORT_FILE)
+    html.write(build_page(run_kind, run, origin or provenance.write_provenance(draft, files)), draft.path / REPORT_FILE)

@@ -68,8 +68,8 @@ class BoundaryDistance:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_integer(self.queries, "BoundaryDistance.queries", least=16, most=10**6)
-        check_integer(self.seed, "BoundaryDistance.seed", least=0)
+        check_integer(self.queries, "BoundaryDistance.queries", minimum=16, maximum=10**6)
+        check_integer(self.seed, "BoundaryDistance.seed", minimum=0)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Distances ``[n]``, in standard deviations of the columns; at most ``queries`` queries each.
@@ -130,10 +130,10 @@ class NoiseRobustness:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_integer(self.queries, "NoiseRobustness.queries", least=2, most=10**6)
+        check_integer(self.queries, "NoiseRobustness.queries", minimum=2, maximum=10**6)
         check_number(self.scale, "NoiseRobustness.scale", above=0)
         check_number(self.flips, "NoiseRobustness.flips", above=0, below=1, closed=True)
-        check_integer(self.seed, "NoiseRobustness.seed", least=0)
+        check_integer(self.seed, "NoiseRobustness.seed", minimum=0)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Shares ``[n]``, in [0, 1]; exactly ``queries`` queries each.

@@ -144,7 +144,7 @@ def one_hot_logits(labels: Ints, classes: int) -> Floats:
         array([[  0., 800.]])
     """
     predicted = check_labels(labels, "labels")
-    width = max(check_integer(classes, "classes", least=2), int(predicted.max()) + 1)
+    width = max(check_integer(classes, "classes", minimum=2), int(predicted.max()) + 1)
     check_memory(8.0 * width * len(predicted), "classes", f"there are {width:,} classes of {len(predicted):,} records")
     return 800.0 * (predicted[:, None] == np.arange(width))
 

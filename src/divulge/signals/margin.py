@@ -92,7 +92,7 @@ def labels_to_signs(y: object, length: int) -> Floats:
         >>> labels_to_signs([0, 1, 1], 3)
         array([-1., 1., 1.])
     """
-    checked = check_vector(y, "y", length=check_integer(length, "length", least=1))
+    checked = check_vector(y, "y", length=check_integer(length, "length", minimum=1))
     values = set(np.unique(checked).tolist())
     if values <= {0.0, 1.0}:
         return 2.0 * checked - 1.0

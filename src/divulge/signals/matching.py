@@ -49,7 +49,7 @@ class GradientMatching:
     start: Imputer = Mean(per_class=False)  # noqa: RUF009  (frozen, so it can be shared)
 
     def __post_init__(self) -> None:
-        check_integer(self.steps, "steps", least=0)
+        check_integer(self.steps, "steps", minimum=0)
         check_number(self.rate, "rate", above=0)
         require_callable(self.start, "start", "fit")
 

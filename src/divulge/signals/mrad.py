@@ -76,7 +76,7 @@ class MRAD:
 
     def __post_init__(self) -> None:
         check_number(self.step, "step", above=0)
-        check_integer(self.iterations, "iterations", least=1)
+        check_integer(self.iterations, "iterations", minimum=1)
         check_choice(self.detector, "detector", (*_DETECTORS, "gradient-norm"))
         Gradients(self.access, self.directions, self.epsilon)
         if isinstance(self.clip, str):
@@ -88,8 +88,8 @@ class MRAD:
         else:
             require_callable(self.start, "start", "fit")
         if self.limit is not None:
-            check_integer(self.limit, "limit", least=1)
-        check_integer(self.shadows, "shadows", least=0)
+            check_integer(self.limit, "limit", minimum=1)
+        check_integer(self.shadows, "shadows", minimum=0)
 
     @property
     def name(self) -> str:
@@ -256,7 +256,7 @@ class Gradients:
 
     def __post_init__(self) -> None:
         check_choice(self.access, "access", ("white", "black"))
-        check_integer(self.directions, "directions", least=1)
+        check_integer(self.directions, "directions", minimum=1)
         check_number(self.epsilon, "epsilon", above=0)
 
     @property
@@ -459,7 +459,7 @@ class Contrastive:
 
     def __post_init__(self) -> None:
         for name in ("width", "latent", "steps"):
-            check_integer(getattr(self, name), name, least=1)
+            check_integer(getattr(self, name), name, minimum=1)
         check_number(self.margin, "margin", above=0)
         check_number(self.weight, "weight", above=0)
 

@@ -44,7 +44,7 @@ class ReCaLL:
         return "recall"
 
     def __post_init__(self) -> None:
-        check_integer(self.shots, "shots", least=1)
+        check_integer(self.shots, "shots", minimum=1)
 
     def prepare(self, population: Sequence[str], seed: int = 0) -> PreparedReCaLL:
         """Draw the documents of P from a population that the model was not trained on.

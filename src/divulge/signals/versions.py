@@ -30,7 +30,7 @@ class Versions(Protocol):
         """Number of further versions."""
         ...
 
-    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+    def generate(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
         """Return one `Records` for each further version, all in the order of the records."""
         ...
 
@@ -54,7 +54,7 @@ class ImageVersions:
 
     Examples:
         >>> image = Records([[[1.0, 2.0], [3.0, 4.0]]])
-        >>> [version.x[0].tolist() for version in ImageVersions(shift=0).of(image)]
+        >>> [version.x[0].tolist() for version in ImageVersions(shift=0).generate(image)]
         [[[2.0, 1.0], [4.0, 3.0]]]
     """
 
@@ -64,10 +64,10 @@ class ImageVersions:
 
     def __post_init__(self) -> None:
         check_bool(self.flip, "ImageVersions.flip")
-        check_integer(self.shift, "ImageVersions.shift", least=0, most=100)
+        check_integer(self.shift, "ImageVersions.shift", minimum=0, maximum=100)
         if self.shape is not None:
             sides = as_list(self.shape, "ImageVersions.shape")
-            shape = tuple(check_integer(side, "ImageVersions.shape", least=1) for side in sides)
+            shape = tuple(check_integer(side, "ImageVersions.shape", minimum=1) for side in sides)
             object.__setattr__(self, "shape", shape)
         if not (self.flip or self.shift):
             raise InputError("ImageVersions: neither flips nor shifts, so there is no further version")
@@ -77,7 +77,7 @@ class ImageVersions:
         """Number of further versions."""
         return (1 + self.flip) * (2 * self.shift + 1) ** 2 - 1
 
-    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+    def generate(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
         """Return all versions but the image itself.
 
         Raises:
@@ -130,7 +130,7 @@ class NoisyVersions:
 
     Examples:
         >>> rows = Records([[0.0, 1.0], [3.0, 0.0], [5.0, 1.0]])
-        >>> [version.x.shape for version in NoisyVersions(count=2).of(rows)]
+        >>> [version.x.shape for version in NoisyVersions(count=2).generate(rows)]
         [(3, 2), (3, 2)]
     """
 
@@ -139,11 +139,11 @@ class NoisyVersions:
     flips: float = 0.01
 
     def __post_init__(self) -> None:
-        check_integer(self.count, "NoisyVersions.count", least=1, most=1000)
+        check_integer(self.count, "NoisyVersions.count", minimum=1, maximum=1000)
         check_number(self.scale, "NoisyVersions.scale", above=0)
         check_number(self.flips, "NoisyVersions.flips", above=0, below=1, closed=True)
 
-    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+    def generate(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
         """Return noisy copies; the same seed gives the same noise.
 
         Raises:
@@ -177,7 +177,7 @@ class OwnVersions:
 
     Examples:
         >>> half = OwnVersions(lambda x, rng: x / 2)
-        >>> half.of(Records([[2.0, 4.0]]))[0].x
+        >>> half.generate(Records([[2.0, 4.0]]))[0].x
         array([[1., 2.]])
     """
 
@@ -186,9 +186,9 @@ class OwnVersions:
 
     def __post_init__(self) -> None:
         require_callable(self.function, "OwnVersions.function")
-        check_integer(self.count, "OwnVersions.count", least=1, most=1000)
+        check_integer(self.count, "OwnVersions.count", minimum=1, maximum=1000)
 
-    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+    def generate(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
         """Return the function's versions, ``count`` of them.
 
         Raises:

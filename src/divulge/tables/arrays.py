@@ -96,7 +96,8 @@ def _series(name: str, values: Array, dtype: Any) -> pl.Series:
     if dtype is not None and (not present or (polars_type == pl.Int64 and dtype.is_integer())):
         polars_type = dtype
     try:
-        return pl.Series(name, [None if value is None else _python_value(value) for value in rows], polars_type)
+        scalars = [value.item() if isinstance(value, np.generic) else value for value in rows]
+        return pl.Series(name, scalars, polars_type)
     except (OverflowError, TypeError):
         raise InputError(f"{name}: a whole number of more than 64 bits, which no file takes") from None
     except UnicodeEncodeError:
@@ -117,10 +118,6 @@ def _python_type(value_type: type) -> type:
     scalars = {np.bool_: bool, np.integer: int, np.floating: float}
     converted = next((builtin for scalar, builtin in scalars.items() if issubclass(value_type, scalar)), value_type)
     return next((builtin for builtin in _POLARS_TYPES if issubclass(converted, builtin)), converted)
-
-
-def _python_value(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _objects(values: Sequence[Any]) -> Array:

@@ -111,7 +111,7 @@ class Part:
             yield from part.batches(column_types, size)
             return
         readers = {
-            name: self._number_reader()
+            name: NumberReader(self.delimited.separator)
             for name, column_type in column_types.items()
             if column_type == NUMBER and self.delimited
         }
@@ -135,9 +135,6 @@ class Part:
         if self.lines is None or self.lines.exact or not self.lines.fractions & words:
             return self
         return _part_of_lines(self.name, convert_json_lines(self.lines.file, self.lines.compression, exact=True))
-
-    def _number_reader(self) -> NumberReader:
-        return NumberReader(self.delimited.separator if self.delimited else ",")
 
     def _read_numbers(self, reader: NumberReader, column: pl.Series, row: int) -> pl.Series:
         try:
@@ -538,17 +535,13 @@ def _read_part(part: Part, names: Sequence[str]) -> pl.DataFrame:
 def _infer_columns(frame: pl.DataFrame, separator: str, texts: Sequence[str], with_gaps: Sequence[str]) -> pl.DataFrame:
     """Return the columns of CSV files as what all of their values are, or as the texts that they are needed as."""
     read = {
-        name: _blank_as_missing(frame[name])
+        name: frame[name].to_frame().select(text_expression(name, pl.String())).to_series()
         if name in texts
         else infer_column(frame[name], separator, with_gaps=name in with_gaps)
         for name in frame.columns
     }
     gaps = [name for name in with_gaps if name in texts and name in read]
     return pl.DataFrame(read).with_columns(pl.col(name).replace(dict.fromkeys(MISSING)) for name in gaps)
-
-
-def _blank_as_missing(column: pl.Series) -> pl.Series:
-    return column.to_frame().select(text_expression(column.name, pl.String())).to_series()
 
 
 def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
@@ -751,17 +744,17 @@ def read_parquet(source: str | Path | bytes | IO[bytes], columns: Sequence[str] 
             return table.parts[0].frames[0]().select(list(columns or table.columns)).collect()
 
 
-def write_parquet(frame: pl.DataFrame | pl.LazyFrame, to: str | Path | IO[bytes]) -> None:
+def write_parquet(frame: pl.DataFrame | pl.LazyFrame, file: str | Path | IO[bytes]) -> None:
     """Write a table as Parquet; a scan is written batch by batch."""
     if isinstance(frame, pl.LazyFrame):
-        frame.sink_parquet(to, compression="zstd", maintain_order=True, engine="streaming")
+        frame.sink_parquet(file, compression="zstd", maintain_order=True, engine="streaming")
     else:
-        frame.write_parquet(to, compression="zstd")
+        frame.write_parquet(file, compression="zstd")
 
 
-def write_csv(frame: pl.DataFrame, to: str | Path | IO[bytes], *, spreadsheet: bool = False) -> None:
+def write_csv(frame: pl.DataFrame, file: str | Path | IO[bytes], *, spreadsheet: bool = False) -> None:
     """Write a table as CSV, with a header; for a ``spreadsheet`` with the mark by which it knows UTF-8."""
-    frame.write_csv(to, include_bom=spreadsheet)
+    frame.write_csv(file, include_bom=spreadsheet)
 
 
 # What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.

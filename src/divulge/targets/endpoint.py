@@ -97,12 +97,12 @@ class Endpoint:
         web.require_httpx()  # missing, it is said before work starts
         object.__setattr__(self, "url", web.check_url(self.url, "url").rstrip("/"))
         check_string(self.model, "model")
-        check_integer(self.concurrency, "concurrency", least=1)
-        check_integer(self.retries, "retries", least=0)
+        check_integer(self.concurrency, "concurrency", minimum=1)
+        check_integer(self.retries, "retries", minimum=0)
         check_number(self.backoff, "backoff", above=0)
         check_number(self.timeout, "timeout", above=0)
         if self.length is not None:
-            check_integer(self.length, "length", least=1)
+            check_integer(self.length, "length", minimum=1)
         if self.journal is not None:
             object.__setattr__(self, "journal", check_path(self.journal, "journal"))
 
@@ -140,7 +140,7 @@ class Endpoint:
             for row, text in enumerate(prompts)
             if text_digest(text) in journal.refused
         }
-        return TokenStatistics.of(texts, [{"logp": values} for values in rows], skipped=reasons)
+        return TokenStatistics.from_documents(texts, [{"logp": values} for values in rows], skipped=reasons)
 
     def _ask(self, clients: _ClientPool, text: str, journal: EndpointJournal, stop: threading.Event) -> None:
         """Put one answer into the journal; after the first failure nothing more is asked."""

@@ -90,7 +90,7 @@ class SklearnTarget:
         class_names = self.class_names
         width = int(places.max()) + 1 if class_names is None else len(class_names)
         if self.classes is not None:
-            width = check_integer(self.classes, "classes", least=2, most=2**40)
+            width = check_integer(self.classes, "classes", minimum=2, maximum=2**40)
         check_labels(places, "target.classes_", classes=width)
         check_number(self.floor, "floor", above=0, below=1)
         object.__setattr__(self, "classes", width)
@@ -294,7 +294,7 @@ def estimator_inputs(
     names = fitted_columns(estimator)
     if records.table is not None and records.encoder is not None:
         if names := names or find_names(likely_columns(estimator), records.table.columns):
-            table = match_columns(records.table, names, "records", of_model=True)
+            table = match_columns(records.table, names, "records", required_by_model=True)
             frame = _frame_for(estimator, table, frames)
             frame = restore_numbers(estimator, restore_types(estimator, frame))
             return restore_categories(estimator, restore_missing(estimator, frame))

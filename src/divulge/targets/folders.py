@@ -159,9 +159,11 @@ def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
     config = store.read_json(path / _CONFIG)
     if not isinstance(config, dict):
         raise InputError(f"target.model: {path / _CONFIG}: an object is needed, got {format_value(config)}")
-    architectures = config.get("architectures") or [
-        _architecture_of_type(auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))
-    ]
+    architectures = config.get("architectures")
+    if not architectures:
+        model_type = config.get("model_type")
+        by_type = auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        architectures = [by_type.get(model_type) if isinstance(model_type, str) else None]
     for target_class, names in (
         (CausalLM, auto_models.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
         (TextClassifier, auto_models.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
@@ -179,10 +181,6 @@ def _suggest_subfolders(path: Path) -> str:
     subfolders = [file.parent.name for file_name in (_CONFIG, ADAPTER_CONFIG) for file in path.glob(f"*/{file_name}")]
     steps = sorted(dict.fromkeys(subfolders), key=lambda name: (len(name), name))  # checkpoint-80 before checkpoint-160
     return f"; name one of the folders in it: {', '.join(steps[-_MAX_SUGGESTIONS:])}" if steps else ""
-
-
-def _architecture_of_type(names: Any, model_type: Any) -> Any:
-    return names.get(model_type) if isinstance(model_type, str) else None
 
 
 def _auto_class(target_class: type) -> Any:
@@ -364,7 +362,7 @@ def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         )
     replaced = config.get("modules_to_save")
     return {
-        "r": check_integer(config.get("r", 8), "r", least=1, most=2**20),
+        "r": check_integer(config.get("r", 8), "r", minimum=1, maximum=2**20),
         "lora_alpha": check_number(config.get("lora_alpha", 8), "lora_alpha"),
         "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
         "modules_to_save": None
@@ -373,7 +371,9 @@ def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:
             _check_module_name(module, "modules_to_save")
             for module in check_instance(replaced, "modules_to_save", list, "a list of names")
         ],
-        "rank_pattern": _read_patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
+        "rank_pattern": _read_patterns(
+            config, "rank_pattern", lambda v, n: check_integer(v, n, minimum=1, maximum=2**20)
+        ),
         "alpha_pattern": _read_patterns(config, "alpha_pattern", check_number),
         **{flag: check_bool(config.get(flag, False), flag) for flag in _LORA_FLAGS},
     }

@@ -76,14 +76,14 @@ class CausalLM:
         check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
         check_choice(self.truncation, "truncation", ("windows", "head"))
         default_budget = _TOKEN_BUDGET_CPU if self.model.device.type == "cpu" else _TOKEN_BUDGET
-        budget = default_budget if self.budget is None else check_integer(self.budget, "budget", least=1)
+        budget = default_budget if self.budget is None else check_integer(self.budget, "budget", minimum=1)
         object.__setattr__(self, "budget", budget)
         max_length = context_length(self.model)
-        length = max_length if self.length is None else check_integer(self.length, "length", least=2)
+        length = max_length if self.length is None else check_integer(self.length, "length", minimum=2)
         if length > max_length:
             raise InputError(f"length: the model takes at most {max_length} tokens, got {length}")
         object.__setattr__(self, "length", length)
-        stride = max(length // 2, 1) if self.stride is None else check_integer(self.stride, "stride", least=1)
+        stride = max(length // 2, 1) if self.stride is None else check_integer(self.stride, "stride", minimum=1)
         if stride >= length:
             raise InputError(f"stride: must be below the length {length}, got {stride}")
         object.__setattr__(self, "stride", stride)
@@ -150,7 +150,7 @@ class CausalLM:
         for window in windows_of_texts:
             pieces[window.document].append(values[window.document, window.start])
         names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
-        return TokenStatistics.of(texts, [_join_windows(part, names) for part in pieces])
+        return TokenStatistics.from_documents(texts, [_join_windows(part, names) for part in pieces])
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -388,7 +388,7 @@ def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], to
     Raises:
         divulge.InputError: an empty prefix, more tokens than the model takes.
     """
-    count = check_integer(tokens, "tokens", least=1)
+    count = check_integer(tokens, "tokens", minimum=1)
     for number, prefix in enumerate(prefixes):
         _check_continuation(target, number, prefix, [0] * count)
     continuations: list[tuple[int, ...]] = [()] * len(prefixes)
@@ -583,7 +583,7 @@ class VisionLanguage:
     _split: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_integer(self.batch, "batch", least=1)
+        check_integer(self.batch, "batch", minimum=1)
         if _image_token_id(self.model) is None:
             raise InputError("model: its configuration names no image token; is it an image-text-to-text model?")
         self.model.eval()
@@ -628,7 +628,7 @@ class VisionLanguage:
         for start in range(0, len(texts), self.batch):
             stop = start + self.batch
             rows += self._run(list(images[start:stop]), list(texts[start:stop]), part)
-        return TokenStatistics.of(texts, rows)
+        return TokenStatistics.from_documents(texts, rows)
 
     @torch.inference_mode()
     def _run(self, images: list[Any], texts: list[str], part: str) -> list[dict[str, np.ndarray]]:

@@ -51,7 +51,7 @@ def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed
     """
     check_choice(dtype, "dtype", _LIMITS)
     probabilities = check_vector(predictions, "predictions")
-    size = len(probabilities) * check_integer(width, "width", least=1)
+    size = len(probabilities) * check_integer(width, "width", minimum=1)
     if probabilities.min() <= 0 or probabilities.max() >= 1:
         raise InputError(f"predictions: must lie in (0, 1), got {probabilities.min():g} to {probabilities.max():g}")
     log_odds = np.log(probabilities) - np.log1p(-probabilities)

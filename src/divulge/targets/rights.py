@@ -362,7 +362,7 @@ class Metered:
     def __post_init__(self) -> None:
         self.target = wrap_target(self.target)
         if self.limit is not None:
-            check_integer(self.limit, "limit", least=0)
+            check_integer(self.limit, "limit", minimum=0)
         grant_rights(self, self.target, self._ask)
 
     if TYPE_CHECKING:  # given by `grant_rights`, where the target has them
@@ -400,7 +400,7 @@ class Rounded:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
-        check_integer(self.decimals, "decimals", least=0, most=300)
+        check_integer(self.decimals, "decimals", minimum=0, maximum=300)
 
     def logits(self, records: Records) -> Floats:
         """Logarithms of the rounded probabilities."""
@@ -426,7 +426,7 @@ class Noisy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", wrap_target(require_callable(self.target, "target", "logits")))
         check_number(self.scale, "scale", above=0.0, below=1e300, closed=True)
-        check_integer(self.seed, "seed", least=0)
+        check_integer(self.seed, "seed", minimum=0)
 
     def logits(self, records: Records) -> Floats:
         """Logits with the noise that belongs to each record."""

@@ -60,11 +60,11 @@ class TextClassifier:
     _can_batch: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_integer(self.budget, "budget", least=1)
+        check_integer(self.budget, "budget", minimum=1)
         _require_classifier(self.model)
         require_callable(self.tokenizer, "tokenizer", "get_vocab", "__call__")
         max_length = _classifier_context(self.model, self.tokenizer)
-        length = max_length if self.length is None else check_integer(self.length, "length", least=4)
+        length = max_length if self.length is None else check_integer(self.length, "length", minimum=4)
         if length > max_length:
             raise InputError(f"length: the model takes at most {max_length} tokens, got {length}")
         object.__setattr__(self, "length", length)

@@ -80,7 +80,7 @@ class TokenStatistics:
         return np.diff(self.offsets)
 
     @classmethod
-    def of(
+    def from_documents(
         cls, texts: Sequence[str], rows: Sequence[Mapping[str, Floats]], skipped: Mapping[int, str] | None = None
     ) -> TokenStatistics:
         """Build statistics from one mapping of name to values per document; all have the same names.

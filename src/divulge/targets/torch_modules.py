@@ -58,7 +58,7 @@ class TorchTarget:
     def __post_init__(self) -> None:
         require_callable(self.module, "module")
         check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
-        check_integer(self.batch_size, "batch_size", least=1)
+        check_integer(self.batch_size, "batch_size", minimum=1)
         devices = {str(tensor.device) for tensor in _state_tensors(self.module)}
         if len(devices) > 1:
             raise InputError(

@@ -181,7 +181,7 @@ def render_notebook(run: ErasureRun) -> str:
     control_aucs = summary.findings[0].controls if not several else ()
     reference = float(np.mean(control_aucs)) if control_aucs else 0.5
     return notebook.render(
-        top.heading, top.text, top.tone, more=(*top.more, *summary.warnings), columns=REQUEST_COLUMNS,
+        top.heading, top.text, top.tone, details=(*top.details, *summary.warnings), columns=REQUEST_COLUMNS,
         rows=request_rows(summary), picture=notebook.draw_intervals(intervals, "AUC", reference),
         note="The difference is that of the AUC after the erasure less the mean of models that never saw the records.",
     )  # fmt: skip

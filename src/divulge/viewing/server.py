@@ -76,7 +76,7 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
     Raises:
         divulge.InputError: an address or port that cannot be had.
     """
-    check_integer(port, "--port", least=0, most=65535)
+    check_integer(port, "--port", minimum=0, maximum=65535)
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
