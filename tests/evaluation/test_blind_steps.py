@@ -176,7 +176,7 @@ def test_the_kernel_is_the_sum_of_its_parts_each_of_mean_one(labels):
         ((np.zeros((3, 2)),), "a tuple of two"),
         ((np.array(["a", "b"], dtype=object), None), "texts or numbers are needed"),
         ((np.zeros((3, 3)), None), r"shape \(2,\) per record is needed, got \(3,\)"),
-        ((np.zeros((3, 2)), np.zeros(2, int)), "others"),
+        ((np.zeros((3, 2)), np.zeros(2, int)), "other_records"),
     ],
 )
 def test_others_of_another_kind_are_refused(others, message):

@@ -226,7 +226,7 @@ def test_numbers_dates_and_durations_are_numbers():
     assert values["column:day"][0] - values["column:day"][1] == 86400
     assert values["column:span"] == [60, 120]
     assert [name for name in values if name.startswith("category")] == ["category:0:word", "category:0:gap"]
-    assert table.kinds == ("flag", "day", "span", "word", "gap")
+    assert table.sources == ("flag", "day", "span", "word", "gap")
 
 
 @pytest.mark.parametrize(
