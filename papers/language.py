@@ -220,10 +220,18 @@ def tables(options: argparse.Namespace) -> None:
         paths = sorted(options.out.glob(f"{texts}-{training}-{epochs}-*.npz"))
         runs = [store.read_arrays(path) for path in paths]
         print(f"\n## {TITLES[texts]}, {TITLES[training]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
-        print(f"| references | recipe | {' | '.join(STATISTICS)} |")
-        print("|---:|---|---|---|---|")
+        nonmembers = min(int((~run["member"]).sum()) for run in runs)
+        shown_statistics = {
+            title: statistic
+            for title, statistic in STATISTICS.items()
+            if statistic == "auc" or nonmembers >= evaluation.min_nonmembers(float(statistic.partition("=")[2]))
+        }
+        print(f"| references | recipe | {' | '.join(shown_statistics)} |")
+        print(f"|---:|---{'|---' * len(shown_statistics)}|")
         for name in (name for name in runs[0] if name != "member"):
-            seeds = {s: [evaluation.measure(run[name], run["member"], s) for run in runs] for s in STATISTICS.values()}
+            seeds = {
+                s: [evaluation.measure(run[name], run["member"], s) for run in runs] for s in shown_statistics.values()
+            }
             cells = " | ".join(short(clipped(over_seeds(each))) for each in seeds.values())
             print(f"| {name.replace('/', ' | ')} | {cells} |")
         print("\n| gain | over | AUC | TPR at 1 % |\n|---|---|---|---|")
