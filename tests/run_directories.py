@@ -122,7 +122,7 @@ LEAKS = {
     "canary-audit": "is violated",
     "erasure": "Still remembered",
     "attributes": "Whoever knows the rest of a training record",
-    "trade-off": "As it is, the AUC of loss is 0.8",
+    "trade-off": "As it is, the attack loss has an AUC of 0.8",
 }
 
 

@@ -456,7 +456,7 @@ class TextSplit:
     Args:
         signs: words, years and lengths by which members and non-members differ, the surest first.
         shared: how many texts of each set are nearly one of another set, in words.
-        copies: how many non-members are nearly a member.
+        copies: how many non-members are nearly a member; equal ones, where they were kept, are counted elsewhere.
         length: p-value of members and non-members being equally long.
         among_equals: of runs before scores were adjusted for covariates: by recipe, the p-value of members and
             non-members scoring alike among texts of like length.
@@ -569,12 +569,17 @@ class TokenFit:
         gain: of it beyond that by the units' frequencies in the population, a mean over members with its interval.
         unit: "token", or "byte" where the target does not show its tokens.
         constant: whether every token of every document is given the same probability.
+        perplexity_members: of a unit, a geometric mean over members in which each document weighs the same.
+        perplexity_nonmembers: the same of the non-members: what the model is worth on documents it never saw. None for
+            runs that did not measure it, and where there are too few documents for an interval.
     """
 
     members: float
     gain: Estimate
     unit: Literal["token", "byte"]
     constant: bool
+    perplexity_members: Estimate | None = None
+    perplexity_nonmembers: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

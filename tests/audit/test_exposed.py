@@ -81,3 +81,22 @@ def test_links_to_further_audits_stand_in_the_annex():
     section = page._links_section({"known-1": related})
     assert section.annex
     assert [(link.file, link.words) for link in section.blocks] == [("known-1/report.html", "Report: known-1.")]
+
+
+def test_records_without_ids_are_named_by_the_row_in_which_they_were_given():
+    """Also where rows before them were left out, as they stand in both sets."""
+    rng = np.random.default_rng(0)
+    members, nonmembers, population = (dv.Records(rng.normal(size=(n, 2)), np.arange(n) % 2) for n in (110, 120, 60))
+    members.x[4], nonmembers.x[0] = 7.0, 7.0
+    logits = lambda x: np.stack([x[:, 0], np.zeros(len(x))], axis=1)  # noqa: E731
+    result = dv.audit(
+        logits, members=members, nonmembers=nonmembers, population=population, recipes=["loss"], fpr=(0.05,),
+        duplicates="drop", seed=0,
+    )  # fmt: skip
+    assert "row 1 of nonmembers" not in result.ids or "row 5 of members" not in result.ids
+    assert len(result.ids) < 230
+    for name, score in zip(result.ids, result["loss"].scores, strict=True):
+        row, given = name.removeprefix("row ").split(" of ")
+        records = {"members": members, "nonmembers": nonmembers}[given]
+        margin = records.x[int(row) - 1, 0] * (1 - 2 * records.y[int(row) - 1])
+        assert score == pytest.approx(-np.log1p(np.exp(-margin)), abs=1e-9)

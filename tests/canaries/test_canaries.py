@@ -441,7 +441,7 @@ class TestCommand:
         arguments = ["canaries", "audit", "served:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
         code, out, err = divulge(*arguments, "--out", "run", "--training", "train.npz")
         assert code == 1, err
-        assert "The claim of (1, 1e-05)-DP is violated" in " ".join(out.split())
+        assert "The claim of ε = 1 at δ = 1e-05 is violated" in " ".join(out.split())
         page = (trained / "run" / "report.html").read_text()
         assert "A claim of differential privacy" in page
         assert "least the claim allows" in page

@@ -10,7 +10,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import divulge as dv
-from divulge.auditing import load
+from divulge.auditing import comparability, load
+from divulge.auditing.compare import comparison_page
 from divulge.recipes import document_recipes
 from divulge.targets import CausalLM
 from documents import conftest as small
@@ -50,6 +51,26 @@ class TestAudit:
         texts = [*sets["members"].x, *sets["nonmembers"].x]
         expected = [target.tokens([text]).logp.mean() for text in texts]
         np.testing.assert_allclose(run.scores["loss"], expected, atol=1e-5)
+
+    def test_perplexity_is_that_of_the_tokens_and_a_comparison_shows_what_a_defence_costs(self, target, base, sets):
+        before, after = (audited(model, sets, recipes=("loss",)) for model in (target, base))
+        for result, model in ((before, target), (after, base)):
+            for name in ("members", "nonmembers"):
+                mean = np.mean([model.tokens([text]).logp.mean() for text in sets[name].x])
+                perplexity = getattr(result.about.token_fit, f"perplexity_{name}")
+                assert perplexity.value == pytest.approx(np.exp(-mean), rel=1e-4)
+                assert perplexity.low < perplexity.value < perplexity.high
+        page = comparison_page(dv.compare(before, after))
+        columns, *_ = (block.columns for block in page.sections[0].blocks if hasattr(block, "columns"))
+        assert "perplexity of a token on non-members" in columns
+        chart = next(block for block in page.sections[0].blocks if hasattr(block, "spec"))
+        shown = chart.spec["layer"][0]["data"]["values"]
+        assert [row["x"] for row in shown] == pytest.approx(
+            [result.about.token_fit.perplexity_nonmembers.value for result in (before, after)], rel=1e-4
+        )
+        assert before.about.settings.target.startswith("GPT2LMHeadModel from base, fine-tuned, weights ")
+        (model,) = [section for section in before.page().sections if section.title == "The model"]
+        assert [row[0] for row in model.blocks[0].rows][:2] == ["model", "perplexity of a token"]
 
     def test_reference_ratio_by_hand(self, run, target, base, tuning, sets):
         """Fine-tunes on halves of what is left of the population, each asked about each document."""
@@ -202,7 +223,7 @@ class TestBadInput:
         x = sets["members"].x.copy()
         x[3] = "ba"
         unmarked = CausalLM(base.model, base.tokenizer, bos="none")
-        with pytest.raises(dv.InputError, match=r"no token to score \(candidate member-3\)"):
+        with pytest.raises(dv.InputError, match=r"no token to score \(candidate row 4 of members\)"):
             audited(unmarked, sets | {"members": dv.Records(x)}, recipes=("loss",))
 
     def test_numbers(self, target):
@@ -317,6 +338,17 @@ class TestTheSplit:
         result = audited(target, copied, recipes=("loss",))
         assert result.about.texts.copies == 5
         assert any("at least half of the word n-grams of 5 non-members" in warning for warning in result.about.warnings)
+
+    def test_members_in_the_population_and_near_copies_of_others_are_added(self, target, sets):
+        """Members 0 to 4 have near copies, 5 to 8 equal ones among the non-members, 9 to 11 are in the population."""
+        copied, texts = dict(sets), sets["members"].x
+        changed = sets["nonmembers"].x.copy()
+        changed[:9] = [*(f"{text} ba" for text in texts[:5]), *texts[5:9]]
+        copied["nonmembers"] = dv.Records(changed)
+        copied["population"] = dv.Records(np.append(sets["population"].x, texts[9:12]))
+        result = audited(target, copied, recipes=("loss",), duplicates="keep")
+        assert (result.about.texts.copies, result.about.copied) == (5, 7)
+        assert comparability.count_copies(result) == 12
 
     def test_words_stay_out_with_the_texts(self, target, sets):
         dated = dict(sets)

@@ -72,7 +72,7 @@ class TestTokenizers:
         target_model, base_model = (self.merge_tokens(base, merged) for merged in ("ab", "cd"))
         lengths = [target.tokens(list(sets["members"].x)).lengths for target in (target_model, base_model)]
         np.testing.assert_array_equal(*lengths)
-        with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate member-0, token \d\)"):
+        with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate row 1 of members, token \d\)"):
             audited(target_model, sets, recipes=(name,), references=tuning(base_model, count=1))
         renamed = self.merge_tokens(base, "ab")
         renamed.tokenizer.add_tokens(["never"])

@@ -236,7 +236,7 @@ class TestPassages:
         result = extraction.measure(trained, inside, [*NONMEMBERS, shared], **LENGTHS)
         assert len(result.members) == 23
         assert len(result.nonmembers) == 40
-        assert result.members.ids.tolist() == list(range(1, 24))
+        assert result.members.ids.tolist() == [f"row {row}" for row in range(2, 25)]
         assert "in documents of both sets, and left out of both: 1 passage" in " ".join(result.warnings)
 
     @pytest.mark.parametrize("place", ["start", "end", "random"])

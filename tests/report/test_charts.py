@@ -205,3 +205,22 @@ def test_the_legend_of_a_network_names_the_marks_that_are_there():
     scale = spec["layer"][2]["encoding"]["shape"]["scale"]
     assert scale["domain"] == ["break-point", "candidate"]
     assert len(scale["range"]) == 2
+
+
+def test_a_trade_off_shows_both_intervals_and_the_axes_hold_them():
+    """Two settings of equal accuracy: an axis of one value would say nothing of it."""
+    accuracy = dv.Estimate(0.8, 0.7, 0.9, 0.95, "exact")
+    leaks = dv.Estimate(0.8, 0.75, 0.85, 0.95, "delong"), dv.Estimate(0.55, 0.5, 0.6, 0.95, "delong")
+    choices = {"as it is": (accuracy, leaks[0]), "max_depth = 2": (accuracy, leaks[1])}
+    spec = charts.trade_off(choices, x="accuracy", y="AUC", reference=0.5, percent=True)
+    rows = find_data_sets(spec)["choices"]
+    assert [row["y"] for row in rows] == [0.8, 0.55]
+    assert {(row["x_low"], row["x"], row["x_high"]) for row in rows} == {(70.0, 80.0, 90.0)}
+    assert {layer["encoding"]["x"]["title"] for layer in spec["layer"][0]["layer"]} == {"accuracy, %"}
+    with pytest.raises(dv.InputError, match="estimate of 'bad'"):
+        charts.trade_off({"bad": (dv.Estimate(np.nan, 0, 1, 0.95, "exact"), leaks[0])}, x="x", y="y")
+
+
+def test_shares_are_drawn_in_the_per_cent_of_the_tables():
+    spec = charts.intervals({"model": dv.Estimate(0.525, 0.442, 0.646, 0.95, "x")}, quantity="difference", unit="%")
+    assert find_data_sets(spec)["estimates"] == [{"name": "model", "value": 52.5, "low": 44.2, "high": 64.6}]

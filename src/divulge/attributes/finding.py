@@ -196,7 +196,8 @@ def _judge(
     if clearest_value is not None and _surely_given_away(clearest_value) > 0:
         return LEAK, (
             "Among the records with one of its values, the attack is right on more of the training records than of the "
-            f"others, {formatting.format_percent_estimate(clearest_value.difference)} more, and than imputation is."
+            f"others, a difference of {formatting.format_percent_estimate(clearest_value.difference)}, and on more "
+            "than imputation is."
         )
     highest = max(possibly_given_away(attack, *counts, copied) for attack in attacks)
     largest_share = formatting.format_percent(round(max(highest, 0.0), 3))
@@ -253,11 +254,11 @@ def possibly_given_away(
 
 def _describe_leak(attack: AttributeAttack, control: AttributeAttack) -> str:
     return (
-        f"Whoever knows the rest of a training record guesses its value rightly in "
-        f"{formatting.format_percent(round(attack.members.value, 3))} of cases, and in "
-        f"{formatting.format_percent(round(attack.nonmembers.value, 3))} of records that were not trained on: "
-        f"{formatting.format_percent_estimate(attack.difference)} more. Imputation without the model is right in "
-        f"{formatting.format_percent(round(control.members.value, 3))}."
+        f"Whoever knows the rest of a training record guesses the missing value rightly in "
+        f"{formatting.format_percent(round(attack.members.value, 3))} of training records, and in "
+        f"{formatting.format_percent(round(attack.nonmembers.value, 3))} of others: a difference of "
+        f"{formatting.format_percent_estimate(attack.difference)}. Imputation without the model is right in "
+        f"{formatting.format_percent(round(control.members.value, 3))} of training records."
     )
 
 

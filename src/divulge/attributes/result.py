@@ -307,7 +307,7 @@ def sections(run: AttributeRun) -> list[Section]:
             "What it shows of an attribute",
             [
                 Table(columns, rows, note=note, sortable=False),
-                Chart(charts.intervals(differences, quantity="difference of the rates", reference=0.0)),
+                Chart(charts.intervals(differences, quantity="difference of the rates", reference=0.0, unit="%")),
                 Table(("guess by", "what it weighs"), meanings, sortable=False),
             ],
         ),

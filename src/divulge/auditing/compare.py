@@ -662,23 +662,66 @@ def overview_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     utilities = {name: _utility(audit) for name, audit in comparison.runs.items()}
     measures = list(dict.fromkeys(measure for utility in utilities.values() for measure in utility))
     rows = []
-    for name, audit in comparison.runs.items():
-        shared = [d.recipe for changes in comparison.changes.values() for d in changes]
-        areas = {recipe: audit[recipe].auc for recipe in dict.fromkeys(shared)}
-        strongest = max(areas, key=lambda recipe: areas[recipe].value)
+    for name, (strongest, area) in _strongest_areas(comparison).items():
         worth = [utilities[name].get(measure, "–") for measure in measures]
-        rows.append([name, audit.verdict.answer, strongest, format_estimate(areas[strongest]), *worth])
+        answer = comparison.runs[name].verdict.answer
+        rows.append([name, answer, strongest, format_estimate(area), *worth])
     return ["run", "verdict", "strongest attack", "AUC", *measures], rows
 
 
 def _utility(audit: Audit) -> dict[str, str]:
-    """Return accuracy, or R² and mean absolute error, of a run's target; empty where they are not known."""
+    """Return accuracy, R² and mean absolute error, or perplexity of a run's target; empty where they are not known."""
     if (accuracy := audit.about.accuracy) is not None:
         return {
             f"accuracy on {name}": formatting.format_percent_estimate(share)
             for name, share in (("members", accuracy.members), ("non-members", accuracy.nonmembers))
         }
-    return formatting.format_regression_fit(audit.about.regression_fit)
+    return formatting.format_regression_fit(audit.about.regression_fit) | formatting.format_token_fit(
+        audit.about.token_fit
+    )
+
+
+def _utility_on_others(audit: Audit) -> tuple[str, Estimate] | None:
+    """Return what a run's target is worth on the non-members, and what measures it; None where it is not known."""
+    about = audit.about
+    if about.accuracy is not None:
+        return "accuracy", about.accuracy.nonmembers
+    if about.regression_fit is not None:
+        return "mean absolute error", about.regression_fit.error_nonmembers
+    if about.token_fit is not None and about.token_fit.perplexity_nonmembers is not None:
+        return f"perplexity of a {about.token_fit.unit}", about.token_fit.perplexity_nonmembers
+    return None
+
+
+def _trade_off_chart(comparison: Comparison) -> list[Chart]:
+    """Draw what each run gives away over what its model is worth; empty where that is not known of every run."""
+    utilities = {name: _utility_on_others(audit) for name, audit in comparison.runs.items()}
+    known = {name: utility for name, utility in utilities.items() if utility is not None}
+    measures = {measure for measure, _ in known.values()}
+    if len(known) < len(utilities) or len(measures) != 1:
+        return []
+    (measure,) = measures
+    areas = _strongest_areas(comparison)
+    spec = charts.trade_off(
+        {name: (known[name][1], area) for name, (_, area) in areas.items()},
+        x=f"{measure} on non-members",
+        y="AUC of the strongest attack",
+        reference=0.5,
+        percent=measure == "accuracy",
+    )
+    better = "right" if measure == "accuracy" else "left"
+    note = f"Lower is more private, further to the {better} is more useful; the dashed line is guessing."
+    return [Chart(spec, title="Privacy against utility", note=note)]
+
+
+def _strongest_areas(comparison: Comparison) -> dict[str, tuple[str, Estimate]]:
+    """Return the attack with the largest AUC in each run, among those that are compared, and its AUC."""
+    shared = dict.fromkeys(d.recipe for changes in comparison.changes.values() for d in changes)
+    areas = {}
+    for name, audit in comparison.runs.items():
+        strongest = max(shared, key=lambda recipe: audit[recipe].auc.value)
+        areas[name] = strongest, audit[strongest].auc
+    return areas
 
 
 def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str, Tone]:
@@ -737,7 +780,10 @@ def comparison_page(comparison: Comparison) -> Page:
         pictures=_change_pictures(comparison.changes[best], tone),
         details=(*other_verdicts, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
         sections=[
-            Section("Runs", [Table(*overview_table(comparison), sortable=False, note=_WORTH)]),
+            Section(
+                "Runs",
+                [Table(*overview_table(comparison), sortable=False, note=_WORTH), *_trade_off_chart(comparison)],
+            ),
             *(
                 Section(
                     f"Changes: {name}" if several else "Changes",
@@ -788,7 +834,12 @@ def _change_charts(changes: Sequence[Difference]) -> list[Chart]:
         estimates = {
             difference.recipe: difference.change for difference in changes if difference.statistic == statistic
         }
-        spec = charts.intervals(estimates, quantity=f"change of {_statistic_name(statistic)}", reference=0.0)
+        spec = charts.intervals(
+            estimates,
+            quantity=f"change of {_statistic_name(statistic)}",
+            reference=0.0,
+            unit="points" if statistic.startswith("tpr@") else "",
+        )
         note = "Left of the dashed line: less than before."
         change_charts.append(Chart(spec, title=f"Change of {_statistic_name(statistic)}", note=note))
     return change_charts

@@ -101,7 +101,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         unseen or any(r.needs & {Need.FEATURES, Need.RECORDS} for r in recipes)
     ):
         notes.append("features: none of the recipes learns from features, so they change no score")
-    candidates = _with_ids(members, nonmembers)
+    candidates = _with_ids(members, nonmembers, separated.kept_mask, len(subject.members))
     # Where copies of candidates that were dealt out one by one are kept in what is learned from, copies of calibration
     # records are, too.
     keep_equal_together = separated.duplicates == 0 or options.duplicates == "drop" or separated.groups is not None
@@ -421,12 +421,22 @@ def _id_warnings(sets: dict[str, Records]) -> list[str]:
     return [f"only {with_ids[0]} have ids; the report names candidates by set and row instead"]
 
 
-def _with_ids(members: Records, nonmembers: Records) -> Records:
-    """Return members, then non-members, with an id each."""
+def _with_ids(members: Records, nonmembers: Records, kept_mask: Bools, n_members: int) -> Records:
+    """Return members, then non-members, with an id each: that of the user, or the row in which the record was given.
+
+    Args:
+        members: those that are compared.
+        nonmembers: those that are compared.
+        kept_mask: bool over all members, then all non-members as they were given: whether the record is compared.
+        n_members: how many members were given.
+    """
     candidates = concatenate_records([members, nonmembers])
     if candidates.ids is not None:
         return candidates
-    names = [f"member-{i}" for i in range(len(members))] + [f"nonmember-{i}" for i in range(len(nonmembers))]
+    names = [
+        f"row {row + 1} of members" if row < n_members else f"row {row - n_members + 1} of nonmembers"
+        for row in np.flatnonzero(kept_mask).tolist()
+    ]
     return candidates.with_ids(np.array(names))
 
 
@@ -703,7 +713,7 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
 
 
 _KEPT_COPIES = ", which biases every number towards no leak"
-_LOPSIDED_COPIES = 0.001  # chance that a random deal of records is refused
+_LOPSIDED_COPIES = 0.05  # chance that a random deal of records is refused; what remains moves an AUC by little
 
 
 def _check_copies_in_population(members: Bools, nonmembers: Bools) -> None:

@@ -156,6 +156,9 @@ def model_section(summary: AuditSummary) -> Section:
         if fit.r_squared_members is not None and fit.r_squared_nonmembers is not None:
             rows.append(_pair_row("R²", format_estimate, fit.r_squared_members, fit.r_squared_nonmembers))
         rows.append(_pair_row("mean absolute error", formatting.format_error, fit.error_members, fit.error_nonmembers))
+    if (tokens := about.token_fit) is not None and tokens.perplexity_members and tokens.perplexity_nonmembers:
+        perplexities = tokens.perplexity_members, tokens.perplexity_nonmembers
+        rows.append(_pair_row(f"perplexity of a {tokens.unit}", formatting.format_error, *perplexities))
     rows += [("reference models", _describe_match(agreement)) for agreement in about.agreement]
     return Section(MODEL_TITLE, [Table(("what", "value"), rows, sortable=False)], annex=True)
 
@@ -257,6 +260,7 @@ def origin(run: AuditRun[Any]) -> Origin:
     if (fit := about.token_fit) is not None:
         facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
+        facts |= {f"target's {name}": text for name, text in formatting.format_token_fit(fit).items()}
     rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items() if digest]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
@@ -495,7 +499,8 @@ def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPos
     if rate.low > level:
         headline = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
         return SliderPosition(label, headline.words, headline.pictures)
-    rate_words, accused = formatting.natural_frequency(rate), formatting.format_others(level)
+    # Compared with 1, as no interval of a rate excludes chance here: a hundred is enough to say so.
+    rate_words, accused = formatting.natural_frequency(rate, 1.0), formatting.format_others(level)
     words = (
         f"{rate_words.describe('training records')} are recognised while wrongly accusing at most {accused}: not "
         "measurably more than by guessing."

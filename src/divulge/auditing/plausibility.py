@@ -114,24 +114,47 @@ def measure_token_fit(audit: PreparedAudit, statistics: TokenStatistics) -> Toke
     ]
     counts = Counter(population_units)
     total = len(population_units) + len(counts) + 1
-    members = np.flatnonzero(audit.inputs.truth)
-    gains, log_probabilities = np.empty(len(members)), np.empty(len(members))
-    for place, row in enumerate(members):
+    is_member = audit.inputs.truth
+    baselines, log_probabilities = np.zeros(len(is_member)), np.empty(len(is_member))
+    for row in range(len(is_member)):
         start, stop = statistics.offsets[row], statistics.offsets[row + 1]
         units = [unit for document in texts[row] for unit in tokenize(document)]
         log_likelihood = float(statistics.logp[start:stop].sum())
         # A document that was cut off is compared token by token; bytes are those of all of it.
         n_units = (stop - start) if tokenize is not _utf8_bytes else max(len(units), 1)
-        baseline = np.mean([np.log((counts[unit] + 1) / total) for unit in units]) if units else 0.0
-        log_probabilities[place] = log_likelihood / n_units
-        gains[place] = log_probabilities[place] - baseline
+        log_probabilities[row] = log_likelihood / n_units
+        if is_member[row] and units:
+            baselines[row] = np.mean([np.log((counts[unit] + 1) / total) for unit in units])
     spread = float(np.ptp(statistics.logp)) if len(statistics.logp) else 0.0
     return TokenFit(
-        members=float(log_probabilities.mean()),
-        gain=_mean_estimate(gains, ERROR),
+        members=float(log_probabilities[is_member].mean()),
+        gain=_mean_estimate((log_probabilities - baselines)[is_member], ERROR),
         unit="byte" if tokenize is _utf8_bytes else "token",
         constant=spread <= 1e-6 * max(1.0, abs(float(statistics.logp[0]))),
+        perplexity_members=estimate_perplexity(log_probabilities[is_member]),
+        perplexity_nonmembers=estimate_perplexity(log_probabilities[~is_member]),
     )
+
+
+def estimate_perplexity(log_probabilities: Floats) -> Estimate | None:
+    """Estimate the perplexity of documents from their mean log-probabilities of a token, ``[n]``, in nats.
+
+    It is the geometric mean of their perplexities, each document weighing the same, with Student's interval of its
+    logarithm. None with fewer than two documents, and where it is beyond what a number holds.
+
+    Examples:
+        >>> estimate_perplexity(np.log([1 / 8, 1 / 2])).value
+        4.0
+        >>> estimate_perplexity(np.log([0.5])) is None
+        True
+    """
+    if len(log_probabilities) < 2:
+        return None
+    mean = _mean_estimate(-log_probabilities, _INTERVAL_ERROR)
+    if not mean.high < np.log(np.finfo(float).max):
+        return None
+    value, low, high = (float(np.exp(end)) for end in (mean.value, mean.low, mean.high))
+    return Estimate(round(value, 12), low, high, mean.confidence, "student, of the logarithm")
 
 
 def measure_regression_fit(y: Floats, predictions: Floats, is_member: Bools) -> RegressionFit:

@@ -6,6 +6,8 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import PurePath
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,7 +29,7 @@ from divulge.references.progress import ignore_progress
 from divulge.results import AuditSettings, Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts
 from divulge.signals import internals
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
-from divulge.targets.rights import FramedTarget, GivesTokens, UserTarget, weights_key
+from divulge.targets.rights import FramedTarget, UserTarget, weights_key
 from divulge.types import PartialRecords, Records
 from divulge.validation import check_memory
 
@@ -463,15 +465,37 @@ def describe_attack(recipe: Recipe) -> str:
 
 
 def describe_target(target: Any) -> str:
-    """Describe the target by its type and a digest of its weights, if they can be read."""
+    """Describe the target as its user knows it, with a digest of its weights if they can be read."""
     if isinstance(target, SklearnTarget | SklearnRegressor):
         parts = [part for array in collect_arrays(target) for part in (array.name, array.values)]
-        described = describe_estimator(target.estimator)
-        return f"{type(target).__name__}, {described}, arrays {store.hash_values(*parts)[:16]}"
-    target_type = type(target.target if isinstance(target, UserTarget) else target).__name__
-    if not (key := weights_key(target)):
-        return target_type
-    return f"{target_type}, {key}" if isinstance(target, GivesTokens) else f"{target_type}, weights {key}"
+        return f"{describe_estimator(target.estimator)}, arrays {store.hash_values(*parts)[:16]}"
+    key = weights_key(target)
+    return f"{name_model(target)}, weights {key}" if key else name_model(target)
+
+
+def name_model(target: Any) -> str:
+    """Return the class, function, file or folder that a user knows a model by, in place of the adapter around it.
+
+    Examples:
+        >>> from divulge.targets import CallableTarget
+        >>> def answer(x):
+        ...     return x
+        >>> name_model(CallableTarget(answer)), name_model(CallableTarget(lambda x: x))
+        ('the function answer', 'a function without a name')
+    """
+    while isinstance(target, UserTarget | FramedTarget | Regressor):
+        target = target.target
+    if not type(target).__module__.startswith("divulge."):
+        return type(target).__name__
+    inner = next((getattr(target, name) for name in ("module", "function", "model") if hasattr(target, name)), target)
+    if isinstance(inner, FunctionType):
+        return "a function without a name" if inner.__name__ == "<lambda>" else f"the function {inner.__name__}"
+    class_name = inner if isinstance(inner, str) else type(inner).__name__
+    origin = str(getattr(target, "name", "") or getattr(target, "path", ""))
+    if not origin or origin == "model":
+        return class_name
+    origin = origin if origin.startswith("hf:") else PurePath(origin).name
+    return origin if inner is target else f"{class_name} from {origin}"
 
 
 def summarise_estimator(target: Any) -> EstimatorSummary | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CURVE_POINTS = 200
 _MAX_PLAIN_EPSILON = math.log(1000)  # ε from which odds are written as a power of ten
 _DECIDING = "what decides"
-_SPREAD = "The further the two groups lie apart, the surer each canary is told to have been included or not."
+_SPREAD = "The further the two groups lie apart, the more surely it can be told of a canary whether it was included."
 _HEADINGS = {
     "violated": "The claim is violated",
     "consistent": "The claim is not refuted",

@@ -121,10 +121,11 @@ class Proof:
     @property
     def text(self) -> str:
         """The verdict in two or three sentences."""
+        claim = "" if self.claim is None else f"ε = {self.claim.epsilon:g} at δ = {self.claim.delta:g}"
         answer = {
-            "violated": f"The claim of {self.claim} is violated.",
-            "consistent": f"What the model gives away is consistent with the claim of {self.claim}.",
-            "not testable": f"These canaries cannot test the claim of {self.claim}.",
+            "violated": f"The claim of {claim} is violated.",
+            "consistent": f"What the model gives away is consistent with the claim of {claim}.",
+            "not testable": f"These canaries cannot test the claim of {claim}.",
             "no claim": "No claim was tested.",
         }[self.answer]
         if self.constant:

@@ -142,7 +142,7 @@ class TradeOff:
     def verdict(self) -> str:
         """Effect of the settings, in sentences."""
         unchanged, best = self.rows[0], self.recommended
-        text = f"As it is, the AUC of {self.recipe} is {_format(unchanged.auc)}. "
+        text = f"As it is, the attack {self.recipe} has an AUC of {_format(unchanged.auc)}. "
         if unchanged.stored:
             after = min(row.stored for row in self.rows[1:])
             text += f"{unchanged.stored:,} training records stand in the model; " + (
@@ -152,10 +152,13 @@ class TradeOff:
         if best is None:
             return f"{text}No setting that was tried lowers it and surely loses at most {loss}."
         assert best.loss is not None
-        return (
-            f"{text}With {best.name} it is {_format(best.auc)}, for a loss of {self.utility} of "
-            f"{_utility_format(self.utility)(best.loss)}."
+        lost = _utility_format(self.utility)(best.loss)
+        cost = (
+            f"for a loss of accuracy of {lost}"
+            if self.utility == "accuracy"
+            else f"and the {self.utility} grows by {lost}"
         )
+        return f"{text}With {best.name} it is {_format(best.auc)}, {cost}."
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
@@ -388,7 +391,12 @@ def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of settings."""
     format_utility = _utility_format(summary.utility)
     columns = ["setting", f"AUC of {summary.recipe}", f"TPR at FPR {formatting.format_percent(summary.fpr)}"]
-    columns += [summary.utility, "loss", "records in the file", "verdict"]
+    columns += [
+        summary.utility,
+        "accuracy lost" if summary.utility == "accuracy" else "error added",
+        "records in the file",
+        "verdict",
+    ]
     rows = [
         [
             row.name, formatting.format_estimate(row.auc), formatting.format_percent_estimate(row.tpr),
@@ -438,15 +446,23 @@ def sections(run: SummaryRun) -> list[Section]:
     """Return the table of settings, and privacy against utility as a picture."""
     summary = run.summary
     columns, rows = setting_rows(summary)
-    points = {row.name: ([row.utility.value], [row.auc.value]) for row in summary.rows}
-    spec = charts.scatter(points, x=summary.utility, y=f"AUC of {summary.recipe}", horizontal={"guessing": 0.5})
+    spec = charts.trade_off(
+        {row.name: (row.utility, row.auc) for row in summary.rows},
+        x=summary.utility,
+        y=f"AUC of {summary.recipe}",
+        reference=0.5,
+        percent=summary.utility == "accuracy",
+    )
     aucs = {row.name: row.auc for row in summary.rows}
     return [
         Section("Settings", [Table(columns, rows, note=_NOTE)]),
         Section(
             "Privacy against utility",
             [
-                Chart(spec, note="Lower is more private; the dashed line is guessing."),
+                Chart(
+                    spec,
+                    note="Lower is more private; the dashed line is guessing. Bars are the intervals of the table.",
+                ),
                 Chart(charts.intervals(aucs, quantity="AUC", reference=0.5)),
             ],
         ),

@@ -284,7 +284,8 @@ class Completer:
 
     def complete(self, records: Records, passage_set: Passages, passages: Sequence[Passage]) -> MeasuredDocuments:
         """Complete ``passages``, the part of ``cut`` that is compared."""
-        ids = np.arange(len(records)) if records.ids is None else records.ids
+        rows = np.array([f"row {row}" for row in range(1, len(records) + 1)], object)
+        ids = rows if records.ids is None else records.ids
         measured = MeasuredDocuments(
             ids[np.array([passage.row for passage in passages])],
             self._complete_by(self._target, passages, "target"),

@@ -9,7 +9,7 @@ No series is told apart by colour alone: lines also differ in their dashes, poin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import altair as alt
@@ -176,13 +176,20 @@ def bars(
     return _finish_lanes(alt.layer(*layers, data=_named_data("groups", rows)), len(rows), quantity, reference)
 
 
-def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: float | None = None) -> Spec:
+def intervals(
+    estimates: Mapping[str, Estimate],
+    *,
+    quantity: str,
+    reference: float | None = None,
+    unit: Literal["", "%", "points"] = "",
+) -> Spec:
     """Draw a dot and its interval for each attack, below one another.
 
     Args:
         estimates: attack → value and interval.
         quantity: what is measured ("AUC").
         reference: a value to compare with (½ for an AUC: guessing), drawn as a dashed line.
+        unit: of shares and their differences, which tables show in hundredths; empty for what is no share.
 
     Raises:
         divulge.InputError: no estimate, or NaN or infinity in one.
@@ -193,8 +200,9 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
         >>> spec["layer"][0]["data"]["values"]
         [{'name': 'LOSS', 'value': 0.6, 'low': 0.58, 'high': 0.62}]
     """
-    rows = _estimate_rows(list(estimates), list(estimates.values()))
-    across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
+    shown = [_in_percent(estimate) if unit else estimate for estimate in estimates.values()]
+    rows = _estimate_rows(list(estimates), shown)
+    across: Row = {"title": f"{quantity}, {unit}" if unit else quantity, "scale": alt.Scale(zero=False)}
     base: Layer = alt.Chart().encode(y=_lane_axis(rows), tooltip=_tooltip(rows[0]))
     ends = [base.mark_tick(thickness=2, size=9).encode(x=alt.X(f"{end}:Q", **across)) for end in ("low", "high")]
     whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2="high:Q")
@@ -202,6 +210,71 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
     return _finish_lanes(
         alt.layer(whisker, *ends, dot, data=_named_data("estimates", rows)), len(rows), quantity, reference
     )
+
+
+def trade_off(
+    choices: Mapping[str, tuple[Estimate, Estimate]],
+    *,
+    x: str,
+    y: str,
+    reference: float | None = None,
+    percent: bool = False,
+) -> Spec:
+    """Draw what each choice costs and what it gains: a dot with an interval in both directions.
+
+    Args:
+        choices: name → (estimate across, estimate upwards).
+        x: title of the horizontal axis ("accuracy").
+        y: title of the vertical axis ("AUC of loss").
+        reference: a value of ``y`` to compare with (½ for an AUC: guessing), drawn as a dashed line.
+        percent: whether the values across are shares, which tables show in per cent.
+
+    Raises:
+        divulge.InputError: no choice, or NaN or infinity in an estimate.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> accuracy, leak = Estimate(0.8, 0.75, 0.85, 0.95, "exact"), Estimate(0.6, 0.58, 0.62, 0.95, "delong")
+        >>> spec = trade_off({"as it is": (accuracy, leak)}, x="accuracy", y="AUC", reference=0.5, percent=True)
+        >>> spec["layer"][0]["data"]["values"]
+        [{'choice': 'as it is', 'x': 80.0, 'x_low': 75.0, 'x_high': 85.0, 'y': 0.6, 'y_low': 0.58, 'y_high': 0.62}]
+    """
+    across = [_in_percent(cost) if percent else cost for cost, _ in choices.values()]
+    sides = zip(
+        _estimate_rows(list(choices), across),
+        _estimate_rows(list(choices), [gain for _, gain in choices.values()]),
+        strict=True,
+    )
+    rows: list[Row] = [
+        {"choice": cost["name"]}
+        | {f"x{end}": cost[key] for end, key in (("", "value"), ("_low", "low"), ("_high", "high"))}
+        | {f"y{end}": gain[key] for end, key in (("", "value"), ("_low", "low"), ("_high", "high"))}
+        for cost, gain in sides
+    ]
+    across_axis: Row = {"title": f"{x}, %" if percent else x, "scale": alt.Scale(zero=False, padding=16)}
+    up_axis: Row = {"title": y, "scale": alt.Scale(zero=False, padding=16)}
+    base: Layer = alt.Chart().encode(tooltip=_tooltip(rows[0]))
+    bare = base.encode(**_group_encoding("choice", choices))
+    whiskers = [
+        bare.mark_rule(strokeWidth=1.5, style="interval").encode(
+            x=alt.X("x_low:Q", **across_axis), x2="x_high:Q", y=alt.Y("y:Q", **up_axis)
+        ),
+        bare.mark_rule(strokeWidth=1.5, style="interval").encode(
+            x=alt.X("x:Q", **across_axis), y=alt.Y("y_low:Q", **up_axis), y2="y_high:Q"
+        ),
+    ]
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
+        x=alt.X("x:Q", **across_axis),
+        y=alt.Y("y:Q", **up_axis),
+        **_group_encoding("choice", choices, shape=True),
+    )
+    guides = [] if reference is None else [_guide_lines({"guessing": reference}, "y", y)]
+    drawn = alt.layer(*whiskers, dots, data=_named_data("choices", rows))
+    return _finish(alt.layer(drawn, *guides), height=340)
+
+
+def _in_percent(share: Estimate) -> Estimate:
+    return replace(share, value=100 * share.value, low=100 * share.low, high=100 * share.high)
 
 
 def class_lanes(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.results import RegressionFit
+    from divulge.results import RegressionFit, TokenFit
     from divulge.types import Estimate
 
 _DENOMINATORS = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -135,6 +135,23 @@ def format_regression_fit(fit: RegressionFit | None) -> dict[str, str]:
     )
     texts = {f"R² on {name}": format_estimate(r_squared) for name, r_squared, _ in sets if r_squared is not None}
     return texts | {f"mean absolute error on {name}": format_error(error) for name, _, error in sets}
+
+
+def format_token_fit(fit: TokenFit | None) -> dict[str, str]:
+    """Format the perplexity of a language model on members and non-members; empty where it was not measured.
+
+    Examples:
+        >>> format_token_fit(None)
+        {}
+    """
+    if fit is None:
+        return {}
+    sets = (("members", fit.perplexity_members), ("non-members", fit.perplexity_nonmembers))
+    return {
+        f"perplexity of a {fit.unit} on {name}": format_error(perplexity)
+        for name, perplexity in sets
+        if perplexity is not None
+    }
 
 
 def format_error(error: Estimate) -> str:

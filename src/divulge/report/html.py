@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from divulge.report.page import Block, DotGrid, Exhibit
 
 _UNIT = re.compile(r"(?<=\d) (?=%)")
+_INNER_CAPITAL = re.compile(
+    r"(?<=[a-z])(?=[A-Z][a-z])"
+)  # a long name such as HistGradientBoostingClassifier breaks here
 _STYLES = ("style.css", "blocks.css", "print.css")
 TABLE_ROWS = 240
 SORTED = 3  # rows from which on a table can be sorted
@@ -97,6 +100,9 @@ def render(page: Page) -> str:
     )
     mark = markupsafe.escape if page.compact else glossary.mark_terms
     environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
+    environment.filters["breakable"] = lambda text: _trusted(
+        _INNER_CAPITAL.sub("<wbr>", _UNIT.sub("\N{NO-BREAK SPACE}", str(markupsafe.escape(text))))
+    )
     n_uses: Counter[str] = Counter()
 
     def label(title: str) -> str:
@@ -283,7 +289,8 @@ def _data_table(name: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[st
     sample = [*rows[:-1:step], rows[-1]]
     cells = [[_cell(row.get(field, "")) for field in fields] for row in sample]
     # The ends of a band share the axis of the value between them, and so its title.
-    columns = [field if field in ("low", "high") else titles.get(field, field) for field in fields]
+    ends = {field: field.rpartition("_")[2] for field in fields}
+    columns = [ends[field] if ends[field] in ("low", "high") else titles.get(field, field) for field in fields]
     note = f"{len(sample)} of {len(rows)} points, evenly spaced" if step > 1 else ""
     return {"name": name, "note": note, "table": _table(Table(columns, cells))}
 

@@ -271,7 +271,8 @@ def regulator_section(answers: RegulatorAnswers) -> Section:
     american = [
         (
             "MEASURE 2.10: are the privacy risks that were identified examined and documented?",
-            f"The risk that this report names is. {_finding(answers)} Others: not evaluable from this run.",
+            f"The one that this report names is examined and documented here. {_finding(answers)} Others: not "
+            "evaluable from this run.",
         ),
         (
             "MEASURE 2.1: are test sets, metrics and tools documented?",

@@ -33,7 +33,16 @@ CANNOT = (
     "backups, or in answers to questions that were not asked. Who holds the model from before the erasure too sees "
     "more, and nothing here bounds that.",
 )
-REQUEST_COLUMNS = ("request", "records", "answer", "AUC before", "AUC after", "never saw them", "difference", "share")
+REQUEST_COLUMNS = (
+    "request",
+    "records",
+    "answer",
+    "AUC before",
+    "AUC after",
+    "never saw them",
+    "difference",
+    "remembered",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,9 +207,9 @@ def _further_comparisons(summary: ErasureSummary) -> list[Paragraph]:
             )
         if finding.spread is not None:
             texts.append(
-                f"{start}Of the distance from the typical never-used record it is "
-                f"{formatting.format_estimate(finding.spread)}: above 0, some records score higher and others lower "
-                "than under these models."
+                f"{start}Measured by how far each score lies from that of a typical never-used record, in either "
+                f"direction, the difference of AUC is {formatting.format_estimate(finding.spread)}: above 0, some "
+                "records score higher and others lower than under these models."
             )
     return [Paragraph(text) for text in texts]
 

@@ -271,9 +271,7 @@ def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
     if any(values is None for values in given_ids.values()):
         ids = np.concatenate(
             [
-                np.array([f"{_argument(name)}:{row}" for row in range(len(records))])
-                if given_ids[name] is None
-                else given_ids[name].astype(str)
+                name_rows(_argument(name), len(records)) if given_ids[name] is None else given_ids[name].astype(str)
                 for name, records in sets.items()
             ]
         )
@@ -292,6 +290,16 @@ def _identify_records(sets: Mapping[str, Any]) -> tuple[Array, Array]:
     return ids, part
 
 
+def name_rows(set_name: str, count: int) -> Array:
+    """Return an id for each record of a set that has none: the row in which it was given, counted from 1.
+
+    Examples:
+        >>> name_rows("never", 2).tolist()
+        ['row 1 of never', 'row 2 of never']
+    """
+    return np.array([f"row {row} of {set_name}" for row in range(1, count + 1)])
+
+
 def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
     """Refuse equal records in two sets that are compared; leave out copies within one, and retained ones among them.
 
@@ -300,7 +308,7 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
     warnings = []
     for name, records in sets.items():
         if records.ids is None:  # numbered before any is left out
-            records = records.with_ids(np.array([f"{_argument(name)}:{row}" for row in range(len(records))]))
+            records = records.with_ids(name_rows(_argument(name), len(records)))
         if name in (RETAINED, OTHER):
             sets = sets | {name: records}
             continue
