@@ -152,6 +152,16 @@ def _columns(x: Array, labels: Array | None) -> Iterator[Array]:
         yield _orient(column)
 
 
+def orient_columns(table: Array) -> Floats:
+    """Return the columns ``[n, d]``, each negated if more of its values lie above the middle of its range than below.
+
+    Examples:
+        >>> orient_columns(np.array([[0.0, 0.0], [1.0, 9.0], [9.0, 9.0]])).tolist()
+        [[0.0, -0.0], [1.0, -9.0], [9.0, -9.0]]
+    """
+    return np.column_stack([_orient(column) for column in table.T]) if table.shape[1] else table.astype(np.float64)
+
+
 def _orient(column: Array) -> Array:
     """Return the column, negated if more values lie above the middle of its range than below it."""
     values = column.astype(np.float64)

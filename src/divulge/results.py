@@ -456,7 +456,7 @@ class TextSplit:
     Args:
         signs: words, years and lengths by which members and non-members differ, the surest first.
         shared: how many texts of each set are nearly one of another set, in words.
-        copies: how many non-members are nearly a member.
+        copies: how many non-members are nearly a member; equal ones, where they were kept, are counted elsewhere.
         length: p-value of members and non-members being equally long.
         among_equals: of runs before scores were adjusted for covariates: by recipe, the p-value of members and
             non-members scoring alike among texts of like length.

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import divulge as dv
-from divulge.auditing import load
+from divulge.auditing import comparability, load
 from divulge.auditing.compare import comparison_page
 from divulge.recipes import document_recipes
 from divulge.targets import CausalLM
@@ -338,6 +338,17 @@ class TestTheSplit:
         result = audited(target, copied, recipes=("loss",))
         assert result.about.texts.copies == 5
         assert any("at least half of the word n-grams of 5 non-members" in warning for warning in result.about.warnings)
+
+    def test_members_in_the_population_and_near_copies_of_others_are_added(self, target, sets):
+        """Members 0 to 4 have near copies, 5 to 8 equal ones among the non-members, 9 to 11 are in the population."""
+        copied, texts = dict(sets), sets["members"].x
+        changed = sets["nonmembers"].x.copy()
+        changed[:9] = [*(f"{text} ba" for text in texts[:5]), *texts[5:9]]
+        copied["nonmembers"] = dv.Records(changed)
+        copied["population"] = dv.Records(np.append(sets["population"].x, texts[9:12]))
+        result = audited(target, copied, recipes=("loss",), duplicates="keep")
+        assert (result.about.texts.copies, result.about.copied) == (5, 7)
+        assert comparability.count_copies(result) == 12
 
     def test_words_stay_out_with_the_texts(self, target, sets):
         dated = dict(sets)

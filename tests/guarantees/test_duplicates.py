@@ -30,10 +30,14 @@ def split(rng, x, y, sizes):
 @pytest.mark.parametrize("sizes", [(150, 150, 150), (250, 80, 100)])
 def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes):
     """60 splits at 5 %: fails by chance in .1 % of seeds."""
-    alarms = 0
+    alarms = refused = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
+        try:
+            sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
+        except dv.InputError:  # kept copies in the population happen to be those of one side
+            refused += 1
+            continue
         members, nonmembers = sets.members, sets.nonmembers
         blind_baseline = blind.baseline(
             members.x,
@@ -46,6 +50,7 @@ def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes)
         )
         alarms += blind_baseline.confounded
     assert alarms <= binom.isf(0.001, 60, 0.05)
+    assert refused <= (binom.isf(0.001, 60, 0.05) if policy == "keep" else 0)
 
 
 def test_groups_that_keep_together_are_one_observation_each():

@@ -163,6 +163,10 @@ def compare_texts(audit: PreparedAudit) -> TextSplit | None:
     population = [*inputs.calibration.x, *inputs.population.x]
     shared = evaluation.near_duplicates(members, nonmembers, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
+    learned = set(members) if inputs.copied else set()
+    unequal = [text for text in nonmembers if text not in learned]
+    if len(unequal) < len(nonmembers):  # Equal ones are counted as such, see `count_copies`.
+        copies = evaluation.near_duplicates(members, unequal).pairs[0].counts[1] if unequal else 0
     member_lengths, nonmember_lengths = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
     return TextSplit(
         signs=find_split_signs(*map(list, distinct), quoted=audit.show_records, seed=audit.seed),
@@ -200,13 +204,13 @@ def count_copies(audit: Findings) -> int:
     """Return how many candidates a copy in another set can hide a leak of: equal ones that were kept, and texts alike.
 
     A non-member that equals a member is known to a model that learned the member. Runs of earlier releases counted all
-    copies together.
+    copies together, and equal texts twice.
     """
     about = audit.about
     n_equal = about.copied
     if n_equal is None:
         n_equal = about.duplicates if about.settings.duplicates == "keep" else 0
-    return max(n_equal, 0 if about.texts is None else about.texts.copies)
+    return n_equal + (0 if about.texts is None else about.texts.copies)
 
 
 def hidden_share(audit: Findings, n_members: int, n_nonmembers: int) -> float:

@@ -16,7 +16,14 @@ import numpy as np
 from scipy import linalg, special
 
 from divulge import lazy, seeds
-from divulge.duplicates import canonical_order, digest_records, first_of_each_group, fold_groups, groups_are_split_whole
+from divulge.duplicates import (
+    canonical_order,
+    digest_records,
+    first_of_each_group,
+    fold_groups,
+    groups_are_split_whole,
+    orient_columns,
+)
 from divulge.errors import InputError
 from divulge.statistics import auc
 from divulge.types import Estimate
@@ -25,11 +32,13 @@ from divulge.validation import check_integer, check_labels, check_number, check_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import lightgbm
     from scipy import stats
     from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Bools, Floats, Ints
 else:
+    lightgbm = lazy.module("lightgbm")
     stats = lazy.module("scipy.stats")
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
@@ -51,6 +60,15 @@ _MAX_CLASSES = 64
 _MAX_CLASS_FEATURES = 512
 _HASHED_WORDS = 2**16
 _MAX_OTHERS = 10_000  # records of neither side that labels are learned from
+_MAX_TREE_COLUMNS, _COLUMNS_OF_TREE = 64, 10
+_MAX_CODES = 4  # columns that boosted trees predict
+_MAX_BOOSTED = 20_000  # records that each of the boosted trees learns from
+_ROUNDS, _MIN_ROUNDS, _RATE = 100, 25, 0.05
+_BOOSTING = {
+    "objective": "regression", "num_leaves": 31, "min_data_in_leaf": 5,
+    "bagging_fraction": 0.7, "bagging_freq": 1, "seed": 1, "num_threads": 1, "deterministic": True,
+    "force_row_wise": True, "verbosity": -1,
+}  # fmt: skip
 _CHUNK_VALUES = 2**23  # values read at a time
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 
@@ -117,8 +135,8 @@ def baseline(
     of each permutation, so the p-value stays exact, and power grows with the data.
 
     Labels that are surer on one side (of another annotator, or measured with less noise) lower the loss of a model that
-    saw none of the records. So the error of predicting each label from its record, by ridge regressions on the other
-    folds, is compared as well, either way round.
+    saw none of the records. So the errors of predicting each label from its record, by ridge regressions and by boosted
+    trees on the other folds, are compared as well, either way round.
 
     Equal records, labels included, are in one fold. If equal records are on one side more often than in a random
     division of records, whole groups were divided: then one record of each group and side is used.
@@ -186,12 +204,12 @@ def baseline(
         similarity, membership_columns[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
     )
     ridges = list(_ridge_statistics(features, membership_columns, folds))
-    surprise = _label_surprise(records[order], ordered_labels, folds, kernel_rows, other_records)
+    surprises = _label_surprises(records[order], ordered_labels, folds, kernel_rows, other_records)
     guesses_and_truth = guesses[:, 0], truth[kernel_rows]
     if len(kernel_rows) < len(order):
         guesses_and_truth = max(ridges, key=lambda group: float(_standard(group[0], n_permutations)[0]))[1], truth
     area_groups = [_aucs(guesses, membership_columns[kernel_rows]), *(statistics for statistics, _ in ridges)]
-    if surprise is not None:
+    for surprise in surprises:
         surprise_auc = _aucs(surprise[:, None], membership_columns)
         area_groups += [surprise_auc, 1 - surprise_auc]
     statistics = np.max([_standard(group, n_permutations) for group in area_groups], axis=0)
@@ -199,10 +217,12 @@ def baseline(
     p_values = exceeding / (1 + n_permutations)
     p_value = float(p_values[0])
     evidence = ""
-    if surprise is not None and p_value <= level:
+    if surprises and p_value <= level:
         strengths = [float(_standard(group, n_permutations)[0]) for group in area_groups]
-        if max(strengths[-2:]) > max(strengths[:-2]):
-            guesses_and_truth = surprise if strengths[-2] > strengths[-1] else -surprise, truth
+        strongest = int(np.argmax(strengths)) - (len(strengths) - 2 * len(surprises))
+        if strongest >= 0:
+            surprise = surprises[strongest // 2]
+            guesses_and_truth = surprise if strongest % 2 == 0 else -surprise, truth
             evidence = f"; most telling is {LABEL_ERRORS}"
     return Blind(
         auc=auc(*guesses_and_truth, confidence),
@@ -282,7 +302,7 @@ def adjust_scores(
     fold from the other folds, and the residual is compared. A leak remains in the residual, as no record tells that it
     was trained on. The ridge regression uses linear, radial and class features; its penalty has the smallest squared
     error, and where no regression does better than a constant, none is used. How badly the record's label is predicted
-    from the record, out of fold, is one more feature.
+    from the record, out of fold, by ridge regressions and by boosted trees, is a feature as well.
 
     Args:
         scores: name → ``[n]``.
@@ -309,8 +329,7 @@ def adjust_scores(
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(x[order], ordered_labels, sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
-    surprise = _label_surprise(x[order], ordered_labels, folds, sample, other_records)
-    if surprise is not None:
+    for surprise in _label_surprises(x[order], ordered_labels, folds, sample, other_records):
         features = features.join_columns(*_linear_and_radial_block(_normal_scores(surprise)[:, None], sample))
     best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
     for guesses in _ridge_predictions(features, targets, folds, _adjustment_penalties(features, n)):
@@ -552,20 +571,21 @@ def _ridge_statistics(features: _RecordFeatures, columns: Bools, fold: Ints) -> 
         yield np.round(total, 6), guesses_by_fold
 
 
-def _label_surprise(
+def _label_surprises(
     x: Array,
     labels: Array | None,
     folds: Ints,
     sample: Ints,
     other_records: tuple[Array, Array | None] | None,
-) -> Floats | None:
-    """Return the squared error of each label's prediction from its record, ``[n]``; None without labels that differ.
+) -> list[Floats]:
+    """Return two squared errors of each label's prediction from its record, ``[n]``; none without labels that differ.
 
     Ridge regressions on the other folds, and on ``other_records``, predict an indicator of each class, or the normal
-    score of a real value; the strength with the smallest error is taken. Membership is not used.
+    score of a real value; the strength with the smallest error is taken. Boosted trees, which learn interactions of
+    columns that ridge regressions do not, predict the same. Membership is not used.
     """
     if labels is None or (labels == labels[0]).all():
-        return None
+        return []
     n = len(labels)
     if other_records is not None and other_records[1] is not None:
         other_x, other_labels = _draw_others(other_records[0], other_records[1])
@@ -583,16 +603,62 @@ def _label_surprise(
         errors = ((targets[:n] - guesses[:n]) ** 2).sum(1)
         if errors.sum() < lowest_error:
             best_errors, lowest_error = errors, float(errors.sum())
+    targets = _code_classes(targets)
+    boosted = targets[:n] - _boosted_predictions(_tree_columns(x, features), targets, folds)
     # Errors are rounded so that ties do not depend on the machine.
-    return np.round(best_errors, 6)
+    return [np.round(best_errors, 6), np.round((boosted**2).sum(1), 6)]
+
+
+def _code_classes(targets: Floats) -> Floats:
+    """Return at most `_MAX_CODES` columns: indicators of two classes are one, those of many are summed at random."""
+    columns = targets.shape[1]
+    if columns <= 2:
+        return targets[:, :1]
+    if columns <= _MAX_CODES:
+        return targets
+    signs = seeds.generator(0, "blind", "codes").choice([-1.0, 1.0], (columns, _MAX_CODES))
+    return targets @ signs
+
+
+def _tree_columns(x: Array, features: _RecordFeatures) -> Floats:
+    """Return the columns that trees split, ``[n, d]``: ranks, so that units change nothing, or leading components."""
+    rows = x.reshape(len(x), -1)
+    if x.dtype == object or rows.shape[1] > _MAX_TREE_COLUMNS:
+        plain = features.linear[:, : features.plain]
+        return orient_columns(plain[:, np.sort(np.argsort(-plain.var(0), kind="stable")[:_MAX_TREE_COLUMNS])])
+    oriented = orient_columns(rows[:, (rows != rows[:1]).any(0)])
+    ranks = [np.unique(column, return_inverse=True)[1] for column in oriented.T]
+    return np.array(ranks, dtype=np.float64).reshape(len(ranks), len(x)).T
+
+
+def _boosted_predictions(columns: Floats, targets: Floats, folds: Ints) -> Floats:
+    """Return held-out predictions of the targets of all records but those of fold `FOLDS`, ``[n, targets]``."""
+    n = int((folds < FOLDS).sum())
+    rounds = max(_MIN_ROUNDS, min(_ROUNDS, len(targets) // 10) // targets.shape[1])
+    shared = min(0.8, _COLUMNS_OF_TREE / max(columns.shape[1], 1))
+    settings = {"learning_rate": _RATE * _ROUNDS / rounds, "feature_fraction": shared, **_BOOSTING}
+    guesses = np.zeros((n, targets.shape[1]))
+    for k in range(FOLDS):
+        held_out, training_rows = np.flatnonzero(folds == k), np.flatnonzero(folds != k)
+        if not len(held_out) or not len(training_rows) or not columns.shape[1]:
+            continue
+        # In canonical order every second or third record is as good as a random draw.
+        training_rows = training_rows[:: -(-len(training_rows) // _MAX_BOOSTED)]
+        table = lightgbm.Dataset(columns[training_rows], free_raw_data=False)
+        for j, target in enumerate(targets.T):
+            table.set_label(target[training_rows])
+            trees = lightgbm.train(settings, table, num_boost_round=rounds)
+            guesses[held_out, j] = trees.predict(columns[held_out], num_threads=1)
+    return guesses
 
 
 def _draw_others(x: Array, labels: Array) -> tuple[Array, Array]:
-    """Return at most `_MAX_OTHERS` records, the same ones whatever their order."""
-    if len(x) <= _MAX_OTHERS:
-        return x, labels
-    rows = np.argsort(np.array(list(digest_records(x))), kind="stable")[:_MAX_OTHERS]
-    return x[rows], labels[rows]
+    """Return at most `_MAX_OTHERS` records in canonical order, the same ones whatever their order."""
+    if len(x) > _MAX_OTHERS:
+        rows = np.argsort(np.array(list(digest_records(x))), kind="stable")[:_MAX_OTHERS]
+        x, labels = x[rows], labels[rows]
+    order, _ = canonical_order(x, labels, np.zeros(len(x), dtype=bool))
+    return x[order], labels[order]
 
 
 def _normal_scores(values: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import dis
 import errno
 import functools
 import hashlib
@@ -10,6 +11,7 @@ import inspect
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -27,7 +29,7 @@ from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import CodeType
+    from types import CodeType, FunctionType
 
     from filelock import BaseFileLock
     from torch import nn
@@ -372,10 +374,11 @@ def digest_records(records: Records, *, labelled: bool = True) -> str:
 
 
 def digest_function(function: object) -> str:
-    """Return a digest of a function: name, source, defaults and captured values.
+    """Return a digest of a function: name, source, defaults, captured values, and what it reads from its module.
 
-    A captured object without a value of its own (its repr holds an address) makes a digest that never
-    matches again: retraining is slow, a stale model would be wrong.
+    Constants, helpers and modules of the user's own are followed; of installed packages the names are enough. A value
+    without a digest of its own (its repr holds an address) makes one that never matches again: retraining is slow, a
+    stale model would be wrong.
 
     Examples:
         >>> digest_function(lambda x: x + 1) == digest_function(lambda x: x + 2)
@@ -384,26 +387,49 @@ def digest_function(function: object) -> str:
         >>> digest_function(sine) == digest_function(cosine)
         False
     """
+    return _digest_callable(function, ())
+
+
+def _digest_callable(function: object, visited: tuple[object, ...]) -> str:
     if isinstance(function, functools.partial):
-        return store.hash_values(
-            "partial",
-            digest_function(function.func),
-            *map(digest_value, function.args),
-            *_digest_items(function.keywords),
-        )
+        parts = [_digest_callable(function.func, visited), *(_digest(value, visited) for value in function.args)]
+        return store.hash_values("partial", *parts, *_digest_items(function.keywords, visited))
     if inspect.ismethod(function):
-        return store.hash_values("method", digest_function(function.__func__), digest_value(function.__self__))
+        owner = _digest(function.__self__, visited)
+        return store.hash_values("method", _digest_callable(function.__func__, visited), owner)
+    if any(function is earlier for earlier in visited):
+        return "recursive"
     if inspect.isclass(function):
-        source = _source_code(function)
-        members = [] if source else _digest_members(function)
-        return store.hash_values("class", function.__module__, function.__qualname__, source, *members)
+        return _digest_class(function, (*visited, function))
+    if inspect.isbuiltin(function):
+        owner = function.__self__
+        named = owner is None or inspect.ismodule(owner) or inspect.isclass(owner)
+        parts = [str(function.__module__), function.__qualname__]
+        return store.hash_values("builtin", *parts, repr(owner) if named else _digest(owner, visited))
+    wrapped = getattr(function, "__wrapped__", None)
     if not inspect.isfunction(function):
-        return store.hash_values("object", repr(function))
+        return store.hash_values("object", repr(function) if wrapped is None else _digest_callable(wrapped, visited))
+    inner = (*visited, function)
     parts = [function.__module__, function.__qualname__, _source_code(function), *_digest_code(function.__code__)]
-    parts += map(digest_value, function.__defaults__ or ())
-    parts += _digest_items(function.__kwdefaults__ or {})
-    parts += [_digest_cell(cell) for cell in function.__closure__ or ()]
-    return store.hash_values("function", *parts)
+    parts += [_digest(value, inner) for value in function.__defaults__ or ()]
+    parts += _digest_items(function.__kwdefaults__ or {}, inner)
+    parts += [_digest_cell(cell, inner) for cell in function.__closure__ or ()]
+    return store.hash_values("function", *parts, *_digest_globals(function, inner))
+
+
+def _digest_class(class_: type, visited: tuple[object, ...]) -> str:
+    source = _source_code(class_)
+    parts = [] if source else _digest_members(class_)
+    parts += _digest_class_globals(class_, visited)
+    return store.hash_values("class", class_.__module__, class_.__qualname__, source, *parts)
+
+
+def _digest_class_globals(class_: type, visited: tuple[object, ...]) -> list[str]:
+    """Return digests of the base classes of a class of the user's own, and of what its methods read from its module."""
+    if _is_installed(class_.__module__):
+        return []
+    parts = [_digest_callable(base, visited) for base in class_.__bases__ if not _is_installed(base.__module__)]
+    return [*parts, *(part for _, method in _methods(class_) for part in _digest_globals(method, visited))]
 
 
 def _digest_code(code: CodeType) -> list[str]:
@@ -413,23 +439,51 @@ def _digest_code(code: CodeType) -> list[str]:
     return [code.co_code.hex(), repr(constants), repr(code.co_names), *inner]
 
 
+def _digest_globals(function: FunctionType, visited: tuple[object, ...]) -> list[str]:
+    """Return digests of what a function of the user's own reads from its module, by name."""
+    if _is_installed(function.__module__ or ""):
+        return []
+    names = sorted(_global_names(function.__code__) & function.__globals__.keys())
+    return _digest_items({name: function.__globals__[name] for name in names}, visited)
+
+
+def _global_names(code: CodeType) -> set[str]:
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names.union(*(_global_names(inner) for inner in code.co_consts if inspect.iscode(inner)))
+
+
+def _is_installed(module: str) -> bool:
+    """Check whether a module is Python's own, of this package, or in a folder of installed packages."""
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names or package == "divulge":
+        return True
+    loaded = sys.modules.get(module) or sys.modules.get(package)
+    return not _INSTALLED_FOLDERS.isdisjoint(Path(getattr(loaded, "__file__", None) or "").parts)
+
+
+_INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+
+
 def _digest_members(class_: type) -> list[str]:
     """Return what the methods and plain attributes of a class do, where its source was not kept."""
     parts: list[str] = [repr(class_.__bases__)]
+    for name, function in _methods(class_):
+        parts += [name, *_digest_code(function.__code__), repr((function.__defaults__, function.__kwdefaults__))]
     for name, member in sorted(vars(class_).items()):
         if name in ("__doc__", "__firstlineno__", "__static_attributes__"):
             continue
+        if isinstance(member, bool | int | float | str | bytes | tuple | list | dict):
+            parts += [name, repr(member)]
+    return parts
+
+
+def _methods(class_: type) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions of a class, those of its properties and static ones as well."""
+    for name, member in sorted(vars(class_).items()):
         accessors = (member.fget, member.fset, member.fdel) if isinstance(member, property) else (member,)
         for function in (getattr(accessor, "__func__", accessor) for accessor in accessors):
             if inspect.isfunction(function):
-                parts += [
-                    name,
-                    *_digest_code(function.__code__),
-                    repr((function.__defaults__, function.__kwdefaults__)),
-                ]
-            elif isinstance(function, bool | int | float | str | bytes | tuple | list | dict):
-                parts += [name, repr(function)]
-    return parts
+                yield name, function
 
 
 def list_settings(config: Any) -> list[tuple[str, str]]:
@@ -442,16 +496,37 @@ def list_settings(config: Any) -> list[tuple[str, str]]:
 
 
 def digest_architecture(module: nn.Module) -> str:
-    """Return a digest of a network's structure, plain attributes, source of its own classes, and first weights."""
+    """Return a digest of a network's structure, attributes, source of its own classes, and first weights."""
+    return _digest_network(module, ())
+
+
+def _digest_network(module: nn.Module, visited: tuple[object, ...]) -> str:
     parts: list[object] = [repr(module)]
+    inner = (*visited, module)
     for name, part in module.named_modules():
-        if not type(part).__module__.startswith("torch."):
+        attributes = {k: v for k, v in vars(part).items() if k not in _STATE_OF_MODULES and v is not None}
+        is_own = not type(part).__module__.startswith("torch.")
+        if is_own:
             parts += [name, type(part).__qualname__, _source_code(type(part))]
-        plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | tuple)}
+        plain = {k: v for k, v in attributes.items() if isinstance(v, _PLAIN_ATTRIBUTES) and _is_plain(v)}
         parts.append(sorted((k, repr(v)) for k, v in plain.items()))
+        if is_own:
+            others = {k: v for k, v in attributes.items() if k not in plain}
+            parts += [*_digest_items(others, (*inner, part)), *_digest_class_globals(type(part), inner)]
     for name, tensor in module.state_dict().items():
         parts += [name, _to_numpy(tensor)]
     return store.hash_values("architecture", *parts)
+
+
+_PLAIN_ATTRIBUTES = (bool, int, float, str, tuple)
+
+# What `state_dict` holds, what `named_modules` lists, and hooks, which a copy of the network has under other numbers.
+_STATE_OF_MODULES = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"} | {
+    f"_{kind}_hooks{suffix}"
+    for kind in ("backward", "backward_pre", "forward", "forward_pre", "state_dict", "state_dict_pre",
+                 "load_state_dict_pre", "load_state_dict_post")
+    for suffix in ("", "_with_kwargs", "_always_called")
+}  # fmt: skip
 
 
 def _to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
@@ -459,29 +534,96 @@ def _to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
     return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
 
 
-def _digest_items(values: dict[str, object]) -> list[str]:
-    return [f"{name}={digest_value(item)}" for name, item in sorted(values.items())]
-
-
 def digest_value(value: object) -> str:
-    """Return a digest or repr of an argument, a default or a captured value."""
+    """Return a digest or repr of an argument, a default or a captured value.
+
+    Arrays, tensors, frames and networks count with all their values, and objects of the user's own classes with all
+    their attributes, as their repr may leave these out.
+    """
+    return _digest(value, ())
+
+
+def _digest(value: Any, visited: tuple[object, ...]) -> str:
+    if _is_plain(value):
+        return repr(value)
+    if isinstance(value, functools.partial) or inspect.isroutine(value) or inspect.isclass(value):
+        return _digest_callable(value, visited)
+    if inspect.ismodule(value):
+        source = () if _is_installed(value.__name__) else (_source_code(value),)
+        return store.hash_values("module", value.__name__, *source)
+    if any(value is earlier for earlier in visited):
+        return "recursive"
+    inner = (*visited, value)
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        return _digest_container(value, inner)
+    if is_dataclass(value):
+        parts = [_digest(getattr(value, field.name), inner) for field in fields(value)]
+        is_plain = all(_is_plain(getattr(value, field.name)) for field in fields(value))
+        return repr(value) if is_plain else store.hash_values("dataclass", type(value).__qualname__, *parts)
+    arrays = _as_arrays(value)
+    if arrays is not None:
+        return store.hash_values(*(_digest(part, inner) if isinstance(part, list) else part for part in arrays))
+    return _digest_object(value, inner)
+
+
+def _digest_object(value: Any, visited: tuple[object, ...]) -> str:
+    if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "named_modules", None)):
+        return _digest_network(value, visited)
+    if isinstance(value, np.random.Generator):
+        return store.hash_values("generator", _digest(value.bit_generator.state, visited))
+    has_full_repr = type(value).__repr__ is not object.__repr__ and not callable(getattr(value, "get_params", None))
+    if not hasattr(value, "__dict__") or (has_full_repr and _is_installed(type(value).__module__)):
+        return repr(value)
+    return store.hash_values("object", _digest_callable(type(value), visited), *_digest_items(vars(value), visited))
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, np.generic)
+_MAX_PLAIN_DEPTH = 4
+
+
+def _is_plain(value: object, depth: int = 0) -> bool:
+    """Check whether the repr of a value says all: numbers and texts, and containers of them that have an order."""
+    if value is None or isinstance(value, _PLAIN):
+        return True
+    if depth == _MAX_PLAIN_DEPTH or not isinstance(value, dict | list | tuple):
+        return False
+    items = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+    return all(_is_plain(item, depth + 1) for item in items)
+
+
+def _digest_container(
+    values: dict[Any, Any] | list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any], visited: tuple[object, ...]
+) -> str:
+    if isinstance(values, dict):
+        parts = [f"{_digest(key, visited)}: {_digest(item, visited)}" for key, item in values.items()]
+    else:
+        parts = [_digest(item, visited) for item in values]
+    return store.hash_values(type(values).__name__, *(sorted(parts) if isinstance(values, set | frozenset) else parts))
+
+
+def _as_arrays(value: Any) -> tuple[object, ...] | None:
+    """Return arrays, tensors, frames and sparse matrices as arrays with their columns; None for anything else."""
     if isinstance(value, np.ndarray):
-        return store.hash_values(value)
-    if inspect.isfunction(value) or inspect.isclass(value) or inspect.ismethod(value):
-        return digest_function(value)
-    if isinstance(value, functools.partial):
-        return digest_function(value)
-    if isinstance(value, tuple) and any(map(is_dataclass, value)):
-        return store.hash_values("tuple", *map(digest_value, value))
-    if is_dataclass(value) and any(callable(getattr(value, field.name)) for field in fields(value)):
-        parts = [digest_value(getattr(value, field.name)) for field in fields(value)]
-        return store.hash_values("dataclass", type(value).__qualname__, *parts)
-    return repr(value)
+        return (value,) if value.dtype != object else (value.shape, value.ravel().tolist())
+    if callable(getattr(value, "detach", None)):
+        return "tensor", _to_numpy(value)
+    if callable(getattr(value, "tocoo", None)):
+        entries = value.tocoo()
+        return "sparse", entries.shape, entries.row, entries.col, entries.data
+    if not hasattr(value, "__array__"):
+        return None
+    columns, index = list(getattr(value, "columns", ())), list(getattr(value, "index", ()))
+    values = np.asarray(value)
+    return type(value).__name__, columns, index, values if values.dtype != object else (values.ravel().tolist())
 
 
-def _digest_cell(cell: Any) -> str:
+def _digest_items(values: Mapping[str, object], visited: tuple[object, ...]) -> list[str]:
+    return [f"{name}={_digest(item, visited)}" for name, item in sorted(values.items())]
+
+
+def _digest_cell(cell: Any, visited: tuple[object, ...]) -> str:
     try:
-        return digest_value(cell.cell_contents)
+        return _digest(cell.cell_contents, visited)
     except ValueError:  # a recursive function, not yet bound
         return "empty"
 
