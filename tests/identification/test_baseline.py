@@ -163,7 +163,7 @@ def test_run_without_a_blind_score_written_before_is_still_read(sets, tmp_path):
     paths = write(tmp_path, sets)
     plan = from_tables.DecisionPlan(Columns((Score("loss", -1),)), Policy(0.1))
     from_tables.run(paths["c"], paths["u"], tmp_path / "out", plan)
-    assert finished_run.load_summary(tmp_path / "out").baseline is None
+    assert finished_run.read_run(tmp_path / "out", lambda summary, _: summary).baseline is None
 
 
 ROWS = np.arange(60.0)

@@ -271,7 +271,7 @@ def test_a_run_without_numbers_of_rows_is_decided_and_shown(tables, tmp_path):
     sign(tmp_path / "old", "selection.parquet")
     repeat = redecide(tmp_path / "old", fdr=0.3)
     runs.run(*files, tmp_path / "new", runs.DecisionPlan(columns, Policy(0.3)))
-    assert repeat == finished_run.load_summary(tmp_path / "new")
+    assert repeat == finished_run.read_run(tmp_path / "new", lambda summary, _: summary)
     old, new = (pl.read_parquet(tmp_path / name / "selection.parquet") for name in ("old", "new"))
     assert_frame_equal(old, new.drop("row"), check_exact=True)
 

@@ -71,11 +71,6 @@ def read_run(directory: str | Path, function: Callable[[IdentificationSummary, P
     return RunDirectory(folder).read(RUN_TYPE, lambda: function(recompute_summary(folder), folder))
 
 
-def load_summary(directory: str | Path) -> IdentificationSummary:
-    """Return the summary of a finished run; errors as for `read_run`."""
-    return read_run(directory, lambda recomputed, _: recomputed)
-
-
 def recompute_summary(folder: Path) -> IdentificationSummary:
     """Return the summary in a run directory, with everything that scores decide computed from them again.
 
