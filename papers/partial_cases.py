@@ -162,7 +162,8 @@ class Case:
         """A network for records of this shape."""
         if self.network == "mlp":
             return nn.Sequential(
-                nn.Flatten(), nn.Linear(int(np.prod(shape)), 256), nn.ReLU(), nn.Dropout(self.dropout),
+                nn.Flatten(), nn.Linear(int(np.prod(shape)), 256), nn.ReLU(),
+                *([nn.Dropout(self.dropout)] if self.noise is None else []),
                 nn.Linear(256, classes),
             )  # fmt: skip
         if self.network == "transformer":
