@@ -74,6 +74,26 @@ def test_other_networks_are_trained_by_opacus(fit, networks):
         fit(Train(networks.cnn, 2, epochs=1, privacy=Private(1.0)))
 
 
+def test_a_network_trained_by_opacus_carries_none_of_its_hooks(records, networks):
+    """What a white-box attack reads later: gradients of single records, in any order, as of an equal plain network."""
+    config = Train(networks.own, 2, epochs=1, batch_size=20, precision="double", privacy=Private(1.0))
+    x, y = torch.from_numpy(records.x), torch.from_numpy(records.y)
+    trained = private.train_privately(config, network_training.TrainingData(x, y), np.arange(60), 1)
+    assert stacked.mlp_layers(trained) is None
+    plain = network_training.build_network(networks.own, 0).double()
+    plain.load_state_dict(trained.state_dict())
+    for row in (3, 1, 3):
+        got, want = (
+            torch.autograd.grad(
+                torch.nn.functional.cross_entropy(module(x[[row]]), y[[row]]), list(module.parameters())
+            )
+            for module in (trained, plain)
+        )
+        assert all(torch.equal(*pair) for pair in zip(got, want, strict=True))
+    assert not any(hasattr(parameter, "grad_sample") for parameter in trained.parameters())
+    assert all(parameter.grad is None for parameter in trained.parameters())
+
+
 def test_sampling_is_poisson():
     """Mean and variance of batch sizes, each within five standard deviations of its own estimate."""
     sizes = np.array([len(b) for b in private.poisson_batches(np.arange(500), 0, 0, 4000, 50)])

@@ -68,6 +68,7 @@ def train_privately(
                 raise network_training.DivergedError
             if tick is not None:
                 tick((epoch + 1) / (config.stop_after or config.epochs))
+    step.close()
     return module
 
 
@@ -121,6 +122,9 @@ class GhostClipping:
         network_training.set_learning_rate(self._update, rate)
         self._update.step()
 
+    def close(self) -> None:
+        """Do nothing: the module was never changed."""
+
     def release(self, totals: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Add noise to the sums of clipped gradients."""
         spread = self._privacy.noise * self._privacy.clip
@@ -156,6 +160,12 @@ class OpacusClipping:
             functional.cross_entropy(self._module(x), y, reduction="mean").backward()
         network_training.set_learning_rate(self._update, rate)
         self._update.step()
+
+    def close(self) -> None:
+        """Leave the module as it was given: hooks and per-record gradients would break its later gradients."""
+        for parameter in self._module.parameters():
+            parameter.grad = None
+        self._module.to_standard_module()
 
 
 def noise_generator(module: nn.Module, seed: int) -> torch.Generator:
