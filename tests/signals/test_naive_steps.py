@@ -391,3 +391,11 @@ def test_a_margin_is_found_where_none_is_given_and_labels_turn_wrong_records_awa
     for signal, names in itertools.product((margin.MarginAbs(),), ("margin-abs",)):
         assert signal.name == names
         np.testing.assert_allclose(signal.measure(net, dv.Records(x, y)), x[:, 0])
+
+
+@pytest.mark.parametrize(("records", "values"), [(None, 12), (1, 12), (50, 600)])
+def test_masks_are_held_against_the_memory_that_all_of_them_need(records, values, monkeypatch):
+    asked = []
+    monkeypatch.setattr(imputers, "check_memory", lambda size, name, remedy: asked.append((size, name)))
+    completion.mask("values:0.5", (3, 4), records=records)
+    assert asked == [(values, "shape")]

@@ -1,0 +1,89 @@
+"""The questions of `divulge init`, and which columns a table shows by itself."""
+
+import polars as pl
+import pytest
+
+from divulge import InputError, plan
+
+
+@pytest.mark.parametrize(("records", "usual"), [("images", "16"), ("table", "0"), ("text", "4")])
+def test_each_question_is_a_sentence_without_its_stop_and_names_its_choices(records, usual, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = {}
+
+    def ask(question, suggested):
+        asked[question] = suggested
+        return {"What a record is (images, table, text)": records, "The model": "m.pt"}.get(
+            question.split(":")[0], suggested
+        )
+
+    answers = plan.complete_answers({}, ask)
+    assert list(asked) == [
+        "What a record is (images, table, text)",
+        "The model: a file (.safetensors, .onnx, .skops), a Hugging Face folder, or module:name",
+        "File of records that the model was trained on",
+        "File of records of the same kind that it was not trained on",
+        "File of further records that it was not trained on",
+        "Column of the classes (of documents: of the text)",
+        "Reference models to train; with 0 of them there are only weaker attacks",
+    ]
+    assert asked["What a record is (images, table, text)"] == "images"
+    assert list(asked.values())[-1] == usual
+    assert answers.references == int(usual)
+    assert answers.task == "auto"
+
+
+@pytest.mark.parametrize(("count", "records", "fits"), [(0, "table", True), (1, "table", False), (2, "table", True),
+                                                        (1, "text", True), (1, "images", False)])  # fmt: skip
+def test_one_reference_model_is_enough_for_texts_alone(count, records, fits):
+    given = {"records": records, "references": count, "model": "m.skops"}
+    if fits:
+        assert plan.complete_answers(given, None).references == count
+    else:
+        with pytest.raises(InputError, match="references: 0 or at least 2 are needed, got 1"):
+            plan.complete_answers(given, None)
+
+
+def test_a_table_is_suggested_for_an_estimator():
+    assert plan.complete_answers({"model": "m.skops"}, None).records == "table"
+    assert plan.complete_answers({"model": "m.skops"}, None).references == 8
+    assert plan.complete_answers({"model": "m.onnx"}, None).records == "images"
+    assert plan.complete_answers({"model": "m.onnx", "records": "table"}, None).references == 0
+
+
+FRAME = pl.DataFrame({"a": ["x", "y", "x"], "y": ["u", "v", "w"], "b": ["x", "x", "x"], "Label": ["x", "y", "y"]})
+
+
+@pytest.mark.parametrize(
+    ("columns", "classes", "expected"),
+    [
+        (["a", "b"], (), ""),
+        (["a", "y", "Label"], (), "y"),  # of two usual names the first
+        (["a", "b"], ("x", "y"), ""),  # both could be
+        (["a", "y"], ("x", "y"), "a"),  # the only one that fits, whatever its name
+        (["a", "y", "Label"], ("x", "y"), "Label"),  # of those that fit the one of the usual name
+        (["y"], ("x", "y"), "y"),  # nothing fits
+        (["b"], ("x", "y"), "b"),
+        (["a"], ("x",), ""),
+    ],
+)
+def test_the_column_of_the_classes_is_found_by_its_name_and_its_values(columns, classes, expected):
+    assert plan._find_label(FRAME.select(columns), frozenset(classes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"), [("id", True), ("ID", True), ("user_id", True), ("user-Id", True), ("user id", True),
+                        ("paid", False), ("idx", False)]
+)  # fmt: skip
+def test_names_of_identifiers(name, is_id):
+    assert plan._is_id_name(name) is is_id
+
+
+def test_the_longest_texts_are_the_documents(tmp_path):
+    path = tmp_path / "members.csv"
+    pl.DataFrame({"short": ["a", "b"], "long": ["aaa", "bbb"], "n": [1, 2], "user_id": [7, 7]}).write_csv(path)
+    found = plan.find_columns("none", str(path), is_text=True)
+    assert (found.text, found.id, found.label, found.drop) == ("long", "user_id", "", ())
+    assert plan.find_columns("none", str(path)).text == ""
+    pl.DataFrame({"a": []}).write_csv(path)
+    assert plan.find_columns("none", str(path)) == plan.TableColumns()
