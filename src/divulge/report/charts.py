@@ -125,6 +125,8 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     across: Row = {"title": x, "scale": scale}
     if log_x and max(float(curve.x[-1]) for curve in curves.values()) > _MILLION:
         across["axis"] = alt.Axis(format=".0e")
+    elif not log_x and all((curve.x % 1 == 0).all() for curve in curves.values()):
+        across["axis"] = alt.Axis(tickMinStep=1)  # counts: no ticks between them
     heights = np.concatenate([curve.y for curve in thin.values()])
     flat = {0.0} == set(heights)  # a scale of its own would put zero in the middle
     up: Row = {"title": y, "scale": alt.Scale(domain=[0, 1]) if flat else alt.Scale(zero=False)}
@@ -454,7 +456,8 @@ def network(
         [{'what': 'break-point', 'x': 0.5, 'y': 0.0}, {'what': 'candidate', 'x': 1.0, 'y': 1.0}]
     """
     curve = Curve(x, phi)
-    across, up = alt.X("x:Q", title="x", scale=alt.Scale(zero=False, nice=False)), alt.Y("y:Q", title="Φ(x)")
+    across = alt.X("x:Q", title="x", scale=alt.Scale(zero=False, nice=False))
+    up = alt.Y("y:Q", title="Φ(x)", scale=alt.Scale(padding=16))  # room for the names of the margin's lines
     function = [row | {"what": "Φ"} for row in _curve_rows(curve.take(evenly_spaced(len(curve.x), 2 * CURVE_POINTS)))]
     shapes = {
         "break-point": "M0,-1L0,1",
