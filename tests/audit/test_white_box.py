@@ -16,7 +16,6 @@ from divulge.signals.versions import NoisyVersions
 from divulge.targets import TorchTarget
 from odd_networks import Scaled
 
-CALLS: list[int] = []  # what a function captures is in the pool's key; what is global is not
 WHITE_BOX = ("weight-gradient", "learned-white-box")
 
 
@@ -54,18 +53,21 @@ def test_models_of_every_engine_and_from_the_pool_are_looked_into_alike(case, en
 
 
 def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
+    seeds, pool = tmp_path / "seeds", tmp_path / "pool"  # a list would be in the pool's key, and change it
+
     def train(data, seed):
-        CALLS.append(seed)
+        with seeds.open("a") as file:
+            file.write(f"{seed}\n")
         return dv.references.train_one(make_model, data, seed=seed, epochs=2, device="cpu")
 
     references = dv.references.Custom(train, count=1, engine="serial")
     names = ["learned-few", "learned-white-box"]
-    expected = case.audit(recipes=names, references=references, pool=tmp_path)
-    repeat = case.audit(recipes=names, references=references, pool=tmp_path)
-    assert len(CALLS) == 1
+    expected = case.audit(recipes=names, references=references, pool=pool)
+    repeat = case.audit(recipes=names, references=references, pool=pool)
+    assert len(seeds.read_text().splitlines()) == 1
     for name in names:
         np.testing.assert_array_equal(expected.scores[name], repeat.scores[name])
-    single_recipe = case.audit(recipes=["learned-few"], references=references, pool=tmp_path)
+    single_recipe = case.audit(recipes=["learned-few"], references=references, pool=pool)
     np.testing.assert_array_equal(expected.scores["learned-few"], single_recipe.scores["learned-few"])
 
 

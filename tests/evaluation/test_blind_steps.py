@@ -55,7 +55,7 @@ def test_labels_surprise_by_the_squared_error_of_the_best_regression(kind, with_
     n = 60
     folds, sample = np.arange(n) % blind.FOLDS, np.arange(30)
     others = (x[n:], labels[n:]) if with_others else None
-    found = blind._label_surprise(x[:n], labels[:n], folds, sample, others)
+    by_ridge, by_trees = blind._label_surprises(x[:n], labels[:n], folds, sample, others)
     rows = np.arange(80 if with_others else n)
     every_fold = np.r_[folds, np.full(len(rows) - n, blind.FOLDS)]
     if kind == "classes":
@@ -69,15 +69,25 @@ def test_labels_surprise_by_the_squared_error_of_the_best_regression(kind, with_
         ((targets[:n] - guess[:n]) ** 2).sum(axis=1)
         for guess in blind._ridge_predictions(features, targets, every_fold, tried)
     ]
-    np.testing.assert_allclose(found, min(errors, key=np.sum), atol=1e-6)
-    assert found.sum() < (targets[:n] ** 2).sum()
-    assert blind._label_surprise(x[:n], labels[:n], folds, sample, (x[n:], None)).shape == (n,)
+    np.testing.assert_allclose(by_ridge, min(errors, key=np.sum), atol=1e-6)
+    assert by_ridge.sum() < (targets[:n] ** 2).sum()
+    assert by_trees.shape == (n,)
+    without_labels = blind._label_surprises(x[:n], labels[:n], folds, sample, (x[n:], None))
+    assert [surprise.shape for surprise in without_labels] == [(n,), (n,)]
+
+
+def test_trees_predict_labels_that_need_two_columns_together():
+    x = np.random.default_rng(3).normal(size=(400, 2))
+    labels, folds = (x[:, 0] * x[:, 1] > 0).astype(int), np.arange(400) % blind.FOLDS
+    _, by_trees = blind._label_surprises(x, labels, folds, np.arange(100), None)
+    constant = ((labels - labels.mean()) ** 2).sum()
+    assert by_trees.sum() < constant / 2
 
 
 def test_labels_that_do_not_differ_surprise_nobody():
     x, folds = np.zeros((10, 1)), np.arange(10) % blind.FOLDS
-    assert blind._label_surprise(x, None, folds, np.arange(5), None) is None
-    assert blind._label_surprise(x, np.ones(10, int), folds, np.arange(5), None) is None
+    assert blind._label_surprises(x, None, folds, np.arange(5), None) == []
+    assert blind._label_surprises(x, np.ones(10, int), folds, np.arange(5), None) == []
 
 
 def test_as_many_others_are_drawn_as_may_be_whatever_their_order(monkeypatch):

@@ -67,7 +67,7 @@ def test_only_records_that_are_named_with_a_proven_bound_are_pictured(tone, deci
 
 
 def test_without_any_rule_it_is_said_why_and_nobody_is_named():
-    rendered = members(decisions={}, called=0, tone="undecided")
+    rendered = members(decisions={}, n_called=0, tone="undecided")
     text = render(rendered)
     assert "None: a rule needs the margin, a leaked record, or known non-members." in text
     assert rendered.details == ()

@@ -126,6 +126,10 @@ def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():
     answers = RegulatorAnswers(
         "asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3."
     )
-    assert "this report names is. Nothing was given back. Others" in str(regulator_section(answers))
+    assert "this report names is examined and documented here. Nothing was given back. Others" in str(
+        regulator_section(answers)
+    )
     canary_answers = RegulatorAnswers("canaries.", epsilon="At least 3.")
-    assert "this report names is. On ε: At least 3. Others" in str(regulator_section(canary_answers))
+    assert "this report names is examined and documented here. On ε: At least 3. Others" in str(
+        regulator_section(canary_answers)
+    )

@@ -115,8 +115,8 @@ def audit(
         groups: a subgroup's name for each member, then for each non-member.
         known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
             member, then each non-member; or words such as "share:0.4" (`divulge.completion.mask`). Unknown
-            values are never read, except to refuse duplicates across the sets and to tell whether two runs are of
-            the same candidates. None: whole records.
+            values are never read, except to find copies of records and to tell whether two runs are of the same
+            candidates. None: whole records.
         covariates: what else may differ between members and non-members and move the scores, such as age, source or
             date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
             scores adjusted for it; of texts always for length, years named and topic besides.
