@@ -2,6 +2,9 @@
 
 import cmath
 import math
+import os
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -143,3 +146,25 @@ def test_a_global_that_changed_trains_again(fit, networks, tmp_path):
         Train(networks.mlp, 1, epochs=1, augment=user_function(source, SCALE=scale)) for scale in (1.0, -1.0)
     )
     assert [fit(train, pool=tmp_path).reused for train in (first, first, other)] == [0, 1, 0]
+
+
+def test_keys_do_not_depend_on_the_process():
+    """Sets of texts have another order in each process; models stored by one must be found by the next."""
+    script = (
+        "from divulge.references import pool\n"
+        "NAMES = {'gamma', 'delta', 'epsilon'}\n"
+        "def f(x): return x in {'alpha', 'beta', 'zeta'} or x in NAMES\n"
+        "print(pool.digest_function(f))"
+    )
+    keys = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3", "4")
+    }
+    assert len(keys) == 1
+    assert len(keys.pop().strip()) > 10

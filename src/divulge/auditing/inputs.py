@@ -719,8 +719,8 @@ _LOPSIDED_COPIES = 0.05  # chance that a random deal of records is refused; what
 def _check_copies_in_population(members: Bools, nonmembers: Bools) -> None:
     """Refuse kept copies in the population of one of the two sides alone.
 
-    Reference models learn these records: they make the target look as if it knew the other side better, or this side
-    less well, whatever it was trained on.
+    Reference models, and other attacks that learn from the population, learn these records: they make the target look
+    as if it knew the other side better, or this side less well, whatever it was trained on.
 
     Args:
         members: whether each has a copy in the population.
@@ -730,8 +730,8 @@ def _check_copies_in_population(members: Bools, nonmembers: Bools) -> None:
     if float(stats.fisher_exact(table).pvalue) < _LOPSIDED_COPIES:
         raise InputError(
             f"duplicates: {table[0][0]} of {len(members)} members and {table[1][0]} of {len(nonmembers)} non-members "
-            "stand in the population, too: reference models would learn the one side more than the other; take them "
-            "out of the population, or set duplicates to 'drop'"
+            "stand in the population, too: what learns from the population would know the one side better than the "
+            "other; take them out of the population, or set duplicates to 'drop'"
         )
 
 

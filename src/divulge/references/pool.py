@@ -434,7 +434,10 @@ def _digest_class_globals(class_: type, visited: tuple[object, ...]) -> list[str
 
 def _digest_code(code: CodeType) -> list[str]:
     """Return what a function's code does: two lambdas of one line differ in nothing else, not even in the bytes."""
-    constants = [c for c in code.co_consts if not inspect.iscode(c)]
+    # The order of a set of texts changes from one process to the next.
+    constants = [
+        sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in code.co_consts if not inspect.iscode(c)
+    ]
     inner = [part for c in code.co_consts if inspect.iscode(c) for part in _digest_code(c)]
     return [code.co_code.hex(), repr(constants), repr(code.co_names), *inner]
 
