@@ -489,6 +489,31 @@ def known(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
             for each in ([evaluation.measure(*pair, s) for pair in pairs_of_attack] for s in ("auc", "tpr@fpr=0.01"))
         ]
         print(f"| {name} | {len(pairs_of_attack)} | {' | '.join(cells_shown)} |", flush=True)
+    differences(runs, cells)
+
+
+def differences(runs: list[dict[str, np.ndarray]], cells: list[Cell]) -> None:
+    """`auto` over each attack with references, and pretrained features over pixels, on the same candidates."""
+    names = list(dict.fromkeys(name for run in runs for name in run))
+    pairs = [("auto", name) for name in WITH_REFERENCES if name != "auto"]
+    pairs += [(f"{name}, with EfficientNet", name) for name in names]
+    pairs += [(name, name.replace("EfficientNet", "pixels")) for name in names if name.startswith("network, Eff")]
+    pairs += [(name, name.replace("fine-tuned EfficientNet", "network, pixels")) for name in names if "tuned" in name]
+    print("\n| attack | over | seeds | AUC | TPR at 1 % |\n|---|---|---|---|---|")
+    for name, other in pairs:
+        both = [(run, c) for run, c in zip(runs, cells, strict=True) if name in run and other in run]
+        if both:
+            shown = (
+                signed(over_seeds(each))
+                for each in (
+                    [
+                        evaluation.paired_difference(run[name], run[other], np.arange(2 * c.third) < c.third, s)
+                        for run, c in both
+                    ]
+                    for s in ("auc", LEVEL)
+                )
+            )
+            print(f"| {name} | {other} | {len(both)} | {' | '.join(shown)} |", flush=True)
 
 
 Scored = list[tuple[Cell, int, dict[str, np.ndarray]]]  # cell, fold, attack → scores

@@ -2,7 +2,8 @@ r"""Was this document used? Every attack on fine-tuned language models, at 0 to 
 
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks \
         python papers/language.py scores --out FOLDER --texts news|messages [--epochs 4] [--references 4]
-        [--seeds 0 1 2] [--lora] [--rate R] [--members 300 --others 1000 --population 400] [--knockoffs]
+        [--seeds 0 1 2] [--lora] [--rate R] [--members 300 --others 1000 --population 400] [--longest 300]
+        [--knockoffs]
     PYTHONPATH=src:benchmarks python papers/language.py tables --out FOLDER
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py twins
     DIVULGE_DATA=… PYTHONPATH=src:benchmarks python papers/language.py speed
@@ -33,7 +34,7 @@ import language_models as made
 from divulge import evaluation, store
 from divulge.attacks import Need
 from divulge.evidence import Layout, Measurements, Models
-from divulge.recipes import document_recipes
+from divulge.recipes import Auto, document_recipes
 from divulge.references import FineTune, LoRA, splits
 from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
@@ -68,7 +69,7 @@ AVERAGES = {
 LONGEST = 300  # characters of a newsgroup article
 TITLES = {
     "messages": "Text messages",
-    "news": f"Newsgroup articles of at most {LONGEST} characters",
+    "news": "Newsgroup articles",
     "full": "all weights",
     "lora": "LoRA of rank 8",
 }
@@ -94,10 +95,15 @@ class Case:
 
 
 def case(
-    text_type: str, seed: int, others: int = N_NONMEMBERS, members: int = MEMBERS, population: int = POPULATION
+    text_type: str,
+    seed: int,
+    others: int = N_NONMEMBERS,
+    members: int = MEMBERS,
+    population: int = POPULATION,
+    longest: int = LONGEST,
 ) -> Case:
-    """Drawn anew for each seed."""
-    every = [text[:LONGEST] for text in made.news()[6000:]] if text_type == "news" else made.messages()
+    """Drawn anew for each seed; newsgroup articles are cut after ``longest`` characters."""
+    every = [text[:longest] for text in made.news()[6000:]] if text_type == "news" else made.messages()
     drawn = np.random.default_rng(seed).permutation(len(every))[: members + others + population]
     texts = np.array([every[i] for i in drawn], dtype=object)
     return Case(*map(dv.Records, np.split(texts, [members, members + others])))
@@ -157,7 +163,8 @@ def first(models: Models, count: int) -> Models:
 def scores(measurements: Measurements, fine_tuned: Models | None, count: int) -> dict[str, np.ndarray]:
     """Recipe → scores, of the recipes that read ``count`` reference models; 0: those that read none, or the base."""
     scores_by_recipe = {}
-    for recipe in document_recipes():
+    auto = Auto().recipe_in(documents=True, has_references=bool(count), has_base=True)
+    for recipe in (*(recipe for recipe in document_recipes() if recipe.name != "auto"), auto):
         reads = recipe.references
         if not isinstance(recipe.signal, str) or recipe.features or reads == "in and out":
             continue
@@ -184,11 +191,12 @@ def kept(options: argparse.Namespace) -> None:
     training_options |= {} if options.rate is None else {"lr": options.rate}
     tuning = FineTune(base(options.base), options.references, options.epochs, engine="serial", **training_options)
     for seed in options.seeds:
-        path = options.out / f"{options.texts}-{'lora' if options.lora else 'full'}-{options.epochs}-{seed}.npz"
+        cut = options.longest if options.texts == "news" and options.longest != LONGEST else ""
+        path = options.out / f"{options.texts}{cut}-{'lora' if options.lora else 'full'}-{options.epochs}-{seed}.npz"
         if path.exists():
             continue
         began = time.perf_counter()
-        documents = case(options.texts, seed, options.others, options.members, options.population)
+        documents = case(options.texts, seed, options.others, options.members, options.population, options.longest)
         target = tuning.train_model(documents.members, seed=seed + 1000)
         measurements, models = measured(target, tuning, documents, seed)
         if options.knockoffs:
@@ -219,7 +227,7 @@ def tables(options: argparse.Namespace) -> None:
     for texts, training, epochs in sorted(name.split("-") for name in names):
         paths = sorted(options.out.glob(f"{texts}-{training}-{epochs}-*.npz"))
         runs = [store.read_arrays(path) for path in paths]
-        print(f"\n## {TITLES[texts]}, {TITLES[training]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
+        print(f"\n## {title(texts)}, {TITLES[training]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
         nonmembers = min(int((~run["member"]).sum()) for run in runs)
         shown_statistics = {
             title: statistic
@@ -239,6 +247,13 @@ def tables(options: argparse.Namespace) -> None:
             pairs = [[paired(run, recipe, base_recipe, s) for run in runs] for s in ("auc", "tpr@fpr=0.01")]
             gained = " | ".join(signed(over_seeds(each)) for each in pairs)
             print(f"| {told(recipe)} | {told(base_recipe)} | {gained} |")
+
+
+def title(texts: str) -> str:
+    """What the documents of a file's name are: "news", "news120" (cut after 120 characters), "messages"."""
+    name = texts.rstrip("0123456789")
+    cut = f" of at most {texts[len(name) :] or LONGEST} characters" if name == "news" else ""
+    return f"{TITLES[name]}{cut}"
 
 
 def paired(run: dict[str, np.ndarray], recipe: str, base_recipe: str, statistic: str) -> dv.Estimate:
@@ -341,6 +356,7 @@ if __name__ == "__main__":
     parser.add_argument("--members", type=int, default=MEMBERS)
     parser.add_argument("--others", type=int, default=N_NONMEMBERS)
     parser.add_argument("--population", type=int, default=POPULATION)
+    parser.add_argument("--longest", type=int, default=LONGEST, help="characters of a newsgroup article")
     parser.add_argument("--knockoffs", action="store_true", help="gradients of documents and of paraphrases as well")
     parser.add_argument("--base", default=str(Path(tempfile.gettempdir()) / "divulge-base"))
     chosen = parser.parse_args()
