@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from divulge.evaluation.erasure import erasure_test
+from divulge.unlearning.finding import decide_request
 
 RUNS = 100
 
@@ -70,3 +71,26 @@ def test_enough_controls_acquit_where_the_records_are_those_of_certain_people(co
         acquitted += erasure_test(scores[0], scores[1:], forgotten).answer.startswith("no")
     # Nine of ten and all were acquitted in 20 checks of another seed.
     assert acquitted > min_share * (RUNS // 2)
+
+
+STRETCHES = {"as they are": lambda x: x, "times .75": lambda x: 0.75 * x, "bent": lambda x: 2 * np.sinh(x / 3)}
+
+
+@pytest.mark.parametrize("stretch", STRETCHES)
+def test_a_few_remembered_records_are_not_hidden_by_another_scale_of_the_scores(stretch):
+    """Of 1,000 records 3 % are remembered whole; a change of scale acquitted up to 10 of 12 models before."""
+    rng = np.random.default_rng(0)
+    forgotten = np.arange(3000) < 1000
+    answers = {0: [], 30: []}
+    for n_remembered in list(answers) * 12:
+        difficulty = 3 * rng.normal(size=3000)
+        scores = difficulty + rng.normal(size=(10, 3000))
+        scores[0] += 4 * (np.arange(3000) < n_remembered)
+        before = scores[9] + 4 * forgotten
+        decided = decide_request(
+            "all", STRETCHES[stretch](scores[0]), scores[1:9], forgotten, before=before, margin=0.05, confidence=0.95,
+            fdr=0.1, at_random=False, is_alike=True,
+        )  # fmt: skip
+        answers[n_remembered].append(decided.finding.answer.split()[0])
+    assert answers[30].count("no") <= 2
+    assert answers[0].count("no") >= 10

@@ -273,12 +273,12 @@ def test_p_values_count_scores_at_least_as_high(exchangeable, rows):
 def answer(**changes):
     some = interval(-0.01, 0.01)
     given = {
-        "difference": some, "p_high": np.ones(9), "p_low": np.ones(9), "differences": [some], "spreads": [some],
+        "p_high": np.ones(9), "p_low": np.ones(9), "differences": [some], "spreads": [some],
         "smallest_accused": 0.0, "one_training": False, "error": 0.05, "before_shows": True, "says_nothing": False,
-        "margin": 0.05, "smallest": 0.03, "likely_spread": some, "mostly_lower": False,
+        "margin": 0.05, "smallest": 0.03, "likely_spreads": [some], "acquitting_differences": [some],
+        "p_values": [np.ones(9)], "mostly_lower": False,
     } | changes  # fmt: skip
-    difference, p_high, p_low = (given.pop(name) for name in ("difference", "p_high", "p_low"))
-    return erasure._answer(difference, p_high, p_low, **given)
+    return erasure._answer(given.pop("p_high"), given.pop("p_low"), **given)
 
 
 UP, DOWN, WIDE = interval(0.01, 0.03), interval(-0.03, -0.01), interval(-0.01, 0.05)
@@ -293,10 +293,10 @@ CLAUSES = {
     "vary less": ({"spreads": [DOWN, DOWN]}, OVERDONE),
     "before the erasure does not show": ({"before_shows": False}, TOO_LITTLE),
     "takes two models": ({"one_training": True}, TOO_LITTLE),
-    "may be as large as 0.050": ({"difference": WIDE}, TOO_LITTLE),
-    "may vary more, or less": ({"likely_spread": WIDE}, TOO_LITTLE),
+    "may be as large as 0.050": ({"acquitting_differences": [interval(-0.01, 0.01), WIDE]}, TOO_LITTLE),
+    "may vary more, or less": ({"likely_spreads": [interval(-0.01, 0.01), WIDE]}, TOO_LITTLE),
     "2 single records may stand out": (
-        {"p_high": np.r_[0.0055, np.ones(8)], "p_low": np.r_[0.0055, np.ones(8)]},
+        {"p_values": [np.r_[0.0055, np.ones(8)], np.r_[1, 0.0055, np.ones(7)]]},
         TOO_LITTLE,
     ),
 }
@@ -328,10 +328,31 @@ def test_all_comparisons_of_a_kind_have_to_find_a_difference_beyond_the_smallest
     assert answer(spreads=[UP, UP], mostly_lower=True)[0] == OVERDONE
 
 
-@pytest.mark.parametrize("name", ["difference", "likely_spread"])
+@pytest.mark.parametrize("name", ["acquitting_differences", "likely_spreads"])
 @pytest.mark.parametrize(("bounds", "is_wide"), [((-0.05, 0.0), True), ((0.0, 0.05), True), ((-0.0499, 0.0499), False)])
 def test_an_interval_that_ends_at_the_margin_is_too_wide(name, bounds, is_wide):
-    assert (answer(**{name: interval(*bounds)})[0] == TOO_LITTLE) is is_wide
+    for found in ([interval(*bounds), UP], [UP, interval(*bounds)]):
+        assert (answer(**{name: found})[0] == TOO_LITTLE) is is_wide
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_are_matched_as_counting_says_and_no_increasing_map_changes_them(seed):
+    rng = np.random.default_rng(seed)
+    row, base = rng.integers(0, 9, 40).astype(float), rng.normal(size=40)
+    used = np.arange(40) >= 15
+    row[[2, 20]] = np.nan
+    known = [i for i in range(40) if used[i] and not np.isnan(row[i])]
+    values = sorted(base[known])
+    found = erasure._match_ranks(row, base, used)
+    for i in range(40):
+        if np.isnan(row[i]):
+            assert np.isnan(found[i])
+            continue
+        lower, equal = (sum(test(row[j]) for j in known) for test in (row[i].__gt__, row[i].__eq__))
+        place = min(max(lower + (equal - 1) / 2, 0), len(known) - 1)
+        below = values[int(np.floor(place))], values[int(np.ceil(place))]
+        assert found[i] == pytest.approx(below[0] + (place % 1) * (below[1] - below[0]), abs=1e-12)
+    np.testing.assert_allclose(erasure._match_ranks(np.exp(row / 3), base, used), found, rtol=1e-12)
 
 
 def test_each_record_needs_two_controls_that_did_not_see_it_and_each_control_a_record_of_either_kind():

@@ -66,6 +66,8 @@ class ErasureTest:
             never-used records, and than such records under the controls.
         p_overdone: the same for lower scores, ``[f]``.
         confidence: of the answer.
+        largest_left: upper end of the difference, the largest of all scales.
+        p_remembered_by_scale: ``p_remembered`` on each scale alone, ``[f]`` each: relative scores, residuals, ranks.
     """
 
     answer: ErasureAnswer
@@ -81,6 +83,8 @@ class ErasureTest:
     p_remembered: Floats
     p_overdone: Floats
     confidence: float
+    largest_left: float = 1.0
+    p_remembered_by_scale: tuple[Floats, ...] = ()
 
 
 def erasure_test(
@@ -114,11 +118,15 @@ def erasure_test(
 
     Where the controls were trained otherwise than the model, its scores may be on another scale, and subtracting leaves
     some difficulty behind. So what scores relative to the controls say is also asked of what is left after regressing
-    each model's scores on the mean of the (other) controls, among never-used records; both must find a difference.
+    each model's scores on the mean of the (other) controls, among never-used records; both must find a difference. No
+    difference is said where neither does, and where none shows in the ranks either: each model's scores, among those
+    of never-used records, take the values that the mean of the (other) controls has there, so that no other scale of
+    its scores, straight or bent, can hide a record.
 
     Nor does an AUC see few records among many. Each forgotten record also has two p-values, against the never-used
     records and against the forgotten ones under the controls, the larger of the two (``at_random``: the first); the
-    answer turns on them (Benjamini-Hochberg) where the AUC does not.
+    answer turns on them (Benjamini-Hochberg) where the AUC does not. Of the scales that accuse, the larger p-value
+    counts; a record that stands out on one scale is enough not to acquit.
 
     Args:
         after: scores ``[n]`` under the model after the erasure; larger means more like a training record.
@@ -159,6 +167,7 @@ def erasure_test(
     auc_confidence = 1 - _AUC_SHARE * error
     relative = _relative_scores(scores, control_scores)
     adjusted = _relative_scores(scores, control_scores, regress_on=~is_forgotten)
+    ranked = _relative_scores(scores, control_scores, rank_among=~is_forgotten)
     after_auc = auc(relative[0], is_forgotten, auc_confidence)
     before_auc = None
     if before_scores is not None:
@@ -177,14 +186,18 @@ def erasure_test(
         )
         half = max(difference.value - difference.low, difference.high - difference.value)
         smallest = half * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - _AUC_SHARE * error / 2))
-        differences = [difference]
+        differences = acquitting_differences = [difference]
     else:
         control_aucs = control_auc_values(relative[1:], is_forgotten)
         difference, noise, smallest = _difference_from_controls(after_auc, control_aucs, exchangeable)
-        adjusted_difference = _difference_from_controls(
-            auc(adjusted[0], is_forgotten, auc_confidence), control_auc_values(adjusted[1:], is_forgotten), exchangeable
-        )[0]
+        adjusted_difference, ranked_difference = (
+            _difference_from_controls(
+                auc(each[0], is_forgotten, auc_confidence), control_auc_values(each[1:], is_forgotten), exchangeable
+            )[0]
+            for each in (adjusted, ranked)
+        )
         differences = [difference, adjusted_difference]
+        acquitting_differences = [*differences, ranked_difference]
         before_shows = (
             before_auc is None or _difference_from_controls(before_auc, control_aucs, exchangeable)[0].low > 0
         )
@@ -194,24 +207,30 @@ def erasure_test(
     spreads = [spread]
     if len(control_scores) > 2:
         spreads.append(compare_spread(adjusted, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable))
-    p_high, p_low = (
-        np.maximum(*(_p_values(sign * each, is_forgotten, exchangeable) for each in (relative, adjusted)))
+    p_values = [
+        [_p_values(sign * each, is_forgotten, exchangeable) for each in (relative, adjusted, ranked)]
         for sign in (1, -1)
-    )
+    ]
+    p_high, p_low = (np.maximum(*values[:2]) for values in p_values)
+    # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
+    likely = [
+        compare_spread(each, is_forgotten, 1 - 2 * error, exchangeable) if error < 0.5 else spread
+        for each in ([rows, adjusted, ranked] if len(control_scores) > 2 else [rows])
+    ]
     answer, reason = _answer(
-        difference, p_high, p_low, error=error, before_shows=before_shows, differences=differences, spreads=spreads,
+        p_high, p_low, error=error, before_shows=before_shows, differences=differences, spreads=spreads,
         smallest_accused=0.0 if len(control_scores) > 1 else margin,
         one_training=len(control_scores) == 1 and not exchangeable,
         says_nothing=bool(np.ptp(scores) == 0), margin=margin, smallest=smallest,
-        # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
-        likely_spread=compare_spread(rows, is_forgotten, 1 - 2 * error, exchangeable) if error < 0.5 else spread,
+        acquitting_differences=acquitting_differences, likely_spreads=likely, p_values=p_values[0] + p_values[1],
         mostly_lower=_stand_out_below(rows, is_forgotten),
     )  # fmt: skip
     if len(control_scores) == 1:
         reason += "; a single control was given, so the spread between trainings is not included"
     return ErasureTest(
         answer, reason, difference, spread, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)),
-        margin, p_high, p_low, confidence,
+        margin, p_high, p_low, confidence, max(each.high for each in acquitting_differences),
+        tuple(p_values[0]),
     )  # fmt: skip
 
 
@@ -244,13 +263,16 @@ def control_auc_values(rows: Floats, forgotten: Bools) -> Floats:
     return np.array([float(each.value) for each in placed])
 
 
-def _relative_scores(scores: Floats, controls: Floats, regress_on: Bools | None = None) -> Floats:
+def _relative_scores(
+    scores: Floats, controls: Floats, regress_on: Bools | None = None, rank_among: Bools | None = None
+) -> Floats:
     """Subtract the mean of the controls, and from each control the mean of the others, ``[1 + k, n]``.
 
     Args:
         scores: ``[n]``.
         controls: ``[k, n]``, NaN where a control saw the record.
         regress_on: bool ``[n]``, records among which the slope of scores on those means is fitted; None: it is 1.
+        rank_among: bool ``[n]``, records among which scores take the values of those means, rank by rank, first.
     """
     k = len(controls)
     if k == 1:
@@ -260,13 +282,30 @@ def _relative_scores(scores: Floats, controls: Floats, regress_on: Bools | None 
     # A control that saw a record tells nothing of it, and is NaN in the result too.
     bases = np.concatenate([(total / n_unseen)[None], (total - controls) / np.maximum(n_unseen - 1, 1)])
     rows = np.concatenate([scores[None], controls])
+    if rank_among is not None:
+        rows = np.stack([_match_ranks(row, base, rank_among) for row, base in zip(rows, bases, strict=True)])
     slopes = np.ones((k + 1, 1))
     if regress_on is not None:
         slopes[:, 0] = [_slope(row, base, regress_on) for row, base in zip(rows, bases, strict=True)]
     relative = rows - slopes * bases
     # Models that answer alike differ by rounding alone, which would rank the records at random.
-    rounding = _ROUNDING * np.maximum(np.nanmax(np.abs(controls), axis=0), np.abs(scores))
+    rounding = _ROUNDING * np.maximum(np.nanmax(np.abs(controls), axis=0), np.abs(rows[0]))
     return np.where(np.abs(relative) <= rounding, 0.0, relative)
+
+
+def _match_ranks(row: Floats, base: Floats, used: Bools) -> Floats:
+    """Return a model's scores on the scale of the mean of others, matched rank by rank among the records used.
+
+    A score between those of two records takes a value between theirs, in proportion to its rank and not to its
+    distance; one beyond all of them takes the outermost value. Equal scores stay equal.
+    """
+    is_known = used & ~np.isnan(row)
+    if not is_known.any():
+        return row
+    ordered, values = np.sort(row[is_known]), np.sort(base[is_known])
+    below, above = (np.searchsorted(ordered, row, side=side) for side in ("left", "right"))
+    middle = np.clip((below + above - 1) / 2, 0, len(values) - 1)
+    return np.where(np.isnan(row), np.nan, np.interp(middle, np.arange(len(values)), values))
 
 
 def _slope(row: Floats, base: Floats, used: Bools) -> float:
@@ -364,7 +403,6 @@ def _benjamini_hochberg(p_values: Floats, fdr: float) -> Bools:
 
 
 def _answer(
-    difference: Estimate,
     p_high: Floats,
     p_low: Floats,
     *,
@@ -377,7 +415,9 @@ def _answer(
     says_nothing: bool,
     margin: float,
     smallest: float,
-    likely_spread: Estimate,
+    acquitting_differences: Sequence[Estimate],
+    likely_spreads: Sequence[Estimate],
+    p_values: Sequence[Floats],
     mostly_lower: bool,
 ) -> tuple[ErasureAnswer, str]:
     unsure: ErasureAnswer = "too little data to say"
@@ -389,12 +429,12 @@ def _answer(
         return unsure, "the model before the erasure does not show the records either, so nothing is learned"
     if one_training:
         return unsure, "how far trainings differ takes two models that never saw the records"
-    if difference.low <= -margin or difference.high >= margin:
-        return unsure, f"the difference of AUC may be as large as {max(difference.high, -difference.low):.3f}"
-    if likely_spread.low <= -margin or likely_spread.high >= margin:
+    if (largest := max(max(each.high, -each.low) for each in acquitting_differences)) >= margin:
+        return unsure, f"the difference of AUC may be as large as {largest:.3f}"
+    if any(each.low <= -margin or each.high >= margin for each in likely_spreads):
         return unsure, "their scores may vary more, or less, than under models that never saw the records"
     # Few records among many hardly move an AUC: what they show is not enough to accuse, but enough not to acquit.
-    if suspects := int(_benjamini_hochberg(p_high, error).sum() + _benjamini_hochberg(p_low, error).sum()):
+    if suspects := int(np.any([_benjamini_hochberg(each, error) for each in p_values], axis=0).sum()):
         return unsure, f"the AUC shows no difference, but {suspects} single records may stand out"
     return (
         "no difference from a model that never saw them",

@@ -156,7 +156,8 @@ def decide_request(
             shown_before = auc_before.value - float(aucs[0])
         elif test.before is not None:
             shown_before = test.before.value - float(test.controls.mean())
-        if doubt := _doubt(test.difference.high, shown_before, share, int(listed.sum()), matched=matched):
+        n_suspects = max(int(benjamini_hochberg(p, fdr).sum()) for p in test.p_remembered_by_scale)
+        if doubt := _doubt(test.largest_left, shown_before, share, n_suspects, matched=matched):
             answer, reason = TOO_LITTLE, doubt
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
@@ -166,14 +167,14 @@ def decide_request(
     return DecidedRequest(finding, test.p_remembered, listed)
 
 
-def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_listed: int, *, matched: bool) -> str:
+def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_suspects: int, *, matched: bool) -> str:
     """Return why "no difference" cannot be said although both comparisons find none; empty where it can.
 
     Args:
-        largest_left: upper end of the difference, on the finer scale.
+        largest_left: upper end of the difference, the largest of the finer scales.
         shown_before: that of the model before; None where it was not given, which acquits nobody.
         share: still remembered.
-        n_listed: number of records on the list.
+        n_suspects: number of records that would be on the list by one scale of the scores.
         matched: whether the controls may be believed.
     """
     if not matched:
@@ -185,8 +186,8 @@ def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_l
             f"the model before the erasure showed the records by {shown_before:.3f} of AUC only, "
             f"and {largest_left:.3f} may be left"
         )
-    if n_listed:
-        return f"the AUC shows no difference, but {n_listed} single records stand out"
+    if n_suspects:
+        return f"the AUC shows no difference, but {n_suspects} single records stand out"
     if share.low > 0:
         return f"the AUC shows no difference, but {100 * share.low:.1f} % or more of the records score as before"
     return ""
