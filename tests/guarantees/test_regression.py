@@ -12,8 +12,14 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
 import divulge as dv
-from divulge.auditing.plausibility import CORRELATION_MARGIN, GAIN_MARGIN, measure_regression_fit
+from divulge.auditing.plausibility import (
+    CORRELATION_MARGIN,
+    GAIN_MARGIN,
+    describe_regression_doubt,
+    measure_regression_fit,
+)
 from divulge.references import Custom
+from divulge.results import RegressionFit
 
 AUDITS = 16
 
@@ -174,3 +180,20 @@ def test_figures_of_the_fit_are_those_of_their_definitions(values, noise, n):
     assert fit.absolute_gain.value == pytest.approx(
         1 - np.abs(predicted_values - true_values).sum() / np.abs(middle - true_values).sum()
     )
+
+
+def test_a_gain_by_either_error_and_a_sure_correlation_are_needed_and_enough():
+    def of(squared, absolute, correlation_low):
+        gains = [None if gain is None else dv.Estimate(gain, gain, gain, 0.95, "") for gain in (squared, absolute)]
+        error, rank = dv.Estimate(1.0, 0.9, 1.1, 0.95, ""), dv.Estimate(0.5, correlation_low, 0.9, 0.95, "")
+        return describe_regression_doubt(RegressionFit(None, None, error, error, *gains, rank))
+
+    more, sure = GAIN_MARGIN + 0.01, CORRELATION_MARGIN + 0.01
+    for gains in ((more, more), (more, -1.0), (-1.0, more), (more, None), (None, more)):
+        assert of(*gains, sure) == ""
+        assert "hardly worse" in of(*gains, CORRELATION_MARGIN)
+    for gains in ((GAIN_MARGIN, GAIN_MARGIN), (GAIN_MARGIN, -1.0), (None, GAIN_MARGIN)):
+        assert "hardly worse" in of(*gains, sure)
+    for gains in ((0.0, 0.0), (0.0, -1.0), (-1.0, None)):
+        assert "is no worse" in of(*gains, sure)
+    assert "values of all training records are equal" in of(None, None, sure)

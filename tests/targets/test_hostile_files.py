@@ -296,6 +296,22 @@ class TestSkops:
         model.estimators_ = np.hstack([model.estimators_, model.estimators_])
         self.refuse(tmp_path, model)
 
+    @pytest.mark.parametrize("place", ["list", "tuple", "dict", "array", "array in a dict in a list"])
+    def test_broken_trees_are_found_wherever_they_stand(self, place):
+        from divulge.targets.skops_files import check_trees
+
+        def at(model):
+            box = np.empty(2, object)
+            box[1] = model
+            places = {"list": [model], "tuple": (1, model), "dict": {"a": model}, "array": box}
+            return places.get(place, [{"a": {"b": box}}])
+
+        check_trees(at(self.fitted("DecisionTree")), "model")
+        model = self.fitted("DecisionTree")
+        self.broken(model.tree_, "left_child", 10**6)
+        with pytest.raises(dv.InputError, match="cannot be followed safely"):
+            check_trees(at(model), "model")
+
     def fitted(self, ensemble):
         import sklearn.ensemble
         import sklearn.tree

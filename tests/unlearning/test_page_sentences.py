@@ -68,7 +68,7 @@ SENTENCES = [
     ("Overdone", ["overdone"], ["remembered", "forgotten"]),
     ("below that of models that never saw the records", ["overdone"], ["remembered", "forgotten"]),
     ("Too little data to say", ["constant", "no control", "two controls"], ["remembered", "forgotten"]),
-    ("The model after the erasure scores all records alike", ["constant"], ["forgotten"]),
+    ("the model after the erasure scores all records alike", ["constant"], ["forgotten"]),
     ("No model that never saw the records was given", ["no control"], ["one control", "forgotten"]),
     ("without one an AUC says nothing", ["no control"], ["one control"]),
     ("training noise is not included", ["no control", "one control"], ["two controls", "forgotten"]),

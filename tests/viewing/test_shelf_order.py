@@ -44,6 +44,8 @@ def test_a_run_that_vanished_is_left_out_and_one_that_is_replaced_says_so(tmp_pa
     [
         ("leak", "Leak found. More follows.", "Leak found."),
         ("doubt", "Leak found. More follows.", "In doubt: Leak found."),
+        ("leak", "Leak found. Of 5.5 records 3 leak. More follows: 4.", "Leak found. Of 5.5 records 3 leak."),
+        ("leak", "None. None at all. In 3. Last.", "None. None at all. In 3."),
         ("plain", "no full stop", "no full stop"),
         ("plain", "AUC 0.5 is at most 0.6. Next.", "AUC 0.5 is at most 0.6."),
     ],

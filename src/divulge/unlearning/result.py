@@ -152,7 +152,7 @@ class Erasure:
         null = f", by one score of each record against {k} {self.null}" if k else ""
         null = null[:-1] if k == 1 else null
         if len(findings) == 1:
-            return f"{formatting.capitalize(answer)}{null}. {formatting.as_sentence(findings[0].reason)}"
+            return f"{formatting.capitalize(answer)}{null}: {findings[0].reason.rstrip('.')}."
         requests_by_answer = {
             each: [finding.request for finding in findings if finding.answer == each] for each in reversed(_ORDER)
         }

@@ -63,9 +63,10 @@ class Entry(Place):
 
     @property
     def first_sentence(self) -> str:
-        """First sentence of the verdict, and that it is in doubt, which may stand after it."""
-        match = _SENTENCE.match(self.verdict)
-        sentence = self.verdict if match is None else match[0]
+        """First sentence of the verdict with a figure, and those before it; in doubt, which may stand after it."""
+        sentences = [match[0] for match in _SENTENCE.finditer(self.verdict)] or [self.verdict]
+        is_figure = [any(letter.isdigit() for letter in sentence) for sentence in sentences]
+        sentence = "".join(sentences[: is_figure.index(True) + 1 if any(is_figure) else 1])
         return f"In doubt: {sentence}" if self.tone == "doubt" else sentence
 
     @property
