@@ -197,6 +197,31 @@ class TestVerdict:
         assert unsaid.finding.answer == "confounded"
         assert "1950" not in str(unsaid) + " ".join(unsaid.warnings)
 
+    def test_easier_nonmembers_do_not_clear_what_members_give_back(self):
+        """A third of the members come back from memory, and half of non-members of another, easier kind."""
+        old, new = ([f"{year} {i}" for i in range(100, 160)] for year in (1950, 2020))
+
+        class Masked(Coins):
+            def continuations(self, prefixes, suffixes, *, decoding=None):
+                p = np.array(
+                    [s[0] % 3 == 0 if q[0] < 2000 else s[0] % 2 == 0 for q, s in zip(prefixes, suffixes, strict=False)]
+                )
+                with np.errstate(divide="ignore"):
+                    return Continuations(np.arange(len(p) + 1), np.log(p.astype(float)), p)
+
+        result = extraction.measure(Masked(None), old, new, prefix=1, suffix=1)
+        assert result.finding.answer == "confounded"
+        assert result.finding.tone == "doubt"
+        assert "easier to complete would hide" in result.verdict
+        assert "33.3 % of members" in result.verdict
+        assert result.extracted.size == 0
+        nothing = extraction.measure(Coins(lambda at: 0.0), old, new, prefix=1, suffix=1)
+        assert nothing.finding.answer == "not shown"  # no member came back, so none is hidden
+
+    def test_nothing_extracted_does_not_look_like_no_leak(self):
+        result = extraction.measure(Coins(lambda at: 0.0), numbered(0, 60), numbered(60, 60), prefix=1, suffix=1)
+        assert (result.finding.answer, result.finding.tone) == ("not shown", "plain")
+
     def test_the_smallest_number_would_have_shown_it(self):
         sets = numbered(0, 30), numbered(30, 40)
         result = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1)

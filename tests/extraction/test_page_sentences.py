@@ -16,7 +16,7 @@ from divulge.report.sections import ADVICE_TITLE
 from divulge.results import ExtractionRate, ExtractionSummary
 from divulge.types import Estimate
 
-TONES = {"extracted": "leak", "not shown": "clear", "undecided": "undecided", "confounded": "void"}
+TONES = {"extracted": "leak", "not shown": "plain", "undecided": "undecided", "confounded": "void"}
 
 
 def estimate(value, low, high):

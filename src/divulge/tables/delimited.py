@@ -161,14 +161,17 @@ def _read_header(file: TableFile, compression: str, encoding: str, skipped: int)
     with unpacked(file, compression) as stream:
         stream.read(skipped)
         text = io.TextIOWrapper(stream, encoding, errors="strict", newline="")
-        header = ""
-        while len(header) < _LONGEST_HEADER:
+        lines: list[str] = []
+        length = n_quotes = 0  # counted as lines come: a quote that is never closed goes on for many of them
+        while length < _LONGEST_HEADER:
             line = text.readline(_LONGEST_HEADER)
-            header += line
-            if not line or (header.strip("\r\n") and header.count('"') % 2 == 0):
+            if lines or line.strip("\r\n"):
+                lines.append(line)
+                length, n_quotes = length + len(line), n_quotes + line.count('"')
+            if not line or (lines and n_quotes % 2 == 0):
                 break
-            header = header if header.strip("\r\n") else ""
         text.detach()
+    header = "".join(lines)
     if "\0" in header:
         raise InputError("a byte of zero in the header; the file must be saved as UTF-8")
     if not header.strip("\r\n"):
