@@ -120,8 +120,8 @@ def erasure_test(
     some difficulty behind. So what scores relative to the controls say is also asked of what is left after regressing
     each model's scores on the mean of the (other) controls, among never-used records; both must find a difference. No
     difference is said where neither does, and where none shows in the ranks either: each model's scores, among those
-    of never-used records, take the values that the mean of the (other) controls has there, so that no other scale of
-    its scores, straight or bent, can hide a record.
+    of never-used records, take the values that the mean of the (other) controls has there, which another scale of its
+    scores, straight or bent, does not change.
 
     Nor does an AUC see few records among many. Each forgotten record also has two p-values, against the never-used
     records and against the forgotten ones under the controls, the larger of the two (``at_random``: the first); the

@@ -314,8 +314,8 @@ def _no_extraction(
         # Non-members of an easier kind hide what members give away; only where no member comes back is none hidden.
         text = (
             "Members are not given back more often than non-members, but the two sets can be told apart without the "
-            "model: non-members that are easier to complete would hide what training has left behind: "
-            f"{confounded}. {_describe_rate(most_returned)}."
+            f"model ({confounded}), and non-members that are easier to complete would hide what training has left "
+            f"behind. {_describe_rate(most_returned)}."
         )
         return Finding("confounded", text, "doubt", (), smallest)
     text = (
