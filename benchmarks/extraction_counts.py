@@ -1,7 +1,7 @@
 """How often members are called given back by a model that saw none: documents that share passages or suffixes.
 
 Each cell draws two sets, counts what a model completes anyway, and asks whether the interval of the difference lies
-above 0, once with each passage counted once (as releases before 2026-11-27 did) and once as `divulge extract` does. The
+above 0, once with each passage counted once (as earlier releases did) and once as `divulge extract` does. The
 blind baseline is left out, so the shares are larger than those of whole runs.
 
     python benchmarks/extraction_counts.py > benchmarks/results/extraction_counts.md
