@@ -156,3 +156,9 @@ def test_the_error_of_a_gate_is_shared_by_all_intervals_of_the_report_or_by_more
     assert len(rulings) == len(asked) == 2 * n_policies
     assert asked == pytest.approx([1 - (1 - confidence) / max(1, n_intervals, 2 * n_policies)] * len(asked))
     assert [ruling.state for ruling in rulings[:2]] == ["kept", "kept"]
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5, -0.5, 95])
+def test_a_gate_has_a_confidence_between_0_and_1(confidence):
+    with pytest.raises(InputError, match="confidence"):
+        compare.gate(SimpleNamespace(), "auc:0.6", confidence=confidence)

@@ -45,9 +45,7 @@ class Rows(list):
 @pytest.fixture
 def nodes(monkeypatch):
     """A stand-in for Ray that has two nodes without GPUs."""
-    data = SimpleNamespace(
-        from_items=lambda rows, override_num_blocks: Rows(rows), ActorPoolStrategy=lambda size: size
-    )
+    data = SimpleNamespace(from_items=lambda rows, override_num_blocks: Rows(rows), ActorPoolStrategy=lambda size: size)
     ray = SimpleNamespace(
         is_initialized=lambda: True, cluster_resources=dict, nodes=lambda: [0, 1], get=lambda value: value,
         remote=lambda **_: lambda function: SimpleNamespace(remote=function), data=data,
