@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from divulge import InputError, plan
+from divulge import InputError, plan, settings
 
 
 @pytest.mark.parametrize(("records", "usual"), [("images", "16"), ("table", "0"), ("text", "4")])
