@@ -603,3 +603,20 @@ def test_named_rows_that_are_no_numbers_are_said(tmp_path):
     (tmp_path / "rows.csv").write_text("a,member\n1,2\n")
     with pytest.raises(dv.InputError, match="member: bool values are needed"):
         datafiles.read_named_rows(tmp_path / "rows.csv")
+
+
+def test_a_folder_of_images_is_held_against_the_memory_of_all_in_three_colours(tmp_path, monkeypatch):
+    """Four bytes a number, before any image but the first is read, although grey ones need less."""
+    image = pytest.importorskip("PIL.Image")
+    for i, mode in enumerate(("L", "L", "RGB", "1")):
+        (tmp_path / f"c{i % 2}").mkdir(exist_ok=True)
+        image.new(mode, (5, 3), 1).save(tmp_path / f"c{i % 2}" / f"{i}.png")
+    asked = []
+    monkeypatch.setattr(datafiles, "check_memory", lambda size, name, _: asked.append((size, name)))
+    read = read_records(tmp_path, FileLayout())
+    assert asked == [(4 * 4 * 3 * 3 * 5, str(tmp_path))]
+    assert read.records.x.shape == (4, 3, 3, 5)
+    (tmp_path / "c0" / "2.png").unlink()
+    read = read_records(tmp_path, FileLayout())
+    assert asked[1:] == [(3 * 4 * 3 * 3 * 5, str(tmp_path))]
+    assert read.records.x.shape == (3, 1, 3, 5)

@@ -268,7 +268,11 @@ def _find_contradiction(line: _MarginLine, parts: Sequence[Ints]) -> str:
         line
     ):  # points beyond the last break-point may explain what is missing
         return ""
-    return f"the places on the margin rebuild the weights only up to a residual of {residual:.2g}, {refuted}"
+    # Records closer than places are told apart merge into one, from which no multipliers rebuild the weights.
+    return (
+        f"the places on the margin rebuild the weights only up to a residual of {residual:.2g}, {refuted}, or some of "
+        "its training points are too close to each other to be told apart"
+    )
 
 
 def _describe_open_end(line: _MarginLine) -> str:

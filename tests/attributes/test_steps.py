@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from divulge.attributes import inference
+from divulge.attributes import inference, result
 from divulge.errors import InputError
 
 
@@ -117,3 +117,64 @@ def test_numbers_are_imputed_around_a_forests_mean_with_its_out_of_bag_errors():
     other = np.exp(inference._impute_numbers(real_attribute(uneven, numbers, 0.5), features, 50, 3))
     right = features[:50, 0] > 0.5
     assert (other @ uneven)[right].mean() == pytest.approx(means[right].mean(), abs=0.15)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tolerances_are_refused_by_the_nearest_of_the_values_that_are_tried(seed):
+    """By each guess and each value, one at a time; also a single value that is tried, and values beyond all of them."""
+    rng = np.random.default_rng(seed)
+    grid = np.unique(rng.integers(0, 40, rng.integers(1, 5))).astype(float)
+    population = np.concatenate([grid, rng.integers(-5, 45, 8)])
+    values = rng.integers(-15, 55, 9).astype(float)
+    for tolerance in (0.5, 3.0, 9.0, 20.0):
+        wide = any(all(abs(guess - value) <= tolerance for value in population) for guess in grid)
+        reachable = np.mean([min(abs(guess - value) for guess in grid) <= tolerance for value in values])
+        if not wide and reachable >= inference._LEAST_REACHABLE:
+            inference._check_tolerance(values, population, grid, tolerance)
+            continue
+        with pytest.raises(InputError) as error:
+            inference._check_tolerance(values, population, grid, tolerance)
+        assert ("so wide" if wide else f"enough to {1 - reachable:.0%} of the values") in str(error.value)
+
+
+@pytest.mark.parametrize("max_values", [3, 5, 40])
+def test_of_numbers_those_are_tried_that_the_population_has_or_its_evenly_spaced_ranks(max_values):
+    n, rng = 6, np.random.default_rng(max_values)
+    numbers = rng.integers(0, 30, n + 20).astype(float)
+    features = rng.normal(size=(n + 20, 2))
+    options = SimpleNamespace(max_values=max_values, tolerance=6.0)
+    attribute = inference._real_attribute(("age",), [numbers], n, features, options)
+    population = numbers[n:].tolist()
+    grid = sorted(set(population))
+    if len(grid) > max_values:
+        ranks = {round(float(place)) for place in np.linspace(0, 19, max_values)}
+        grid = sorted({sorted(population)[rank] for rank in ranks})
+    assert attribute.grid.tolist() == grid
+    assert attribute.donors.tolist() == [population.index(value) for value in grid]
+    assert attribute.codes.tolist() == [-1] * len(numbers)  # no value has a number: they are compared as numbers
+    assert attribute.numbers.tolist() == numbers.tolist()
+    assert attribute.tolerance == 6.0
+    assert attribute.columns == ("age",)
+    assert attribute.features is features
+    first, second = np.quantile(population, [1 / 3, 2 / 3])
+    assert attribute.groups.tolist() == [int(value > first) + int(value > second) for value in numbers]
+    assert attribute.group_names == ("low third", "middle third", "high third")
+    numbers[n + 1] = np.nan
+    with pytest.raises(InputError, match="column 'age' has missing values"):
+        inference._real_attribute(("age",), [numbers], n, features, options)
+    with pytest.raises(InputError, match="one column of numbers"):
+        inference._real_attribute(("a", "b"), [numbers, numbers], n, features, options)
+    with pytest.raises(InputError, match="one column of numbers"):
+        inference._real_attribute(("a",), [np.array(["x"] * 26)], n, features, options)
+
+
+@pytest.mark.parametrize(
+    ("copied", "warnings", "expected"),
+    [
+        (7, (), 7), (0, ("3 copies: they were kept",), 0), (None, (), 0), (None, ("nothing of the kind",), 0),
+        (None, ("nothing of the kind", "3 copies: they were kept"), 30), (None, ("they were kept",), 30),
+    ],
+)  # fmt: skip
+def test_where_copies_were_kept_and_not_counted_all_may_be_copies(copied, warnings, expected):
+    stored = SimpleNamespace(copied=copied, warnings=warnings, members=10, nonmembers=20)
+    assert result._copies_of(stored) == expected

@@ -79,13 +79,15 @@ def test_killed_anywhere_a_command_leaves_the_old_run_or_the_new_one(inputs, tmp
     snapshots, (code, output) = steps.snapshots(command, tmp_path / "followed", tmp_path / "left")
     assert code == 0, output
     assert steps.read_run(tmp_path / "followed" / "run") == new
-    outcomes = []
-    for folder in snapshots:
-        outcomes.append(classify(folder / "run", old, new))
+    outcomes = [classify(folder / "run", old, new) for folder in snapshots]
+    for i, folder in enumerate(snapshots):
+        # Every third, and wherever what a reader finds has just changed.
+        if i % 3 and outcomes[i] == outcomes[i - 1]:
+            continue
         code, output = steps.run_command(command, folder)
         if code:
             assert "holds a finished run" in output
-            assert outcomes[-1] == "new"
+            assert outcomes[i] == "new"
         assert steps.read_run(folder / "run") == new
     assert outcomes == sorted(outcomes, key=["none", "old", "unfinished", "new"].index)  # never back
     assert outcomes[0] == ("none" if not before else "old" if old != new else "new")

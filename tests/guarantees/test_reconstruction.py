@@ -90,6 +90,18 @@ def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
             assert "not at a KKT point" in reconstructed.warnings[0]
 
 
+@pytest.mark.parametrize("gap", [1e-5, 1e-4, 1e-3])
+def test_an_exact_point_of_records_nearly_in_one_place_is_not_said_to_be_none(gap):
+    """Nothing may be proven of them, but that they are no KKT point is not true, and is not what the reason says."""
+    x, y = np.array([-2.3178, -2.2281, -2.2281 + gap, 0.8487]), np.array([1, -1, -1, 1])
+    net = margin.solve(x[:, None], y).net
+    assert margin.kkt(net, x[:, None], y).residual < 1e-4
+    reconstructed = reconstruction.univariate(net, 1.0)
+    check(reconstructed, x)
+    if not reconstructed.guarantee.holds:
+        assert "or some of its training points are too close to each other" in reconstructed.warnings[0]
+
+
 def test_a_margin_that_is_too_large_is_found_out_more_often_than_not(exact):
     """Too small a one may be right for other data: the claim names the margin it rests on."""
     results = [reconstruction.univariate(net, 2.0) for _, _, net in exact]

@@ -416,3 +416,24 @@ def test_a_form_with_a_column_for_each_record_is_left_out_and_named(monkeypatch)
     encode = ColumnTransformer([("one-hot", OneHotEncoder(), ["postcode"])], remainder="passthrough")
     matches = search(make_pipeline(encode, LogisticRegression()).fit(frame, Y), dv.Records(frame, Y))
     assert matches.not_searched == ("a form of the records has 57,840 values, more than 20,000",)
+
+
+def test_arrays_of_an_onnx_model_are_named_by_their_node_or_its_place(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    make, graph = onnx.helper.make_attribute, onnx.helper.make_graph
+    nodes = [
+        onnx.helper.make_node("Scaler", ["x"], ["y"], name=name, domain="ai.onnx.ml") for name in ("scale", "", "")
+    ]
+    for i, node in enumerate(nodes):
+        node.attribute.append(make("offset", [0.5 + i, 1.5]))
+        node.attribute.append(make("order", [i, 7]))
+        node.attribute.append(make("stored", onnx.numpy_helper.from_array(np.full((2, 2), i, dtype=np.float64))))
+        node.attribute.append(make("mode", "text"))
+    start = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), "start")
+    info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 2])
+    onnx.save(onnx.helper.make_model(graph(nodes, "g", [info], [info], [start])), tmp_path / "m.onnx")
+    found = arrays._read_onnx(tmp_path / "m.onnx")
+    expected = {"start": [0, 1, 2]}
+    for i, name in enumerate(("scale", "1", "2")):
+        expected |= {f"{name}.offset": [0.5 + i, 1.5], f"{name}.order": [i, 7], f"{name}.stored": [[i, i], [i, i]]}
+    assert {name: values.tolist() for name, values in found.items()} == expected

@@ -142,7 +142,7 @@ def test_the_bits_of_an_answer_are_those_of_its_levels(noise):
     rounded = labels.capacity(spec(decimals=2, n=30))
     assert (rounded.binds, rounded.bits_per_query) == (
         "rounding",
-        pytest.approx(math.log2(1 + span() / 0.01), rel=1e-6),
+        pytest.approx(math.log2(2 + span() / 0.01), rel=1e-6),
     )
     assert labels.capacity(spec(n=10**6)).binds == "float arithmetic"
     assert labels.capacity(labels.OracleSpec(metric="accuracy", n=30)).binds == "number of labels"
@@ -163,7 +163,11 @@ def test_the_bits_of_a_known_range_are_those_of_the_channel(noise):
 
 
 def test_the_bits_of_counting_metrics_are_those_of_their_values():
-    for metric, values in (("accuracy", 31), ("f1", 31), ("auc", 30**2 / 2 + 1)):
+    for metric, values in (
+        ("accuracy", 31),
+        ("f1", 1 + 31**2 // 4),
+        ("auc", 2 + sum(2 * ones * (30 - ones) - 1 for ones in range(1, 16))),
+    ):
         assert labels.capacity(labels.OracleSpec(metric=metric, n=30)).bits_per_query == pytest.approx(
             math.log2(values)
         )
@@ -181,6 +185,6 @@ def test_the_bits_under_random_noise_are_those_of_a_gaussian_channel(noise_kind,
     assert capacity.binds == "noise"
 
 
-def test_without_a_bound_only_the_mantissa_is_left():
+def test_without_a_bound_only_the_bits_of_a_float_are_left():
     capacity = labels.capacity(labels.OracleSpec(metric="softmax_cross_entropy", n=500, noise=0.1))
-    assert (capacity.bits_per_query, capacity.span) == (53.0, math.inf)
+    assert (capacity.bits_per_query, capacity.span) == (64.0, math.inf)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from divulge import labels
 from divulge.labels import linear_plans, stochastic
@@ -81,6 +82,25 @@ def test_under_gaussian_noise_the_chance_of_an_error_is_shared_by_all_queries(ti
     assert reading.certain.all() == reading.certain.any() == (2 * times < 1)
 
 
+@pytest.mark.parametrize("distance", [0.0, 0.1, 0.3, 0.45])
+@pytest.mark.parametrize("times", [0.45, 0.55, 0.9, 1.1, 1.9, 2.1])
+def test_under_laplace_noise_a_label_is_proven_by_the_odds_of_laplace_noise(distance, times):
+    """``times`` is the deviation at which the odds of the label are a million; half of that makes it certain."""
+    spec = labels.OracleSpec(n=1, clip=1e-3)
+    question = linear_plans.assemble_digit_plan(spec, spec.loss(), np.arange(2), 2, 1, 1.0)
+    sign = int(question.code.weights(0)[1][0])
+    question = dataclasses.replace(question, base=np.zeros(1, np.longdouble), error=np.zeros(1))
+    scale = times * (1 - 2 * distance) / math.log(1e6)
+    reading = question.read(
+        linear_plans.RowSums(
+            np.array([sign * (1 - distance)], np.longdouble), np.zeros(1), np.ones(1), np.array([scale * math.sqrt(2)]),
+            np.zeros(1), "laplace",
+        )
+    )  # fmt: skip
+    assert reading.labels.tolist() == [1]
+    assert (bool(reading.proven[0]), bool(reading.certain[0])) == (times < 1, times < 0.5)
+
+
 def sign_readings():
     """Readings of a sign design from few to many answers, true noise as declared and larger, and what they rest on."""
     rng = np.random.default_rng(5)
@@ -96,32 +116,56 @@ def sign_readings():
         yield n, count, sigma, signs, sums, reading
 
 
-def test_labels_from_signs_are_proven_by_their_odds_and_the_fit_and_enough_answers_together():
-    only_missing = {"odds": 0, "fit": 0, "answers": 0}
+def test_labels_from_signs_are_proven_by_the_odds_of_all_other_labellings_and_the_fit_together():
+    only_missing = {"odds": 0, "fit": 0}
     proven = 0
     for n, count, sigma, signs, sums, reading in sign_readings():
         guess = 2.0 * reading.labels - 1
         away = float(((sums - signs @ guess) ** 2).sum())
         flipped = [float(((sums - signs @ (guess * (1 - 2 * np.eye(n)[i]))) ** 2).sum()) for i in range(n)]
-        spread = max(sigma**2, away / count)
-        odds = (np.array(flipped) - away) / (2 * spread)
-        clauses = {
-            "odds": odds > math.log(1e6),
-            "fit": np.full(n, away <= sigma**2 * (count + 6 * math.sqrt(2 * count))),
-            "answers": np.full(n, count > 0.45 * n),
-        }
-        expected = np.all(list(clauses.values()), axis=0)
-        is_borderline = np.abs(odds / math.log(1e6) - 1) < 1e-3
-        np.testing.assert_array_equal(reading.proven[~is_borderline], expected[~is_borderline])
-        np.testing.assert_array_equal(
-            reading.certain[~is_borderline], (expected & (odds > 4 * math.log(1e6)))[~is_borderline]
-        )
-        proven += expected.sum()
-        for name in clauses:
-            other_clauses = np.all([clause for clause_name, clause in clauses.items() if clause_name != name], axis=0)
-            only_missing[name] += int((other_clauses & ~clauses[name]).sum())
+        smallest = np.linalg.eigvalsh(signs.T @ signs)[0] if count >= n else 0.0
+        # Flipping several labels costs what flipping each costs, less what the columns share.
+        worse = np.array(flipped) - away - 4 * (count - smallest)
+        fits = np.full(n, away <= sigma**2 * (count + 6 * math.sqrt(2 * count)))
+        for times, claims in ((1, reading.proven), (2, reading.certain)):
+            log_odds = -worse / (2 * times**2 * max(sigma**2, away / count))
+            others = np.array([np.logaddexp(0, np.delete(log_odds, i)).sum() for i in range(n)])
+            is_unlikely = log_odds + others < -math.log(1e6)
+            is_borderline = np.abs((log_odds + others) / math.log(1e6) + 1) < 1e-3
+            np.testing.assert_array_equal(claims[~is_borderline], (is_unlikely & fits)[~is_borderline])
+            proven += (is_unlikely & fits).sum()
+            only_missing["odds"] += int((fits & ~is_unlikely).sum())
+            only_missing["fit"] += int((is_unlikely & ~fits).sum())
     assert proven
     assert all(only_missing.values()), only_missing
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_labels_proven_from_signs_are_a_million_times_likelier_than_all_labellings_without_them(kind, decimals):
+    """Against every labelling of five rows, from fewer answers than rows to many more."""
+    everything = np.array(list(itertools.product([0, 1], repeat=5)))
+    proven = 0
+    for seed, count, noise in itertools.product(range(3), (3, 4, 8, 40, 400), (0.02, 0.1, 0.5)):
+        spec = labels.OracleSpec(n=5, clip=1e-3, noise=noise, noise_kind=kind, decimals=decimals)
+        plan = stochastic.plan_signs(spec, count)
+        y = np.random.default_rng(seed).integers(0, 2, 5)
+        inference = labels.infer(labels.LocalOracle(spec, y, seed), plan, control=False)
+        right, wrong = -math.log(0.999), -math.log(0.001)
+        signs = plan.inner.matrix(np.arange(count))
+        exact = (right + wrong) / 2 + signs @ (2 * everything.T - 1) * (wrong - right) / 2 / 5
+        off = inference.answers[:, None] - exact
+        law = (stats.norm if kind == "gaussian" else stats.laplace)(scale=noise)
+        likelihood = law.logpdf(off)
+        if decimals is not None:
+            likelihood = np.log(law.cdf(off + spec.rounding) - law.cdf(off - spec.rounding) + 1e-300)
+        total = likelihood.sum(axis=0)
+        for i in np.flatnonzero(inference.proven):
+            agrees = everything[:, i] == inference.labels[i]
+            assert np.logaddexp.reduce(total[agrees]) - np.logaddexp.reduce(total[~agrees]) > math.log(1e6)
+            assert inference.labels[i] == y[i]
+        proven += inference.proven.sum()
+    assert proven
 
 
 PLANS = {

@@ -55,7 +55,7 @@ def test_rounding_counts_as_noise_does(metric):
     """Half of 0.1 is below 1/16 and above 1/32 and 1/256."""
     spec = labels.OracleSpec(metric, n=8, classes=3 if metric == "map_at_k" else 2, decimals=1)
     if metric in ("f1", "auc"):
-        with pytest.raises(InputError, match=r"an error of ±0\.05 hides single labels"):
+        with pytest.raises(InputError, match=r"an error of ±0\.05 may hide single labels"):
             labels.design(spec)
         return
     assert labels.design(spec).certificate.needed == pytest.approx(0.1)
@@ -109,7 +109,7 @@ def test_a_ratio_is_refused_only_where_the_largest_step_of_one_label_is_hidden(m
         ]
         steps.append(np.diff(np.unique(np.round(scores, 12))).max())
     largest = max(steps)
-    with pytest.raises(InputError, match=f"moves the answer by at most {largest:.3g}.*is below {largest / 2:.3g}$"):
+    with pytest.raises(InputError, match=f"moves the answer by at most {largest:.3g}.*is below {largest / 2:.3g};"):
         labels.design(labels.OracleSpec(metric, n=n, noise=largest / 2))
     certificate = labels.design(labels.OracleSpec(metric, n=n, noise=largest / 2 * (1 - 1e-9))).certificate
     assert not certificate.certified
@@ -161,7 +161,7 @@ def test_zeros_everywhere_score_r_squared_by_the_number_of_ones(n):
 def test_r_squared_is_refused_from_the_error_that_hides_the_number_of_ones(n):
     scores = sorted(count_plans._zero_prediction_scores(n))
     half_gap = min(b - a for a, b in itertools.pairwise(scores)) / 2
-    with pytest.raises(InputError, match=f"number of ones has to be read first.*is below {half_gap:.3g}$"):
+    with pytest.raises(InputError, match=f"number of ones has to be read first.*is below {half_gap:.3g};"):
         labels.design(labels.OracleSpec("r2", n=n, noise=half_gap))
     assert labels.design(labels.OracleSpec("r2", n=n, noise=half_gap / 2)).count > 1
 

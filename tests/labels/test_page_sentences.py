@@ -70,6 +70,13 @@ def test_what_is_proven_and_what_is_certain_are_told_apart():
     assert page(proven=0, certain=0).details[-1] == "Nothing is proven."
 
 
+def test_labels_that_are_not_proven_under_noise_without_a_bound_are_guesses_that_may_be_right():
+    oracle = OracleSummary("log_loss", 1200, 2, 1e-3, None, 0.1, "gaussian")
+    rendered = page(proven=0, certain=0, oracle=oracle)
+    assert rendered.verdict == "0 of 1,200 labels were read beyond doubt from 4 scores."
+    assert rendered.details[-1].endswith("The labels are best guesses, and may be right.")
+
+
 def test_nothing_is_read_from_answers_that_contradict_what_was_declared():
     rendered = page(contradiction="the answers are too large")
     assert rendered.verdict == "The answers are too large."

@@ -153,7 +153,7 @@ def test_too_many_possible_numbers_claim_nothing_rather_than_too_much():
         ({"scored": "unknown", "metric": "auc"}, "auc is not a mean over rows"),
         ({"scored": "unknown", "classes": 3}, "2 unweighted classes"),
         ({"scored": "unknown", "noise": 0.1, "noise_kind": "gaussian"}, "under bounded noise only"),
-        ({"scored": "unknown", "noise": 9.0}, "leaks no row of the split"),
+        ({"scored": "unknown", "noise": 9.0}, "may hide single rows of the split"),
     ],
 )
 def test_splits_that_cannot_be_read_say_why(arguments, message):

@@ -132,3 +132,12 @@ def test_divergence_is_noticed(records, networks):
     data = network_training.TrainingData(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
     with pytest.raises(network_training.DivergedError):
         private.train_privately(config, data, np.arange(100), 0)
+
+
+@pytest.mark.parametrize(("stop_after", "expected"), [(None, [0.25, 0.5, 0.75, 1.0]), (3, [1 / 3, 2 / 3, 1.0])])
+def test_progress_is_the_share_of_the_epochs_that_will_be_trained(records, networks, stop_after, expected):
+    config = Train(networks.mlp, 2, epochs=4, batch_size=20, stop_after=stop_after, privacy=Private(1.0))
+    data = network_training.TrainingData(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
+    ticks = []
+    private.train_privately(config, data, np.arange(40), 1, ticks.append)
+    assert ticks == pytest.approx(expected)

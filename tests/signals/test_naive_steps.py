@@ -399,3 +399,12 @@ def test_masks_are_held_against_the_memory_that_all_of_them_need(records, values
     monkeypatch.setattr(imputers, "check_memory", lambda size, name, remedy: asked.append((size, name)))
     completion.mask("values:0.5", (3, 4), records=records)
     assert asked == [(values, "shape")]
+
+
+def test_the_gradient_of_a_record_needs_no_record_beside_it():
+    x = np.array([[0.3, -0.2, 0.9]])
+    alone = mrad.Gradients("black", directions=3).compute(Linear(), x, np.zeros(1, int), np.zeros((1, 3), bool), 5)
+    u = dv.seeds.generator(5, "directions").normal(size=(3, 1, 3))
+    slope = -1 / (1 + np.exp(x.sum()))  # of the loss of class 0, whose logit is the sum
+    expected = np.mean([slope * each.sum() * each for each in u], axis=0)
+    np.testing.assert_allclose(alone, expected, rtol=1e-3)

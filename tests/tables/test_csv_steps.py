@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from divulge.errors import InputError
-from divulge.tables import delimited, sources
+from divulge.tables import delimited, sources, table
 from divulge.tables.sources import TableFile
 
 
@@ -306,3 +306,25 @@ def test_names_that_repeat_are_told_apart_by_their_place():
     file = TableFile.from_source(b"")
     assert delimited.DelimitedFile(file, ",", ("a", "b", "a")).unique_names == ["a\0000", "b", "a\0002"]
     assert delimited.DelimitedFile(file, ",", ("a", "b")).unique_names == ["a", "b"]
+
+
+@pytest.mark.parametrize("bad", [b"a\x01b\n", "日本\n".encode(), b"\x81\n"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_text_of_the_west_is_one_in_all_its_blocks(bad, place, monkeypatch):
+    monkeypatch.setattr(sources, "_BLOCK", 4)
+    lines = [b"caf\xe9s\n", b"plain\n", b"na\xefve\n"]
+    assert encoding_of(b"".join(lines)) == ("cp1252", 0)
+    lines.insert(place, bad)
+    with pytest.raises(InputError, match=r"is not UTF-8"):
+        encoding_of(b"".join(lines))
+
+
+def test_columns_without_a_value_in_a_part_are_left_to_the_parts_that_have_some():
+    first = pl.DataFrame({"a": [1, 2], "b": [None, None], "c": [None, None]}, schema_overrides={"c": pl.String})
+    second = pl.DataFrame({"a": [None], "b": [3.5], "c": [None]}, schema_overrides={"a": pl.String, "c": pl.String})
+    kept = [frame.columns for frame in table._without_empty([first, second])]
+    assert kept == [["a", "c"], ["b", "c"]]  # of "c" nobody knows more
+    pairs = [first.select("a", "b"), second.select("a", "b")]
+    assert [frame.columns for frame in table._without_empty(pairs)] == [["a"], ["b"]]
+    alone = [first.select("a"), second.select("a")]
+    assert [frame.columns for frame in table._without_empty(alone)] == [["a"], ["a"]]  # no rows without columns

@@ -43,16 +43,26 @@ def end(process):
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.fixture
-def served(tmp_path):
-    """A folder, and a client of a server of its runs."""
-    folder = tmp_path / "runs"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A folder, and a client of one server of its runs, which one Ctrl-C ends after all it was asked."""
+    folder = tmp_path_factory.mktemp("served")
     process, address = start(folder)
     with httpx.Client(base_url=address.partition("?")[0], follow_redirects=True, timeout=60) as client:
         client.get(address)
         yield folder, client
     end(process)
+
+
+@pytest.fixture
+def served(server):
+    """That folder, empty again, and the client."""
+    for path in server[0].iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return server
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,8 @@ class Proof:
         others: bounds under weaker or stronger assumptions, by assumption; for information only.
         most: the bound if the included canaries had had the highest of these scores, ties included.
         would_see: the smallest true ε of a Gaussian mechanism that so many canaries find to violate the claim with
-            80 % probability; None where there is none, or no claim.
+            80 % probability; None where there is none, no claim, or where that is not known: at δ = 0, where scores
+            are equal, and for a fixed number.
         guarantee: level and assumptions of ``bound``.
         claim: the tested claim; None where there was none.
         constant: whether all canaries have the same score.
@@ -151,6 +152,12 @@ class Proof:
             parts.append("No ε above 0 is proven.")
         if self.would_see is not None:
             parts.append(f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits.")
+        elif self.answer == "consistent":
+            parts.append(
+                "How large an ε would usually have been found is not known at δ = 0, with equal scores or a fixed "
+                f"number of canaries; the best guesses that these scores allow would prove ε ≥ "
+                f"{formatting.format_lower_bound(self.most)}."
+            )
         return " ".join(parts)
 
 

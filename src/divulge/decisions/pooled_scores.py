@@ -132,13 +132,13 @@ class Adjustment:
         slope, centres, usual_residuals = 0.0, np.empty(0), np.empty(0)
         bins = _bins(quantiles, *_COARSE_BINS)
         bin_ranks, typical_scores = _typical_scores(rank, scores, bins)
-        if len(bin_ranks) > 1 and np.ptp(typical_scores) > 0:
+        if np.ptp(typical_scores) > 0:
             centred_ranks = bin_ranks - bin_ranks.mean()
             slope = float((centred_ranks * (typical_scores - typical_scores.mean())).sum() / (centred_ranks**2).sum())
         if len(scores) >= _MIN_RECORDS_TO_REFINE:
             residuals, bins = scores - slope * rank, _bins(quantiles, *_FINE_BINS)
             bin_ranks, typical_scores = _typical_scores(rank, residuals, bins)
-            if len(bin_ranks) > 1 and np.ptp(typical_scores) > 0:
+            if np.ptp(typical_scores) > 0:
                 centres, usual_residuals = bin_ranks, typical_scores
         return cls(values, rank[first_rows], slope, centres, usual_residuals)
 

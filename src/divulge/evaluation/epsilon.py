@@ -253,7 +253,9 @@ def _ranks(n: int) -> np.ndarray:
     return 1 << np.arange(int(n).bit_length())
 
 
-_MIN_FAIR_PROBABILITY = 1e-9  # memberships that fair coins give less often are refused
+# Memberships that fair coins give less often are refused. Where all guesses say "member", more members than not are
+# evidence by themselves, whatever the model knows; guesses of both kinds lose on one side what they gain on the other.
+_MIN_FAIR_PROBABILITY: dict[Sides, float] = {"both": 1e-9, "in": 1e-3}
 
 
 def one_run_bound(
@@ -344,7 +346,7 @@ def epsilon_one_run(
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.from_options(family, bound, sides, delta)
     n = len(values)
-    require_fair_coins(truth)
+    require_fair_coins(truth, rule.sides)
     draw = check_integer(seed, "seed", minimum=0)
     if guesses is None:
         counts = guess_counts(n)
@@ -362,14 +364,14 @@ def epsilon_one_run(
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, {choice}")
 
 
-def require_fair_coins(members: Bools) -> None:
+def require_fair_coins(members: Bools, sides: Sides = "both") -> None:
     """Raise if fair coins would hardly give so many or so few members; every bound from one run assumes fair coins.
 
     Raises:
-        divulge.InputError: fair coins would do so with a probability below 1e-9.
+        divulge.InputError: fair coins would do so with a probability below 1e-9; 1e-3 where all guesses say "member".
     """
     smaller_side = int(min(members.sum(), (~members).sum()))
-    if 2 * float(special.bdtr(smaller_side, len(members), 0.5)) < _MIN_FAIR_PROBABILITY:
+    if 2 * float(special.bdtr(smaller_side, len(members), 0.5)) < _MIN_FAIR_PROBABILITY[sides]:
         raise InputError(
             f"members: {int(members.sum())} of {len(members)} is no draw of fair coins, on which the bound rests"
         )

@@ -278,7 +278,8 @@ class MenuItem:
         name: "as it is", "private split", "submissions per day", "rounding" or "ladder".
         setting: what it is set to.
         queries: submissions that an attacker has in a season.
-        readable: no attacker determines more labels than this in a season: bits that the answers can hold.
+        readable: no attacker determines more labels than this in a season, on average over balanced labels: bits that
+            the answers can hold. Single answers may be lucky: a perfect score tells every label.
         read: labels that our own attack gets right beyond guessing; None where no attack of ours is known.
         cost: Kendall's τ between the ranking shown and that by exact scores on all rows; 1: the same. None where the
             metric is known by its range only.
@@ -585,7 +586,7 @@ class Capacity:
     """Upper bounds on what one query can leak.
 
     Args:
-        labels_per_query: upper bound, whatever the query.
+        labels_per_query: upper bound, whatever the query; on average over balanced labels, and in the worst case.
         bits_per_query: the same in bits.
         threshold: a single label can be read for certain as long as an answer's error stays below this; NaN where
             only the range of the metric counts.
@@ -614,11 +615,15 @@ class Capacity:
 def capacity(spec: OracleSpec) -> Capacity:
     """Return an upper bound on what one answer of this oracle reveals about the labels.
 
-    Bounded noise: two answers tell labellings apart only when they lie further apart than twice the error τe,
-    and the mean loss of any prediction varies by at most R: ``log2(1 + R/(2 τe))`` bits. Gaussian noise: the
+    It bounds what a plan can be sure to read, whatever the labels and the noise are, and what it reads on average over
+    balanced labels (and noise spread evenly within its bound); a lucky answer may tell more, as a perfect score does.
+    Bounded noise τ: two answers tell labellings apart for certain only when they lie further than 2τ apart, and the
+    mean loss of any prediction varies by at most R: ``log2(1 + R/(2τ))`` bits. Rounding to steps of s alone:
+    ``log2(2 + R/s)``, for the range may begin just below an edge between two steps. Gaussian noise: the
     capacity of the channel, ``½ log2(1 + n (R/2)²/(n σ)²)`` with every label swinging the sum by ±R/2.
     Laplace noise: the same with its standard deviation, plus the 0.11 bit by which its entropy stays below that
-    of a Gaussian. Counting metrics: the logarithm of the number of different answers.
+    of a Gaussian. Counting metrics: the logarithm of the number of different answers. A loss without a bound: the bits
+    of a float.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -631,18 +636,18 @@ def capacity(spec: OracleSpec) -> Capacity:
     span, units = _loss_range(spec)
     counting = spec.name in ("accuracy", "f1", "auc")
     floor = 0.0 if counting else _smallest_float_error(spec, span)
-    fixed = spec.tolerance + floor
+    grid = 2 * max(spec.rounding, floor)
     per_label = span / units
     if spec.noise_kind != "bounded":
         signal = spec.most_scored * (per_label / 2) ** 2
         bits = 0.5 * math.log2(1 + signal / spec.sigma**2) + (0.11 if spec.noise_kind == "laplace" else 0.0)
         binds = "noise"
-        if fixed and (rounded := math.log2(1 + span * spec.most_scored / units / (2 * fixed))) < bits:
+        if grid and (rounded := math.log2(2 + span * spec.most_scored / units / grid)) < bits:
             bits, binds = rounded, "rounding" if spec.rounding > floor else "float arithmetic"
     else:
-        bits = _bounded_noise_bits(spec, span, units, fixed)
+        bits = _bounded_noise_bits(spec, span, units, grid)
         parts = {"noise": spec.noise, "rounding": spec.rounding, "float arithmetic": floor}
-        binds = max(parts, key=lambda name: parts[name]) if fixed else "number of labels"
+        binds = max(parts, key=lambda name: parts[name]) if any(parts.values()) else "number of labels"
     # Of a split, every row is also asked whether it is scored at all, by the difference of two answers.
     split = spec.scored != "all"
     each = math.log2(spec.classes + split)
@@ -693,7 +698,8 @@ def information_bound(n: int, *, low: float, high: float, decimals: int | None, 
     """Return the most labels per query that a score of this range and these decimals reveals, whatever the metric.
 
     Answers that are one of m numbers tell ``log2 m`` bits at most, and a label of K classes holds ``log2 K``. So
-    Q queries, adaptive or not, determine no more than ``Q·log2 m / log2 K`` labels. Without decimals a score counts as
+    Q queries, adaptive or not, determine no more than ``Q·log2 m / log2 K`` labels on average over balanced labels, nor
+    for certain, whatever the labels. Without decimals a score counts as
     one double, 64 bits.
 
     Examples:
@@ -713,17 +719,32 @@ def _loss_range(spec: OracleSpec) -> tuple[float, float]:
     return spec.loss().largest, units
 
 
-def _bounded_noise_bits(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
-    if spec.name in ("accuracy", "f1"):
-        n_answers = spec.most_scored + 1 if spec.scored != "unknown" else spec.n**2
-        return math.log2(min(n_answers, 1 + 1 / (2 * fixed)) if fixed else n_answers)
-    if spec.name == "auc":
-        n_answers = spec.n**2 / 2 + 1
-        return math.log2(min(n_answers, 1 + 1 / (2 * fixed)) if fixed else n_answers)
+def _bounded_noise_bits(spec: OracleSpec, span: float, units: float, grid: float) -> float:
     if not math.isfinite(span):
-        # Only the mantissa of the answer is left.
-        return float(np.finfo(spec.float_dtype).nmant + 1)
-    return math.log2(1 + span * spec.most_scored / units / (2 * fixed)) if fixed else math.inf
+        return float(np.finfo(spec.float_dtype).bits)
+    width, n_answers = span * spec.most_scored / units, math.inf
+    if spec.name in COUNT_METRICS:
+        width, n_answers = 1.0, _count_values(spec)
+    if spec.noise:
+        n_answers = min(n_answers, 1 + width / (2 * spec.noise))
+    if grid:
+        # Steps may begin just below an answer; those of a counting metric begin at 0 and end at 1, as its values do.
+        aligned = spec.name in COUNT_METRICS and not spec.noise
+        n_answers = min(n_answers, (1 if aligned else 2) + width / grid)
+    return math.log2(n_answers) if math.isfinite(n_answers) else math.inf
+
+
+def _count_values(spec: OracleSpec) -> float:
+    """Return the most values that a counting metric takes for one submission, over all labels."""
+    n = spec.n
+    if spec.name == "accuracy":
+        return spec.most_scored + 1 if spec.scored != "unknown" else n**2
+    if spec.name == "f1":
+        # 0, or 2·hits/(p + ones) with p predicted ones: hits from 1 to p, and ones from hits to hits + n - p.
+        return 1 + (n + 1) ** 2 // 4
+    # 0, 1, or a half-integer over ones·zeros, the same for ones as many as there were zeros.
+    half = n // 2
+    return 2 + n * half * (half + 1) - half * (half + 1) * (2 * half + 1) // 3 - half
 
 
 def _smallest_float_error(spec: OracleSpec, span: float) -> float:

@@ -126,7 +126,7 @@ def answers_to_sums(spec: OracleSpec, answers: Floats) -> RowSums:
         sigma = np.full(len(answers), scale * spec.sigma)
         bound = np.full(len(answers), scale * noise)
     fixed, sigma, bound, slack = (np.where(np.isnan(values), 0.0, values) for values in (fixed, sigma, bound, slack))
-    return RowSums(sums, fixed, bound, None if spec.noise_kind == "bounded" else sigma, slack)
+    return RowSums(sums, fixed, bound, None if spec.noise_kind == "bounded" else sigma, slack, spec.noise_kind)
 
 
 def _distance_of_answers(spec: OracleSpec, answers: Floats, distance: Floats) -> Floats:
@@ -228,6 +228,7 @@ class RowSums:
         noise: what the noise does not exceed, for stochastic noise but for one case in a million.
         sigma: standard deviation of the noise; None for bounded noise.
         slack: what careless rounding to decimals may add; a larger error than that contradicts the declaration.
+        noise_kind: "gaussian" or "laplace", where there is a ``sigma``.
     """
 
     sums: Array
@@ -235,10 +236,11 @@ class RowSums:
     noise: Floats
     sigma: Floats | None
     slack: Floats
+    noise_kind: str = "gaussian"
 
     def __getitem__(self, part: slice) -> RowSums:
         sigma = None if self.sigma is None else self.sigma[part]
-        return RowSums(self.sums[part], self.fixed[part], self.noise[part], sigma, self.slack[part])
+        return RowSums(self.sums[part], self.fixed[part], self.noise[part], sigma, self.slack[part], self.noise_kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,7 +291,12 @@ class DigitPlan:
         certain_error = fixed + self.error
         # Another labelling has another integer somewhere, at least one unit away: it would need this much noise.
         required_noise = self.unit - distance - certain_error
-        if sigma is not None:
+        if sigma is not None and row_sums.noise_kind == "laplace":
+            # Its density falls by the distance over sigma/√2, not by the square: large noise is far likelier.
+            unlikely = sigma / math.sqrt(2) * math.log(1e6 * self.count)
+            odds = np.maximum(required_noise, 0) - (distance + certain_error)
+            bad, worse = odds <= unlikely, odds <= 2 * unlikely
+        elif sigma is not None:
             unlikely = 2 * sigma**2 * math.log(1e6 * self.count)
             odds = np.maximum(required_noise, 0) ** 2 - (distance + certain_error) ** 2
             bad, worse = odds <= unlikely, odds <= 4 * unlikely

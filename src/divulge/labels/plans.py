@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED_ROWS = 30
 _MAX_ENUMERATED_SUMS = 3**15
 
+STILL_LEAKS = (
+    "; several labels at once, and edges of the rounding, may be read all the same (labels.capacity bounds it)"
+)
+
+
+def no_code(spec: OracleSpec) -> str:
+    """Return how a refusal begins: that no code is known, which is not that nothing leaks."""
+    return f"metric: no code known here reads {spec.name} for certain at this precision"
+
 
 class InnerPlan(Protocol):
     """Queries, and the way back to labels, as `design` makes them."""

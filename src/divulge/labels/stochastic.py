@@ -26,10 +26,11 @@ from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.labels.oracles import OracleSpec
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats, Ints
 
 _STEP_DEVIATIONS = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
 _MAX_ITERATIONS = 300
+_MAX_EIGENVALUE_ROWS = 1000  # beyond, an eigenvalue takes seconds
 _MIN_QUERY_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
@@ -138,16 +139,64 @@ class SignPlan:
         difference = sums - signs @ guess
         residual = np.full(self.count, np.nan)
         residual[answered] = np.abs(difference) * half / spec.rows_per_answer
-        # Told all others, this is the log-odds of each label; estimated noise counts when it is larger.
-        spread = max(sigma, math.sqrt(float(difference @ difference) / len(answered)))
-        odds = 2 * guess * (signs.T @ difference + len(answered) * guess) / spread**2
         fits = float(difference @ difference) <= sigma**2 * (len(answered) + 6 * math.sqrt(2 * len(answered)))
-        proven = (odds > math.log(1e6)) & fits & (len(answered) > spec.n * _MIN_QUERY_RATIO * 0.9)
-        certain = (odds > 4 * math.log(1e6)) & proven
+        smallest = self._smallest_eigenvalue(answered, signs)
+        proven, certain = (
+            fits & exclude_other_labels(spec, signs, difference, guess, smallest, half / spec.rows_per_answer, times)
+            for times in (1, 2)
+        )
+        certain &= proven
         refuted = np.zeros(self.count, dtype=bool)
         allowed = noise_norm_bound(spec, len(answered)) * spec.rows_per_answer / half
         refuted[answered] = not fits and min_residual_norm(signs, sums, guess) > allowed
         return Reading((guess > 0).astype(np.int64), certain, proven, residual, refuted)
+
+    def _smallest_eigenvalue(self, answered: Ints, signs: Floats) -> float:
+        """Bound from below the smallest eigenvalue of ``signsᵀ signs``: full rounds of the matrix, or the value."""
+        order = self.prime + 1
+        rounds = int(np.bincount(answered % order, minlength=order).min())
+        if len(answered) < self.spec.n or self.spec.n > _MAX_EIGENVALUE_ROWS:
+            return float(rounds * order)
+        smallest = float(np.linalg.eigvalsh(signs.T @ signs)[0])
+        return max(float(rounds * order), smallest - 1e-9 * len(answered) * self.spec.n)
+
+
+def exclude_other_labels(
+    spec: OracleSpec, signs: Floats, difference: Floats, guess: Floats, smallest: float, unit: float, times: int
+) -> Bools:
+    """Flag labels of which no other is possible, against all labellings together, but for one case in a million.
+
+    A labelling that differs from the guess g in the rows S misses the sums by ‖r‖² + 4·(‖A_S g_S‖² + Σ_S g_i·A_iᵀr)
+    squared, with ‖A_S g_S‖² ≥ λ·|S|, so by Σ_S of 4·(λ + g_i·A_iᵀr) more, at least. For Gaussian noise the odds of all
+    labellings against a label are then at most e_i·∏(1 + e_j) over the others, e_i = exp(-2(λ + g_i·A_iᵀr)/σ²), where
+    rounding may take as much from every answer as it can. For Laplace noise a label is excluded where every labelling
+    with it leaves more than the noise's norm reaches. With fewer answers than rows λ is 0, and nothing is excluded.
+
+    Args:
+        spec: the oracle.
+        signs: A, ``[q, n]``.
+        difference: r, sums minus those of the guess, ``[q]``.
+        guess: g, labels ±1 ``[n]``.
+        smallest: λ, at most the smallest eigenvalue of ``AᵀA``.
+        unit: what one unit of the sums is of an answer.
+        times: how many times as loud as declared the noise may be.
+
+    Returns:
+        Bool ``[n]``.
+    """
+    count = len(difference)
+    loud = replace(spec, noise=times * spec.noise)
+    gain = smallest + guess * (signs.T @ difference)
+    norm = float(np.linalg.norm(difference))
+    if spec.noise_kind == "gaussian":
+        # Estimated noise counts when it is larger.
+        spread = max(loud.noise / unit, times * norm / math.sqrt(count))
+        log_odds = -2 * (gain - count * spec.rounding / unit) / spread**2
+        others = np.logaddexp(0.0, log_odds)
+        return log_odds + (others.sum() - others) < -math.log(1e6)
+    losses = np.minimum(gain, 0.0)
+    left_over = norm**2 + 4 * (gain + (losses.sum() - losses))
+    return left_over > (noise_norm_bound(loud, count) / unit) ** 2
 
 
 def confident_predictions(spec: OracleSpec) -> Array:

@@ -48,6 +48,8 @@ def headline(run: LabelsRun) -> Headline:
         "if it was twice that."
         if summary.proven
         else "Nothing is proven."
+        if summary.oracle.noise_kind == "bounded"
+        else "No label is beyond doubt, for this noise has no bound. The labels are best guesses, and may be right."
     )
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     n_read = summary.proven if right is None else right
@@ -62,7 +64,9 @@ def headline(run: LabelsRun) -> Headline:
 
 def _verdict(summary: LabelsSummary) -> str:
     rows, right = summary.oracle.rows, summary.right
-    count_text = f"{summary.proven:,} of {rows:,} labels were read"
+    # Under noise without a bound the others are guesses, and may be right all the same.
+    sure = "" if summary.oracle.noise_kind == "bounded" else " beyond doubt"
+    count_text = f"{summary.proven:,} of {rows:,} labels were read{sure}"
     if right is not None:
         count_text = f"{right:,} of {rows:,} labels were recovered"
     scores = "1 score" if summary.queries == 1 else f"{summary.queries:,} scores"

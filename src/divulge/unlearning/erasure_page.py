@@ -13,6 +13,7 @@ from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, T
 from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
 from divulge.types import Estimate
+from divulge.unlearning.finding import RECOMMENDED_CONTROLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -321,7 +322,7 @@ def _checks(summary: ErasureSummary) -> list[Table | Paragraph]:
 
 def _advice(summary: ErasureSummary) -> list[Section]:
     if summary.answer == "too little data to say":
-        has_few_controls = len(summary.control_names) < 4
+        has_few_controls = len(summary.control_names) < RECOMMENDED_CONTROLS
         point = Bullet(
             "Train more models without the records." if has_few_controls else "Compare more records.",
             "Each training with a seed of its own; four or more are recommended."

@@ -1,0 +1,164 @@
+"""Clauses of an audit that decide alone: unseen classes, plausible targets, a gate's error, the order of classes."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from divulge.auditing import compare, inputs, plausibility
+from divulge.auditing.findings import Outcome
+from divulge.auditing.plausibility import RegressionFit
+from divulge.errors import InputError
+from divulge.types import Estimate
+
+
+def between(low, high):
+    return Estimate((low + high) / 2, low, high, 0.95, "")
+
+
+@pytest.mark.parametrize(("labels", "unseen"), [(None, ()), (None, (1,)), ([0, 1, 2, 1], ())])
+def test_without_labels_or_unseen_classes_nothing_is_unseen(labels, unseen):
+    labels = None if labels is None else np.array(labels)
+    outcome = Outcome("loss", np.arange(4.0), np.array([True, False, True, False]), labels, np.zeros(3), None, unseen)
+    with pytest.raises(InputError, match="declared no unseen classes"):
+        _ = outcome.unseen
+
+
+def test_unseen_classes_are_a_part_of_the_outcome_with_all_that_is_known_of_each_record():
+    columns = {
+        "unexplained": np.array([0.5, 1.5, 2.5, 3.5, 4.5]),
+        "is_counted": np.array([True, True, False, True, True]),
+    }
+    members, labels = np.array([True, False, True, False, True]), np.array([0, 1, 2, 1, 2])
+    outcome = Outcome("loss", np.arange(5.0), members, labels, np.zeros(3), np.zeros(3, int), (1, 2), **columns)
+    rows = [1, 2, 3, 4]
+    for part in (outcome.unseen, outcome.on(np.array(rows)), outcome.on(labels > 0)):
+        assert part.scores.tolist() == rows
+        assert part.members.tolist() == members[rows].tolist()
+        assert part.labels.tolist() == labels[rows].tolist()
+        assert part.unexplained.tolist() == columns["unexplained"][rows].tolist()
+        assert part.is_counted.tolist() == columns["is_counted"][rows].tolist()
+        assert part.calibration is outcome.calibration
+        assert part.distinct.scores.tolist() == [1, 3, 4]
+        assert part.distinct.is_counted is None
+        assert repr(part) == "Outcome('loss', members=2, nonmembers=2)"
+
+
+@pytest.mark.parametrize(
+    ("answers", "labels", "is_single"),
+    [
+        ([2, 2, 2], None, True), ([2, 2, 2], [0, 1, 0], True), ([2, 2, 2], [1, 1, 1], False), ([2, 2, 1], None, False),
+        ([1, 2, 2], [0, 1, 0], False), ([1, 2, 1], [0, 0, 0], False), ([2, 2, 2], [0, 1, 2], True),
+    ],
+)  # fmt: skip
+def test_a_target_gives_a_single_answer_if_all_candidates_have_it_and_not_one_label(answers, labels, is_single):
+    """Answers to other records, here of calibration before and after, say nothing of it."""
+    candidates = SimpleNamespace(labels=None if labels is None else np.array(labels))
+    audit = SimpleNamespace(
+        layout=SimpleNamespace(candidate_rows=slice(2, 5)), inputs=SimpleNamespace(candidates=candidates)
+    )
+    assert plausibility.gives_single_answer(audit, np.array([7, 8, *answers, 9])) is is_single
+
+
+@pytest.mark.parametrize("squared", [None, -0.2, 0.0, 0.005, 0.01, 0.011])
+@pytest.mark.parametrize("absolute", [None, -0.2, 0.0, 0.005, 0.01, 0.011])
+@pytest.mark.parametrize("correlation", [-0.5, 0.1, 0.11])
+def test_a_regression_model_is_plausible_if_it_errs_less_than_a_constant_and_rises_with_the_values(
+    squared, absolute, correlation
+):
+    gains = [gain for gain in (squared, absolute) if gain is not None]
+    fit = RegressionFit(
+        r_squared_members=None if squared is None else between(0.2, 0.4), r_squared_nonmembers=None,
+        error_members=between(1.0, 3.0), error_nonmembers=between(1.0, 4.0),
+        squared_gain=None if squared is None else between(squared, squared),
+        absolute_gain=None if absolute is None else between(absolute, absolute),
+        rank_correlation=between(correlation, correlation),
+    )  # fmt: skip
+    doubt = plausibility.describe_regression_doubt(fit)
+    if not gains:
+        assert doubt.startswith("the values of all training records are equal")
+    elif any(gain > 0.01 for gain in gains) and correlation > 0.1:
+        assert not doubt
+    else:
+        r_squared = "" if squared is None else ", R² 0.300"
+        found = "hardly worse, so the model is not surely better" if any(gain > 0 for gain in gains) else "no worse"
+        assert doubt == (
+            f"the model errs by 2 on average on its own training records{r_squared}, and always answering their mean "
+            f"or median is {found}"
+        )
+
+
+def class_records(names=None, *, labels=(), is_ordered=False):
+    return SimpleNamespace(
+        labels=np.array(labels), y=np.array(labels), class_names=names, has_class_order=is_ordered and names is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("sets", "target", "expected"),
+    [
+        ([class_records(labels=[0, 1])], {}, None),
+        ([class_records(labels=[0, 1])], {"class_names": ("a", "b")}, ("a", "b")),
+        ([class_records(labels=[0, 1])], {"class_names": ("a", "b"), "has_given_names": True}, None),
+        ([class_records(("b", "a"), labels=[0, 1])], {"class_names": ("a", "b"), "has_given_names": True}, ("a", "b")),
+        ([class_records(("b", "a"), labels=[0, 1], is_ordered=True), class_records(labels=[0])], {}, ("b", "a")),
+        ([class_records(("True", "False"), labels=[0, 1])], {}, ("False", "True")),
+        ([class_records(("True",), labels=[0, 0])], {}, ("False", "True")),
+        ([class_records(("3", "1"), labels=[0, 1])], {}, ("0", "1", "2", "3")),
+        ([class_records(("3", "1"), labels=[0, 1]), class_records(labels=[5])], {}, ("0", "1", "2", "3", "4", "5")),
+        ([class_records(("1", "-1"), labels=[0, 1])], {}, ("-1", "1")),
+        ([class_records(("1", "yes"), labels=[0, 1])], {}, "the classes have names"),
+        ([class_records(("False", "1"), labels=[0, 1])], {}, "the classes have names"),
+        ([class_records(("a", "b"), labels=[0, 1])], {}, "the classes have names"),
+        (
+            [class_records(names, labels=[0, 1], is_ordered=True) for names in (("a", "b"), ("b", "a"))],
+            {}, "all sets must name the same classes in the same order",
+        ),
+    ],
+)  # fmt: skip
+def test_the_order_of_classes_is_said_or_follows_from_numbers_and_is_never_guessed(sets, target, expected):
+    named = {f"set {i}": records for i, records in enumerate(sets)}
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            inputs._class_order(named, SimpleNamespace(**target))
+        return
+    order, warnings = inputs._class_order(named, SimpleNamespace(**target))
+    assert order == expected
+    assert warnings == (
+        ["the classes -1, 1 were taken for the target's outputs in this order"] if expected == ("-1", "1") else []
+    )
+
+
+@pytest.mark.parametrize(("n_policies", "n_intervals"), [(1, 5), (1, 1), (3, 2), (1, 0)])
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_the_error_of_a_gate_is_shared_by_all_intervals_of_the_report_or_by_more_rulings(
+    n_policies, n_intervals, confidence, monkeypatch
+):
+    outcome = SimpleNamespace(recipe="loss", scores=np.arange(8.0), members=np.arange(8) > 3, unexplained=None)
+    scope = SimpleNamespace(name="all", outcomes=[outcome] * 2, adjusted=False, members=4, nonmembers=4)
+    audit = SimpleNamespace(about=SimpleNamespace(stored=None))
+    asked = []
+
+    def measure(scores, members, metric, confidence):
+        asked.append(confidence)
+        return between(0.4, 0.5)
+
+    for name, value in {
+        "scopes": [scope], "unadjusted_scopes": [scope], "_missing_reason": "", "count_intervals": n_intervals,
+        "find_hidden_leaks": (), "_void_reason": "", "_contrary_reason": "", "_copies_reason": "",
+    }.items():  # fmt: skip
+        monkeypatch.setattr(compare, name, lambda *_, value=value: value)
+    monkeypatch.setattr(compare.comparability, "hidden_share", lambda *_: None)
+    monkeypatch.setattr(compare.plausibility, "describe_doubt", lambda _: "")
+    monkeypatch.setattr(compare.evaluation, "measure", measure)
+    policies = ["auc:0.6", "advantage:0.2", "tpr@fpr=0.25:0.5"][:n_policies]
+    rulings = compare.gate(audit, policies, confidence=confidence)
+    assert len(rulings) == len(asked) == 2 * n_policies
+    assert asked == pytest.approx([1 - (1 - confidence) / max(1, n_intervals, 2 * n_policies)] * len(asked))
+    assert [ruling.state for ruling in rulings[:2]] == ["kept", "kept"]
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5, -0.5, 95])
+def test_a_gate_has_a_confidence_between_0_and_1(confidence):
+    with pytest.raises(InputError, match="confidence"):
+        compare.gate(SimpleNamespace(), "auc:0.6", confidence=confidence)
