@@ -198,6 +198,11 @@ def test_a_slope_on_controls_that_do_not_vary_is_one():
     assert erasure._slope(3 * np.arange(4.0), np.arange(4.0), np.array([True, True, False, False])) == pytest.approx(3)
 
 
+def test_squares_of_large_scores_do_not_overflow():
+    base = np.array([0.0, 1.0, 2.0]) * 1e299
+    assert erasure._slope(3 * base, base, np.ones(3, bool)) == pytest.approx(3)
+
+
 def test_models_that_answer_alike_but_for_rounding_are_alike():
     controls = np.array([[1e6, 0.1, 3.0], [1e6, 0.1, 3.0]])
     near = controls[0] * (1 + 4e-16)

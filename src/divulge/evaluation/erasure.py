@@ -341,8 +341,11 @@ def _slope(row: Floats, base: Floats, used: Bools) -> float:
     """Return the slope of a model's scores on the mean of others; 1 where that does not vary."""
     is_known = used & ~np.isnan(row)
     centred = base[is_known] - base[is_known].mean() if is_known.any() else np.zeros(1)
-    variance = float(centred @ centred)
-    return float(centred @ row[is_known]) / variance if variance > 0 else 1.0
+    unit = float(np.abs(centred).max())
+    if unit == 0:
+        return 1.0
+    centred = centred / unit  # squares of large scores would overflow
+    return float(centred @ (row[is_known] / unit)) / float(centred @ centred)
 
 
 def _quartile_ranges(rows: Floats, used: Bools) -> Floats:
