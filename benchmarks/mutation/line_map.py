@@ -64,8 +64,11 @@ class LineMap:
             for line_number in (self.lines[mapped_file] if line is None else [line])
             for name in self.lines[mapped_file].get(line_number, ())
         }
+        # A line that only other processes run: tests of the same file may start them, and those of the folder.
         test_names = test_names or {
-            name for name in self.seconds if name.startswith(f"tests/{folder.rpartition('/')[2]}/")
+            name
+            for name in self.seconds
+            if self.of_file.get((file, name)) or name.startswith(f"tests/{folder.rpartition('/')[2]}/")
         }
 
         def worth(name: str) -> float:

@@ -48,7 +48,7 @@ def arguments(home, **changes):
 def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path):
     code, out, err = divulge(*arguments(home), "--out", tmp_path / "run")
     assert code == 0, err
-    assert "Extraction is not shown" in " ".join(out.split())
+    assert "Too little data to say" in " ".join(out.split())
     assert "a3" in out
     assert "letter" not in out + err
     report = (tmp_path / "run" / "report.html").read_text()
@@ -69,7 +69,7 @@ def test_a_finished_extraction_is_rendered_again_as_it_was_and_in_every_format(d
         assert (run / file).stat().st_size > 100
     assert "How many are given back" in (run / "model_card.md").read_text()
     content = json.loads((run / "results.json").read_text())
-    assert content["results"]["answer"] == "not shown"
+    assert content["results"]["answer"] == "undecided"
     assert {source["role"] for source in content["provenance"]["sources"]} == {"model", "members", "nonmembers"}
     assert pl.read_csv(run / "records.csv").height == 24
 
@@ -78,7 +78,7 @@ def test_without_texts_none_is_written(divulge, home, tmp_path):
     code, out, err = divulge(*arguments(home), "--no-show-records", "--out", tmp_path / "run", "--json")
     assert code == 0, err
     content = json.loads(out)
-    assert content["answer"] == "not shown"
+    assert content["answer"] == "undecided"
     assert content["draws"] == [1, 100]
     assert content["decoding"] == "temperature 1, top k 40"
     for path in (tmp_path / "run").rglob("*"):

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from divulge import InputError, plan
+from divulge import InputError, plan, settings
 
 
 @pytest.mark.parametrize(("records", "usual"), [("images", "16"), ("table", "0"), ("text", "4")])
@@ -87,3 +87,12 @@ def test_the_longest_texts_are_the_documents(tmp_path):
     assert plan.find_columns("none", str(path)).text == ""
     pl.DataFrame({"a": []}).write_csv(path)
     assert plan.find_columns("none", str(path)) == plan.TableColumns()
+
+
+def test_answers_that_nobody_gave_are_images_without_reference_models():
+    answers = settings.InitSettings.check()
+    assert (answers.records, answers.references, answers.task) == ("images", 0, "auto")
+    assert {getattr(answers, name) for name in ("model", "members", "nonmembers", "population", "label")} == {""}
+    assert settings.InitSettings.check(references=0).references == 0
+    with pytest.raises(InputError, match="references"):
+        settings.InitSettings.check(references=-1)

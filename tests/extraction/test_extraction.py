@@ -100,7 +100,8 @@ class TestMemorised:
 
     def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
         itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **LENGTHS)
-        assert itself.finding.answer == "not shown"
+        assert itself.finding.answer == "undecided"  # none of those that could come back could count
+        assert "members that the reference does not give back" in itself.verdict
         assert itself.rates[0].members.value == 0
         assert itself.rates[0].reference_counts[0] > 12
         result = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=untrained, **LENGTHS)
@@ -221,6 +222,46 @@ class TestVerdict:
     def test_nothing_extracted_does_not_look_like_no_leak(self):
         result = extraction.measure(Coins(lambda at: 0.0), numbered(0, 60), numbered(60, 60), prefix=1, suffix=1)
         assert (result.finding.answer, result.finding.tone) == ("not shown", "plain")
+
+    def test_a_model_that_completes_everything_is_not_blamed_on_few_documents(self):
+        result = extraction.measure(Coins(lambda at: 1.0), numbered(0, 60), numbered(60, 60), prefix=1, suffix=1)
+        assert result.finding.answer == "undecided"
+        assert "all of 60 members verbatim, that would not show" in result.verdict
+        assert "beside 60 of 60 non-members" in result.verdict
+
+    @pytest.mark.parametrize(("count", "answer"), [(6, "undecided"), (40, "not shown")])
+    def test_nothing_is_not_shown_where_nearly_all_members_would_have_had_to_come_back(self, count, answer):
+        sets = numbered(0, count), numbered(count, count)
+        result = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1)
+        assert result.finding.answer == answer
+        assert (result.finding.smallest > count / 2) == (answer == "undecided")
+        assert f"{result.finding.smallest} of {count} members" in result.verdict
+
+    def test_members_that_the_reference_gives_back_cannot_show_anything(self):
+        """Ten members and no non-member come back from the reference, so of 30 only 20 can count, of 12 only 2."""
+        for count, most in ((12, 2), (30, 20)):
+            sets = numbered(0, count), numbered(count, 40)
+            reference = Coins(lambda at: float(at < 10))
+            result = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1, reference=reference)
+            assert result.finding.answer == ("undecided" if most == 2 else "not shown")
+            assert result.finding.smallest is None or result.finding.smallest <= most
+
+    @pytest.mark.parametrize("case", ["in both sets", "repeated", "one suffix"])
+    def test_copies_of_forms_show_nothing(self, case):
+        """A model that completes half of the documents of either set: forms, which others of the set follow as well."""
+        if case == "in both sets":  # left out of both, they leave fewer forms in the smaller set
+            members = [f"{i} 1 {i}" for i in range(60)] + [f"{1000 + i} 1 {i}" for i in range(60)]
+            others = [f"{i} 1 {100 + i}" for i in range(20)] + [f"{2000 + i} 1 {i}" for i in range(20)]
+        elif case == "repeated":  # counted once, they are fewer in the larger set
+            members = [f"{i} 1 {i}" for i in range(20)] + [f"{1000 + i} 1 {i}" for i in range(20)]
+            others = [f"{100 + i % 10} 1 {i}" for i in range(100)] + [f"{2000 + i} 1 {i}" for i in range(100)]
+        else:  # three of six forms of the members are completed, and none of six of the non-members
+            members = [f"{form * 400 + i} {5000 + form}" for form in range(6) for i in range(8)]
+            others = [f"{4000 + form * 10 + i} {6000 + form}" for form in range(6) for i in range(8)]
+        result = extraction.measure(Coins(lambda at: float(at < 1000)), members, others, prefix=1, suffix=1)
+        assert result.rates[0].members.value > result.rates[0].nonmembers.value + 0.2
+        assert result.finding.shown_by == ()
+        assert result.extracted.size == 0
 
     def test_the_smallest_number_would_have_shown_it(self):
         sets = numbered(0, 30), numbered(30, 40)

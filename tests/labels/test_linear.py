@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import metrics
+from divulge.labels import linear_plans, metrics
 
 SPECS = {
     "scikit-learn": {"noise": 1e-4},
@@ -382,3 +383,30 @@ def test_no_row_is_left_out_of_the_drift(n, order):
     result = metrics.grid_error(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
     assert (result >= 0.5).all()
     assert (result <= 0.75).all()
+
+
+@pytest.mark.parametrize("kind", ["bounded", "gaussian"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    "parts",  # of each plan the unit of its sums, the error of their floats, and the noise of a sum
+    [[(1.0, 0.01, 0.1)], [(1.0, 0.1, 0.5)], [(1.0, 0.1, 0.4)], [(1.0, 0.6, 0.1)], [(1.0, 0.01, 0.1), (0.5, 0.01, 0.1)],
+     [(1.0, 0.01, 0.1), (0.9, 0.02, 0.5)]],
+)  # fmt: skip
+def test_a_certificate_is_that_of_the_plan_with_the_least_to_spare(parts, reduction, kind, monkeypatch):
+    plans = [SimpleNamespace(unit=unit, error=np.array([0.0, error])) for unit, error, _ in parts]
+    noise = {id(plan): part[2] for plan, part in zip(plans, parts, strict=True)}
+    monkeypatch.setattr(linear_plans, "sum_noise_bound", lambda spec, plan, guard: noise[id(plan)])
+    spec = labels.OracleSpec(metric="log_loss", n=4, clip=0.01, noise=0.1, noise_kind=kind, reduction=reduction)
+    rows = 4 if reduction == "mean" else 1
+    found = linear_plans.certify_digit_plans(spec, tuple(plans))
+    if kind == "gaussian":
+        unit, error, _ = parts[0]
+        assert not found.certified
+        assert (found.separation, found.needed) == pytest.approx(((unit - 2 * error) / rows, 0.0))
+        return
+    failing = [part for part in parts if part[0] <= 2 * (part[1] + part[2])]
+    unit, error, own = failing[0] if failing else min(parts, key=lambda part: part[0] - 2 * (part[1] + part[2]))
+    assert found.certified is not bool(failing)
+    assert found.separation == pytest.approx(max(0.0, unit - 2 * error) / rows)
+    assert found.needed == pytest.approx(2 * own / rows)
+    assert ("one step is" in found.why) == bool(failing)

@@ -216,3 +216,18 @@ def test_without_torch_the_message_names_the_trees(monkeypatch):
     monkeypatch.setattr(network, "torch_network", lazy.module("torch.no_such_part"))
     with pytest.raises(dv.MissingExtraError, match=r"divulge\[torch\].*quantile-trees"):
         check_installed(resolve("quantile").attack)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "millions"),
+    [("resnet-18", 224, 11.176512), ("resnet-50", 224, 23.508032), ("convnext-tiny", 224, 27.820128),
+     ("vit-tiny", 224, 5.524416), ("vit-base", 224, 85.798656)],
+)  # fmt: skip
+def test_backbones_have_the_published_numbers_of_parameters(name, size, millions):
+    """Those of torchvision and timm without the classifier; a ViT of transformers has a pooler besides."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    with torch.device("meta"):
+        built = bodies.Backbone(name, size=size).build(np.zeros((1, 3, 8, 8)))
+    counts = {part: values.numel() for part, values in built.named_parameters() if "pooler" not in part}
+    assert sum(counts.values()) == round(millions * 1e6)

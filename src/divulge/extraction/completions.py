@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -189,6 +190,8 @@ class MeasuredDocuments:
         reference: completions by the reference model, or None.
         prompts: the prompts as text, or None.
         suffixes: the suffixes as text, or None.
+        copies: number of documents of the set that have this passage, ``[n]``; one each when None.
+        suffix_numbers: a number for each distinct suffix, the same in both sets, ``[n]``; all differ when None.
         repeated: number of documents left out because their passage repeats or is in both sets.
         short: number of documents left out because they are too short.
         shortened: number of prompts that lost their beginning because the model takes no more tokens.
@@ -199,12 +202,19 @@ class MeasuredDocuments:
     reference: Completions | None = None
     prompts: tuple[str, ...] | None = None
     suffixes: tuple[str, ...] | None = None
+    copies: Ints | None = None
+    suffix_numbers: Ints | None = None
     repeated: int = 0
     short: int = 0
     shortened: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def n_documents(self) -> Ints:
+        """Number of documents of the set that have each passage, ``[n]``."""
+        return np.ones(len(self), np.int64) if self.copies is None else self.copies
 
     @classmethod
     def from_table(cls, table: pl.DataFrame) -> MeasuredDocuments:
@@ -213,6 +223,7 @@ class MeasuredDocuments:
         Raises:
             KeyError: a column is missing.
             TypeError: a column of texts holds something else.
+            ValueError: numbers of documents below 1.
         """
         parts = ("prefix", "suffix", "generated")
         for name in set(parts) & set(table.columns):
@@ -220,14 +231,21 @@ class MeasuredDocuments:
                 raise TypeError(f"{name}: texts are needed, got {table[name].dtype}")
         prompts, suffixes, generated = (tuple(table[name]) if name in table.columns else None for name in parts)
         reference = _from_columns(table, "reference ") if "reference log_p" in table.columns else None
-        return cls(tables.to_array(table["id"]), _from_columns(table, "", generated), reference, prompts, suffixes)
+        copies, suffix_numbers = _whole_numbers(table, "documents"), _whole_numbers(table, "suffix number")
+        if copies is not None and (copies < 1).any():
+            raise ValueError("documents: at least 1 document has each passage")
+        completions = _from_columns(table, "", generated)
+        return cls(tables.to_array(table["id"]), completions, reference, prompts, suffixes, copies, suffix_numbers)
 
     def to_table(self, name: str) -> pl.DataFrame:
         """Return one row per document."""
         columns: dict[str, Array] = {
             "set": _to_objects([name] * len(self)),
             "id": _to_objects([str(key) for key in self.ids]),
+            "documents": self.n_documents,
         }
+        if self.suffix_numbers is not None:
+            columns["suffix number"] = self.suffix_numbers
         for prefix, model in (("", self.target), ("reference ", self.reference)):
             if model is not None:
                 columns |= {
@@ -246,6 +264,15 @@ class MeasuredDocuments:
 def _to_objects(texts: Sequence[str | None]) -> Array:
     """Return an array of objects, as a NumPy string array would make all texts as long as the longest."""
     return np.array(texts, dtype=object)
+
+
+def _whole_numbers(table: pl.DataFrame, name: str) -> Ints | None:
+    """Return a column of whole numbers; None where there is none, as in runs of earlier releases."""
+    if name not in table.columns:
+        return None
+    if not table[name].dtype.is_integer() or table[name].null_count():
+        raise TypeError(f"{name}: whole numbers are needed, got {table[name].dtype}")
+    return tables.to_array(table[name]).astype(np.int64)
 
 
 def _from_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completions:
@@ -286,10 +313,12 @@ class Completer:
         """Complete ``passages``, the part of ``cut`` that is compared."""
         rows = np.array([f"row {row}" for row in range(1, len(records) + 1)], object)
         ids = rows if records.ids is None else records.ids
+        counts = Counter(passage.tokens for passage in passage_set.passages)
         measured = MeasuredDocuments(
             ids[np.array([passage.row for passage in passages])],
             self._complete_by(self._target, passages, "target"),
             None if self._reference is None else self._complete_by(self._reference, passages, "reference"),
+            copies=np.array([counts[passage.tokens] for passage in passages], np.int64),
             repeated=len(passage_set.passages) - len(passages),
             short=passage_set.short,
             shortened=passage_set.shortened,

@@ -176,7 +176,8 @@ def _meaning(summary: ExtractionSummary) -> str:
     text = (
         "Non-members are documents of the same kind that were not trained on. What is given back of them is "
         "what any such model can complete: forms, lists, phrases. Members count only as far as they are given back "
-        "more often. The intervals take documents as independent draws. "
+        "more often. But for equal passages and suffixes, the intervals take documents as independent "
+        "draws. "
     )
     if not summary.with_reference:
         return f"{text}No single document is shown to be memorised; a reference model tells which any model completes."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from divulge.validation import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from divulge.extraction.completions import MeasuredDocuments, Passages
@@ -110,7 +113,7 @@ def measure(
         cut_passages(model, list(records.x), cut, max_tokens, seed, name)
         for records, name in zip(documents, names, strict=True)
     ]
-    passages, warnings = _distinct_passages(cuts)
+    passages, shared, warnings = _distinct_passages(cuts)
     settings = (cut, decoding, draw_counts, near, confidence, show_records, seed)
     reference_key = None if reference_model is None else reference_model.key()
     key = store.hash_values(model.key(), reference_key, *(records.x for records in documents), *settings)
@@ -123,6 +126,13 @@ def measure(
         total = sum(map(len, passages))
         completer = Completer(model, reference_model, decoding, show_records, report_progress, total, cache)
         measured = [completer.complete(*each) for each in zip(documents, cuts, passages, strict=True)]
+        numbers: dict[tuple[int, ...], int] = {}
+        measured = [
+            replace(
+                side, suffix_numbers=np.array([numbers.setdefault(each.suffix, len(numbers)) for each in side_passages])
+            )
+            for side, side_passages in zip(measured, passages, strict=True)
+        ]
         passage_texts = [[model.decode(passage.tokens) for passage in each] for each in passages]
         signs = comparability.find_split_signs(*passage_texts, quoted=show_records, seed=seed)
         result = Extraction(
@@ -137,6 +147,7 @@ def measure(
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
             seed=seed,
+            shared=shared,
             warnings=(*comparability.describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
         )
         if draft is not None:
@@ -181,12 +192,14 @@ def _check_same_tokenizer(target: GivesContinuations, reference: GivesContinuati
         raise InputError("reference: a model with the target's tokenizer is needed, this one cuts other tokens")
 
 
-def _distinct_passages(passage_sets: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
-    """Return the passages of each set without repeats and those of both sets, and a warning about the latter."""
-    member_tokens, nonmember_tokens = (
-        {passage.tokens for passage in passage_set.passages} for passage_set in passage_sets
+def _distinct_passages(
+    passage_sets: Sequence[Passages],
+) -> tuple[list[list[Passage]], tuple[int, int, int, int], list[str]]:
+    """Return the passages of each set without repeats and those of both sets, `Extraction.shared`, and a warning."""
+    member_counts, nonmember_counts = (
+        Counter(passage.tokens for passage in passage_set.passages) for passage_set in passage_sets
     )
-    shared = member_tokens & nonmember_tokens
+    shared = member_counts.keys() & nonmember_counts.keys()
     distinct = []
     for passage_set in passage_sets:
         passages_by_tokens: dict[tuple[int, ...], Passage] = {}
@@ -197,7 +210,26 @@ def _distinct_passages(passage_sets: Sequence[Passages]) -> tuple[list[list[Pass
     if not all(distinct):
         raise InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
     shared_passages = formatting.format_count(len(shared), "passage")
-    return distinct, [f"in documents of both sets, and left out of both: {shared_passages}"] if shared else []
+    notes = [f"in documents of both sets, and left out of both: {shared_passages}"] if shared else []
+    return distinct, _count_shared(member_counts, nonmember_counts, shared), notes
+
+
+def _count_shared(
+    members: Counter[tuple[int, ...]], nonmembers: Counter[tuple[int, ...]], shared: AbstractSet[tuple[int, ...]]
+) -> tuple[int, int, int, int]:
+    """Count documents with passages of both sets; see `Extraction.shared`.
+
+    A passage is taken to be given back where a larger share of the non-members has it: the reading that shows least.
+    """
+    given_back = [
+        tokens for tokens in shared if nonmembers[tokens] * members.total() >= members[tokens] * nonmembers.total()
+    ]
+    return (
+        sum(members[tokens] for tokens in shared),
+        sum(nonmembers[tokens] for tokens in shared),
+        sum(members[tokens] for tokens in given_back),
+        sum(nonmembers[tokens] for tokens in given_back),
+    )
 
 
 def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:
@@ -208,7 +240,10 @@ def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:
             notes.append(f"too short, and left out: {formatting.format_count(measured.short, name)}")
         if measured.repeated:
             repeated = formatting.format_count(measured.repeated, name)
-            notes.append(f"left out, as the passage stands elsewhere as well: {repeated}")
+            notes.append(
+                f"left out, as the passage stands elsewhere as well: {repeated}; intervals of differences hold both "
+                "with and without them"
+            )
         if measured.shortened:
             prompts = f"{formatting.format_count(measured.shortened, 'prompt')} of {name}s"
             notes.append(f"without their beginning, as the model takes no more tokens: {prompts}")

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from divulge import results, store
+from divulge.duplicates import groups_are_split_whole
 from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from divulge.extraction.completions import Cut
     from divulge.run_directory import RunDraft
     from divulge.targets import Decoding
-    from divulge.types import Array, Bools, Estimate, Tone
+    from divulge.types import Array, Bools, Estimate, Ints, Tone
 
 RUN_TYPE = "extraction"
 _FALSE_ALARM = 0.01  # of the blind baseline
+_MAX_UNSEEN = 0.5  # share of the members, beyond what is completed anyway, that may be given back without being seen
+_NONE_SHARED = (0, 0, 0, 0)
 Answer: TypeAlias = Literal["extracted", "not shown", "undecided", "confounded"]
 
 
@@ -63,7 +66,8 @@ class Finding:
     Args:
         answer: "extracted" where members are given back more often than non-members beyond the interval;
             "confounded" where the sets can be told apart without the model and they are, or some members are given
-            back, but not more often; "undecided" where no result could have shown it; "not shown" otherwise.
+            back, but not more often; "undecided" where only more than half of the members that no model completes
+            could have shown it; "not shown" otherwise.
         text: the answer in sentences.
         tone: its colour in the report.
         shown_by: the methods that show it.
@@ -93,6 +97,8 @@ class Extraction:
         signs: words, years and lengths by which their passages differ, the surest first.
         model: name of the model.
         seed: of random places and of the blind baseline.
+        shared: documents whose passage is in both sets and was left out: members, non-members, and of each those taken
+            as given back in the reading that shows least.
         warnings: what the user must know.
     """
 
@@ -107,6 +113,7 @@ class Extraction:
     model: str
     seed: int
     signs: tuple[str, ...] = ()
+    shared: tuple[int, int, int, int] = _NONE_SHARED
     warnings: tuple[str, ...] = ()
 
     @property
@@ -121,12 +128,12 @@ class Extraction:
     @cached_property
     def rates(self) -> tuple[RateComparison, ...]:
         """Shares and their differences; the intervals hold together with the stated confidence."""
-        return compare_rates(self.members, self.nonmembers, self.draws, self.near, self.confidence)
+        return compare_rates(self.members, self.nonmembers, self.draws, self.near, self.confidence, self.shared)
 
     @cached_property
     def finding(self) -> Finding:
         """The answer, in a word and in sentences."""
-        return find_extraction(self.rates, len(self.members), len(self.nonmembers), self.confounded)
+        return find_extraction(self.rates, self.members, self.nonmembers, self.shared, self.confounded)
 
     @property
     def verdict(self) -> str:
@@ -167,6 +174,7 @@ class Extraction:
             seed=self.seed,
             warnings=self.warnings,
             environment=collect_environment(),
+            shared=self.shared,
         )
 
     def report(self, path: str | Path) -> None:
@@ -207,7 +215,12 @@ def hits_beyond_reference(measured: MeasuredDocuments, draws: tuple[int, ...], n
 
 
 def compare_rates(
-    members: MeasuredDocuments, nonmembers: MeasuredDocuments, draws: tuple[int, ...], near: float, confidence: float
+    members: MeasuredDocuments,
+    nonmembers: MeasuredDocuments,
+    draws: tuple[int, ...],
+    near: float,
+    confidence: float,
+    shared: tuple[int, int, int, int],
 ) -> tuple[RateComparison, ...]:
     """Return shares given back and their differences; see `Extraction.rates`."""
     member_hits = hits_beyond_reference(members, draws, near)
@@ -223,11 +236,58 @@ def compare_rates(
                 method,
                 proportion(k, m, level),
                 proportion(j, n, level),
-                rate_difference(k, m, j, n, level),
+                _compare_hits((member_hits[method], nonmember_hits[method]), (members, nonmembers), shared, level),
                 (reference_counts[0], reference_counts[1]) if reference_counts else None,
             )
         )
     return tuple(rates)
+
+
+def _compare_hits(
+    hits: tuple[Bools, Bools],
+    sides: tuple[MeasuredDocuments, MeasuredDocuments],
+    shared: tuple[int, int, int, int],
+    level: float,
+) -> Estimate:
+    """Return the difference of the shares given back, with an interval that covers up to three countings.
+
+    Where each passage counts once, one that many documents have counts less in the larger set, and the smaller set
+    seems to give back more of them; where passages of both sets are left out, the same befalls the other set. Where
+    every document counts, copies are no independent draws, and neither are passages with one suffix that all came into
+    one set: a template's, say.
+    """
+    (k, m), (j, n) = ((int(side_hits.sum()), len(side_hits)) for side_hits in hits)
+    by_passage = rate_difference(k, m, j, n, level)
+    countings = [by_passage]
+    copies = [side.n_documents for side in sides]
+    if any(shared) or any((side_copies > 1).any() for side_copies in copies):
+        (k, m), (j, n) = (
+            (int(side_copies[side_hits].sum()) + returned, int(side_copies.sum()) + total)
+            for side_hits, side_copies, total, returned in zip(hits, copies, shared[:2], shared[2:], strict=True)
+        )
+        countings.append(rate_difference(k, m, j, n, level))
+    numbers = _split_whole(*sides)
+    if numbers is not None:
+        (k, m), (j, n) = (_count_suffixes(*each) for each in zip(numbers, hits, strict=True))
+        countings.append(rate_difference(k, m, j, n, level))
+    low, high = min(each.low for each in countings), max(each.high for each in countings)
+    return replace(by_passage, low=low, high=high)
+
+
+def _split_whole(members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> tuple[Ints, Ints] | None:
+    """Return the numbers of the suffixes of both sets; None where passages of one suffix were dealt singly."""
+    member_numbers, nonmember_numbers = members.suffix_numbers, nonmembers.suffix_numbers
+    if member_numbers is None or nonmember_numbers is None:
+        return None
+    side = np.repeat([0, 1], [len(members), len(nonmembers)])
+    is_split_whole = groups_are_split_whole(np.concatenate([member_numbers, nonmember_numbers]), side)
+    return (member_numbers, nonmember_numbers) if is_split_whole else None
+
+
+def _count_suffixes(numbers: Ints, hits: Bools) -> tuple[int, int]:
+    """Return how many suffixes are given back after more than half of their prompts, and how many there are."""
+    _, index = np.unique(numbers, return_inverse=True)
+    return int((np.bincount(index, hits) > np.bincount(index) / 2).sum()), int(index.max()) + 1
 
 
 def describe_confounding(p_value: float | None, signs: Sequence[str]) -> str:
@@ -246,9 +306,9 @@ def recompute_summary(
     stored: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments
 ) -> ExtractionSummary:
     """Return the summary of a finished run, with all results computed again from its documents."""
-    rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence)
+    rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence, stored.shared)
     confounded = describe_confounding(stored.blind, stored.signs)
-    finding = find_extraction(rates, len(members), len(nonmembers), confounded)
+    finding = find_extraction(rates, members, nonmembers, stored.shared, confounded)
     hits = hits_beyond_reference(members, stored.draws, stored.near)
     significant = [hits[method] for method in finding.shown_by if finding.answer == "extracted"]
     return replace(
@@ -272,7 +332,13 @@ def _to_result(rate: RateComparison) -> ExtractionRate:
     )
 
 
-def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: int, confounded: str) -> Finding:
+def find_extraction(
+    rates: Sequence[RateComparison],
+    members: MeasuredDocuments,
+    nonmembers: MeasuredDocuments,
+    shared: tuple[int, int, int, int],
+    confounded: str,
+) -> Finding:
     """Return the answer that follows from the rates of all methods.
 
     Where a model never saw the members and both sets come from one distribution, the answer is "extracted" with
@@ -280,12 +346,13 @@ def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: i
 
     Args:
         rates: of each method, the verbatim one first; the intervals of their differences hold together.
-        members: number of members.
-        nonmembers: number of non-members.
+        members: the members.
+        nonmembers: the non-members.
+        shared: documents whose passage is in both sets, see `Extraction`.
         confounded: how the sets can be told apart without the model; empty where no difference is seen.
     """
     significant = [rate for rate in rates if rate.difference.low > 0]
-    smallest = _smallest_count(rates[0], members, nonmembers)
+    smallest = _smallest_count(members, nonmembers, shared, rates[0].difference.confidence)
     methods = tuple(rate.method for rate in significant)
     if not significant:
         return _no_extraction(rates, members, nonmembers, smallest, confounded)
@@ -301,15 +368,13 @@ def find_extraction(rates: Sequence[RateComparison], members: int, nonmembers: i
 
 
 def _no_extraction(
-    rates: Sequence[RateComparison], members: int, nonmembers: int, smallest: int | None, confounded: str
+    rates: Sequence[RateComparison],
+    members: MeasuredDocuments,
+    nonmembers: MeasuredDocuments,
+    smallest: int | None,
+    confounded: str,
 ) -> Finding:
     verbatim, most_returned = rates[0], max(rates, key=lambda rate: rate.members.value)
-    if smallest is None:
-        text = (
-            f"Too little data to say: had the model given back all of {members} members verbatim, "
-            f"{nonmembers} non-members would be too few to show that training is the cause."
-        )
-        return Finding("undecided", text, "undecided", (), None)
     if confounded and most_returned.members.value > 0:
         # Non-members of an easier kind hide what members give away; only where no member comes back is none hidden.
         text = (
@@ -318,9 +383,27 @@ def _no_extraction(
             f"behind. {_describe_rate(most_returned)}."
         )
         return Finding("confounded", text, "doubt", (), smallest)
+    if smallest is None:
+        most = int(_beyond_reference(members).sum())
+        given_back = f"all of {len(members)} members verbatim"
+        if most < len(members):
+            given_back = f"verbatim all of the {most} of {len(members)} members that the reference does not give back"
+        text = (
+            f"Too little data to say: had the model given back {given_back}, that would not show that training is the "
+            f"cause, beside {_count_nonmembers(verbatim, nonmembers)}."
+        )
+        return Finding("undecided", text, "undecided", (), None)
+    expected = verbatim.nonmembers.value
+    if smallest / len(members) - expected > _MAX_UNSEEN * (1 - expected):
+        text = (
+            f"Too little data to say: {smallest} of {len(members)} members would have had to come back verbatim to "
+            f"show that training is the cause, beside {_count_nonmembers(verbatim, nonmembers)}. "
+            f"{_describe_rate(verbatim)}."
+        )
+        return Finding("undecided", text, "undecided", (), smallest)
     text = (
         f"Extraction is not shown: no extraction method returns members significantly more often than non-members. "
-        f"{_describe_rate(verbatim)}. It would have taken {smallest} of {members} members to show it."
+        f"{_describe_rate(verbatim)}. It would have taken {smallest} of {len(members)} members to show it."
     )
     return Finding("not shown", text, "plain", (), smallest)  # Other prompts may bring back more, so it clears nothing.
 
@@ -331,16 +414,34 @@ def _describe_rate(rate: RateComparison) -> str:
     return f"{shares} are given back ({rate.method}{beyond})"
 
 
-def _smallest_count(rate: RateComparison, members: int, nonmembers: int) -> int | None:
-    """Return the fewest members whose return would have been significant, given the non-members that were returned."""
-    n_given = round(rate.nonmembers.value * nonmembers)
+def _count_nonmembers(rate: RateComparison, nonmembers: MeasuredDocuments) -> str:
+    return f"{round(rate.nonmembers.value * len(nonmembers))} of {len(nonmembers)} non-members"
+
+
+def _beyond_reference(measured: MeasuredDocuments) -> Bools:
+    """Return which documents can count as given back verbatim: those that a reference model does not return."""
+    return np.ones(len(measured), bool) if measured.reference is None else ~measured.reference.verbatim
+
+
+def _smallest_count(
+    members: MeasuredDocuments, nonmembers: MeasuredDocuments, shared: tuple[int, int, int, int], level: float
+) -> int | None:
+    """Return the fewest members whose return would have been significant, given the non-members that were returned.
+
+    Members that a reference model returns do not count, and passages of few documents come first.
+    """
+    can_count = _beyond_reference(members)
+    suffix_numbers = np.arange(len(members)) if members.suffix_numbers is None else members.suffix_numbers
+    order = np.lexsort((suffix_numbers, members.n_documents, ~can_count))
+    nonmember_hits = nonmembers.target.verbatim & _beyond_reference(nonmembers)
 
     def is_significant(count: int) -> bool:
-        return rate_difference(count, members, n_given, nonmembers, rate.difference.confidence).low > 0
+        member_hits = np.zeros(len(members), bool)
+        member_hits[order[:count]] = True
+        return _compare_hits((member_hits, nonmember_hits), (members, nonmembers), shared, level).low > 0
 
-    if not is_significant(members):
-        return None
-    return bisect.bisect_left(range(members + 1), True, key=is_significant)
+    n_most = int(can_count.sum())
+    return bisect.bisect_left(range(n_most + 1), True, key=is_significant) if is_significant(n_most) else None
 
 
 def _read_run(directory: RunDirectory) -> ExtractionRun:
