@@ -112,7 +112,8 @@ def test_p_values_are_the_larger_of_both_nulls():
     for place in (0, 7, 149):
         against_never = (1 + np.sum(differences[~FORGOTTEN] >= differences[place])) / (250 + 1)
         against_controls = (1 + np.sum(control_differences[:, FORGOTTEN] >= differences[place])) / (450 + 1)
-        assert result.p_remembered[place] == pytest.approx(max(against_never, against_controls))
+        assert result.p_remembered_by_scale[0][place] == pytest.approx(max(against_never, against_controls))
+    assert np.all(result.p_remembered >= result.p_remembered_by_scale[0])
 
 
 def test_a_single_control_leaves_training_noise_out_and_says_so():

@@ -39,6 +39,8 @@ _AUC_SHARE, _SPREAD_SHARE, _LIST_SHARE = 0.6, 0.2, 0.1
 _TAIL = 0.9  # quantile of never-used records beyond which a record counts as standing out
 _POWER = 0.8
 _ROUNDING = 1e-12
+_OUTERMOST = 10  # a tenth of the records says how scores go on beyond all of them
+_MAX_WIDTHS = 1e6  # that far beyond them: farther says no more, and would overflow
 _LEAST_UNSEEN = 2  # controls that were not trained on a record, where others were
 WITH_TRAINING_NOISE = "t over control models, at least DeLong"
 RANDOM_DRAW = "DeLong; forgotten and never-used records drawn at random from one pool"
@@ -67,7 +69,8 @@ class ErasureTest:
         p_overdone: the same for lower scores, ``[f]``.
         confidence: of the answer.
         largest_left: upper end of the difference, the largest of all scales.
-        p_remembered_by_scale: ``p_remembered`` on each scale alone, ``[f]`` each: relative scores, residuals, ranks.
+        p_remembered_by_scale: the p-values of single scales, ``[f]`` each: relative scores, residuals in units of their
+            spread, ranks.
     """
 
     answer: ErasureAnswer
@@ -118,15 +121,16 @@ def erasure_test(
 
     Where the controls were trained otherwise than the model, its scores may be on another scale, and subtracting leaves
     some difficulty behind. So what scores relative to the controls say is also asked of what is left after regressing
-    each model's scores on the mean of the (other) controls, among never-used records; both must find a difference. No
-    difference is said where neither does, and where none shows in the ranks either: each model's scores, among those
-    of never-used records, take the values that the mean of the (other) controls has there, which another scale of its
-    scores, straight or bent, does not change.
+    each model's scores on the mean of the (other) controls, among never-used records, and of ranks: each model's
+    scores, among those of never-used records, take the values that the mean of the (other) controls has there, which
+    another scale of its scores, straight or bent, does not change. All three must find a difference (of records drawn
+    at random the first two, since another scale changes both kinds alike), and none may where no difference is said.
 
     Nor does an AUC see few records among many. Each forgotten record also has two p-values, against the never-used
     records and against the forgotten ones under the controls, the larger of the two (``at_random``: the first); the
     answer turns on them (Benjamini-Hochberg) where the AUC does not. Of the scales that accuse, the larger p-value
-    counts; a record that stands out on one scale is enough not to acquit.
+    counts; a record that stands out on one scale is enough not to acquit. A single control does not say by how much
+    one record moves between trainings: unless records were drawn at random, single ones do not accuse beside it.
 
     Args:
         after: scores ``[n]`` under the model after the erasure; larger means more like a training record.
@@ -177,6 +181,8 @@ def erasure_test(
         control_auc = auc(np.nanmean(control_scores, axis=0), is_forgotten, 1 - error / 5)
         contradicted = control_auc.low > 0.5 or control_auc.high < 0.5
     exchangeable = at_random and not contradicted
+    # Another scale of the scores changes nothing between kinds of records that a random draw divided.
+    accusing_scales = [relative, adjusted] if exchangeable else [relative, adjusted, ranked]
     if len(control_scores) == 1:
         control_aucs, noise = np.array([auc(control_scores[0], is_forgotten).value]), None
         difference = paired_difference(scores, control_scores[0], is_forgotten, "auc", auc_confidence)
@@ -187,17 +193,22 @@ def erasure_test(
         half = max(difference.value - difference.low, difference.high - difference.value)
         smallest = half * (1 + stats.norm.ppf(_POWER) / stats.norm.ppf(1 - _AUC_SHARE * error / 2))
         differences = acquitting_differences = [difference]
+        if exchangeable:  # without a random draw a single control acquits nobody
+            relative_aucs = [auc(each[0], is_forgotten, auc_confidence) for each in (relative, adjusted, ranked)]
+            acquitting_differences = [difference, *(_less_one_half(each) for each in relative_aucs)]
     else:
         control_aucs = control_auc_values(relative[1:], is_forgotten)
         difference, noise, smallest = _difference_from_controls(after_auc, control_aucs, exchangeable)
-        adjusted_difference, ranked_difference = (
-            _difference_from_controls(
-                auc(each[0], is_forgotten, auc_confidence), control_auc_values(each[1:], is_forgotten), exchangeable
-            )[0]
-            for each in (adjusted, ranked)
-        )
-        differences = [difference, adjusted_difference]
-        acquitting_differences = [*differences, ranked_difference]
+        acquitting_differences = [
+            difference,
+            *(
+                _difference_from_controls(
+                    auc(each[0], is_forgotten, auc_confidence), control_auc_values(each[1:], is_forgotten), exchangeable
+                )[0]
+                for each in (adjusted, ranked)
+            ),
+        ]
+        differences = acquitting_differences[: len(accusing_scales)]
         before_shows = (
             before_auc is None or _difference_from_controls(before_auc, control_aucs, exchangeable)[0].low > 0
         )
@@ -206,23 +217,33 @@ def erasure_test(
     spread = compare_spread(rows, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable)
     spreads = [spread]
     if len(control_scores) > 2:
-        spreads.append(compare_spread(adjusted, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable))
-    p_values = [
-        [_p_values(sign * each, is_forgotten, exchangeable) for each in (relative, adjusted, ranked)]
+        spreads += [
+            compare_spread(each, is_forgotten, 1 - _SPREAD_SHARE * error, exchangeable) for each in accusing_scales[1:]
+        ]
+    p_high, p_low = (
+        np.max([_p_values(sign * each, is_forgotten, exchangeable) for each in accusing_scales], axis=0)
         for sign in (1, -1)
-    ]
-    p_high, p_low = (np.maximum(*values[:2]) for values in p_values)
+    )
+    # A scale of the scores is one of their noise as well, which has to be that of the controls.
+    scales = [relative, adjusted / _quartile_ranges(adjusted, ~is_forgotten), ranked]
+    acquitting_p_values = [[_p_values(sign * each, is_forgotten, exchangeable) for each in scales] for sign in (1, -1)]
     # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
-    likely = [
-        compare_spread(each, is_forgotten, 1 - 2 * error, exchangeable) if error < 0.5 else spread
-        for each in ([rows, adjusted, ranked] if len(control_scores) > 2 else [rows])
-    ]
+    likely = [spread]
+    if error < 0.5:
+        likely = [compare_spread(rows, is_forgotten, 1 - 2 * error, exchangeable)]
+        if len(control_scores) > 1 or exchangeable:
+            used = slice(None) if len(control_scores) > 1 else slice(1)
+            likely += [
+                compare_spread(each[used], is_forgotten, 1 - 2 * error, exchangeable)
+                for each in (relative, adjusted, ranked)
+            ]
     answer, reason = _answer(
         p_high, p_low, error=error, before_shows=before_shows, differences=differences, spreads=spreads,
         smallest_accused=0.0 if len(control_scores) > 1 else margin,
         one_training=len(control_scores) == 1 and not exchangeable,
         says_nothing=bool(np.ptp(scores) == 0), margin=margin, smallest=smallest,
-        acquitting_differences=acquitting_differences, likely_spreads=likely, p_values=p_values[0] + p_values[1],
+        acquitting_differences=acquitting_differences, likely_spreads=likely,
+        p_values=acquitting_p_values[0] + acquitting_p_values[1],
         mostly_lower=_stand_out_below(rows, is_forgotten),
     )  # fmt: skip
     if len(control_scores) == 1:
@@ -230,7 +251,7 @@ def erasure_test(
     return ErasureTest(
         answer, reason, difference, spread, after_auc, before_auc, control_aucs, noise, float(min(smallest, 1.0)),
         margin, p_high, p_low, confidence, max(each.high for each in acquitting_differences),
-        tuple(p_values[0]),
+        tuple(acquitting_p_values[0]),
     )  # fmt: skip
 
 
@@ -275,15 +296,14 @@ def _relative_scores(
         rank_among: bool ``[n]``, records among which scores take the values of those means, rank by rank, first.
     """
     k = len(controls)
-    if k == 1:
-        return np.stack([scores - controls[0], np.zeros_like(scores)])
     n_unseen = (~np.isnan(controls)).sum(axis=0)
     total = np.nansum(controls, axis=0)
-    # A control that saw a record tells nothing of it, and is NaN in the result too.
-    bases = np.concatenate([(total / n_unseen)[None], (total - controls) / np.maximum(n_unseen - 1, 1)])
+    # A control that saw a record tells nothing of it, and is NaN in the result too. A single one stands for itself.
+    others = (total - controls) / np.maximum(n_unseen - 1, 1) if k > 1 else controls
+    bases = np.concatenate([(total / n_unseen)[None], others])
     rows = np.concatenate([scores[None], controls])
     if rank_among is not None:
-        rows = np.stack([_match_ranks(row, base, rank_among) for row, base in zip(rows, bases, strict=True)])
+        rows = np.stack([match_ranks(row, base, rank_among) for row, base in zip(rows, bases, strict=True)])
     slopes = np.ones((k + 1, 1))
     if regress_on is not None:
         slopes[:, 0] = [_slope(row, base, regress_on) for row, base in zip(rows, bases, strict=True)]
@@ -293,11 +313,12 @@ def _relative_scores(
     return np.where(np.abs(relative) <= rounding, 0.0, relative)
 
 
-def _match_ranks(row: Floats, base: Floats, used: Bools) -> Floats:
+def match_ranks(row: Floats, base: Floats, used: Bools) -> Floats:
     """Return a model's scores on the scale of the mean of others, matched rank by rank among the records used.
 
     A score between those of two records takes a value between theirs, in proportion to its rank and not to its
-    distance; one beyond all of them takes the outermost value. Equal scores stay equal.
+    distance. Beyond all of them there are no ranks: distances count there, in the proportion that those of the
+    outermost tenth have on both scales. Equal scores stay equal.
     """
     is_known = used & ~np.isnan(row)
     if not is_known.any():
@@ -305,7 +326,15 @@ def _match_ranks(row: Floats, base: Floats, used: Bools) -> Floats:
     ordered, values = np.sort(row[is_known]), np.sort(base[is_known])
     below, above = (np.searchsorted(ordered, row, side=side) for side in ("left", "right"))
     middle = np.clip((below + above - 1) / 2, 0, len(values) - 1)
-    return np.where(np.isnan(row), np.nan, np.interp(middle, np.arange(len(values)), values))
+    matched = np.interp(middle, np.arange(len(values)), values)
+    inner = len(values) - 1 - len(values) // _OUTERMOST
+    for sign, edges, ends in ((1, ordered, values), (-1, -ordered[::-1], -values[::-1])):
+        width = edges[-1] - edges[inner]
+        beyond = np.maximum(sign * row - edges[-1], 0.0)
+        if width > 0:
+            n_widths = np.minimum(beyond, _MAX_WIDTHS * width) / width
+            matched = matched + sign * n_widths * (ends[-1] - ends[inner])
+    return np.where(np.isnan(row), np.nan, matched)
 
 
 def _slope(row: Floats, base: Floats, used: Bools) -> float:
@@ -314,6 +343,12 @@ def _slope(row: Floats, base: Floats, used: Bools) -> float:
     centred = base[is_known] - base[is_known].mean() if is_known.any() else np.zeros(1)
     variance = float(centred @ centred)
     return float(centred @ row[is_known]) / variance if variance > 0 else 1.0
+
+
+def _quartile_ranges(rows: Floats, used: Bools) -> Floats:
+    """Return how far apart the quartiles of the records used lie in each row, ``[1 + k, 1]``; 1 where they coincide."""
+    low, high = np.nanquantile(rows[:, used], (0.25, 0.75), axis=1)
+    return np.where(high > low, high - low, 1.0)[:, None]
 
 
 def _difference_from_controls(
@@ -335,6 +370,11 @@ def _difference_from_controls(
     return Estimate(value, low, high, model.confidence, method), noise, float(smallest)
 
 
+def _less_one_half(model: Estimate) -> Estimate:
+    """Return an AUC less that of records which a random draw divided."""
+    return Estimate(model.value - 0.5, model.low - 0.5, model.high - 0.5, model.confidence, RANDOM_DRAW)
+
+
 def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeable: bool = False) -> Estimate:
     """Compare how far forgotten records score from the median of never-used ones, with how far under controls.
 
@@ -354,7 +394,7 @@ def compare_spread(rows: Floats, forgotten: Bools, confidence: float, exchangeab
         return Estimate(paired.value, paired.low, paired.high, confidence, WITHOUT_TRAINING_NOISE)
     single_auc = auc(distances[0], forgotten, confidence)
     if exchangeable:
-        return Estimate(single_auc.value - 0.5, single_auc.low - 0.5, single_auc.high - 0.5, confidence, RANDOM_DRAW)
+        return _less_one_half(single_auc)
     control_aucs = control_auc_values(distances[1:], forgotten)
     k = len(control_aucs)
     # Leave-one-out scores are correlated by -1/(k-1), their distances by about the square of that: so much less is
@@ -423,7 +463,9 @@ def _answer(
     unsure: ErasureAnswer = "too little data to say"
     if says_nothing:
         return unsure, "the model after the erasure scores all records alike"
-    if accused := _accuse(differences, spreads, p_high, p_low, error, mostly_lower, smallest_accused):
+    # Nobody knows by how much a single record moves between trainings where there is one of them.
+    list_error = 0.0 if one_training else _LIST_SHARE * error
+    if accused := _accuse(differences, spreads, p_high, p_low, list_error, mostly_lower, smallest_accused):
         return accused
     if not before_shows:
         return unsure, "the model before the erasure does not show the records either, so nothing is learned"
@@ -447,7 +489,7 @@ def _accuse(
     spreads: Sequence[Estimate],
     p_high: Floats,
     p_low: Floats,
-    error: float,
+    list_error: float,
     mostly_lower: bool,
     smallest_accused: float,
 ) -> tuple[ErasureAnswer, str] | None:
@@ -462,7 +504,7 @@ def _accuse(
     )
     remembered: ErasureAnswer = "still remembered"
     overdone: ErasureAnswer = "overdone: they stand out the other way"
-    n_high, n_low = (int(_benjamini_hochberg(p, _LIST_SHARE * error).sum()) for p in (p_high, p_low))
+    n_high, n_low = (int(_benjamini_hochberg(p, list_error).sum()) for p in (p_high, p_low))
     varied = "their scores vary {} than under models that never saw the records{}"
     findings: list[tuple[bool, ErasureAnswer, str]] = [
         (

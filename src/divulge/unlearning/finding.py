@@ -21,6 +21,7 @@ from divulge.evaluation.erasure import (
     check_control_scores,
     control_auc_values,
     erasure_test,
+    match_ranks,
 )
 from divulge.results import ErasureFinding
 from divulge.statistics import auc
@@ -126,16 +127,15 @@ def decide_request(
         return DecidedRequest(finding, np.ones(n_forgotten), np.zeros(n_forgotten, bool))
     aucs = control_auc_values(check_control_scores(controls, forgotten), forgotten)
     if k == 1:
-        test = erasure_test(
-            after, controls, forgotten, before=before, at_random=at_random, margin=margin, confidence=confidence
+        test, answer, reason = _compare_with_one(
+            after, controls, forgotten, before=before, margin=margin, confidence=confidence, at_random=at_random
         )
         difference, smallest, noise, relative = test.difference, test.smallest_seen, None, None
-        answer, reason = test.answer, f"{test.reason.split('; a single control')[0]}; {WITHOUT_NOISE}"
     else:
         error = (1 - confidence) / 2
         test = erasure_test(
-            after, controls, forgotten, before=before, at_random=at_random,
-            margin=min(RELATIVE_MARGIN * margin, 0.99), confidence=1 - error,
+            after, controls, forgotten, before=before, at_random=at_random, margin=_finer_margin(margin),
+            confidence=1 - error,
         )  # fmt: skip
         difference, smallest = compare_with_controls(after, controls, forgotten, 1 - error)
         noise, relative = float(np.std(aucs, ddof=1)), test.difference
@@ -147,17 +147,18 @@ def decide_request(
     elif answer == OVERDONE and not unseen:
         answer, reason = TOO_LITTLE, UNFIT_CONTROLS
     listed = benjamini_hochberg(test.p_remembered, fdr)
+    if k == 1 and answer != REMEMBERED:  # nobody knows by how much a single record moves between trainings
+        listed = np.zeros(n_forgotten, bool)
     share = estimate_share(
         after, controls, forgotten, before, confidence, is_alike=is_alike, is_remembered=answer == REMEMBERED
     )
     if answer == NO_DIFFERENCE:
         shown_before = None
-        if auc_before is not None and k == 1:
-            shown_before = auc_before.value - float(aucs[0])
-        elif test.before is not None:
-            shown_before = test.before.value - float(test.controls.mean())
+        if test.before is not None:
+            shown_before = test.before.value - (float(test.controls.mean()) if k > 1 else 0.5)
+        least_share = max(share.low, _least_share_by_rank(after, controls, forgotten, before, confidence, is_alike))
         n_suspects = max(int(benjamini_hochberg(p, fdr).sum()) for p in test.p_remembered_by_scale)
-        if doubt := _doubt(test.largest_left, shown_before, share, n_suspects, matched=matched):
+        if doubt := _doubt(test.largest_left, shown_before, least_share, n_suspects, matched=matched):
             answer, reason = TOO_LITTLE, doubt
     finding = ErasureFinding(
         request=name, answer=answer, reason=reason, forgotten=n_forgotten, controls=tuple(aucs.tolist()),
@@ -167,13 +168,43 @@ def decide_request(
     return DecidedRequest(finding, test.p_remembered, listed)
 
 
-def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_suspects: int, *, matched: bool) -> str:
+def _finer_margin(margin: float) -> float:
+    return min(RELATIVE_MARGIN * margin, 0.99)
+
+
+def _compare_with_one(
+    after: Floats,
+    controls: Floats,
+    forgotten: Bools,
+    *,
+    before: Floats | None,
+    margin: float,
+    confidence: float,
+    at_random: bool,
+) -> tuple[ErasureTest, ErasureAnswer, str]:
+    """Compare with a single control: the finer comparison accuses by ``margin``, and acquits by a wider one."""
+    test = erasure_test(
+        after, controls, forgotten, before=before, at_random=at_random, margin=margin, confidence=confidence
+    )
+    answer, reason = test.answer, test.reason
+    if answer == TOO_LITTLE and at_random:
+        test = erasure_test(
+            after, controls, forgotten, before=before, at_random=True, margin=_finer_margin(margin),
+            confidence=confidence,
+        )  # fmt: skip
+        answer, reason = _acquit(test, test.difference, test.smallest_seen, margin, 1)
+    return test, answer, f"{reason.split('; a single control')[0]}; {WITHOUT_NOISE}"
+
+
+def _doubt(
+    largest_left: float, shown_before: float | None, least_share: float, n_suspects: int, *, matched: bool
+) -> str:
     """Return why "no difference" cannot be said although both comparisons find none; empty where it can.
 
     Args:
         largest_left: upper end of the difference, the largest of the finer scales.
         shown_before: that of the model before; None where it was not given, which acquits nobody.
-        share: still remembered.
+        least_share: lower end of the share still remembered, the larger of that of scores and that of their ranks.
         n_suspects: number of records that would be on the list by one scale of the scores.
         matched: whether the controls may be believed.
     """
@@ -188,9 +219,22 @@ def _doubt(largest_left: float, shown_before: float | None, share: Estimate, n_s
         )
     if n_suspects:
         return f"the AUC shows no difference, but {n_suspects} single records stand out"
-    if share.low > 0:
-        return f"the AUC shows no difference, but {100 * share.low:.1f} % or more of the records score as before"
+    if least_share > 0:
+        return f"the AUC shows no difference, but {100 * least_share:.1f} % or more of the records score as before"
     return ""
+
+
+def _least_share_by_rank(
+    after: Floats, controls: Floats, forgotten: Bools, before: Floats | None, confidence: float, is_alike: bool
+) -> float:
+    """Return the lower end of the share where both models have the scale of the controls; 0 without one before."""
+    if before is None:
+        return 0.0
+    base = np.nanmean(controls, axis=0)
+    ranked_after, ranked_before = (match_ranks(row, base, ~forgotten) for row in (after, before))
+    return estimate_share(
+        ranked_after, controls, forgotten, ranked_before, confidence, is_alike=is_alike, is_remembered=False
+    ).low
 
 
 def _is_reversed(before: Floats, controls: Floats, forgotten: Bools, confidence: float) -> bool:
@@ -248,6 +292,13 @@ def _combine(
         reason = f"relative to these models, {test.reason}" if test.answer == OVERDONE else ""
         plain = f"the AUC is {-difference.value:.3f} below that of models that never saw the records"
         return OVERDONE, reason if difference.high >= 0 else plain
+    return _acquit(test, difference, smallest, margin, k)
+
+
+def _acquit(
+    test: ErasureTest, difference: Estimate, smallest: float, margin: float, k: int
+) -> tuple[ErasureAnswer, str]:
+    """Return the answer where neither comparison finds a difference, and why."""
     if difference.low <= -margin or difference.high >= margin:
         largest = max(difference.high, -difference.low)
         hint = (
