@@ -85,7 +85,7 @@ def test_the_finding_comes_first_in_every_standing(run):
             assert text.startswith(f"{finding} Of the ")
             assert tone == "leak"
         else:
-            assert (text, tone) == (f"{nothing} That does not show that none was used.", "clear")
+            assert (text, tone) == (f"{nothing} That does not show that none was used.", "plain")
     sentence = identification_page.verdict(changed(run, selected=1, controls=(control(),)))[0]
     assert sentence.startswith("1 of 150 documents is identified as training data;")
 

@@ -70,7 +70,7 @@ def state_finding(summary: IdentificationSummary) -> tuple[str, Tone]:
     if not summary.selected:
         # Nothing is claimed that a lacking test could put in doubt, unlike a test that found something.
         if summary.guarantee.standing == "holds":
-            return finding, "clear"
+            return finding, "plain"  # A selection needs strong scores, so an empty one clears nothing.
         raised = [control.name for control in summary.controls if control.state == "doubtful"]
         return f"{finding} In doubt: {doubt or f'{join_words(raised)} did not pass.'}", "doubt"
     if doubt:

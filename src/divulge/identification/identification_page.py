@@ -66,7 +66,7 @@ _HEADINGS: Mapping[str, str] = {
     "void": "Guarantee void",
 }
 _EMPTY_HEADINGS: Mapping[str, str] = {
-    "clear": "Nothing identified",
+    "plain": "Nothing identified",
     "doubt": "Nothing identified, in doubt",
     "void": "Guarantee void",
 }
