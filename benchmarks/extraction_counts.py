@@ -4,11 +4,12 @@ Each cell draws two sets, counts what a model completes anyway, and asks whether
 above 0, once with each passage counted once (as earlier releases did) and once as `divulge extract` does. The
 blind baseline is left out, so the shares are larger than those of whole runs.
 
-    python benchmarks/extraction_counts.py > benchmarks/results/extraction_counts.md
+    python benchmarks/extraction_counts.py [--runs 200] > benchmarks/results/extraction_counts.md
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import sys
 from pathlib import Path
@@ -21,11 +22,12 @@ from divulge import statistics
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "guarantees"))
 from test_extraction_counts import forms, is_extracted, templates
 
-RUNS = 200
-
 
 def main() -> None:
     """Print one line per cell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200, help="of each cell")
+    runs = parser.parse_args().runs
     result.rate_difference = functools.cache(statistics.rate_difference)
     compare_hits = result._compare_hits
 
@@ -45,14 +47,14 @@ def main() -> None:
         "templates, 30 of 3": (templates, (30, 3), (30, 3)),
         "templates, 60 of 2": (templates, (60, 2), (60, 2)),
     }
-    print(f"# Members called given back by a model that saw none, of {RUNS} runs\n")
+    print(f"# Members called given back by a model that saw none, of {runs} runs\n")
     print("| cell | each passage once | as counted now |\n|---|---:|---:|")
     for name, (draw, members, nonmembers) in cells.items():
         counts = []
         for compare in (by_passage, compare_hits):
             result._compare_hits = compare
             n_false = 0
-            for seed in range(RUNS):
+            for seed in range(runs):
                 rng = np.random.default_rng(seed)
                 sets = draw(rng, *members), draw(rng, *nonmembers)
                 n_false += is_extracted(sets, lambda prompt, suffix: min(prompt, suffix) < 10**6)
