@@ -7,7 +7,7 @@ from scipy import stats
 from divulge.evaluation.erasure import erasure_test
 from divulge.unlearning.finding import decide_request
 
-RUNS = 100
+RUNS = 60
 
 
 def draw_models(rng, models, forgotten, effect, shape):
