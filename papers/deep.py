@@ -521,7 +521,7 @@ Scored = list[tuple[Cell, int, dict[str, np.ndarray]]]  # cell, fold, attack →
 
 def unseen(group: tuple[str, str], cells: list[Cell], out: Path) -> None:
     """The classes of each fold while they are unseen: judged alone, and all of a fold together."""
-    there = [(c, f) for c in cells for f in range(c.folds) if any(out.glob(f"{c.name}-{f}-networks.npz"))]
+    there = [(c, f) for c in cells for f in range(c.folds)]
     scored = [(cell, fold, attacked(cell, fold, out)) for cell, fold in there]
     if scored:
         judged_alone(group, scored)
