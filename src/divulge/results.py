@@ -981,7 +981,7 @@ class ExtractionSummary(Summary):
         signs: words, years and lengths by which their passages differ, the surest first.
         confounded: whether the sets can be told apart without the model.
         shared: documents whose passage is in both sets: members, non-members, and of each those taken as given back in
-            the reading that shows least.
+            the reading that shows least; None where there is none.
     """
 
     kind: Literal["extraction"] = field(default="extraction", repr=False)
@@ -1008,7 +1008,7 @@ class ExtractionSummary(Summary):
     seed: int
     warnings: tuple[str, ...]
     environment: Environment
-    shared: tuple[int, int, int, int] = (0, 0, 0, 0)
+    shared: tuple[int, int, int, int] | None = None
 
 
 MEANING = {

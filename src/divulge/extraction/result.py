@@ -174,7 +174,7 @@ class Extraction:
             seed=self.seed,
             warnings=self.warnings,
             environment=collect_environment(),
-            shared=self.shared,
+            shared=self.shared if any(self.shared) else None,
         )
 
     def report(self, path: str | Path) -> None:
@@ -306,9 +306,12 @@ def recompute_summary(
     stored: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments
 ) -> ExtractionSummary:
     """Return the summary of a finished run, with all results computed again from its documents."""
-    rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence, stored.shared)
+    shared = stored.shared or _NONE_SHARED
+    if any(not 0 <= returned <= total for total, returned in zip(shared[:2], shared[2:], strict=True)):
+        raise InputError(f"shared: at most all of the documents can be given back, got {shared}")
+    rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence, shared)
     confounded = describe_confounding(stored.blind, stored.signs)
-    finding = find_extraction(rates, members, nonmembers, stored.shared, confounded)
+    finding = find_extraction(rates, members, nonmembers, shared, confounded)
     hits = hits_beyond_reference(members, stored.draws, stored.near)
     significant = [hits[method] for method in finding.shown_by if finding.answer == "extracted"]
     return replace(

@@ -41,7 +41,7 @@ from divulge.labels import codes, metrics
 from divulge.labels.codes import detecting_code, detecting_queries
 from divulge.labels.metrics import Evaluated, Linear, r_squared
 from divulge.labels.oracles import linear_coefficients, ratio_score
-from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, no_code
+from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, describe_missing_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,8 +72,8 @@ def plan_counts(spec: OracleSpec) -> QueryPlan:
     threshold = {"accuracy": 1 / (2 * spec.n), "f1": 1 / (4 * spec.n), "auc": 1 / (4 * spec.n**2)}[spec.name]
     if spec.tolerance >= threshold:
         raise InputError(
-            f"{no_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single labels; it leaks once the error "
-            f"is below {threshold:.3g}{STILL_LEAKS}"
+            f"{describe_missing_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single labels; it leaks "
+            f"once the error is below {threshold:.3g}{STILL_LEAKS}"
         )
     inner: AucPlan | CountPlan = _plan_auc(spec) if spec.name == "auc" else CountPlan(spec, detecting_code(spec.n))
     certificate = Certificate(True, 2 * threshold, 2 * spec.tolerance, "counts are integers")
@@ -348,8 +348,8 @@ def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
     required = 2 * (spec.tolerance + _SCORE_ERROR)
     if required >= 1 / spec.n:
         raise InputError(
-            f"{no_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single labels; it leaks once the error "
-            f"is below {1 / (2 * spec.n):.3g}{STILL_LEAKS}"
+            f"{describe_missing_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single labels; it leaks "
+            f"once the error is below {1 / (2 * spec.n):.3g}{STILL_LEAKS}"
         )
     inner = TopRankPlan(spec, detecting_code(spec.n))
     return QueryPlan(spec, "detecting matrix", inner, Certificate(True, 1 / spec.n, required, "counts are integers"))
@@ -598,7 +598,7 @@ def _certify_totals(inner: TotalsPlan) -> Certificate:
     )
     if largest_step <= required:
         raise InputError(
-            f"{no_code(spec)}: one label moves the answer by at most {largest_step:.3g}, and an error of "
+            f"{describe_missing_code(spec)}: one label moves the answer by at most {largest_step:.3g}, and an error of "
             f"±{spec.tolerance:.3g} may hide it; it leaks once the error is below {largest_step / 2:.3g}"
             f"{STILL_LEAKS}"
         )
@@ -694,8 +694,8 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
     separation, required = float(gaps.min()), 2 * (spec.tolerance + _SCORE_ERROR)
     if separation <= required:
         raise InputError(
-            f"{no_code(spec)}: the number of ones has to be read first, and an error of ±{spec.tolerance:.3g} may "
-            f"hide it; it leaks once the error is below {separation / 2:.3g}{STILL_LEAKS}"
+            f"{describe_missing_code(spec)}: the number of ones has to be read first, and an error of "
+            f"±{spec.tolerance:.3g} may hide it; it leaks once the error is below {separation / 2:.3g}{STILL_LEAKS}"
         )
     # s (n - s)/n² is at most 1/4. What floats add to R² grows with the largest square, so predictions need a limit.
     best: QueryPlan | None = None
@@ -711,7 +711,7 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
             continue
         best = squares if best is None or squares.count < best.count else best
     if best is None:
-        raise InputError(f"{no_code(spec)} ({refusal})")
+        raise InputError(f"{describe_missing_code(spec)} ({refusal})")
     proof = best.certificate
     method = "the number of ones first; then " + proof.method
     certificate = Certificate(proof.certified, min(separation, 4 * proof.separation), required, method, proof.why)

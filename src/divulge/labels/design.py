@@ -15,7 +15,7 @@ from divulge.labels import codes, count_plans, linear_plans, paper_codes, search
 from divulge.labels.linear_plans import LinearPlan
 from divulge.labels.metrics import Evaluated, KnownRange
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, OracleSpec
-from divulge.labels.plans import STILL_LEAKS, QueryPlan, no_code
+from divulge.labels.plans import STILL_LEAKS, QueryPlan, describe_missing_code
 from divulge.settings import DesignSettings
 from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 
@@ -317,6 +317,6 @@ def _plan_unbounded(
 def _no_leak_error(spec: OracleSpec, loss: Loss) -> InputError:
     threshold = loss.span / (2 * spec.rows_per_answer)
     return InputError(
-        f"{no_code(spec)}: one label moves the answer by at most {2 * threshold:.3g}, and an error of "
+        f"{describe_missing_code(spec)}: one label moves the answer by at most {2 * threshold:.3g}, and an error of "
         f"±{spec.tolerance:.3g} may hide it; it leaks once the error is below {threshold:.3g}{STILL_LEAKS}"
     )

@@ -39,7 +39,7 @@ STILL_LEAKS = (
 )
 
 
-def no_code(spec: OracleSpec) -> str:
+def describe_missing_code(spec: OracleSpec) -> str:
     """Return how a refusal begins: that no code is known, which is not that nothing leaks."""
     return f"metric: no code known here reads {spec.name} for certain at this precision"
 

@@ -21,7 +21,7 @@ import numpy as np
 from divulge import seeds
 from divulge.errors import InputError
 from divulge.labels import codes, metrics
-from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, no_code
+from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, describe_missing_code
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -194,8 +194,8 @@ def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> 
     if not plans:
         threshold = min(loss.two_sided, 1e300) / (4 * spec.rows_per_answer)
         raise InputError(
-            f"{no_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single rows of the split; it leaks once the "
-            f"error is below {threshold:.3g} (if the metric treats both labels alike){STILL_LEAKS}"
+            f"{describe_missing_code(spec)}: an error of ±{spec.tolerance:.3g} may hide single rows of the split; it "
+            f"leaks once the error is below {threshold:.3g} (if the metric treats both labels alike){STILL_LEAKS}"
         )
     best = min(plans, key=lambda pairs: pairs.count)
     return QueryPlan(spec, "split", best, _certify_pairs(best))

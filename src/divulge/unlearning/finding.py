@@ -134,7 +134,7 @@ def decide_request(
     else:
         error = (1 - confidence) / 2
         test = erasure_test(
-            after, controls, forgotten, before=before, at_random=at_random, margin=_finer_margin(margin),
+            after, controls, forgotten, before=before, at_random=at_random, margin=_widen_margin(margin),
             confidence=1 - error,
         )  # fmt: skip
         difference, smallest = compare_with_controls(after, controls, forgotten, 1 - error)
@@ -168,7 +168,8 @@ def decide_request(
     return DecidedRequest(finding, test.p_remembered, listed)
 
 
-def _finer_margin(margin: float) -> float:
+def _widen_margin(margin: float) -> float:
+    """Return the margin of the finer comparison, which sees smaller differences than the raw scores show."""
     return min(RELATIVE_MARGIN * margin, 0.99)
 
 
@@ -189,7 +190,7 @@ def _compare_with_one(
     answer, reason = test.answer, test.reason
     if answer == TOO_LITTLE and at_random:
         test = erasure_test(
-            after, controls, forgotten, before=before, at_random=True, margin=_finer_margin(margin),
+            after, controls, forgotten, before=before, at_random=True, margin=_widen_margin(margin),
             confidence=confidence,
         )  # fmt: skip
         answer, reason = _acquit(test, test.difference, test.smallest_seen, margin, 1)
