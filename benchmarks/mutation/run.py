@@ -56,7 +56,7 @@ def main() -> None:
             limit=2 * arguments.budget, reuse=arguments.reuse))  # fmt: skip
         if arguments.measure_only:
             return
-        chosen = list(_survivors(arguments.again)) if arguments.again else _draw(arguments.count, arguments.seed)
+        chosen = list(_survivors(arguments.again)) if arguments.again else _draw(arguments)
         tried = _tried(arguments.out)
         remaining = [fault for fault in chosen if _key(fault) not in tried]
         known_tests = line_map.load(arguments.map)
@@ -71,6 +71,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, help="drawn and printed if left out")
+    parser.add_argument("--sources", nargs="*", default=[""], help="draw in these parts of src/divulge alone")
     parser.add_argument("--budget", type=int, default=20, help="seconds of processor time for one fault")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--again", type=Path, help="try what this file has not noticed")
@@ -106,17 +107,19 @@ def _parallel(workers: int, work: Callable[[int], object]) -> None:
         raise SystemExit("a worker failed")
 
 
-def _every_fault() -> Iterator[Fault]:
-    """All faults that can be made in the sources, in a fixed order."""
-    for file in sorted((ROOT / "src" / "divulge").rglob("*")):
-        if file.suffix in (".py", ".j2"):
+def _every_fault(parts: Sequence[str] = ("",)) -> Iterator[Fault]:
+    """All faults that can be made in the sources whose path begins with one of ``parts``, in a fixed order."""
+    package = ROOT / "src" / "divulge"
+    for file in sorted(package.rglob("*")):
+        if file.suffix in (".py", ".j2") and str(file.relative_to(package)).startswith(tuple(parts)):
             yield from faults(ROOT, file)
 
 
-def _draw(count: int, seed: int) -> list[Fault]:
-    known_faults = list(_every_fault())
-    print(f"{len(known_faults)} faults known, {min(count, len(known_faults))} drawn with seed {seed}", flush=True)
-    return random.Random(seed).sample(known_faults, min(count, len(known_faults)))
+def _draw(arguments: argparse.Namespace) -> list[Fault]:
+    known_faults = list(_every_fault(arguments.sources))
+    count = min(arguments.count, len(known_faults))
+    print(f"{len(known_faults)} faults known, {count} drawn with seed {arguments.seed}", flush=True)
+    return random.Random(arguments.seed).sample(known_faults, count)
 
 
 def _survivors(ended: Path) -> Iterator[Fault]:
