@@ -163,17 +163,8 @@ def interfering(mu):
     ],
 )
 def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(mechanism, truth, options):
-    """300 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world.
-
-    Of coins that fair ones give in fewer than one of 1,000 games, one-sided guesses prove nothing.
-    """
-    lows = np.zeros(300)
-    for game, (z, used) in enumerate(games(mechanism, 120, 300, 3)):
-        if options.get("sides") == "in" and 2 * binom.cdf(min(used.sum(), (~used).sum()), 120, 0.5) < 1e-3:
-            with pytest.raises(dv.InputError, match="no draw of fair coins"):
-                epsilon_one_run(z, used, 1e-5, **options)
-        else:
-            lows[game] = epsilon_one_run(z, used, 1e-5, **options).low
+    """300 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world."""
+    lows = np.array([epsilon_one_run(z, used, 1e-5, **options).low for z, used in games(mechanism, 120, 300, 3)])
     assert (lows > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
 
 
@@ -283,10 +274,13 @@ def test_the_gaussian_bound_of_many_runs_is_wrong_in_at_most_5_percent(mu):
 @pytest.mark.parametrize("sides", epsilon.SIDES)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_guesses_are_counted_as_in_a_loop(sides, delta):
-    """Scores with ties: under pure ε-DP those across an edge are abstained from, elsewhere the number stays."""
+    """Scores with ties: under pure ε-DP those across an edge are abstained from, elsewhere the number stays.
+
+    What the share of members alone makes right of uneven guesses counts as wrong.
+    """
     rng = np.random.default_rng(0)
     for _ in range(100):
-        values, truth = rng.integers(0, 6, 24).astype(float), rng.random(24) < 0.5
+        values, truth = rng.integers(0, 6, 24).astype(float), rng.random(24) < rng.choice([0.3, 0.5, 0.7])
         rule = epsilon.GuessRule.from_options(None, None, sides, delta)
         ranking = epsilon._RankedRecords.from_scores(values, truth, rule, seed=1)
         for top, bottom in ((3, 3), (12, 12), (0, 5), (24, 0), (7, 0)):
@@ -297,7 +291,10 @@ def test_guesses_are_counted_as_in_a_loop(sides, delta):
             ordered = sorted(values)
             yes = [i for i in range(24) if top == 24 or (top and values[i] > ordered[-top - 1])]
             no = [i for i in range(24) if bottom and values[i] < ordered[bottom] and i not in yes]
-            assert (n_guesses, wrong) == (len(yes) + len(no), sum(~truth[yes]) + sum(truth[no]))
+            expected_right = len(yes) * truth.mean() + len(no) * (1 - truth.mean())
+            lucky = max(0, round(expected_right - (len(yes) + len(no)) / 2))
+            n_wrong = sum(~truth[yes]) + sum(truth[no]) + lucky
+            assert (n_guesses, wrong) == (len(yes) + len(no), min(n_wrong, n_guesses))
 
 
 def test_equal_scores_are_ordered_by_the_seed_and_by_nothing_else():

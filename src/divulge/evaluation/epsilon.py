@@ -253,9 +253,8 @@ def _ranks(n: int) -> np.ndarray:
     return 1 << np.arange(int(n).bit_length())
 
 
-# Memberships that fair coins give less often are refused. Where all guesses say "member", more members than not are
-# evidence by themselves, whatever the model knows; guesses of both kinds lose on one side what they gain on the other.
-_MIN_FAIR_PROBABILITY: dict[Sides, float] = {"both": 1e-9, "in": 1e-3}
+# Memberships that fair coins give less often are refused.
+_MIN_FAIR_PROBABILITY = 1e-9
 
 
 def one_run_bound(
@@ -319,7 +318,8 @@ def epsilon_one_run(
     """Return an ε lower bound from one training run in which every record was included by its own fair coin.
 
     One half of the guesses says "member" of the records with the highest scores, the other half "non-member" of those
-    with the lowest; with ``sides="in"`` all say "member". Of the remaining records nothing is guessed.
+    with the lowest. With ``sides="in"`` all say "member", and as many guesses count as wrong as are right only because
+    more records were included than not. Of the remaining records nothing is guessed.
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -346,7 +346,7 @@ def epsilon_one_run(
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.from_options(family, bound, sides, delta)
     n = len(values)
-    require_fair_coins(truth, rule.sides)
+    require_fair_coins(truth)
     draw = check_integer(seed, "seed", minimum=0)
     if guesses is None:
         counts = guess_counts(n)
@@ -364,14 +364,14 @@ def epsilon_one_run(
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, {choice}")
 
 
-def require_fair_coins(members: Bools, sides: Sides = "both") -> None:
+def require_fair_coins(members: Bools) -> None:
     """Raise if fair coins would hardly give so many or so few members; every bound from one run assumes fair coins.
 
     Raises:
-        divulge.InputError: fair coins would do so with a probability below 1e-9; 1e-3 where all guesses say "member".
+        divulge.InputError: fair coins would do so with a probability below 1e-9.
     """
     smaller_side = int(min(members.sum(), (~members).sum()))
-    if 2 * float(special.bdtr(smaller_side, len(members), 0.5)) < _MIN_FAIR_PROBABILITY[sides]:
+    if 2 * float(special.bdtr(smaller_side, len(members), 0.5)) < _MIN_FAIR_PROBABILITY:
         raise InputError(
             f"members: {int(members.sum())} of {len(members)} is no draw of fair coins, on which the bound rests"
         )
@@ -464,13 +464,20 @@ class _RankedRecords:
         )
 
     def guess(self, top: int, bottom: int) -> tuple[int, int]:
-        """Return the numbers of guesses and of wrong ones if the ``top`` highest are called members, the lowest not."""
+        """Return the numbers of guesses and of wrong ones if the ``top`` highest are called members, the lowest not.
+
+        Of guesses that say one thing more often than the other, those that the share of members alone makes right
+        count as wrong, to the nearest number: where six of ten records are members, "member" is right in six of ten.
+        With fair coins this only lowers the bound; with others, a model that knows nothing proves nothing.
+        """
         n = len(self.scores)
         if self.abstains and top < n:
             top = n - int(np.searchsorted(self.scores, self.scores[n - top - 1], side="right"))
         if self.abstains and bottom < n:
             bottom = int(np.searchsorted(self.scores, self.scores[bottom], side="left"))
-        return top + bottom, int(self.top[top] + self.bottom[bottom])
+        guesses, members = top + bottom, int(self.bottom[n])
+        lucky = max(0, round((top - bottom) * (2 * members - n) / (2 * n)))
+        return guesses, min(guesses, int(self.top[top] + self.bottom[bottom]) + lucky)
 
 
 def _ascending_order(values: Floats, seed: int) -> Ints:
