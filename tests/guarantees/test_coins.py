@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.evaluation import epsilon_one_run
+from divulge.evaluation import GaussianMechanism, epsilon_one_run, smallest_violation
 from divulge.evaluation.epsilon import require_fair_coins
+from divulge.evaluation.families import largest
 
 
 def is_refused(members):
@@ -56,3 +57,22 @@ def test_a_signal_of_members_alone_proves_no_more_than_it_spends(epsilon, share)
         marked = rng.random(400) < np.where(members, 0.5, 0.5 * np.exp(-epsilon))
         n_wrong += epsilon_one_run(marked + rng.random(400) / 2, members, sides="in", guesses=100).low > epsilon
     assert n_wrong <= 20
+
+
+@pytest.mark.parametrize(("n", "claimed"), [(100, 0.5), (200, 1.0), (400, 2.0), (1000, 2.0)])
+def test_a_violation_that_is_said_to_be_seen_in_80_percent_is_seen_where_all_guesses_say_member(n, claimed):
+    """200 games of the Gaussian mechanism that is named; fewer than 142 of 200 have a chance of .001 at 80 %."""
+    named = smallest_violation(n, claimed, 1e-5, sides="in")
+    strength = largest(lambda strength: GaussianMechanism().epsilon(strength, 1e-5) <= named.epsilon)
+    seen = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        members = rng.random(n) < 0.5
+        seen += epsilon_one_run(rng.normal(size=n) + strength * members, members, 1e-5, sides="in").low > claimed
+    assert seen >= 142
+
+
+def test_calling_every_record_a_member_proves_nothing():
+    members = np.random.default_rng(0).random(400) < 0.55
+    assert epsilon_one_run(np.arange(400.0), members, sides="in", guesses=400).low == 0
+    assert smallest_violation(8, 0.1, 1e-5, sides="in") is None  # too few for half of them to be guessed

@@ -466,18 +466,29 @@ class _RankedRecords:
     def guess(self, top: int, bottom: int) -> tuple[int, int]:
         """Return the numbers of guesses and of wrong ones if the ``top`` highest are called members, the lowest not.
 
-        Of guesses that say one thing more often than the other, those that the share of members alone makes right
-        count as wrong, to the nearest number: where six of ten records are members, "member" is right in six of ten.
-        With fair coins this only lowers the bound; with others, a model that knows nothing proves nothing.
+        Those that the share of members alone makes right count as wrong. With fair coins this only lowers the bound;
+        with others, a model that knows nothing proves nothing.
         """
         n = len(self.scores)
         if self.abstains and top < n:
             top = n - int(np.searchsorted(self.scores, self.scores[n - top - 1], side="right"))
         if self.abstains and bottom < n:
             bottom = int(np.searchsorted(self.scores, self.scores[bottom], side="left"))
-        guesses, members = top + bottom, int(self.bottom[n])
-        lucky = max(0, round((top - bottom) * (2 * members - n) / (2 * n)))
-        return guesses, min(guesses, int(self.top[top] + self.bottom[bottom]) + lucky)
+        guesses, wrong = top + bottom, int(self.top[top] + self.bottom[bottom])
+        return guesses, min(guesses, wrong + count_lucky(top - bottom, int(self.bottom[n]), n))
+
+
+def count_lucky(surplus: int, members: int, n: int) -> int:
+    """Return how many of the guesses are right only because members and others differ in number.
+
+    Where six of ten records are members, "member" is right in six of ten, whatever the scores: one more than half.
+
+    Args:
+        surplus: how many more guesses say "member" than "non-member".
+        members: number of members.
+        n: number of records.
+    """
+    return max(0, round(surplus * (2 * members - n) / (2 * n)))
 
 
 def _ascending_order(values: Floats, seed: int) -> Ints:

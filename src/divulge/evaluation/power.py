@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
+    from divulge.types import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +338,9 @@ class _Test:
         )
 
 
+_NODES = 20  # of the quadrature over the members among the records that are not guessed
+
+
 @dataclass(frozen=True, slots=True)
 class _Game:
     """The largest number of wrong guesses that refutes the claim, by the number of guesses; -1 if none does."""
@@ -353,7 +357,29 @@ class _Game:
         if self.allowed[guesses] < 0:
             return 0.0
         errors = best_errors(GaussianMechanism(), strength, self.sides, guesses, self.canaries)
-        return float(special.bdtr(self.allowed[guesses], guesses, errors).mean())
+        allowed = self._allowed_wrong(guesses, errors) if self.sides == "in" else self.allowed[guesses]
+        return float(np.where(allowed < 0, 0.0, special.bdtr(np.maximum(allowed, 0), guesses, errors)).mean())
+
+    def _allowed_wrong(self, guesses: int, errors: Floats) -> Floats:
+        """Return how many wrong guesses refute the claim where all say "member", ``[quantile, q]``; below 0: none do.
+
+        Of them `count_lucky` counts some as wrong, by the number of all members: the right guesses, and what fair coins
+        leave for the records that are not guessed.
+
+        Args:
+            guesses: number of guesses.
+            errors: mean errors of the guesses, ``[q]``.
+        """
+        others = self.canaries - guesses
+        share = np.clip((self.canaries / 2 - guesses * (1 - errors)) / max(others, 1), 0, 1)
+        spread = np.sqrt(others * share * (1 - share))
+        other_members = others * share + np.outer(special.ndtri((np.arange(_NODES) + 0.5) / _NODES), spread)
+        # wrong + guesses · ((guesses - wrong + other members) / canaries - 1/2) ≤ allowed, solved for the wrong ones.
+        allowed = self.allowed[guesses]
+        room = allowed + guesses / 2 - guesses * (guesses + other_members) / self.canaries
+        if not others:  # Every record is called a member: what is right is what the share makes right.
+            return np.where(room >= 0, allowed, -1)
+        return np.floor(np.minimum(room / (1 - guesses / self.canaries), allowed))
 
 
 def _max_refuting_wrong(refutes: Callable[[int], bool], guesses: int) -> int:
