@@ -640,7 +640,9 @@ def capacity(spec: OracleSpec) -> Capacity:
     per_label = span / units
     if spec.noise_kind != "bounded":
         signal = spec.most_scored * (per_label / 2) ** 2
-        bits = 0.5 * math.log2(1 + signal / spec.sigma**2) + (0.11 if spec.noise_kind == "laplace" else 0.0)
+        bits = 0.5 * math.log2(1 + signal / _noise_deviation(spec) ** 2) + (
+            0.11 if spec.noise_kind == "laplace" else 0.0
+        )
         binds = "noise"
         if grid and (rounded := math.log2(2 + span * spec.most_scored / units / grid)) < bits:
             bits, binds = rounded, "rounding" if spec.rounding > floor else "float arithmetic"
@@ -669,13 +671,19 @@ def _range_capacity(spec: OracleSpec) -> Capacity:
             noisy = math.log2(1 + width / (2 * spec.noise))
         else:
             # The answers vary by half the range at most, and a Gaussian has the most entropy of that variance.
-            noisy = 0.5 * math.log2(1 + (width / 2 / spec.sigma) ** 2) + (0.11 if spec.noise_kind == "laplace" else 0.0)
+            noisy = 0.5 * math.log2(1 + (width / 2 / _noise_deviation(spec)) ** 2)
+            noisy += 0.11 if spec.noise_kind == "laplace" else 0.0
         bits, binds = min((bits, binds), (noisy, "noise"))
     if spec.n * math.log2(spec.classes) <= bits:
         bits, binds = spec.n * math.log2(spec.classes), "number of labels"
     labels = bits / math.log2(spec.classes)
     queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
     return Capacity(labels, bits, math.nan, queries, binds, width)
+
+
+def _noise_deviation(spec: OracleSpec) -> float:
+    """Return the standard deviation of the noise before rounding, which hides less than as much noise would."""
+    return replace(spec, decimals=None).sigma
 
 
 def distinct_answers(low: float, high: float, decimals: int) -> int:
