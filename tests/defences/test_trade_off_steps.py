@@ -1,0 +1,400 @@
+"""Steps of privacy against utility: suggestions, rows, the recommended setting, every sentence and every refusal."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, HistGradientBoostingClassifier
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import divulge as dv
+from divulge.defences import measure_settings, suggest_settings, trade_off
+from divulge.defences.trade_off import AS_IT_IS, TradeOff
+from divulge.references import Train
+from divulge.report.page import Chart
+from divulge.report.run_kinds import SummaryRun
+from divulge.results import SettingResult
+from divulge.targets.estimators import SklearnRegressor
+from divulge.types import Estimate
+
+LEAVES = [
+    {"min_samples_leaf": 5}, {"min_samples_leaf": 10}, {"min_samples_leaf": 20}, {"max_depth": 5}, {"max_depth": 3},
+    {"min_samples_leaf": 10, "max_depth": 5},
+]  # fmt: skip
+
+
+def made(name, **parameters):
+    """An estimator of a class of this name with these parameters."""
+    return type(name, (), {"get_params": lambda self, deep: parameters})()
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (ExtraTreesRegressor(), LEAVES),
+        (DecisionTreeRegressor(), LEAVES),
+        (make_pipeline(StandardScaler(), DecisionTreeRegressor()), LEAVES),
+        (made("CatBoostClassifier"), [{"iterations": 50}, {"iterations": 20}, {"depth": 2}]),
+        (GradientBoostingRegressor(), [{"n_estimators": 50}, {"n_estimators": 20}, {"n_estimators": 10},
+                                       {"max_leaf_nodes": 4}, {"max_depth": 2}, {"min_samples_leaf": 50}]),
+        (HistGradientBoostingClassifier(), [{"max_iter": 50}, {"max_iter": 20}, {"max_iter": 10},
+                                            {"max_leaf_nodes": 4}, {"max_depth": 2}, {"min_samples_leaf": 50}]),
+        (made("XGBClassifier", n_estimators=1, max_depth=1, min_child_weight=1),
+         [{"n_estimators": 50}, {"n_estimators": 20}, {"n_estimators": 10}, {"max_depth": 2},
+          {"min_child_weight": 50}]),
+        (made("LGBMRegressor", n_estimators=1, num_leaves=1, max_depth=1, min_child_samples=1, min_child_weight=1),
+         [{"n_estimators": 50}, {"n_estimators": 20}, {"n_estimators": 10}, {"num_leaves": 4}, {"max_depth": 2},
+          {"min_child_samples": 50}]),
+        (KNeighborsRegressor(), [{"n_neighbors": 10}, {"n_neighbors": 20}, {"n_neighbors": 50}]),
+        (SVR(), [{"C": 0.1}, {"C": 0.01}]),
+        (MLPRegressor(), [{"alpha": 1.0}, {"alpha": 10.0}, {"early_stopping": True}, {"max_iter": 50}]),
+        (LogisticRegression(), [{"C": 0.1}, {"C": 0.01}, {"C": 0.001}]),
+        (Ridge(), [{"alpha": 10.0}, {"alpha": 100.0}, {"alpha": 1000.0}]),
+        (Lasso(), [{"alpha": 10.0}, {"alpha": 100.0}, {"alpha": 1000.0}]),
+    ],
+    ids=lambda part: "" if isinstance(part, list) else type(part).__name__,
+)  # fmt: skip
+def test_each_kind_of_model_has_its_settings(model, expected):
+    assert suggest_settings(model) == expected
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), object(), made("LinearRegression"), made("KNeighborsClassifier")])
+def test_a_kind_without_settings_is_refused_by_name(model):
+    name = type(model).__name__
+    with pytest.raises(dv.InputError, match=f"settings: none is known for {name}; name some, such as"):
+        suggest_settings(model)
+
+
+def row(name, auc=0.7, loss=0.01, stored=0, reach=0.02, utility=0.9, tpr=0.1):
+    estimates = [None if v is None else Estimate(v, v - reach, v + reach, 0.95, "") for v in (auc, loss, utility, tpr)]
+    return SettingResult(name, "leak found", estimates[0], estimates[3], estimates[2], estimates[1], stored, 0.5)
+
+
+def traded(*rows, utility="accuracy", max_loss=0.05):
+    return TradeOff((row(AS_IT_IS, 0.9, None), *rows), "loss", 0.05, utility, max_loss, 7, 4, "Forest", ("mind",))
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        ([row("a", loss=0.03)], "a"),
+        ([row("a", loss=0.0301)], None),
+        ([row("a", 0.9)], None),
+        ([row("a", 0.8999)], "a"),
+        ([row("a", 0.1)], None),  # as far below one half as the model is above
+        ([row("a", 0.11)], "a"),
+        ([row("a", 0.7), row("b", 0.35)], "b"),
+        ([row("a", 0.7), row("b", 0.25)], "a"),
+        ([row("a", 0.45), row("b", 0.6)], "a"),
+        ([row("a", stored=1)], None),
+        ([replace(row("a"), loss=None)], None),
+        ([row("a"), row("b")], "a"),
+    ],
+)
+def test_the_setting_nearest_to_guessing_that_surely_costs_little_is_recommended(rows, name):
+    found = traded(*rows).recommended
+    assert (found and found.name) == name
+    summary = traded(*rows).summary()
+    assert summary.recommended == (name or "")
+    assert (summary.tone, summary.recipe, summary.fpr, summary.utility) == ("plain", "loss", 0.05, "accuracy")
+    assert (summary.max_loss, summary.references, summary.model, summary.seed) == (0.05, 4, "Forest", 7)
+    assert (summary.warnings, len(summary.rows)) == (("mind",), 1 + len(rows))
+
+
+def test_no_more_records_may_stand_in_the_recommended_model_than_in_the_target():
+    for stored, name in ((4, "a"), (5, "a"), (6, None)):
+        result = TradeOff(
+            (row(AS_IT_IS, 0.9, None, stored=5), row("a", stored=stored)), "loss", 0.05, "accuracy", 0.05, 0, 0, "SVC"
+        )
+        assert (result.recommended and result.recommended.name) == name
+
+
+START = "As it is, the attack loss has an AUC of 0.900 [0.880, 0.920]. "
+
+
+def test_the_verdict_says_what_the_best_setting_does_and_costs():
+    assert (
+        traded(row("a"), row("b", 0.6)).verdict
+        == str(traded(row("a"), row("b", 0.6)))
+        == (f"{START}With b it is 0.600 [0.580, 0.620], for a loss of accuracy of 1.0 % [-1.0, 3.0].")
+    )
+    error = traded(row("a"), utility="mean absolute error", max_loss=1234.5)
+    assert (
+        error.verdict
+        == f"{START}With a it is 0.700 [0.680, 0.720], and the mean absolute error grows by 0.01 [-0.01, 0.03]."
+    )
+    nothing = traded(row("a", 0.95))
+    assert nothing.verdict == f"{START}No setting that was tried lowers it and surely loses at most 5 %."
+    nothing = traded(row("a", 0.95), utility="mean absolute error", max_loss=1234.5)
+    assert nothing.verdict == f"{START}No setting that was tried lowers it and surely loses at most 1234."
+
+
+@pytest.mark.parametrize(
+    ("stored", "sentence"),
+    [((3, 3), "no setting takes them out of it. "), ((0, 3), "with some of the settings none does. "),
+     ((3, 0), "with some of the settings none does. ")],
+)  # fmt: skip
+def test_the_verdict_says_whether_records_stay_in_the_model(stored, sentence):
+    target = row(AS_IT_IS, 0.9, None, stored=1200)
+    rows = [row(name, stored=count) for name, count in zip("ab", stored, strict=True)]
+    verdict = TradeOff((target, *rows), "loss", 0.05, "accuracy", 0.05, 0, 0, "SVC").verdict
+    assert verdict.startswith(f"{START}1,200 training records stand in the model; {sentence}With ")
+    assert "stand in the model" not in traded(row("a", stored=3)).verdict
+
+
+def test_the_table_has_a_row_for_each_model():
+    columns, rows = trade_off.setting_rows(traded(row("a", stored=1234), row("b", tpr=None)).summary())
+    assert columns == [
+        "setting", "AUC of loss", "TPR at FPR 5 %", "accuracy", "accuracy lost", "records in the file", "verdict",
+    ]  # fmt: skip
+    rate, right, lost = "10.0 % [8.0, 12.0]", "90.0 % [88.0, 92.0]", "1.0 % [-1.0, 3.0]"
+    assert rows == [
+        [AS_IT_IS, "0.900 [0.880, 0.920]", rate, right, "–", "none found", "leak found"],
+        ["a", "0.700 [0.680, 0.720]", rate, right, lost, "1,234", "leak found"],
+        ["b", "0.700 [0.680, 0.720]", "–", right, lost, "none found", "leak found"],
+    ]
+    columns, rows = trade_off.setting_rows(traded(row("a"), utility="mean absolute error").summary())
+    assert columns[3:5] == ["mean absolute error", "error added"]
+    assert rows[1][3:5] == ["0.9 [0.88, 0.92]", "0.01 [-0.01, 0.03]"]
+
+
+@pytest.mark.parametrize(("utility", "value"), [("accuracy", 90.0), ("mean absolute error", 0.9)])
+def test_the_page_shows_table_pictures_and_limits(utility, value):
+    result = traded(row("a"), utility=utility)
+    run = SummaryRun(result.summary())
+    table, pictures, limits = trade_off.sections(run)
+    assert [part.title for part in (table, pictures, limits)] == [
+        "Settings", "Privacy against utility", "What this does not say",
+    ]  # fmt: skip
+    assert table.blocks[0].rows == trade_off.setting_rows(run.summary)[1]
+    assert all(isinstance(block, Chart) for block in pictures.blocks)
+    points = pictures.blocks[0].spec["layer"][0]["data"]["values"]
+    assert [(point["choice"], point["x"], point["y"]) for point in points] == [
+        (AS_IT_IS, pytest.approx(value), 0.9), ("a", pytest.approx(value), 0.7),
+    ]  # fmt: skip
+    assert trade_off.headline(run).text == result.verdict
+    assert trade_off.facts(run) == {
+        "model": "Forest", "settings": "1", "attack": "loss", "reference models": "4",
+        "largest loss": "5 %" if utility == "accuracy" else "0.05", "seed": "7",
+    }  # fmt: skip
+    assert trade_off.TRADE_OFF.warnings(run) == ("mind",)
+
+
+def test_a_saved_run_is_judged_again_from_its_rows(tmp_path):
+    result = traded(row("a"), row("b", 0.6, tpr=None))
+    result.save(tmp_path / "run")
+    with pytest.raises(dv.InputError):
+        result.save(tmp_path / "run")
+    result.save(tmp_path / "run", overwrite=True)
+    loaded = trade_off.TRADE_OFF.load(tmp_path / "run").summary
+    assert (loaded.verdict, loaded.recommended, loaded.tone) == (result.verdict, "b", "plain")
+    frame = trade_off._load_settings(tmp_path / "run")
+    assert frame["setting"].to_list() == [AS_IT_IS, "a", "b"]
+    assert frame["auc"].to_list() == [0.9, 0.7, 0.6]
+    assert frame["loss_high"].to_list() == [None, pytest.approx(0.03), pytest.approx(0.03)]
+    assert frame["tpr_low"].to_list() == [pytest.approx(0.08), pytest.approx(0.08), None]
+    assert frame.columns[:3] == ["setting", "verdict", "stored"]
+    assert len(frame.columns) == 15
+    page = result.page()
+    assert page.verdict == result.verdict
+    content = json.loads((tmp_path / "run" / "summary.json").read_text())
+    target, first, second = content["rows"]
+    for rows in ([target], [target, first | {"loss": None}], [target, first, second | {"loss": None}]):
+        (tmp_path / "run" / "summary.json").write_text(json.dumps(content | {"rows": rows}))
+        with pytest.raises(dv.InputError, match="damaged: a model and at least 1 setting are needed"):
+            trade_off._read_run(SimpleNamespace(path=tmp_path / "run"))
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(content | {"rows": [target, first]}))
+    assert trade_off._read_run(SimpleNamespace(path=tmp_path / "run")).summary.recommended == "a"
+
+
+LOSSES = np.array([0.0, 1, 0, 0, 1, 0, 0, 0, 0, 0])
+BASELINE = np.array([0.0, 0, 0, 0, 1, 0, 0, 0, 1, 0])
+
+
+def test_a_share_of_right_classes_has_an_exact_interval_and_other_errors_students():
+    audited = Audited(stored=None)
+    found = trade_off._measure("a", audited, LOSSES, BASELINE, 0.05, 0.9, 1.23456)
+    exact = stats.binomtest(8, 10).proportion_ci(0.9)
+    assert (found.utility.value, found.utility.low, found.utility.high) == (
+        0.8,
+        pytest.approx(exact.low),
+        pytest.approx(exact.high),
+    )
+    assert found.loss.value == pytest.approx(0.0)
+    assert found.loss.low < 0 < found.loss.high
+    assert (found.stored, found.seconds, found.answer, found.name) == (0, 1.23, "leak found", "a")
+    assert trade_off._measure(AS_IT_IS, audited, LOSSES, LOSSES, 0.05, 0.9, 0.0).loss is None
+    assert trade_off._measure("a", Audited(stored=SimpleNamespace(found=3)), LOSSES, LOSSES, 0.05, 0.9, 0.0).stored == 3
+    assert trade_off._measure("a", Audited(too_few=True), LOSSES, LOSSES, 0.05, 0.9, 0.0).tpr is None
+    for losses, baseline in ((LOSSES + 0.5, BASELINE), (LOSSES, BASELINE + 0.5), (2 * LOSSES, BASELINE)):
+        found = trade_off._measure("a", audited, losses, baseline, 0.05, 0.9, 0.0)
+        for estimate, values in ((found.utility, losses), (found.loss, losses - baseline)):
+            interval = stats.t.interval(0.9, 9, values.mean(), stats.sem(values))
+            assert (estimate.value, estimate.low, estimate.high) == pytest.approx((values.mean(), *interval))
+            assert estimate.confidence == 0.9
+    worse = trade_off._measure("a", audited, np.ones(10), np.zeros(10), 0.05, 0.9, 0.0)
+    assert (worse.utility.value, worse.loss.value) == (0.0, 1.0)
+    single = trade_off._mean(np.array([2.0]), 0.9)
+    assert (single.value, single.low, single.high) == (2.0, -math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    confidence: float = 0.95
+    too_few: bool = False
+
+    @property
+    def auc(self):
+        return Estimate(0.7, 0.6, 0.8, self.confidence, "")
+
+    def tpr_at_fpr(self, fpr):
+        if self.too_few:
+            raise dv.InputError("fpr: too few")
+        return Estimate(fpr, 0.0, 1.0, self.confidence, "")
+
+
+class Audited(dict):
+    warnings = ("few records",)
+    verdict = SimpleNamespace(answer="leak found")
+
+    def __init__(self, stored=None, *, too_few=False):
+        super().__init__(loss=Outcome(too_few=too_few))
+        self.about = SimpleNamespace(stored=stored)
+
+
+def sets(n=60):
+    x, y = load_breast_cancer(return_X_y=True)
+    parts = np.split(np.random.default_rng(0).permutation(len(y))[: 3 * n], [n, 2 * n])
+    return dict(zip(("members", "nonmembers", "population"), (dv.Records(x[p], y[p]) for p in parts), strict=True))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return sets()
+
+
+@pytest.fixture(scope="module")
+def pipeline(data):
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(data["members"].x, data["members"].y)
+
+
+def measure(monkeypatch, target, **options):
+    """Measure with an audit that is stood in for, and what it was asked."""
+    asked = []
+
+    def stand_in(model, **audit_options):
+        asked.append((model, audit_options))
+        return Audited()
+
+    monkeypatch.setattr(trade_off, "audit", stand_in)
+    return measure_settings(target, **options), asked
+
+
+def test_each_setting_is_trained_and_audited_alike_and_all_intervals_hold_together(data, pipeline, monkeypatch):
+    told = []
+    result, asked = measure(
+        monkeypatch, pipeline, **data, recipe="loss", fpr=0.1, seed=5, references=Train(count=3),
+        settings=[{"C": 0.01}, {"logisticregression__C": 0.1, "standardscaler__with_mean": False}],
+        progress=lambda done, total, note: told.append((done, total, note)),
+    )  # fmt: skip
+    names = [AS_IT_IS, "C = 0.01", "logisticregression__C = 0.1, standardscaler__with_mean = False"]
+    assert [each.name for each in result.rows] == names
+    assert told[-1][:2] == (3, 3)
+    assert [each for each in told if each[2] in names] == [(i, 3, name) for i, name in enumerate(names)]
+    for each, (model, options) in zip(result.rows, asked, strict=True):
+        assert each.utility.confidence == pytest.approx(1 - 0.05 / 3)
+        assert each.tpr.confidence == pytest.approx(1 - 0.05 / 3)
+        right = model.estimator.predict(data["nonmembers"].x) == data["nonmembers"].y
+        assert each.utility.value == pytest.approx(right.mean())
+        assert (each.loss is None) == (each.name == AS_IT_IS)
+        assert each.loss is None or each.loss.value == pytest.approx(result.rows[0].utility.value - each.utility.value)
+        assert (options["fpr"], options["seed"], options["recipes"]) == ((0.1,), 5, ("loss",))
+        assert options["show_records"] is False
+        assert options["references"].count == 3
+    assert [model.estimator[-1].C for model, _ in asked] == [1.0, 0.01, 0.1]
+    assert asked[0][0].estimator is pipeline
+    assert (result.recipe, result.fpr, result.utility, result.seed, result.references) == (
+        "loss", 0.1, "accuracy", 5, 3,
+    )  # fmt: skip
+    assert (result.model, result.warnings, result.max_loss) == ("LogisticRegression", ("few records",), 0.05)
+
+
+def test_settings_that_are_not_named_are_the_suggested_ones_and_a_regression_loses_in_its_units(data, monkeypatch):
+    records = {name: dv.Records(part.x[:, 1:], part.x[:, 0]) for name, part in data.items()}
+    target = Ridge().fit(records["members"].x, records["members"].y)
+    result, asked = measure(monkeypatch, target, **records)
+    assert [each.name for each in result.rows] == [AS_IT_IS, "alpha = 10.0", "alpha = 100.0", "alpha = 1000.0"]
+    assert (result.utility, result.references) == ("mean absolute error", 0)
+    assert asked[0][1]["references"] is None
+    errors = [np.abs(m.estimator.predict(records["nonmembers"].x) - records["nonmembers"].y) for m, _ in asked]
+    for each, error in zip(result.rows, errors, strict=True):
+        assert each.utility.value == pytest.approx(error.mean())
+        assert each.loss is None or each.loss.value == pytest.approx((error - errors[0]).mean())
+
+
+def test_parameters_of_a_pipeline_are_those_of_its_last_step_unless_named_in_full(pipeline):
+    changed = trade_off._with_settings(pipeline, {"C": 0.5, "standardscaler__with_std": False})
+    assert changed.get_params()["logisticregression__C"] == 0.5
+    assert changed.get_params()["standardscaler__with_std"] is False
+    assert pipeline.get_params()["logisticregression__C"] == 1.0
+    plain = trade_off._with_settings(LogisticRegression(), {"C": 0.5})
+    assert plain.C == 0.5
+    for estimator in (pipeline, LogisticRegression()):
+        with pytest.raises(dv.InputError, match="settings: LogisticRegression has no parameter 'depth'"):
+            trade_off._with_settings(estimator, {"depth": 3})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recipe": ["loss", "gap"]}, "recipe: one attack is needed, got"),
+        ({"recipe": ()}, "recipe: one attack is needed, got"),
+        ({"overwrite": 1}, "overwrite"),
+        ({"members": np.zeros((3, 2))}, "members"),
+        ({"max_loss": math.nan}, "max_loss"),
+        ({"seed": -1}, "seed"),
+        ({"task": "ranking"}, "task"),
+        ({"duplicates": "maybe"}, "duplicates"),
+    ],
+)
+def test_odd_requests_are_refused_before_anything_is_trained(data, pipeline, options, message):
+    with pytest.raises(dv.InputError, match=message):
+        measure_settings(pipeline, **(data | options))
+
+
+@pytest.mark.parametrize("name", ["members", "nonmembers", "population"])
+def test_records_without_labels_are_refused_by_their_set(data, pipeline, name):
+    with pytest.raises(dv.InputError, match=f"{name}: labels are needed to train on, and there is no y"):
+        measure_settings(pipeline, **(data | {name: dv.Records(data[name].x)}))
+
+
+def test_members_must_have_all_classes_of_the_target(data, monkeypatch):
+    target = DecisionTreeClassifier(random_state=0).fit(data["members"].x, data["members"].y)
+    ones = data["members"].y == 1
+    few = dv.Records(data["members"].x[ones], data["members"].y[ones])
+    with pytest.raises(dv.InputError, match="members: they have 1 classes, and the target was fitted on 2; give all"):
+        measure(monkeypatch, target, **(data | {"members": few}), settings=[{"max_depth": 2}])
+
+
+def test_predictions_cost_what_they_miss():
+    class Regressor(SklearnRegressor):
+        def __init__(self):
+            pass
+
+        def predictions(self, records):
+            return np.array([1.0, 2.0, 5.0])
+
+    records = dv.Records(np.zeros((3, 1)), np.array([1.0, 4.0, 2.0]))
+    assert trade_off._losses(Regressor(), records).tolist() == [0.0, 2.0, 3.0]
