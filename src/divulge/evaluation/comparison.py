@@ -132,7 +132,7 @@ def paired_difference(
         return _auc_difference(values_a, values_b, truth, error)
     if statistic == "advantage":
         a, b = (advantage(values, truth, 1 - error / 2) for values in (values_a, values_b))
-        return Estimate(a.value - b.value, max(a.low - b.high, -1.0), min(a.high - b.low, 1.0), 1 - error, SEPARATE)
+        return Estimate(a.value - b.value, a.low - b.high, a.high - b.low, 1 - error, SEPARATE)
     pairs = (values_a[truth], values_a[~truth]), (values_b[truth], values_b[~truth])
     level = check_fpr(int((~truth).sum()), parse_fpr(statistic))
     return _tpr_difference(*pairs, level, error)
@@ -287,7 +287,7 @@ class BaselineComparison:
         Raises:
             divulge.InputError: a statistic that was not compared, a limit outside [0, 1].
         """
-        check_number(limit, "limit", above=-1e-12, below=1 + 1e-12)
+        check_number(limit, "limit", above=0, below=1, closed=True)
         differences = next(iter(self.attacks.values())).difference
         check_choice(statistic, "statistic", tuple(differences))
         intervals = [
