@@ -1,0 +1,253 @@
+"""Steps of sign designs: the matrix, bounds on noise and on other labels, refusals and readings at their limits."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from divulge import labels
+from divulge.errors import InputError
+from divulge.labels import stochastic
+from divulge.labels.oracles import OracleSpec
+
+NOISY = OracleSpec(n=6, clip=0.01, noise=0.5, noise_kind="gaussian")
+
+
+@pytest.mark.parametrize("min_order", [4, 5, 8, 9, 12, 13, 20, 24, 25, 28, 29, 100, 1000])
+def test_the_order_is_the_smallest_of_paley_s_matrices(min_order):
+    def is_prime(q):
+        return q > 1 and all(q % d for d in range(2, q))
+
+    naive = next(q for q in itertools.count(min_order - 1) if q % 4 == 3 and is_prime(q))
+    assert stochastic._paley_prime(min_order) == naive
+
+
+@pytest.mark.parametrize("prime", [3, 7, 11, 19])
+def test_rows_of_the_matrix_are_orthogonal_and_come_again_when_all_are_used(prime):
+    plan = stochastic.SignPlan(replace(NOISY, n=prime + 1), 99, prime)
+    signs = plan.matrix(np.arange(prime + 1))
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    np.testing.assert_array_equal(signs @ signs.T, (prime + 1) * np.eye(prime + 1))
+    np.testing.assert_array_equal(plan.matrix(np.arange(prime + 1, 2 * prime + 2)), signs)
+    np.testing.assert_array_equal(plan.matrix(np.array([2])), signs[[2]])
+
+
+def test_a_query_is_sure_of_every_row_as_its_sign_says():
+    plan = stochastic.plan_signs(NOISY, 9)
+    confident = stochastic.confident_predictions(NOISY)
+    losses = NOISY.loss().table(confident)
+    assert losses[0, 0] - losses[0, 1] == pytest.approx(math.log(99))
+    assert losses[1, 1] - losses[1, 0] == pytest.approx(math.log(99))
+    for index in range(9):
+        sign = plan.inner.matrix(np.array([index]))[0]
+        np.testing.assert_array_equal(plan.inner.query(index), confident[(sign == 1).astype(int)])
+
+
+@pytest.mark.parametrize(("kind", "times"), [("gaussian", 4.5), ("laplace", 13.0)])
+def test_integer_codes_serve_noise_that_is_many_times_smaller_than_a_step(kind, times):
+    bounded = stochastic.bounded_equivalent(replace(NOISY, noise_kind=kind))
+    assert bounded == replace(NOISY, noise=times * 0.5, noise_kind="bounded")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"classes": 3}, "noise: this much stochastic noise is handled for 2 unweighted classes only"),
+        ({"class_weight": (1.0, 2.0)}, "noise: this much stochastic noise is handled for 2 unweighted classes only"),
+        ({"metric": "mse"}, "queries: mse has no bound and needs no extra queries under noise; leave it out"),
+        ({"noise": 1e-16}, "noise: 1e-16 is no more than what float64 arithmetic adds to an answer"),
+        ({"noise": 1e-8, "float_dtype": "float32"}, "no more than what float32 arithmetic adds to an answer"),
+    ],
+)
+def test_what_signs_cannot_read_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        stochastic.plan_signs(replace(NOISY, **options), 9)
+    with pytest.raises(InputError, match="queries"):
+        stochastic.plan_signs(NOISY, 0)
+
+
+@pytest.mark.parametrize(("reduction", "rows"), [("mean", 1), ("sum", 6)])
+def test_noise_has_to_be_ten_times_as_large_as_what_floats_add(reduction, rows):
+    spec = replace(NOISY, reduction=reduction)
+    largest = math.log(100)
+    added = rows * largest * 3 * 2.0**-53 / (1 - 3 * 2.0**-53)
+    stochastic.plan_signs(replace(spec, noise=10 * added * (1 + 1e-9)), 9)
+    with pytest.raises(InputError, match=rf"adds to an answer \({added:.3g}\)"):
+        stochastic.plan_signs(replace(spec, noise=10 * added * (1 - 1e-9)), 9)
+
+
+@pytest.mark.parametrize(
+    ("n", "noise", "reduction"), [(6, 0.5, "mean"), (6, 9.0, "sum"), (1, 0.1, "mean"), (60, 5.0, "mean")]
+)
+def test_enough_is_asked_for_one_wrong_label_in_a_hundred_runs(n, noise, reduction):
+    spec = replace(NOISY, n=n, noise=noise, reduction=reduction)
+    plan = stochastic.plan_signs(spec, None)
+    step = math.log(99) / (n if reduction == "mean" else 1) / (2 * noise)
+    quantile = stats.norm.isf(min(0.01 / n, 0.25))
+    expected = max(math.ceil((quantile / step) ** 2), math.ceil(n / 2 + 6 * math.sqrt(n)), 1)
+    assert plan.count == expected
+    told = f"no decoder is right more often than {stats.norm.cdf(step * math.sqrt(expected)):.6f} per label"
+    assert plan.certificate.why == f"gaussian noise has no bound; {told}"
+    assert (plan.certificate.certified, plan.certificate.separation, plan.method) == (False, 0.0, "signs")
+    assert plan.inner.prime + 1 >= max(n, 4)
+
+
+@pytest.mark.parametrize("count", [1, 7, 100])
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_the_norm_of_laplace_noise_is_bounded_by_bernstein(count, decimals):
+    spec = replace(NOISY, noise_kind="laplace", decimals=decimals)
+    bound = stochastic.noise_norm_bound(spec, count) - math.sqrt(count) * (0.05 if decimals else 0.0)
+    cut = math.log(2e6 * count)  # no draw is larger, in units of b, but for half a case in a million
+    assert count * 2 * stats.laplace.sf(cut) == pytest.approx(5e-7)
+    excess = (bound / 0.5) ** 2 - 2 * count
+    assert math.exp(-(excess**2) / 2 / (20 * count + cut**2 * excess / 3)) == pytest.approx(5e-7)
+
+
+def naive_odds(spec, signs, difference, guess, smallest, unit, times):
+    """Return whether all labellings with another label of each row are together a million times less likely."""
+    n, count = len(guess), len(difference)
+    spread = max(times * spec.noise / unit, times * np.linalg.norm(difference) / math.sqrt(count))
+    gains = [smallest + guess[i] * float(signs[:, i] @ difference) for i in range(n)]
+    odds = [math.exp(-2 * (gain - count * spec.rounding / unit) / spread**2) for gain in gains]
+    return [odds[i] * math.prod(1 + odds[j] for j in range(n) if j != i) < 1e-6 for i in range(n)]
+
+
+@pytest.mark.parametrize("decimals", [None, 2])
+@pytest.mark.parametrize("times", [1, 2])
+def test_gaussian_labels_are_excluded_by_the_odds_of_all_other_labellings(times, decimals):
+    rng = np.random.default_rng(0)
+    seen = set()
+    for trial in range(60):
+        noise = (0.3, 0.6, 1.0, 1.5)[trial % 4]
+        spec = replace(NOISY, noise=noise, decimals=decimals)
+        signs = rng.choice([-1.0, 1.0], (12, 6))
+        difference = rng.normal(size=12) * (0.2, 2.0)[trial % 2]
+        guess = rng.choice([-1.0, 1.0], 6)
+        arguments = (signs, difference, guess, 10.0, 0.7, times)
+        found = stochastic.exclude_other_labels(spec, *arguments).tolist()
+        assert found == naive_odds(spec, *arguments)
+        seen |= set(found)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_laplace_labels_are_excluded_where_every_other_labelling_leaves_more_than_the_noise_reaches(times):
+    rng = np.random.default_rng(1)
+    seen = set()
+    for trial in range(60):
+        spec = replace(NOISY, noise=(0.02, 0.05, 0.1)[trial % 3], noise_kind="laplace")
+        signs = rng.choice([-1.0, 1.0], (12, 6))
+        difference = rng.normal(size=12) * (0.5, 1.5)[trial % 2]
+        guess = rng.choice([-1.0, 1.0], 6)
+        smallest = 3.0
+        found = stochastic.exclude_other_labels(spec, signs, difference, guess, smallest, 0.7, times)
+        reach = stochastic.noise_norm_bound(replace(spec, noise=times * spec.noise), 12) / 0.7
+        gains = [smallest + guess[i] * float(signs[:, i] @ difference) for i in range(6)]
+        for row in range(6):
+            least = min(
+                sum(gains[i] for i in {row, *others})
+                for size in range(6)
+                for others in itertools.combinations(range(6), size)
+            )
+            expected = float(difference @ difference) + 4 * least > reach**2
+            assert found[row] == expected
+            seen.add(expected)
+    assert seen == {True, False}
+
+
+def answers_of(plan, y, extra=0.0):
+    oracle = labels.LocalOracle(plan.spec, y)
+    return np.array([oracle.exact(query) for query in plan.queries]) + extra
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("metric", ["log_loss", "mae"])
+def test_labels_are_read_from_exact_sums_and_their_distances_are_those_of_answers(metric, reduction):
+    spec = replace(NOISY, n=11, noise=1e-3, metric=metric, reduction=reduction)
+    plan = stochastic.plan_signs(spec, 40)
+    y = np.arange(11) % 3 % 2
+    reading = plan.inner.read(answers_of(plan, y))
+    assert reading.labels.tolist() == y.tolist()
+    assert reading.proven.all()
+    assert reading.certain.all()
+    assert not reading.refuted.any()
+    np.testing.assert_allclose(reading.residual, 0.0, atol=1e-9)
+    off = np.where(np.arange(40) == 3, 2e-3, 0.0)
+    np.testing.assert_allclose(plan.inner.read(answers_of(plan, y, off)).residual, off, atol=1e-9)
+    partial = answers_of(plan, y)
+    partial[20:] = np.nan
+    reading = plan.inner.read(partial)
+    assert reading.labels.tolist() == y.tolist()
+    assert np.isnan(reading.residual).tolist() == [False] * 20 + [True] * 20
+    nothing = plan.inner.read(np.full(40, np.nan))
+    assert not (nothing.proven | nothing.certain).any()
+    assert not nothing.refuted.any()
+    assert np.isnan(nothing.residual).all()
+    # With fewer answers than rows nothing is proven.
+    partial[10:] = np.nan
+    assert not plan.inner.read(partial).proven.any()
+
+
+def test_a_fit_six_deviations_too_loud_proves_nothing_and_one_beyond_the_norm_is_refuted():
+    spec = replace(NOISY, n=11, noise=1e-3)
+    plan = stochastic.plan_signs(spec, 40)
+    y = np.arange(11) % 2
+    signs = plan.inner.matrix(np.arange(40))
+    away = np.linalg.qr(np.column_stack([signs, np.random.default_rng(0).normal(size=40)]))[0][:, -1]
+    unit = away / np.linalg.norm(away)  # of no labels at all
+    largest = spec.noise * math.sqrt(40 + 6 * math.sqrt(80))
+    refuted_from = stochastic.noise_norm_bound(spec, 40)
+    for size, proven in ((largest * 0.999, True), (largest * 1.001, False)):
+        assert plan.inner.read(answers_of(plan, y, size * unit)).proven.all() == proven
+    for size, refuted in ((refuted_from * 0.999, False), (refuted_from * 1.001, True)):
+        reading = plan.inner.read(answers_of(plan, y, size * unit))
+        assert reading.refuted.all() == reading.refuted.any() == refuted
+
+
+def test_the_smallest_eigenvalue_is_that_of_full_rounds_or_of_the_answers():
+    plan = stochastic.SignPlan(NOISY, 40, 7)  # rounds of eight queries
+    signs = plan.matrix(np.arange(40))
+    assert plan._smallest_eigenvalue(np.arange(16), signs[:16]) == 16.0
+    for answered in (np.arange(5), np.arange(6), np.arange(7), np.arange(3, 18)):
+        rows = signs[answered]
+        exact = max(float(np.linalg.eigvalsh(rows.T @ rows)[0]), 0.0)
+        found = plan._smallest_eigenvalue(answered, rows)
+        rounds = int(np.bincount(answered % 8, minlength=8).min()) * 8
+        assert found >= rounds
+        if len(answered) >= 6:
+            assert max(exact - 1e-7, rounds) <= found <= max(exact, rounds)
+        else:
+            assert found == rounds
+
+
+def test_many_rows_have_only_the_eigenvalue_of_full_rounds(monkeypatch):
+    plan = stochastic.SignPlan(NOISY, 40, 7)
+    answered = np.arange(3, 18)
+    rows = plan.matrix(answered)
+    monkeypatch.setattr(stochastic, "_MAX_EIGENVALUE_ROWS", 6)
+    assert plan._smallest_eigenvalue(answered, rows) > 8
+    monkeypatch.setattr(stochastic, "_MAX_EIGENVALUE_ROWS", 5)
+    assert plan._smallest_eigenvalue(answered, rows) == 8
+
+
+def test_polishing_flips_the_label_that_brings_most_and_stops_where_none_does():
+    signs = np.array([[1.0, 1.0], [1.0, -1.0]])
+    assert stochastic.polish_labels(signs, np.array([2.0, 0.0]), np.array([-1.0, -1.0])).tolist() == [1.0, 1.0]
+    assert stochastic.polish_labels(signs, np.array([0.0, 0.0]), np.array([1.0, -1.0])).tolist() == [1.0, -1.0]
+    start = np.array([1.0, -1.0])
+    stochastic.polish_labels(signs, np.array([-2.0, 0.0]), start)
+    assert start.tolist() == [1.0, -1.0]
+    # A flip that gains nothing is not made: a tie stays.
+    one = np.ones((4, 1))
+    assert stochastic.polish_labels(one, np.array([0.0, 0.0, 0.0, 0.0]), np.array([1.0])).tolist() == [1.0]
+    assert stochastic.polish_labels(one, np.array([-0.1, 0.0, 0.0, 0.0]), np.array([1.0])).tolist() == [-1.0]
+
+
+@pytest.mark.parametrize("guess", [[1.0, 1.0], [-1.0, 1.0]])
+def test_the_least_distance_of_sums_is_that_to_the_box(guess):
+    for sums, expected in (([3.0, -1.0], 2.0), ([0.5, 0.5], 0.0), ([3.0, 4.0], math.hypot(2, 3)), ([-2.0, 0.0], 1.0)):
+        found = stochastic.min_residual_norm(np.eye(2), np.array(sums), np.array(guess))
+        assert found == pytest.approx(expected, abs=1e-3)
