@@ -523,6 +523,25 @@ def test_the_error_of_a_sum_is_that_of_its_rows_its_additions_its_mean_and_the_b
     np.testing.assert_allclose(plan.base.astype(float), [plan.alphabet.base[row].sum() for row in rows], rtol=1e-12)
 
 
+@pytest.mark.parametrize("metric", ["softmax_cross_entropy", "log_loss", "mse"])
+def test_on_a_grid_the_additions_of_a_sum_add_only_what_rows_are_off_it(metric):
+    spec = labels.OracleSpec(metric, n=10)
+    unit, grid = (2.0**60, 2.0**60) if metric == "softmax_cross_entropy" else (2.0**-38, 2.0**-48)
+    plan = linear_plans.assemble_digit_plan(spec, spec.loss(), np.arange(2), 2, 4, unit, grid=grid)
+    rows = [plan.alphabet.index(weights_of(plan.code, q)) for q in range(plan.count)]
+    high = np.array([plan.alphabet.size[row].sum() for row in rows])
+    deviation = np.array([plan.alphabet.deviation[row].sum() for row in rows])
+    floats = 5 * np.spacing(high / 10) + 8 * float(np.finfo(np.longdouble).eps) * high
+    if metric == "softmax_cross_entropy":
+        assert deviation.min() >= 1
+        np.testing.assert_allclose(plan.error - floats, 1.01 * deviation, rtol=1e-3, atol=1e-3 * floats.max())
+        return
+    grids = linear_plans._grid_errors(spec, plan.code, plan.alphabet, grid)
+    np.testing.assert_allclose(plan.error, floats + grids, rtol=1e-11)
+    first = linear_plans._grid_errors(spec, plan.code, plan.alphabet, grid, max_queries=1)
+    np.testing.assert_array_equal(first, grids[:1])
+
+
 def test_a_linear_plan_asks_its_digits_one_after_the_other():
     spec = labels.OracleSpec(n=12, classes=4, noise=1e-3, clip=1e-3)
     parts = tuple(

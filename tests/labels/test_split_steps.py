@@ -192,6 +192,17 @@ def test_an_unknown_number_of_scored_rows_is_told_by_the_answers_and_the_random_
         assert split.SplitPlan._passes_checks(other, DIGITS, 5.0, off - 0.2, np.full(11, allowed)) is passes
 
 
+def test_of_several_numbers_of_scored_rows_the_one_that_fits_best_is_told():
+    """Of a difference of 1/5 five rows are exact, and four or six near enough under this noise."""
+    pairs = exact_pairs(spec=replace(UNKNOWN, noise=0.03))
+    answers = np.full(22, np.nan)
+    answers[:4] = [5.1, 4.9, 4.9, 5.1]
+    assert len(pairs._possible_readings((answers[::2] - answers[1::2]), np.full(11, 0.06))) > 1
+    reading = pairs.read(answers)
+    np.testing.assert_allclose(reading.residual[:4], 0.0, atol=1e-12)
+    assert reading.labels[:2].tolist() == [1, 0]
+
+
 def test_too_many_numbers_of_scored_rows_are_none_that_can_be_told(monkeypatch):
     pairs = exact_pairs(spec=replace(UNKNOWN, noise=1e-9))
     differences = np.full(11, np.nan)
