@@ -1,0 +1,468 @@
+"""Plans, control queries, certificates and the reading of answers: each clause against a naive definition."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from divulge import labels
+from divulge.errors import InputError, UserCodeError
+from divulge.labels import inference, plans
+from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, noise_bound
+from divulge.labels.plans import Certificate, QueryPlan, Reading
+
+SPEC = OracleSpec(n=12, clip=1e-3, noise=0.01)
+PLAN = labels.design(SPEC)
+Y = np.array([0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0])
+
+
+def answers_of(plan, y=Y, spec=None):
+    oracle = LocalOracle(spec or plan.spec, y)
+    return np.array([oracle.exact(query) for query in plan.queries])
+
+
+def test_queries_are_a_sequence():
+    queries = PLAN.queries
+    assert len(queries) == PLAN.count == len(list(queries))
+    np.testing.assert_array_equal(queries[-1], queries[PLAN.count - 1])
+    np.testing.assert_array_equal(queries[-PLAN.count], queries[0])
+    assert len(queries[1:3]) == len(list(queries)[1:3])
+    for index in (PLAN.count, -PLAN.count - 1):
+        with pytest.raises(IndexError, match=f"the plan has {PLAN.count} queries, there is no number {index}"):
+            queries[index]
+    assert PLAN.labels_per_query == 12 / PLAN.count
+    np.testing.assert_array_equal(PLAN.query_after(1, np.zeros(PLAN.count)), queries[1])
+    other = labels.design(replace(SPEC, noise=0.02))
+    assert PLAN.key != other.key
+    assert PLAN.key == labels.design(SPEC).key
+    assert len(PLAN.key) == 16
+    assert repr(PLAN) == f"QueryPlan({PLAN.method}, {PLAN.count} queries for 12 labels; {PLAN.certificate})"
+    assert str(Certificate(True, 0.5, 0.25, "how")) == "certified: separation 0.5 > 0.25 (how)"
+    assert str(Certificate(False, 0.5, 0.25, "how", "why")) == "not certified: why"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"classes": 3}, {"submission": "positive"}, {"metric": "squared_euclidean"}, {"metric": "mae"},
+        {"reduction": "sum"}, {"class_weight": (1.0, 2.0)},
+    ],
+)  # fmt: skip
+def test_each_row_of_a_control_query_is_a_quarter_to_all_as_sure_as_can_be(options):
+    spec = replace(SPEC, n=400, **options)
+    table = spec.loss().table(plans.control_query(spec))
+    gaps = np.ptp(table, axis=1)
+    if spec.classes == 2 and "class_weight" not in options:
+        shares = gaps / spec.loss().two_sided
+    elif spec.classes == 3:
+        shares = gaps / (2 * spec.loss().largest_gap(np.arange(3)))
+    else:
+        weighted = spec.loss()
+        shares = np.abs(table[:, 1] - table[:, 0]) / weighted.two_sided
+    assert 0.25 - 1e-6 <= shares.min() < 0.3
+    assert 0.95 < shares.max() <= 1 + 1e-6
+    best = table.argmin(axis=1)
+    for label in range(spec.classes):
+        assert 0.7 / spec.classes < (best == label).mean() < 1.3 / spec.classes
+
+
+@pytest.mark.parametrize(
+    ("options", "span"),
+    [
+        ({"metric": "softmax_cross_entropy", "classes": 3}, 1.0),
+        ({"metric": "sigmoid_cross_entropy"}, 1.0),
+        ({"metric": "sigmoid_cross_entropy", "noise": 0.01}, 16 * 400 * 0.01),
+        ({"metric": "sigmoid_cross_entropy", "noise": 0.01, "reduction": "sum"}, 1.0),
+        ({"metric": "mse", "decimals": 2}, 16 * 400 * 0.005),
+    ],
+)
+def test_a_control_of_an_unbounded_loss_outweighs_what_an_answer_may_be_off_by(options, span):
+    spec = OracleSpec(**{"n": 400} | options)
+    table = spec.loss().table(plans.control_query(spec))
+    gaps = np.ptp(table, axis=1)
+    assert span / 4 * (1 - 1e-9) <= gaps.min() < span * 0.3
+    assert span * 0.95 < gaps.max() <= span * (1 + 1e-9)
+
+
+def test_counting_metrics_are_controlled_by_random_submissions():
+    assert sorted(plans.control_query(OracleSpec("auc", n=9)).tolist()) == [k / 9 for k in range(9)]
+    for name, values in (("accuracy", {0, 1}), ("f1", {0, 1}), ("mcc", {0, 1}), ("balanced_accuracy", {0, 1})):
+        assert set(plans.control_query(OracleSpec(name, n=60)).tolist()) == values
+    assert plans.control_query(OracleSpec("accuracy", n=9)).dtype == float
+    assert set(plans.control_query(OracleSpec("quadratic_weighted_kappa", n=60, classes=3)).tolist()) == {0, 1, 2}
+    lists = plans.control_query(OracleSpec("map_at_k", n=60, classes=3))
+    assert lists.shape == (60, 1)
+    assert set(lists.ravel().tolist()) == {0, 1, 2}
+    squares = plans.control_query(OracleSpec("r2", n=60))
+    assert 0 <= squares.min() < 0.1
+    assert 0.9 < squares.max() < 1
+
+
+@pytest.mark.parametrize("kind", ["bounded", "gaussian"])
+@pytest.mark.parametrize(
+    "options", [{}, {"decimals": 2}, {"metric": "accuracy"}, {"metric": "mse"}, {"metric": "rmse"}]
+)
+def test_the_implied_control_answer_may_be_off_by_noise_rounding_and_floats(options, kind):
+    spec = replace(SPEC, noise_kind=kind, **options)
+    answer, allowed = plans.implied_control_answer(spec, Y)
+    assert answer == pytest.approx(LocalOracle(spec, Y).exact(plans.control_query(spec)), rel=1e-12)
+    extra = allowed - spec.rounding - noise_bound(spec, 1)
+    assert 0 < extra < 1e-9
+    mask = np.arange(12) < 7
+    if spec.name != "accuracy":
+        part, _ = plans.implied_control_answer(spec, np.where(mask, Y, -1))
+        assert part == pytest.approx(LocalOracle(spec, Y, scored=mask).exact(plans.control_query(spec)), rel=1e-12)
+
+
+def test_the_control_of_an_auc_of_one_class_says_nothing():
+    answer, allowed = plans.implied_control_answer(OracleSpec("auc", n=3), np.array([1, 1, 1]))
+    assert math.isnan(answer)
+    assert allowed == math.inf
+    assert plans.implied_control_answer(OracleSpec("auc", n=3), np.array([1, 0, 1]))[1] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("reduction", "weights", "scale"), [("mean", None, 12), ("sum", None, 1), ("mean", (0.5, 2.0), 6)]
+)
+def test_floats_may_add_what_any_order_of_a_sum_does_twice_over(reduction, weights, scale):
+    spec = replace(SPEC, reduction=reduction, class_weight=weights)
+    rows = plans.control_query(spec)
+    answer = LocalOracle(spec, Y).exact(rows)
+    total = float(np.abs(spec.loss().table(rows)).max(axis=1).sum()) + abs(answer)
+    unit = 2.0**-53
+    error = 2 * (total * 14 * unit / (1 - 14 * unit) + 8 * total * unit) / scale
+    assert plans._control_float_error(spec, Y, rows, answer) == pytest.approx(error, rel=1e-9)
+
+
+def test_a_root_moves_by_the_error_of_its_square_over_itself():
+    spec = OracleSpec("rmse", n=12)
+    rows = plans.control_query(spec)
+    answer = LocalOracle(spec, Y).exact(rows)
+    square = plans._control_float_error(replace(spec, metric="mse"), Y, rows, answer)
+    assert plans._control_float_error(spec, Y, rows, answer) == pytest.approx(square / answer)
+    none = plans._control_float_error(replace(spec, metric="mse"), Y, rows, 0.0)
+    assert plans._control_float_error(spec, Y, rows, 0.0) == pytest.approx(math.sqrt(none))
+
+
+# --- certificates
+
+
+def naive_separation(table):
+    sums = [
+        sum(row[label] for row, label in zip(table, y, strict=True))
+        for y in itertools.product(range(table.shape[1]), repeat=len(table))
+    ]
+    return min(abs(a - b) for a, b in itertools.combinations(sums, 2))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_smallest_distance_of_two_labellings_is_found_by_meeting_in_the_middle(n, classes):
+    rng = np.random.default_rng(10 * n + classes)
+    for _ in range(5):
+        table = rng.random((n, classes))
+        expected = naive_separation(table)
+        assert plans._meet_in_the_middle(table) == pytest.approx(expected, abs=1e-12)
+        found, method = plans._separation(table)
+        assert found <= expected + 1e-12
+        assert method == "superincreasing losses" or found == pytest.approx(expected)
+
+
+def test_superincreasing_losses_are_separated_by_what_each_has_over_all_below():
+    table = np.array([[0.0, 4.0], [0.0, 1.0], [2.0, 0.0]])
+    assert plans._separation(table) == (1.0, "superincreasing losses")
+    assert plans._separation(np.array([[0.0, 2.5], [0.0, 1.0], [1.75, 0.0]])) == (
+        pytest.approx(0.25),
+        "meet in the middle",
+    )
+    assert plans._separation(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.0, "meet in the middle")
+    assert plans._separation(np.array([[0.0, 1.0, 3.0]])) == (1.0, "superincreasing losses")
+
+
+def test_too_many_rows_are_not_enumerated(monkeypatch):
+    ones = np.tile([0.0, 1.0], (30, 1))
+    monkeypatch.setattr(plans, "_meet_in_the_middle", lambda table: 0.125)
+    assert plans._separation(ones) == (0.125, "meet in the middle")
+    assert plans._separation(np.tile([0.0, 1.0], (31, 1))) == (0.0, "")
+    # 3 classes: 7^(n/2) differences of each half, 3^15 at most.
+    assert plans._separation(np.tile([0.0, 1.0, 2.0], (16, 1)))[1] == "meet in the middle"
+    assert plans._separation(np.tile([0.0, 1.0, 2.0], (17, 1)))[1] == ""
+
+
+def test_differences_of_labellings_are_all_but_the_equal_ones_counted_first():
+    table = np.array([[0.0, 1.0], [0.0, 10.0]])
+    assert plans._difference_sums(table)[0] == 0
+    assert sorted(plans._difference_sums(table).tolist()) == [-11, -10, -9, -1, 0, 1, 9, 10, 11]
+    assert plans._difference_sums(table[:0]).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"noise_kind": "laplace"}, "laplace noise has no bound"),
+        ({"class_weight": (1.0, 2.0)}, "only plain sums over all rows are certified"),
+        ({"metric": "rmse"}, "only plain sums over all rows are certified"),
+        ({"scored": 1}, "only plain sums over all rows are certified"),
+    ],
+)
+def test_other_oracles_are_not_certified(options, reason):
+    spec = OracleSpec(**{"n": 2, "noise": 0.01} | options)
+    predictions = np.array([0.2, 0.4]) if "metric" in options else np.array([[0.5, 0.5], [0.9, 0.1]])
+    found = labels.certify(spec, predictions)
+    assert (found.certified, found.separation, found.method, found.why) == (False, 0.0, "none", reason)
+    assert found.needed == pytest.approx(2 * spec.tolerance)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_prediction_is_certified_if_its_sums_lie_further_apart_than_twice_the_noise(reduction):
+    spec = OracleSpec("mae", n=2, noise=0.0, reduction=reduction)
+    scale = 2 if reduction == "mean" else 1
+    rows = np.array([0.0, 0.25])  # losses 0 or 1, and 1/4 or 3/4
+    for noise, certified in ((0.25 / scale - 1e-9, True), (0.25 / scale, False), (0.3 / scale, False)):
+        found = labels.certify(replace(spec, noise=noise), rows)
+        assert found.certified is certified
+        assert found.separation == pytest.approx(0.5 / scale, abs=1e-12)
+        assert found.needed == pytest.approx(2 * noise)
+        assert certified or found.why == f"two answers are {found.separation:.3g} apart; noise bridges {2 * noise:.3g}"
+    same = labels.certify(spec, np.array([0.0, 0.0]))
+    assert (same.certified, same.separation, same.why) == (False, 0.0, "two labellings give the same answers")
+    many = labels.certify(replace(spec, n=31), np.zeros(31))
+    assert many.why == "31 rows are too many to enumerate and their losses are not superincreasing"
+
+
+def test_of_several_predictions_the_best_and_of_a_plan_its_own_certificate_is_told():
+    spec = OracleSpec("mae", n=2, noise=0.01)
+    found = labels.certify(spec, np.array([[0.0, 0.0], [0.0, 0.25], [0.0, 0.3]]))
+    assert found.certified
+    assert found.separation == pytest.approx(0.25)
+    assert labels.certify(SPEC, PLAN) is PLAN.certificate
+    with pytest.raises(InputError, match="predictions: the plan was made for another oracle"):
+        labels.certify(replace(SPEC, noise=0.02), PLAN)
+    with pytest.raises(InputError, match="some label has an infinite loss"):
+        labels.certify(OracleSpec(n=2, clip=None), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    with pytest.raises(InputError, match="predictions"):
+        labels.certify(spec, np.zeros((0, 2)))
+
+
+@pytest.mark.parametrize("submission", ["rows", "positive"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_losses_are_off_by_their_logarithms_and_a_unit_each(submission, dtype):
+    spec = OracleSpec(n=3, clip=0.05, submission=submission, float_dtype=dtype)
+    rows = np.array([[0.3, 0.7], [0.99, 0.01], [0.5, 0.5]])
+    table, error = plans._loss_table(spec, rows if submission == "rows" else rows[:, 1])
+    exact = -np.log(np.clip(rows, 0.05, 0.95))
+    np.testing.assert_allclose(table, exact, rtol=1e-5)
+    if submission == "positive":
+        assert error == pytest.approx(4 * np.spacing(table.max(axis=1)).sum())
+    else:
+        spacing = np.spacing(table)
+        assert spacing.max(axis=1).sum() <= error
+        if dtype == "float64":
+            assert error <= 3 * spacing.max(axis=1).sum()
+
+
+# --- asking and reading
+
+
+class Store(dict):
+    """A journal in memory."""
+
+    def answers(self):
+        return dict(self)
+
+    def keep(self, index, answer):
+        self[index] = answer
+
+
+class Asked:
+    """An oracle that counts, and stops at its quota."""
+
+    def __init__(self, quota=99, change=lambda index, answer: answer, spec=SPEC):
+        self.oracle, self.quota, self.change, self.queries = LocalOracle(spec, Y), quota, change, []
+
+    def __call__(self, predictions):
+        if len(self.queries) == self.quota:
+            raise QuotaReachedError
+        self.queries.append(predictions)
+        return self.change(len(self.queries) - 1, self.oracle.exact(predictions))
+
+
+def test_every_query_is_asked_once_and_the_control_query_last():
+    asked, store, progress = Asked(), Store(), []
+    found = labels.infer(asked, PLAN, journal=store, progress=lambda done, total: progress.append((done, total)))
+    assert len(asked.queries) == PLAN.count + 1
+    np.testing.assert_array_equal(asked.queries[-1], PLAN.control)
+    assert progress == [(index + 1, PLAN.count) for index in range(PLAN.count)]
+    assert sorted(store) == list(range(PLAN.count + 1))
+    assert found.checked
+    assert found.complete
+    assert found.queries == PLAN.count
+    assert found.labels.tolist() == Y.tolist()
+    again = Asked(quota=0)
+    assert labels.infer(again, PLAN, journal=store).checked
+    assert again.queries == []
+    plain = Asked()
+    assert not labels.infer(plain, PLAN, control=False).checked
+    assert len(plain.queries) == PLAN.count
+
+
+def test_a_used_up_quota_leaves_the_rest_open():
+    for quota in range(PLAN.count + 1):
+        store, progress = Store(), []
+        found = labels.infer(Asked(quota), PLAN, journal=store, progress=lambda *told, to=progress: to.append(told))
+        assert found.queries == quota == len(store) == len(progress)
+        assert not found.checked
+        assert found.complete == (quota == PLAN.count)
+        assert found.contradiction is None
+        rest = labels.infer(Asked(), PLAN, journal=store)
+        assert rest.checked
+
+
+def test_a_journal_with_gaps_is_filled():
+    exact = answers_of(PLAN)
+    store = Store({1: float(exact[1])})
+    asked = Asked()
+    assert labels.infer(asked, PLAN, journal=store).labels.tolist() == Y.tolist()
+    assert len(asked.queries) == PLAN.count
+    with pytest.raises(InputError, match=f"query 1 of {PLAN.count} was answered with nan"):
+        labels.infer(asked, PLAN, journal=Store({1: math.nan}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"oracle": 3}, "oracle"), ({"plan": SPEC}, "plan: "), ({"journal": {}}, "journal"),
+        ({"progress": 3}, "progress"), ({"control": 1}, "control"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        labels.infer(**{"oracle": Asked(), "plan": PLAN} | options)
+
+
+def test_errors_of_an_oracle_and_of_progress_are_their_own():
+    with pytest.raises(UserCodeError, match="oracle"):
+        labels.infer(lambda _: 1 / 0, PLAN)
+    with pytest.raises(UserCodeError, match="progress"):
+        labels.infer(Asked(), PLAN, progress=lambda done, total: 1 / 0)
+
+
+def test_a_wrong_control_answer_withdraws_all_labels():
+    change = lambda index, answer: answer + (0.5 if index == PLAN.count else 0.0)  # noqa: E731
+    found = labels.infer(Asked(change=change), PLAN)
+    assert "the control query was answered" in str(found.contradiction)
+    assert not (found.proven | found.certain | np.array(found.checked)).any()
+    assert repr(found) == f"LabelInference({found.contradiction})"
+
+
+def test_answers_that_contradict_are_explained_only_where_more_may_be_asked():
+    asked = Asked(change=lambda index, answer: -answer)
+    explained = labels.infer(asked, PLAN)
+    assert "negated" in explained.contradiction.looks
+    assert len(asked.queries) > PLAN.count
+    asked = Asked(change=lambda index, answer: -answer)
+    found = labels.infer(asked, PLAN, control=False)
+    assert found.contradiction is not None
+    assert len(asked.queries) == PLAN.count
+
+
+def test_a_control_answer_is_read_only_where_all_labels_are_proven():
+    exact = answers_of(PLAN)
+    control = LocalOracle(SPEC, Y).exact(PLAN.control)
+    assert labels.read(PLAN, exact).checked is False
+    assert labels.read(PLAN, np.r_[exact, control]).checked is True
+    assert labels.read(PLAN, np.r_[exact, np.nan]).checked is False
+    assert labels.read(PLAN, np.r_[exact, control + 1]).contradiction is not None
+    partial = exact.copy()
+    partial[-1] = np.nan
+    found = labels.read(PLAN, np.r_[partial, control + 1])
+    assert found.contradiction is None
+    assert not found.checked
+    assert found.queries == PLAN.count - 1
+    refuted = exact + np.r_[5.0, np.zeros(PLAN.count - 1)]
+    assert labels.read(PLAN, np.r_[refuted, control]).checked is False
+
+
+def reading_of(refuted, count=3):
+    return Reading(np.zeros(2, int), np.ones(2, bool), np.ones(2, bool), np.zeros(count), np.array(refuted))
+
+
+def test_answers_with_more_decimals_than_declared_come_before_those_that_fit_no_labels():
+    spec = OracleSpec(n=2, decimals=2)
+    plan = QueryPlan(spec, "x", labels.design(spec).inner, PLAN.certificate)
+    none = inference.find_contradiction(plan, np.array([0.25, math.nan, 0.5]), reading_of([False] * 3))
+    assert none is None
+    found = inference.find_contradiction(plan, np.array([0.25, 0.1234, math.nan]), reading_of([True] * 3))
+    assert found.found == "1 of 2 answers have more than the 2 decimals declared"
+    assert (found.queries, found.looks) == ((1,), "rounded to 4 decimals")
+    found = inference.find_contradiction(plan, np.array([0.123456789012345, 0.25, 0.5]), reading_of([False] * 3))
+    assert (found.queries, found.looks) == ((0,), "unrounded")
+    found = inference.find_contradiction(plan, np.array([0.25, 0.25, 0.25]), reading_of([True, False, True]))
+    assert found.found == "2 of 3 answers fit no labels"
+    assert (found.queries, found.looks) == ((0, 2), "constant (every answer is 0.25)")
+
+
+def test_labels_are_told_in_words():
+    contradiction = inference.Contradiction("x")
+    assert str(contradiction) == (
+        "the answers contradict the specification: x; check metric, clip, decimals, noise and number of rows"
+    )
+    exact = answers_of(PLAN)
+    whole = labels.read(PLAN, exact)
+    assert (
+        repr(whole) == f"LabelInference(12 labels from {PLAN.count} queries, {whole.certain.sum()} certain, 12 proven)"
+    )
+
+
+def test_a_simulation_counts_right_labels_and_wrong_ones_that_were_called_certain():
+    found = labels.simulate(SPEC, Y)
+    assert (found.accuracy, found.certain_and_wrong, found.queries) == (1.0, 0, PLAN.count)
+    assert found.truth.tolist() == Y.tolist()
+    mask = np.arange(12) % 3 > 0
+    split = labels.simulate(replace(SPEC, scored=8), Y, scored=mask)
+    assert split.truth.tolist() == np.where(mask, Y, -1).tolist()
+    assert split.accuracy == 1.0
+    lying = LocalOracle(SPEC, 1 - Y)
+    wrong = labels.simulate(SPEC, Y, labels.design(SPEC, guard=True), oracle=lying)
+    assert wrong.accuracy == 0.0
+    assert wrong.certain_and_wrong == 12
+    with pytest.raises(InputError, match="plan: made for another oracle"):
+        labels.simulate(SPEC, Y, labels.design(replace(SPEC, noise=0.02)))
+    with pytest.raises(InputError, match="the specification says 8 rows, the mask has 12"):
+        labels.simulate(replace(SPEC, scored=8), Y, scored=np.ones(12, bool))
+    for y in (Y[:-1], Y + 1):
+        with pytest.raises(InputError, match="y: "):
+            labels.simulate(SPEC, y)
+
+
+def test_progress_is_told_at_25_places_at_most():
+    spec = OracleSpec(n=200, clip=1e-3, noise=0.01)
+    plan = labels.design(spec, "positional")
+    y = np.arange(200) % 2
+    found = labels.read(plan, answers_of(plan, y))
+    assert plan.count > 25
+    places, shares = inference.recovery_curve(plan, found)
+    assert (len(places), places[0], places[-1]) == (25, 0, plan.count)
+    assert places == [round(place) for place in np.linspace(0, plan.count, 25)]
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    partial = answers_of(plan, y)
+    partial[5:] = np.nan
+    places, shares = inference.recovery_curve(plan, labels.read(plan, partial), 1 - y)
+    assert places == [0, 1, 2, 3, 4, 5]
+    assert shares == [0.0] * 6
+
+
+def test_the_summary_of_a_split_counts_its_scored_rows():
+    spec = replace(SPEC, scored="unknown", noise=1e-4)
+    mask = np.arange(12) % 3 > 0
+    plan = labels.design(spec)
+    found = labels.infer(LocalOracle(spec, Y, scored=mask), plan)
+    told = inference.summarise(plan, found, np.where(mask, Y, -1))
+    assert (told.scored, told.right, told.accuracy) == (8, 12, 1.0)
+    assert told.defence.queries == plan.count
+    assert told.limit.queries == labels.capacity(spec).queries
+    assert told.plan.queries == plan.count
+    assert told.contradiction is None
+    assert told.oracle.metric == "log_loss"
