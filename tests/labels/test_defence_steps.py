@@ -503,3 +503,10 @@ def test_the_metric_that_a_team_is_better_at_is_larger():
     for name in ("log_loss", "mse", "mae", "squared_euclidean"):
         assert not defences.is_larger_better(OracleSpec(name, n=5))
     assert defences.is_larger_better(OracleSpec(labels.Evaluated(lambda y, p: 0.0, name="f"), n=5))
+
+
+def test_a_team_whose_loss_overflows_scores_nothing():
+    impossible = np.array([[0.0, -2000.0], [0.0, -2000.0]])
+    assert defences.team_score(OracleSpec(n=2, clip=None), np.array([0, 1]), impossible) == 0.0
+    assert defences.team_score(OracleSpec(n=2, clip=None), np.array([0, 0]), impossible) == 0.0
+    assert defences.team_score(OracleSpec(n=2, clip=0.01), np.array([0, 1]), impossible) > 2

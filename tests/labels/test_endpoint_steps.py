@@ -193,7 +193,7 @@ def test_numbers_are_those_that_json_and_texts_write(value, number):
 
 @pytest.mark.parametrize("value", ["", "1_000", "0x1", "one", "1,5", "٣", "1e", "--1", None, [1], {}, "1" * 1001, " "])
 def test_other_texts_are_no_numbers(value):
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         endpoints._parse_number(value)
 
 
