@@ -336,7 +336,7 @@ def check_names(value: object, name: str, *, length: int | None = None) -> NDArr
             f"{name}: texts, or whole numbers, are needed, one for {per_document}, got {values.dtype} "
             f"of shape {values.shape}"
         )
-    return values.astype(str) if values.dtype.kind == "T" else values
+    return values.astype(object).astype(str) if values.dtype.kind == "T" else values
 
 
 def check_mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
