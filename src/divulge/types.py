@@ -359,7 +359,7 @@ def check_features(value: object, name: str, length: int) -> tuple[Floats, tuple
                 fault = "holds missing values" if column.missing.any() else f"holds no numbers ({column.measure})"
                 raise InputError(f"{name}: column {column.name!r} {fault}; features are numbers")
         names = tuple(column.name for column in read)
-        value = np.column_stack([column.values for column in read]) if read else np.empty((len(frame), 0))
+        value = np.column_stack([column.values for column in read])
     array = check_array(value, name).astype(np.float64)
     if array.ndim == 1:
         array = array[:, None]
