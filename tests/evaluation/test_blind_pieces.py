@@ -498,6 +498,7 @@ def test_records_and_features_are_tested_at_half_the_level_each(shifted):
     by_features = halves[1].p_value < halves[0].p_value
     worse = halves[by_features]
     assert (found.p_value, found.confounded, found.auc) == (min(1, 2 * worse.p_value), worse.confounded, worse.auc)
+    assert found.detectable == worse.detectable
     assert found.false_alarm == 0.01
     assert found.method.startswith(worse.method)
     source = "of the given features," if by_features else "of records,"

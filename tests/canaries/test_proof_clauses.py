@@ -1,0 +1,387 @@
+"""What a proof from canaries says, and when: every answer, every sentence, every refusal."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import divulge as dv
+from divulge import canaries, seeds
+from divulge.canaries import GradientCanaries, canary_audit, canary_page, proof, prove
+from divulge.canaries import canary_kinds as kinds
+from divulge.canaries.proof import Proof, prove_again
+from divulge.evaluation import (
+    GaussianMechanism,
+    SubsampledGaussian,
+    epsilon_fixed_count,
+    epsilon_one_run,
+    smallest_violation,
+)
+from divulge.results import BoundSettings
+from divulge.types import Estimate, Guarantee
+
+SETTINGS = BoundSettings("coins", "both", "none", None, None, 1e-5, 0)
+
+
+def proof_of(answer, *, low=0.0, most=3.0, would_see=None, claimed=2.0, constant=False):
+    bound = Estimate(low, low, math.inf, 0.95, "by hand")
+    claim = None if answer == "no claim" else dv.Claim(claimed, 1e-5)
+    return Proof(answer, bound, {}, most, would_see, Guarantee("a risk", 0.05, ()), claim, constant, SETTINGS)
+
+
+NOTHING = "No ε above 0 is proven."
+UNKNOWN = (
+    "How large an ε would usually have been found is not known at δ = 0, with equal scores or a fixed number of "
+    "canaries; the best guesses that these scores allow would prove ε ≥ 3.00."
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"answer": "violated", "low": 2.5},
+            "The claim of ε = 2 at δ = 1e-05 is violated. The training spent ε ≥ 2.50 (with 95 % confidence).",
+        ),
+        (
+            {"answer": "consistent", "low": 0.75, "would_see": 3.21},
+            "What the model gives away is consistent with the claim of ε = 2 at δ = 1e-05. The training spent ε ≥ 0.75 "
+            "(with 95 % confidence). A Gaussian mechanism of ε = 3.2 would have been found in 80 % of audits.",
+        ),
+        (
+            {"answer": "consistent"},
+            f"What the model gives away is consistent with the claim of ε = 2 at δ = 1e-05. {NOTHING} {UNKNOWN}",
+        ),
+        (
+            {"answer": "not testable", "most": 1.5},
+            "These canaries cannot test the claim of ε = 2 at δ = 1e-05. Had the guesses been as right as these scores "
+            f"allow, ε ≥ 1.50 would have been proven. {NOTHING}",
+        ),
+        (
+            {"answer": "not testable", "most": 2.0},
+            "These canaries cannot test the claim of ε = 2 at δ = 1e-05. Had the guesses been as right as these scores "
+            f"allow, ε ≥ 2.00 would have been proven. {NOTHING}",
+        ),
+        (
+            {"answer": "not testable", "most": 2.1},
+            "These canaries cannot test the claim of ε = 2 at δ = 1e-05. A Gaussian mechanism of any ε up to 64 would "
+            f"have been missed in more than 20 % of audits. {NOTHING}",
+        ),
+        ({"answer": "no claim"}, f"No claim was tested. {NOTHING}"),
+        (
+            {"answer": "no claim", "low": 1.5},
+            "No claim was tested. The training spent ε ≥ 1.50 (with 95 % confidence).",
+        ),
+        (
+            {"answer": "not testable", "constant": True, "low": 1.0},
+            "These canaries cannot test the claim of ε = 2 at δ = 1e-05. All canaries have the same score, so nothing "
+            "can be told of any of them.",
+        ),
+    ],
+)
+def test_a_verdict_says_each_sentence_where_it_holds(changes, text):
+    answer = changes["answer"]
+    found = proof_of(**changes)
+    assert found.text == text
+    assert found.tone == {"violated": "leak", "not testable": "undecided"}.get(answer, "plain")
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.1), (3.0, 1e-3)])
+def test_the_errors_that_a_claim_allows_are_bounded_by_two_lines(epsilon, delta):
+    claim = dv.Claim(epsilon, delta)
+    for fpr in np.linspace(0, 1, 21):
+        lines = 1 - delta - math.exp(epsilon) * fpr, math.exp(-epsilon) * (1 - delta - fpr)
+        assert claim.fnr(fpr) == pytest.approx(max(0.0, *lines))
+    assert str(claim) == f"({epsilon:g}, {delta:g})-DP"
+    assert dv.Claim(64, 0).epsilon == 64
+    with pytest.raises(dv.InputError, match=r"claim\.epsilon"):
+        dv.Claim(64.1, 0)
+
+
+def draw(shift, n=100, seed=0, design="coins"):
+    rng = np.random.default_rng(seed)
+    included = rng.permutation(n) < n // 2 if design == "fixed" else rng.random(n) < 0.5
+    return rng.normal(size=n) + shift * included, included
+
+
+@pytest.mark.parametrize("family", [None, "gaussian"])
+@pytest.mark.parametrize("design", ["coins", "fixed"])
+@pytest.mark.parametrize(("shift", "claimed"), [(6.0, 1.0), (6.0, 5.0), (0.5, 1.0), (0.0, 20.0)])
+def test_the_answer_compares_the_bound_and_that_of_the_best_guesses_with_the_claim(shift, claimed, design, family):
+    scores, included = draw(shift, design=design)
+    best = np.isin(np.arange(100), np.argsort(-scores)[: included.sum()])
+    bound = epsilon_one_run if design == "coins" else epsilon_fixed_count
+    found = prove(scores, included, claim=dv.Claim(claimed, 1e-5), design=design, family=family, confidence=0.9)
+    low, most = (bound(scores, each, 1e-5, 0.9, family=family).low for each in (included, best))
+    assert (found.bound.low, found.most) == (low, most)
+    detectable = None
+    if low > claimed:
+        answer = "violated"
+    elif most > claimed:
+        answer = "consistent"
+        if design == "coins":
+            power = smallest_violation(100, claimed, 1e-5, power=0.8, confidence=0.9, family=family)
+            answer, detectable = (answer, power.epsilon) if power else ("not testable", None)
+    else:
+        answer = "not testable"
+    assert (found.answer, found.would_see) == (answer, detectable)
+    others = {"of any mechanism": None, "if Gaussian": GaussianMechanism()}
+    given = GaussianMechanism() if family else None
+    assert {name: each.low for name, each in found.others.items()} == {
+        name: bound(scores, included, 1e-5, 0.9, family=each).low for name, each in others.items() if each != given
+    }
+    inclusion = "each canary was included by its own fair coin" if design == "coins" else "a random half of the"
+    assert inclusion in str(found.guarantee)
+    assert found.guarantee.level == pytest.approx(0.1)
+    assert (found.constant, found.settings.design, found.settings.delta) == (False, design, 1e-5)
+    assert found.settings.family == ("gaussian" if family else "none")
+
+
+def test_a_bound_equal_to_the_claim_violates_nothing():
+    scores, included = draw(6.0)
+    low = prove(scores, included, delta=1e-5).bound.low
+    assert prove(scores, included, claim=dv.Claim(low, 1e-5)).answer != "violated"
+    assert prove(scores, included, claim=dv.Claim(low - 1e-6, 1e-5)).answer == "violated"
+    most = prove(scores, included, delta=1e-5).most
+    assert prove(scores, included, claim=dv.Claim(most, 1e-5)).answer == "not testable"
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_what_would_have_been_found_is_known_without_ties_above_delta_zero(tied, delta):
+    scores, included = draw(0.0, 200)
+    scores[0] = scores[1] if tied else scores[0]
+    found = prove(scores, included, claim=dv.Claim(0.5, delta))
+    assert found.answer == "consistent"
+    assert (found.would_see is None) == (tied or delta == 0)
+    assert set(found.others) == ({"if Gaussian"} if delta else set())
+
+
+def test_one_delta_is_given_and_both_sides_are_needed():
+    scores, included = draw(1.0)
+    assert prove(scores, included).settings.delta == 0
+    assert prove(scores, included, delta=0.01).settings.delta == 0.01
+    with pytest.raises(dv.InputError, match="delta: the claim has one; give only one of them"):
+        prove(scores, included, claim=dv.Claim(1, 0), delta=0.0)
+    for values, count in ((np.ones(5, bool), 5), (np.zeros(5, bool), 0)):
+        with pytest.raises(dv.InputError, match=f"x: some must be in and some out, got {count} of 5 in"):
+            proof.check_both_sides(values, "x")
+    proof.check_both_sides(np.arange(5) == 0, "x")
+    proof.check_both_sides(np.arange(5) > 0, "x")
+    with pytest.raises(dv.InputError, match="seed"):
+        prove(scores, included, seed=-1)
+    with pytest.raises(dv.InputError, match="sides: pairs of a fixed number are guessed on 'both', got 'in'"):
+        prove(scores, included, design="fixed", sides="in")
+
+
+@pytest.mark.parametrize("family", [None, "gaussian", SubsampledGaussian(0.5)])
+@pytest.mark.parametrize("claim", [None, dv.Claim(1.0, 1e-4)])
+def test_a_proof_is_repeated_from_its_settings(family, claim):
+    scores, included = draw(2.0)
+    scores = scores.round(1)
+    first = prove(scores, included, claim=claim, delta=None if claim else 1e-4, family=family, confidence=0.9, seed=7)
+    stored = SimpleNamespace(
+        settings=first.settings, claimed=claim and claim.epsilon, delta=claim and claim.delta, bound=first.bound
+    )
+    again = prove_again(scores, included, stored)
+    assert (again.bound, again.most, again.settings, again.answer) == (
+        first.bound, first.most, first.settings, first.answer,
+    )  # fmt: skip
+    assert again.claim == claim
+    assert first.settings.seed == 7
+    assert (first.settings.rate, first.settings.steps) == ((0.5, 1) if hasattr(family, "rate") else (None, None))
+
+
+def test_settings_that_are_missing_are_named():
+    scores, included = draw(2.0)
+    with pytest.raises(dv.InputError, match="settings: the run does not say how its bound was made"):
+        prove_again(scores, included, SimpleNamespace(settings=None))
+    for part in ({"rate": None, "steps": 2}, {"rate": 0.5, "steps": None}):
+        settings = dataclasses.replace(SETTINGS, family="subsampled gaussian", **part)
+        with pytest.raises(dv.InputError, match="settings: a subsampled Gaussian needs a rate and steps"):
+            proof._family(settings)
+    # A claim needs both of its numbers.
+    bound = prove(scores, included, delta=1e-5).bound
+    for claimed, delta in ((None, 1e-5), (1.0, None)):
+        stored = SimpleNamespace(settings=SETTINGS, claimed=claimed, delta=delta, bound=bound)
+        assert prove_again(scores, included, stored).claim is None
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "claimed", "proven"),
+    [(0.0, 50, None), (math.log(3), 75, 75), (1.0, 74, 73), (math.log(99), 99, 99), (20.0, 100, 99)],
+)
+def test_the_chances_of_a_claim_are_rounded_up_and_those_of_a_proof_down(epsilon, claimed, proven):
+    """Odds of one to one become 75 of 100 at ε = ln 3, and 99 of 100 at ln 99."""
+    bound = Estimate(epsilon, epsilon, math.inf, 0.95, "by hand")
+    pictures = canary_page._dot_pictures(SimpleNamespace(claimed=epsilon, bound=bound))
+    assert [each.value for each in pictures] == [claimed] + ([proven] if proven else [])
+
+
+def test_odds_of_a_thousand_are_a_power_of_ten():
+    assert canary_page._format_odds(math.log(1000)) == "10^3"
+    assert canary_page._format_odds(math.log(1000) - 1e-9) == "1e+03"
+    assert canary_page._format_odds(0.0) == "1"
+
+
+LABELLED = dv.Records(np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2)
+
+
+def constant_target(x):
+    return np.zeros((len(x), 2))
+
+
+def test_an_accuracy_needs_labels_on_both_sides():
+    unlabelled = dv.Records(LABELLED.x)
+    for target, records in ((constant_target, unlabelled), (lambda x: x[:, 0], LABELLED)):
+        if target is constant_target:
+            with pytest.raises(dv.InputError, match="holdout: accuracy needs a target that gives labels"):
+                canary_audit._accuracy(target, records, "logits")
+    assert canary_audit._training_accuracy(constant_target, None, "logits") is None
+    assert canary_audit._training_accuracy(constant_target, unlabelled, "logits") is None
+    found = canary_audit._training_accuracy(constant_target, LABELLED, "logits")
+    assert (found.value, found.low) == (0.5, dv.evaluation.proportion(30, 60).low)
+
+
+@pytest.mark.parametrize("recipe", ["quantile-trees", "rmia", "mrad", "transductive", "loss"])
+def test_a_recipe_that_learns_is_refused_without_records_to_learn_from(recipe):
+    planted = canaries.make(LABELLED, count=10, seed=0)
+    if recipe == "loss":
+        assert not np.ptp(canaries.audit(constant_target, planted, recipe=recipe).scores)
+        return
+    with pytest.raises(dv.InputError, match=r"population: '.*' learns from other records, and none are given"):
+        canaries.audit(constant_target, planted, recipe=recipe)
+
+
+def test_errors_of_a_training_are_the_users_and_refusals_stay_what_they_are():
+    def refuse(records, seed):
+        raise dv.InputError("x: no")
+
+    def fail(records, seed):
+        raise ValueError("no")
+
+    with pytest.raises(dv.InputError, match="x: no"):
+        canary_audit._train(refuse, LABELLED, 0)
+    with pytest.raises(dv.errors.UserCodeError, match="train: it raised ValueError"):
+        canary_audit._train(fail, LABELLED, 0)
+    given = []
+    canary_audit._train(lambda records, seed: given.append((records, seed)), LABELLED, 5)
+    assert given[0][0] is not LABELLED
+    assert given[0][1] == 5
+
+
+def test_fields_of_a_summary_are_those_of_the_audit():
+    scores, included = draw(3.0, 40)
+    made = prove(scores, included, claim=dv.Claim(1.0, 1e-5))
+    accuracy = Estimate(0.9, 0.8, 0.95, 0.95, "a"), Estimate(0.7, 0.6, 0.75, 0.95, "b")
+    audit = canaries.CanaryAudit(scores, included, made, "loss", "far", 123, 2, accuracy, accuracy[1], 9, ("note",))
+    found = audit.summary()
+    assert (found.verdict, found.tone, found.answer) == (made.text, made.tone, made.answer)
+    assert (found.claimed, found.delta, found.bound.low) == (1.0, 1e-5, made.bound.low)
+    assert (found.canaries, found.included, found.trained_on, found.runs) == (40, included.sum(), 123, 2)
+    assert (found.accuracy, found.accuracy_without) == ((0.9, 0.8, 0.95), (0.7, 0.6, 0.75))
+    assert (found.training_accuracy, found.seed, found.warnings) == ((0.7, 0.6, 0.75), 9, ("note",))
+    assert found.mean_exposure == pytest.approx(audit.exposures.mean())
+    assert found.largest_exposure == audit.exposures.max()
+    bare = canaries.CanaryAudit(scores, included, prove(scores, included), "loss", "far", 123).summary()
+    unknown = (bare.claimed, bare.delta, bare.accuracy, bare.accuracy_without, bare.training_accuracy, bare.seed)
+    assert unknown == (None,) * 6
+    assert str(audit) == made.text
+
+
+class Optimizer:
+    """An optimizer that adds to each gradient the noise it is given, as that of Opacus does."""
+
+    def __init__(self, sizes, noise=0.0, **declared):
+        self.params = [SimpleNamespace(summed_grad=torch.zeros(size), grad=None) for size in sizes]
+        self.noise = noise
+        self.__dict__ |= declared
+
+    def add_noise(self):
+        for parameter in self.params:
+            parameter.grad = parameter.summed_grad + self.noise
+
+
+def test_an_optimizer_gives_its_noise_and_must_clip_to_the_length_of_the_canaries():
+    for declared, expected in (({"noise_multiplier": 1.5, "max_grad_norm": 2.0}, 1.5), ({}, None)):
+        tested = GradientCanaries(10, clip=2.0, seed=0)
+        optimizer = Optimizer([6, 8], **declared)
+        tested.attach(optimizer)
+        optimizer.add_noise()
+        assert (tested.noise, tested.steps) == (expected, 1)
+        np.testing.assert_array_equal(tested.scores(), tested.included * 1.0)
+    stated = GradientCanaries(10, clip=2.0, noise=0.5, seed=0)
+    stated.attach(Optimizer([20], noise_multiplier=3.0))
+    assert stated.noise == 0.5
+    with pytest.raises(dv.InputError, match="clip: the optimizer clips to 1, the canaries are 2 long"):
+        GradientCanaries(10, clip=2.0).attach(Optimizer([20], max_grad_norm=1.0))
+    for partial in (SimpleNamespace(params=[]), SimpleNamespace(add_noise=print)):
+        with pytest.raises(dv.InputError, match="optimizer: Opacus' DPOptimizer is needed"):
+            GradientCanaries(10, clip=2.0).attach(partial)
+
+
+def test_gradient_canaries_lie_each_in_one_parameter_and_are_used_at_their_rate():
+    tested = GradientCanaries(14, clip=3.0, rate=0.6, noise=0.5, seed=1)
+    coins = seeds.generator(1, "canaries", "coins").random(14) < 0.5
+    np.testing.assert_array_equal(tested.included, coins)
+    draws = seeds.generator(1, "canaries", "steps")
+    total, squares, ratios = np.zeros(14), np.zeros(14), np.zeros(14)
+    for step in range(4):
+        gradients = [torch.zeros(2, 3), torch.zeros(8)]
+        tested.plant(gradients)
+        used = coins & (draws.random(14) < 0.6)
+        released = [gradient + 0.1 * (step + 1) for gradient in gradients]
+        tested.observe(released)
+        seen = used + 0.1 * (step + 1) / 3.0
+        total, squares = total + seen, squares + seen**2
+        ratios += np.log(0.4 + 0.6 * np.exp((seen - 0.5) / 0.25))
+    np.testing.assert_allclose(tested.total, total, atol=1e-6)
+    np.testing.assert_allclose(tested.squares, squares, atol=1e-6)
+    np.testing.assert_allclose(tested.ratios, ratios, atol=1e-5)
+    with pytest.raises(dv.InputError, match="count: must be at least 8"):
+        GradientCanaries(7, clip=1.0)
+    with pytest.raises(dv.InputError, match="clip: must lie"):
+        GradientCanaries(8, clip=0.0)
+    with pytest.raises(dv.InputError, match="rate: must lie"):
+        GradientCanaries(8, clip=1.0, rate=1.1)
+    with pytest.raises(dv.InputError, match=r"count: must be at most 7 \(the parameters\), got 8"):
+        GradientCanaries(8, clip=1.0).plant([torch.zeros(7)])
+    GradientCanaries(8, clip=1.0).plant([torch.zeros(8)])
+
+
+@pytest.mark.parametrize(
+    ("label", "spelling"),
+    [(1, "1"), (1.0, "1"), (1.5, "1.5"), (True, "1"), (False, "0"), ("True", "1"), ("cat", "cat")],
+)
+def test_a_label_is_spelled_the_same_as_a_number_and_as_a_truth_value(label, spelling):
+    assert kinds._spell_label(label) == spelling
+
+
+@pytest.mark.parametrize(
+    ("names", "values"),
+    [
+        (("False", "True"), [False, True]),
+        (("-1", "7"), [-1, 7]),
+        (("01", "2"), ["01", "2"]),
+        (("a", "2"), ["a", "2"]),
+        (("True", "x"), ["True", "x"]),
+    ],
+)
+def test_labels_are_told_as_the_user_has_them(names, values):
+    records = dv.Records(np.zeros((2, 1)), list(names), class_names=names)
+    assert kinds.label_values(records).tolist() == values
+    assert kinds.label_values(dv.Records(np.zeros((2, 1)))) is None
+
+
+def test_kinds_of_documents_and_of_numbers_are_not_exchanged():
+    texts, numbers = dv.Records(["a b", "c d"]), LABELLED
+    rng = np.random.default_rng(0)
+    with pytest.raises(dv.InputError, match="kind: 'unigram' canaries are made of documents, and the records are not"):
+        kinds.build_records("unigram", numbers, 8, rng)
+    with pytest.raises(dv.InputError, match="kind: 'random' canaries are made of numbers, and the records are not"):
+        kinds.build_records("random", texts, 8, rng)
+    assert kinds.are_documents(texts)
+    assert not kinds.are_documents(numbers)
