@@ -4,6 +4,7 @@ A plan that asks more, or proves less, has lost something; one that asks less ma
 numbers are written here. That plans are right is tested elsewhere.
 """
 
+import numpy as np
 import pytest
 
 from divulge import labels
@@ -81,3 +82,53 @@ def test_plans_ask_and_prove_what_they_did(oracle, method, count, separation):
 )
 def test_ranks_ask_so_many_queries(n, queries):
     assert labels.design(labels.OracleSpec("auc", n=n)).count == queries
+
+
+# A sum over all numbers of all queries and the control query, each with a weight of its own.
+QUERIES = [
+    ({"n": 30, "noise": 0.001}, "auto", 1.91802204),
+    ({"n": 30, "noise": 0.001}, "positional", 1.19220305),
+    ({"n": 30, "noise": 0.001}, "weighing", 1.30527664),
+    ({"n": 30, "noise": 0.001, "decimals": 4}, "dense", 1.91802204),
+    ({"n": 30, "submission": "positive", "decimals": 5}, "auto", 0.191381565),
+    ({"n": 30, "submission": "positive", "clip": None, "noise": 0.001}, "auto", -0.468653319),
+    ({"n": 30, "classes": 3, "noise": 0.001}, "auto", -0.445054571),
+    ({"n": 30, "classes": 6, "decimals": 5}, "auto", 4.77668451),
+    ({"n": 30, "class_weight": (1.0, 3.0), "noise": 0.0001}, "auto", -1.85970486),
+    ({"n": 30, "reduction": "sum", "noise": 0.01}, "auto", 1.91802204),
+    ({"n": 30, "metric": "mse", "noise": 0.001}, "auto", -11.9296255),
+    ({"n": 30, "metric": "mae", "noise": 0.001}, "auto", -0.0154957146),
+    ({"n": 30, "metric": "squared_euclidean", "noise": 0.001}, "auto", 1.55187479),
+    ({"n": 30, "metric": "squared_euclidean", "classes": 4, "noise": 0.0001}, "auto", 0.720748326),
+    ({"n": 30, "metric": "softmax_cross_entropy", "classes": 3}, "auto", -58.3283454),
+    ({"n": 30, "metric": "sigmoid_cross_entropy", "float_dtype": "float32"}, "auto", 21.4059682),
+    ({"n": 30, "metric": "itakura_saito", "noise": 0.001}, "auto", 0.398191347),
+    ({"n": 30, "metric": labels.norm_like(3), "noise": 0.001}, "auto", 0.864548561),
+    ({"n": 30, "metric": "accuracy"}, "auto", -7.03201431),
+    ({"n": 30, "metric": "f1"}, "auto", -7.03201431),
+    ({"n": 30, "metric": "auc"}, "auto", 0.566220202),
+    ({"n": 30, "metric": "map_at_k", "classes": 3}, "auto", -16.1131548),
+    ({"n": 30, "metric": "mcc"}, "auto", -5.73749151),
+    ({"n": 12, "metric": "quadratic_weighted_kappa", "classes": 4}, "auto", -3.20404112),
+    ({"n": 12, "metric": "r2", "decimals": 6}, "auto", 1.36820084),
+    ({"n": 30, "scored": 10, "noise": 0.001}, "auto", -1.44713952),
+    ({"n": 30, "scored": "unknown", "noise": 0.0001, "submission": "positive"}, "auto", -1.75974802),
+    ({"n": 30, "scored": 10, "metric": "mse", "noise": 0.001}, "auto", -15.8071163),
+    ({"n": 30, "noise": 0.4, "noise_kind": "gaussian", "clip": 0.001}, "auto", -0.664291968),
+    ({"n": 30, "noise": 0.001, "noise_kind": "laplace"}, "auto", 0.262863052),
+    ({"n": 12, "noise": 0.001}, "theorem3", 0.192933402),
+    ({"n": 12, "noise": 0.001}, "theorem14", 0.0469730022),
+    ({"n": 12}, "primes", -1.12101499),
+    ({"n": 12, "metric": "mae"}, "primes", -0.486473972),
+    ({"n": 12, "metric": "itakura_saito", "noise": 0.001}, "corollary2", 0.29556418),
+    ({"n": 12, "noise": 0.0001}, "exhaustive", -0.966721497),
+    ({"n": 12, "metric": "softmax_cross_entropy", "noise": 0.0001}, "exhaustive", 1.91013811),
+]
+
+
+@pytest.mark.parametrize(("oracle", "method", "fingerprint"), QUERIES)
+def test_plans_ask_the_very_queries_they_did_on_which_answers_in_journals_rest(oracle, method, fingerprint):
+    plan = labels.design(labels.OracleSpec(**oracle), method)
+    values = np.concatenate([np.ravel(query) for query in (*plan.queries, plan.control)]).astype(float)
+    scaled = np.sign(values) * np.log1p(np.abs(values))
+    assert float(scaled @ np.cos(np.arange(len(scaled)))) == pytest.approx(fingerprint, abs=1e-6)

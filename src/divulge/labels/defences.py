@@ -405,8 +405,8 @@ def _count_read_labels(spec: OracleSpec, queries: int, seed: int) -> int | None:
     rng = seeds.generator(seed, "labels", "menu")
     y = rng.integers(0, spec.classes, spec.n)
     y[:2] = np.arange(2)[: spec.n]
-    scored = None if spec.scored == "all" else rng.permutation(spec.n) < rows
-    truth = y if scored is None else np.where(scored, y, -1)
+    scored = rng.permutation(spec.n) < rows
+    truth = np.where(scored, y, -1)
     return max(
         _count_right_labels(plan, LocalOracle(spec, y, seed, scored=scored), truth, queries)
         for plan in (best, plans[-1])
