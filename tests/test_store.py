@@ -1,0 +1,394 @@
+"""Files: private, whole or not there, read with limits, and named by their content."""
+
+import errno
+import json
+import math
+import os
+import stat
+import types
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from divulge import store
+from divulge.errors import InputError
+
+
+def permissions(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_directories_that_are_made_are_private_and_others_keep_their_permissions(tmp_path):
+    tmp_path.chmod(0o755)
+    made = store.make_private_directory(tmp_path / "a" / "b")
+    assert made == tmp_path / "a" / "b"
+    assert [permissions(path) for path in (tmp_path, tmp_path / "a", made)] == [0o755, 0o700, 0o700]
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file"):
+        store.make_private_directory(tmp_path / "file")
+
+
+def test_an_atomic_write_is_private_whole_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "value.json"
+    store.write_json(path, {"a": [1, "é"]})
+    assert permissions(path) == 0o600
+    assert path.read_bytes() == '{\n  "a": [\n    1,\n    "é"\n  ]\n}\n'.encode()
+    with pytest.raises(RuntimeError), store.atomic_write(path) as temporary:
+        assert temporary.parent == tmp_path
+        temporary.write_text("half")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["value.json"]
+    assert store.read_json(path) == {"a": [1, "é"]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.write_json(path, math.nan)
+
+
+@pytest.mark.parametrize("filename", [None, "temporary", "other"])
+def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, filename):
+    path = tmp_path / "out"
+    with pytest.raises(OSError, match="No space left") as caught, store.atomic_write(path) as temporary:
+        raise OSError(errno.ENOSPC, "No space left", {"temporary": str(temporary)}.get(filename, filename))
+    assert caught.value.filename == ("other" if filename == "other" else str(path))
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_an_error_without_a_number_is_left_as_it_is(tmp_path):
+    with pytest.raises(OSError, match="^own words$"), store.atomic_write(tmp_path / "out"):
+        raise OSError("own words")
+
+
+class FullDisk:
+    """An open file of a disk that takes no more."""
+
+    closed = False
+
+    def __init__(self):
+        self.attempts = 0
+
+    def write(self, content):
+        self.attempts += 1
+        raise OSError(errno.ENOSPC, f"full {self.attempts}")
+
+    flush = lambda self: self.write(b"")  # noqa: E731
+
+
+def test_the_first_error_of_the_disk_is_remembered():
+    file = store.RecordingFile(FullDisk())
+    for operation in (lambda: file.write(b"x"), file.flush):
+        with pytest.raises(OSError, match="full"):
+            operation()
+    assert file.error is not None
+    assert file.error.strerror == "full 1"
+    flushed = store.RecordingFile(FullDisk())
+    with pytest.raises(OSError, match="full 1"):
+        flushed.flush()
+    with pytest.raises(OSError, match="full 2"):
+        flushed.flush()
+    assert flushed.error.strerror == "full 1"
+    flushed._file.closed = True
+    flushed.flush()
+
+
+def test_a_recording_file_writes_moves_and_tells(tmp_path):
+    with (tmp_path / "file").open("wb") as out:
+        file = store.RecordingFile(out)
+        assert file.writable()
+        assert file.seekable()
+        assert file.write(b"abcdef") == 6
+        assert file.seek(2) == 2
+        assert file.tell() == 2
+        assert file.seek(-1, 2) == 5
+        assert file.write(b"!") == 1
+        file.flush()
+        assert (tmp_path / "file").read_bytes() == b"abcde!"
+
+
+@pytest.mark.parametrize(
+    ("disk_error", "raised", "expected"),
+    [(True, ValueError, OSError), (False, ValueError, ValueError), (True, KeyboardInterrupt, KeyboardInterrupt)],
+)
+def test_what_a_writer_makes_of_an_error_of_the_disk_is_replaced_by_it(tmp_path, disk_error, raised, expected):
+    def write(out):
+        if disk_error:
+            out.error = OSError(errno.EFBIG, "File too large")
+        raise raised("the writer's own")
+
+    with pytest.raises(expected, match="File too large" if expected is OSError else "the writer's own") as caught:
+        store.write_file(tmp_path / "out", write)
+    if expected is OSError:
+        assert caught.value.filename == str(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@dataclass
+class Summary:
+    low: float
+    label: str
+    parts: tuple
+    record: int = field(default=3, metadata={"single_records": True})
+
+
+def test_summaries_become_json_values():
+    inner = Summary(-math.inf, "inf", (math.nan, 1))
+    outer = Summary(0.5, "a", ([inner, {1: math.inf, "k": True}],), 4)
+    expected = {
+        "low": 0.5,
+        "label": "a",
+        "parts": [[{"low": None, "label": "inf", "parts": [None, 1], "record": 3}, {"1": None, "k": True}]],
+        "record": 4,
+    }
+    assert store.to_json_values(outer) == expected
+    assert store.to_json_values([0, None, 1.5, "x"]) == [0, None, 1.5, "x"]
+    del expected["record"], expected["parts"][0][0]["record"]
+    assert store.to_json_values(outer, show_records=False) == expected
+    assert store.to_json_values((outer, {"a": outer}), show_records=False) == [expected, {"a": expected}]
+
+
+def test_text_is_read_as_utf8_with_one_kind_of_line_end(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("é\r\nb\rc\n".encode())
+    assert store.read_text(path) == "é\nb\nc\n"
+    assert store.read_text(path, limit=8) == "é\nb\nc\n"
+    with pytest.raises(InputError, match=r"text: \S+ MiB are more than such a file may have \(\S+ MiB\)"):
+        store.read_text(path, limit=7)
+    path.write_bytes(b"ab\xff")
+    with pytest.raises(InputError, match=r"text: damaged, not UTF-8 text \(byte 2\)"):
+        store.read_text(path)
+    with pytest.raises(InputError, match="absent: no such file"):
+        store.read_text(tmp_path / "absent")
+    with pytest.raises(InputError, match="a file is needed, got a folder"):
+        store.read_text(tmp_path)
+    with pytest.raises(InputError, match=r"cannot be read \(Not a directory\)"):
+        store.read_text(path / "below")
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a": }', ""])
+def test_damaged_json_is_named(tmp_path, text):
+    (tmp_path / "j").write_text(text)
+    with pytest.raises(InputError, match=r"j: damaged or half-written JSON \([^;]*\)$"):
+        store.read_json(tmp_path / "j")
+
+
+def test_a_link_may_not_leave_the_directory_but_may_move_within_it(tmp_path):
+    inside = tmp_path / "run"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (inside / "plain").write_text("plain")
+    (inside / "link").symlink_to(inside / "plain")
+    (inside / "leaves").symlink_to(tmp_path / "secret")
+    assert store.read_text(inside / "link", inside=inside) == "plain"
+    with pytest.raises(InputError, match="a link that leaves .*run; only files in this directory are read"):
+        store.read_text(inside / "leaves", inside=inside)
+    assert store.read_text(inside / "leaves") == "secret"
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [(stat.S_IFDIR, "folder"), (stat.S_IFIFO, "FIFO"), (stat.S_IFSOCK, "socket"), (stat.S_IFCHR, "device")],
+)
+def test_what_is_no_regular_file_is_named(mode, name):
+    status = os.stat_result((mode | 0o600, *[0] * 9))
+    with pytest.raises(InputError, match=f"^f: a file is needed, got a {name}$"):
+        store._refuse_irregular(Path("f"), status)
+    store._refuse_irregular(Path("f"), os.stat_result((stat.S_IFREG | 0o600, *[0] * 9)))
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("size", "blocks", "limit", "is_refused"),
+    [
+        (100, 1, 100, False),
+        (101, 1, 100, True),
+        (101, 1, None, False),
+        (64 * MIB, 0, None, False),
+        (64 * MIB + 256, 0, None, True),
+        (256 * MIB, 2 * 1024, None, False),  # exactly one byte in 256 is stored
+        (256 * MIB, 2 * 1024 - 1, None, True),
+        (256 * MIB, None, None, False),  # a system that does not count blocks
+        (256 * MIB, 2 * 1024, 256 * MIB - 1, True),
+    ],
+)
+def test_a_file_beyond_its_limit_or_of_nothing_but_a_hole_is_refused(size, blocks, limit, is_refused):
+    status = types.SimpleNamespace(st_size=size, **({} if blocks is None else {"st_blocks": blocks}))
+    if not is_refused:
+        store._refuse_large(Path("f"), status, limit)
+        return
+    with pytest.raises(InputError, match="more than such a file may have" if limit else "nothing but a hole"):
+        store._refuse_large(Path("f"), status, limit)
+
+
+def test_a_hole_on_the_disk_is_refused_and_says_how_much_is_stored(tmp_path):
+    with (tmp_path / "hollow").open("wb") as out:
+        out.truncate(1 << 30)
+        out.write(b"x" * 4096)
+        out.flush()
+        os.fsync(out.fileno())
+    with pytest.raises(InputError, match=r"hollow: damaged, nothing but a hole \("):
+        store.open_untrusted(tmp_path / "hollow")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "head", "may_be_shorter", "starts"),
+    [
+        ("a", b"PK\x03\x04rest", b"PK", False, True),
+        ("a", b"PX", b"PK", False, False),
+        ("a", b"P", b"PK", False, False),
+        ("a", b"P", b"PK", True, True),
+        ("a", b"K", b"PK", True, False),
+        ("a", b"", b"PK", True, True),
+        ("a.safetensors", b"12345678{", b"{", False, True),
+        ("a.safetensors", b"1234567{{", b"{", False, True),
+        ("a.safetensors", b"1234567{x", b"{", False, False),
+        ("a.safetensors.tmp", b"12345678{", b"{", False, True),
+        ("a", b"12345678{", b"{", False, False),
+    ],
+)
+def test_the_start_of_a_file_is_compared_after_the_length_of_a_header(
+    tmp_path, name, content, head, may_be_shorter, starts
+):
+    (tmp_path / name).write_bytes(content)
+    assert store.starts_with(tmp_path / name, head, may_be_shorter=may_be_shorter) is starts
+
+
+def test_a_folder_or_a_link_out_starts_with_nothing(tmp_path):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "PK").write_bytes(b"PK")
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "PK")
+    assert not store.starts_with(tmp_path / "inside", b"")
+    assert not store.starts_with(tmp_path / "inside" / "link", b"PK")
+
+
+def test_hashes_tell_content_shape_type_and_boundaries_apart():
+    values = [
+        (np.arange(4),),
+        (np.arange(4).reshape(2, 2),),
+        (np.arange(4, dtype=np.int32),),
+        (np.array(["a", "b"], dtype=object),),
+        (np.array(["a", "c"], dtype=object),),
+        (b"ab",),
+        (b"a", b"b"),
+        ("ab",),
+        (1,),
+        ("1",),
+        (None,),
+    ]
+    assert len({store.hash_values(*parts) for parts in values}) == len(values)
+    assert store.hash_values(np.arange(8)[::2]) == store.hash_values(np.array([0, 2, 4, 6]))
+    assert store.hash_values(np.array(["a"], dtype=object)) == store.hash_values(np.array(["a"], dtype=object))
+
+
+def test_the_hash_of_a_file_is_that_of_its_content(tmp_path):
+    (tmp_path / "f").write_bytes(b"abc")
+    # FIPS 180-2, appendix B.1
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert store.hash_file(tmp_path / "f", inside=tmp_path) == expected
+
+
+def test_arrays_are_stored_whole_and_objects_never(tmp_path):
+    arrays = {"x": np.arange(6.0).reshape(2, 3), "names": np.array(["a", "é"])}
+    store.write_arrays(tmp_path / "a.npz", arrays)
+    loaded = store.read_arrays(tmp_path / "a.npz")
+    assert loaded.keys() == arrays.keys()
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(loaded[name], values)
+    with pytest.raises(InputError, match="objects: an object array cannot be stored without pickle"):
+        store.write_arrays(tmp_path / "b.npz", {"x": arrays["x"], "objects": np.array([{}], dtype=object)})
+    assert not (tmp_path / "b.npz").exists()
+
+
+def test_what_is_no_array_without_pickle_is_refused(tmp_path):
+    np.save(tmp_path / "one.npy", np.arange(3))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "several.npz", a=np.arange(3))
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("readme", "words")
+    np.testing.assert_array_equal(store.read_array(tmp_path / "one.npy"), np.arange(3))
+    cases = [
+        (store.read_arrays, "one.npy", r"not a readable \.npz of plain arrays .*a single array without a name"),
+        (store.read_arrays, "text.npz", "readme is no array"),
+        (store.read_array, "several.npz", r"not a readable \.npy of one plain array .*several arrays"),
+        (store.read_array, "objects.npy", "pickled objects are never opened"),
+        (store.read_array, "absent.npy", "absent.npy: no such file"),
+        (store.read_array, ".", "a file is needed, got a folder"),
+    ]
+    for read, name, message in cases:
+        with pytest.raises(InputError, match=message) as caught:
+            read(tmp_path / name)
+        assert "allow_pickle" not in str(caught.value)
+
+
+def test_an_archive_is_refused_where_twice_its_unpacked_content_exceeds_memory(tmp_path, monkeypatch):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", b"\0" * 1000)
+        archive.writestr("b", b"\0" * 500)
+    checked = []
+    monkeypatch.setattr(store, "check_memory", lambda size, name, reason: checked.append((size, name, reason)))
+    store.check_archive_size(path, "model")
+    with path.open("rb") as file:
+        file.seek(7)
+        store.check_archive_size(file, "model")
+        assert file.tell() == 0
+    assert checked == [(3000, "model", "the archive holds more than this machine can read")] * 2
+    (tmp_path / "no.zip").write_bytes(b"no archive")
+    store.check_archive_size(tmp_path / "no.zip", "model")
+    assert len(checked) == 2
+
+
+class PanicException(BaseException):  # noqa: N818  # the name that libraries written in Rust give it
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "is_replaced"),
+    [
+        (PanicException("index out of range"), True),
+        (Exception("bad header"), True),
+        (ValueError("ours"), False),
+        (KeyboardInterrupt("stop"), False),
+    ],
+)
+def test_panics_and_errors_without_a_class_become_ours(error, is_replaced):
+    assert store.is_panic(error) is isinstance(error, PanicException)
+    with pytest.raises(InputError if is_replaced else type(error), match=str(error)), store.panic_errors("model.bin"):
+        raise error
+    assert not store.is_panic(type("PanicException", (Exception,), {})())
+
+
+def test_a_place_that_does_not_fit_is_named():
+    assert store.parse_json({"a": 1}, dict[str, int], Path("f")) == {"a": 1}
+    with pytest.raises(InputError, match=r"^f: damaged at the top: input should be a valid integer, got '1'$"):
+        store.parse_json("1", int, Path("f"))
+    with pytest.raises(InputError, match=r"^f: damaged at a\.1: input should be a valid integer, got \[\]$"):
+        store.parse_json({"a": [1, []]}, dict[str, list[int]], Path("f"))
+    with pytest.raises(InputError, match="^f: damaged: Out of range float values are not JSON compliant"):
+        store.parse_json(math.inf, float, Path("f"))
+
+
+def test_long_values_are_cut_in_messages():
+    assert store._shorten("x" * 58) == repr("x" * 58)
+    assert store._shorten("x" * 59) == f"'{'x' * 59}…"
+
+
+def test_limits_of_files():
+    """256 MiB of text, 32 GiB of lines: what the documentation and the messages promise."""
+    assert store.MAX_TEXT_BYTES == 256 * MIB
+    assert store.MAX_LINES_BYTES == 32 * 1024 * MIB
+
+
+def test_content_that_grew_while_it_was_read_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "f").write_bytes(b"12345")
+    monkeypatch.setattr(store, "_refuse_large", lambda *arguments: None)
+    assert store.read_untrusted(tmp_path / "f", limit=5) == b"12345"
+    with pytest.raises(InputError, match=r"f: more than such a file may have"):
+        store.read_untrusted(tmp_path / "f", limit=4)
+
+
+def test_json_files_are_read_within_a_directory(tmp_path):
+    store.write_json(tmp_path / "j", [1])
+    assert store.read_json(tmp_path / "j", inside=tmp_path) == json.loads("[1]")
