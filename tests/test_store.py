@@ -36,11 +36,9 @@ def test_an_atomic_write_is_private_whole_and_leaves_nothing_else(tmp_path):
     store.write_json(path, {"a": [1, "é"]})
     assert permissions(path) == 0o600
     assert path.read_bytes() == '{\n  "a": [\n    1,\n    "é"\n  ]\n}\n'.encode()
-    with pytest.raises(RuntimeError), store.atomic_write(path) as temporary:
-        assert temporary.parent == tmp_path
-        temporary.write_text("half")
-        raise RuntimeError
-    assert os.listdir(tmp_path) == ["value.json"]
+    with pytest.raises(AttributeError), store.atomic_write(path) as temporary:
+        temporary.write_text(None.text)
+    assert list(tmp_path.iterdir()) == [path]
     assert store.read_json(path) == {"a": [1, "é"]}
     with pytest.raises(ValueError, match="not JSON compliant"):
         store.write_json(path, math.nan)
@@ -56,7 +54,7 @@ def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, fi
 
 
 def test_an_error_without_a_number_is_left_as_it_is(tmp_path):
-    with pytest.raises(OSError, match="^own words$"), store.atomic_write(tmp_path / "out"):
+    with pytest.raises(OSError, match=r"^own words$"), store.atomic_write(tmp_path / "out"):
         raise OSError("own words")
 
 
@@ -180,7 +178,7 @@ def test_a_link_may_not_leave_the_directory_but_may_move_within_it(tmp_path):
     (inside / "link").symlink_to(inside / "plain")
     (inside / "leaves").symlink_to(tmp_path / "secret")
     assert store.read_text(inside / "link", inside=inside) == "plain"
-    with pytest.raises(InputError, match="a link that leaves .*run; only files in this directory are read"):
+    with pytest.raises(InputError, match=r"a link that leaves .*run; only files in this directory are read"):
         store.read_text(inside / "leaves", inside=inside)
     assert store.read_text(inside / "leaves") == "secret"
 
@@ -340,7 +338,7 @@ def test_an_archive_is_refused_where_twice_its_unpacked_content_exceeds_memory(t
     assert len(checked) == 2
 
 
-class PanicException(BaseException):  # noqa: N818  # the name that libraries written in Rust give it
+class PanicException(BaseException):  # the name that libraries written in Rust give it
     pass
 
 
@@ -366,7 +364,7 @@ def test_a_place_that_does_not_fit_is_named():
         store.parse_json("1", int, Path("f"))
     with pytest.raises(InputError, match=r"^f: damaged at a\.1: input should be a valid integer, got \[\]$"):
         store.parse_json({"a": [1, []]}, dict[str, list[int]], Path("f"))
-    with pytest.raises(InputError, match="^f: damaged: Out of range float values are not JSON compliant"):
+    with pytest.raises(InputError, match=r"^f: damaged: Out of range float values are not JSON compliant"):
         store.parse_json(math.inf, float, Path("f"))
 
 

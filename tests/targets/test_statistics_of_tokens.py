@@ -222,7 +222,7 @@ def test_the_image_token_has_two_names(config, token):
     [([1, 2], [-1.0]), ([0, 2, 1], [-1.0]), ([0, 2], [-1.0]), ([0, 1], [[-1.0]]), ([0], [-1.0]), ([0, 1], None)],
 )
 def test_statistics_that_do_not_fit_their_documents_are_refused(offsets, logp):
-    with pytest.raises(InputError, match="offsets|logp"):
+    with pytest.raises(InputError, match=r"offsets|logp"):
         TokenStatistics(np.array(offsets), np.full(len(offsets) - 1, 9), logp=logp)
 
 
