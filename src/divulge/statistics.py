@@ -191,7 +191,9 @@ def paired_rate_difference(first: ArrayLike, second: ArrayLike, confidence: floa
     n = int(np.size(to_numpy(first, "first")))
     if not n:
         raise InputError("first: at least 1 trial is needed, got 0")
-    first_trials, second_trials = check_mask(first, "first", (n,)), check_mask(second, "second", (n,))
+    first_trials, second_trials = check_mask(first, "first", (n,)), check_mask(second, "second", (None,))
+    if len(second_trials) != n:
+        raise InputError(f"second: {n} values are needed (one per trial), got {len(second_trials)}")
     error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 4
     only_one, only_other = int((first_trials & ~second_trials).sum()), int((second_trials & ~first_trials).sum())
     low = clopper_pearson_lower(only_one, n, error) - clopper_pearson_upper(only_other, n, error)
@@ -773,7 +775,7 @@ def text_differences(
     word_tests = list(_compare_words(first_texts, second_texts, names))
     rank_tests = list(_compare_years_and_lengths(first_texts, second_texts, names, checked_seed))
     differences = [
-        TextDifference(test.description, min(1.0, 2 * len(family) * test.p_value), test.is_larger_in_first)
+        TextDifference(test.description, 2 * len(family) * test.p_value, test.is_larger_in_first)
         for family in (word_tests, rank_tests)
         for test in family
     ]

@@ -324,7 +324,9 @@ def multiaccuracy(embedding: object, selected: object, level: float) -> Violatio
     rows = check_matrix(embedding, "embedding")
     if len(rows) < _MIN_RECORDS:
         raise InputError(f"embedding: at least {_MIN_RECORDS} records are needed, got {len(rows)}")
-    selected_mask = check_mask(selected, "selected", (len(rows),))
+    selected_mask = check_mask(selected, "selected", (None,))
+    if len(selected_mask) != len(rows):
+        raise InputError(f"selected: {len(rows)} values are needed (one per record), got {len(selected_mask)}")
     return multiaccuracy_violation(orthonormal_basis(rows), selected_mask.astype(np.float64) - rate, rate)
 
 
