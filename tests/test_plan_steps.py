@@ -81,9 +81,7 @@ class TestReading:
         assert plan.list_named_code(named, tmp_path) == {
             "references.make_model": "mine:net", "data.features": "mine:embed", "recipes mine:attack": "mine:attack",
         }  # fmt: skip
-        custom = checked(
-            references={"kind": "custom", "train": "mine:train", "count": 2}, data=files | {"features": "f"}
-        )
+        custom = checked(references={"train": "mine:train", "count": 2}, data=files | {"features": "f"})
         assert plan.list_named_code(custom, tmp_path) == {"references.train": "mine:train"}
 
 
@@ -176,9 +174,9 @@ class TestRecordsOfAPlan:
     def test_masks_are_of_columns_or_of_the_values_of_an_array(self):
         table = DataFile(Records(pl.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]})), columns=("a", "b"))
         assert plan._read_masks(checked(), table, 4) is None
-        one = plan._read_masks(checked(known="a"), table, 4)
+        one = plan._read_masks(checked(known="columns:a"), table, 4)
         assert np.broadcast_to(one, (4, 2)).tolist() == [[True, False]] * 4
-        several = plan._read_masks(checked(known=["a", "b"]), table, 4)
+        several = plan._read_masks(checked(known=["columns:a", "columns:b"]), table, 4)
         assert isinstance(several, tuple)
         assert len(several) == 2
         images = DataFile(Records(np.zeros((2, 3, 2))))
@@ -198,18 +196,19 @@ def find(tmp_path, monkeypatch, content, features=(), classes=(), **options):
     return plan.find_columns("m.skops", str(path), **options)
 
 
-class TestStartingPlans:
-    content = {"a": [1, 2, 2], "b": [3, 3, 4], "y": [0, 1, 0], "user_id": [7, 8, 9], "row": [4, 5, 6], "w": [1, 1, 1]}
+CONTENT = {"a": [1, 2, 2], "b": [3, 3, 4], "y": [0, 1, 0], "user_id": [7, 8, 9], "row": [4, 5, 6], "w": [1, 1, 1]}
 
+
+class TestStartingPlans:
     def test_columns_that_the_model_does_not_read_are_left_out(self, tmp_path, monkeypatch):
-        found = find(tmp_path, monkeypatch, self.content, "ab", "01")
+        found = find(tmp_path, monkeypatch, CONTENT, "ab", "01")
         assert found == plan.TableColumns("y", "user_id", "", ("row", "w"))
-        without_id = {name: values for name, values in self.content.items() if name != "user_id"}
+        without_id = {name: values for name, values in CONTENT.items() if name != "user_id"}
         assert find(tmp_path, monkeypatch, without_id, "ab", "01") == plan.TableColumns("y", "row", "", ("w",))
         unread = find(tmp_path, monkeypatch, without_id)
         assert unread == plan.TableColumns("y")
         # The model's columns are not those of this table.
-        assert find(tmp_path, monkeypatch, self.content, "abc", "01") == plan.TableColumns("y", "user_id")
+        assert find(tmp_path, monkeypatch, CONTENT, "abc", "01") == plan.TableColumns("y", "user_id")
 
     def test_a_regression_model_predicts_the_one_number_it_does_not_read(self, tmp_path, monkeypatch):
         content = {"a": [1, 2], "pay": [5.5, 6.5], "n_id": [3, 4], "note": ["u", "v"]}
@@ -250,7 +249,6 @@ class TestStartingPlans:
         path = tmp_path / "n.csv"
         pl.DataFrame({"a": np.arange(n)}).write_csv(path)
         assert plan._lowest_fpr(str(path)) == level
-        assert level == 0.01 and n == 0 or n * level >= 1 - level - 1e-9 or level == 0.2
         assert plan._lowest_fpr(str(tmp_path / "none.csv")) == plan._lowest_fpr("x.npz") == 0.01
 
     def test_suggestions_follow_from_the_files(self, tmp_path, monkeypatch):
@@ -344,12 +342,6 @@ class TestStartingPlans:
         with_classes = tomllib.loads(plan._data_keys(documents, plan.TableColumns("y", text="note")))["data"]
         assert (with_classes["text"], with_classes["label"]) == ("note", "y")
         assert "label" not in tomllib.loads(plan._data_keys(documents, plan.TableColumns()))["data"]
-        assert (
-            "label"
-            not in plan._data_keys(InitSettings.check(records="images", label="z"), plan.TableColumns("y"))[
-                len("[data]\n") :
-            ].split("label = ")[2:]
-        )
 
     @pytest.mark.parametrize(
         ("options", "keys"),
