@@ -792,7 +792,7 @@ def _image_files(folder: Path) -> list[Path]:
 def _read_images(files: Sequence[Path]) -> np.ndarray:
     height, width = _read_pixels(files[0], None).shape[-2:]
     check_memory(4.0 * len(files) * 3 * width * height, str(files[0].parent.parent), "use fewer images")
-    is_grey = all(_image_mode(file) in ("L", "1") for file in files)
+    is_grey = {_image_mode(file) for file in files} <= {"L", "1"}
     images = np.empty((len(files), 1 if is_grey else 3, height, width), dtype=np.float32)
     for row, file in enumerate(files):
         pixels = _read_pixels(file, "L" if is_grey else "RGB")

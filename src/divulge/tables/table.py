@@ -411,12 +411,12 @@ def _open_part(file: TableFile, separator: str | None) -> Part:
         if isinstance(source, Path):
             scan = _scan_files(file_format, (source,))
             return Part(file.name, dict(scan().collect_schema()), (scan,), scannable=(file_format, (source,)))
-        scan = _scan_ipc(source) if file_format == "arrow file" else _scan_parquet(source)
+        scan = _scan_content(file_format, source)
         return Part(file.name, dict(scan().collect_schema()), (scan,))
 
 
 def _part_of_lines(name: str, lines: JsonLines) -> Part:
-    scans = tuple(_scan_ipc(path) for path, _ in lines.files)
+    scans = tuple(_scan_files("arrow file", (path.absolute(),)) for path, _ in lines.files)
     return Part(name, {key: pl.String() for key in lines.value_types}, scans, lines=lines)
 
 
@@ -424,17 +424,10 @@ def _stream_source(file: TableFile) -> Any:
     return file.polars_source if file.content is None else file.content
 
 
-def _scan_ipc(source: Any) -> Callable[[], pl.LazyFrame]:
-    path = source.absolute() if isinstance(source, Path) else source
-    return (
-        (lambda: pl.scan_ipc(path, glob=False, hive_partitioning=False))
-        if isinstance(path, Path)
-        else (lambda: pl.scan_ipc(path))
-    )
-
-
-def _scan_parquet(content: bytes) -> Callable[[], pl.LazyFrame]:
-    return lambda: pl.scan_parquet(content)
+def _scan_content(file_format: FileType, content: Any) -> Callable[[], pl.LazyFrame]:
+    """Return a scan of the content of one file."""
+    scan = pl.scan_parquet if file_format == "parquet" else pl.scan_ipc
+    return lambda: scan(content)
 
 
 def _batches(
