@@ -341,7 +341,8 @@ def table_errors(name: str) -> Generator[None]:
     except InputError as error:
         if name in (message := str(error)):
             raise
-        raise InputError(f"{name}: {message}") from None
+        file = name.rpartition(": ")[2]
+        raise InputError(f"{name}: {message.removeprefix(file + ': ')}") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror or error_summary(error)})") from None
     except (EOFError, zlib.error, ValueError, RuntimeError, TypeError) as error:

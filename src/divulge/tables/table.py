@@ -283,7 +283,8 @@ class Table:
         def read(part: Part) -> int:
             check_column_names(column_types)
             n_rows = 0
-            for scan in part._with_exact_numbers(column_types).frames:
+            exact = part._with_exact_numbers(column_types)  # its files are removed with it
+            for scan in exact.frames:
                 rows_by_number.update(_take_rows(scan(), rows, start + n_rows, column_types))
                 with without_panic_output():
                     n_rows += int(scan().select(pl.len()).collect().item())

@@ -1,0 +1,541 @@
+"""Steps of reading tables, each by itself: types of columns, batches, rows, files of a folder, and what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge import tables
+from divulge.errors import InputError
+from divulge.tables import arrays, json_lines, sources, table
+from divulge.tables.sources import TableFile
+
+
+def refused(message):
+    return pytest.raises(InputError, match=message)
+
+
+def lines(*values):
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def parquet(tmp_path, frame, name="a.parquet"):
+    frame.write_parquet(tmp_path / name)
+    return tmp_path / name
+
+
+class TestColumnTypes:
+    @pytest.mark.parametrize(
+        ("dtype", "column_type"),
+        [
+            (pl.Int8, "number"), (pl.Float32, "number"), (pl.Decimal(10, 2), "number"), (pl.String, "text"),
+            (pl.Categorical, "text"), (pl.Enum(["a"]), "text"), (pl.Date, "text"), (pl.Datetime, "text"),
+            (pl.Boolean, "true or false"), (pl.Null, "empty"), (pl.List(pl.Int8), "List(Int8)"), (pl.Binary, "Binary"),
+        ],
+    )  # fmt: skip
+    def test_a_stored_column_has_the_type_of_its_file(self, dtype, column_type, tmp_path):
+        part = tables.scan_table(parquet(tmp_path, pl.DataFrame({"a": pl.Series([], dtype=dtype)}))).parts[0]
+        assert part.column_type("a") == column_type
+        assert not part.is_text
+        for required in ("number", "text"):
+            fits = column_type in ("number", "empty") if required == "number" else column_type in (
+                "number", "text", "empty", "true or false",
+            )  # fmt: skip
+            if fits:
+                part._check_column_type("a", required)
+                continue
+            suffix = "not numeric" if required == "number" else "which is neither text nor numeric"
+            with refused(f"^column 'a' is {column_type}, {suffix}$".replace("(", r"\(").replace(")", r"\)")):
+                part._check_column_type("a", required)
+        part._check_column_type("none", "number")
+
+    @pytest.mark.parametrize(
+        ("value", "column_type", "number_fits", "text_fits"),
+        [
+            (1, "number", True, True), (1.5, "number", True, True), ("u", "text", False, True),
+            (True, "true or false", False, True), ([1], "a list", False, False), ({"b": 1}, "an object", False, False),
+            (None, "empty", True, True),
+        ],
+    )  # fmt: skip
+    def test_a_key_has_the_type_of_its_first_value(self, value, column_type, number_fits, text_fits):
+        part = tables.scan_table(lines({"a": None, "z": 0}, {"a": value})).parts[0]
+        assert part.column_type("a") == column_type
+        assert part.is_text
+        for required, fits in (("number", number_fits), ("text", text_fits)):
+            if fits:
+                part._check_column_type("a", required)
+                continue
+            shown = column_type if column_type in ("a list", "an object") else {"u": "'u'", True: "True"}[value]
+            with refused(f"^line 2: a: a {required} is needed, got {shown}$"):
+                part._check_column_type("a", required)
+
+    @pytest.mark.parametrize(
+        ("types", "together"),
+        [
+            (("number", "number"), "number"), (("number", "text"), "text"), (("number", "any"), "any"),
+            (("text", "any"), "text"), (("empty", "number"), "number"), (("empty",), "empty"),
+            (("true or false", "text"), "true or false"), (("List", "true or false", "number"), "List"), ((), "empty"),
+        ],
+    )  # fmt: skip
+    def test_a_column_of_several_files_is_what_any_of_them_needs(self, types, together, monkeypatch):
+        parts = tuple(table.Part(kind, {"a": pl.Int8}, ()) for kind in types)
+        monkeypatch.setattr(table.Part, "column_type", lambda self, name: self.name)
+        found = table.Table("", (*parts, table.Part("other", {"b": pl.Int8}, ())))
+        assert found.column_type("a") == together
+        assert found.columns == (("a", "b") if types else ("b",))
+        assert ("a" in found) == bool(types)
+
+
+class TestBatches:
+    @pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+    @pytest.mark.parametrize("lengths", [(), (3,), (2, 2), (1, 0, 4), (5, 5), (0,)])
+    def test_rows_come_so_many_at_a_time(self, size, lengths):
+        starts = np.cumsum([0, *lengths]).tolist()
+        frames = [pl.DataFrame({"a": range(start, start + n)}) for start, n in zip(starts, lengths, strict=False)]
+        found = [batch["a"].to_list() for batch in table._rechunk(frames, size)]
+        rows = list(range(sum(lengths)))
+        assert found == [rows[i : i + size] for i in range(0, len(rows), size)]
+
+    def test_batches_have_numbers_texts_and_gaps(self, tmp_path):
+        path = parquet(tmp_path, pl.DataFrame({"a": [1, 2], "b": ["u", ""]}))
+        found = list(tables.scan_table(path).batches({"a": "number", "b": "text", "c": "number", "d": "text"}))
+        assert len(found) == 1
+        assert found[0].rows() == [(1.0, "u", None, None), (2.0, None, None, None)]
+        assert found[0].dtypes == [pl.Float64, pl.String, pl.Float64, pl.String]
+        (absent,) = tables.scan_table(path).batches({"c": "number"})
+        assert absent.to_dict(as_series=False) == {"c": [None, None]}
+        assert [len(batch) for batch in tables.scan_table(path).batches({"a": "text"}, 1)] == [1, 1]
+
+    def test_a_value_that_is_no_number_is_named_by_its_row(self):
+        rows = "\n".join(["1"] * 5 + ["x" * 13])
+        with refused("^bytes: row 5: column 'a': a number is needed, got a text of 13 characters$"):
+            list(
+                tables.scan_table(f"a,b\n{rows.replace(chr(10), ',0' + chr(10))},0\n".encode()).batches(
+                    {"a": "number"}, 2
+                )
+            )
+        with refused("got 'xxxxxxxxxxxx'$"):
+            list(tables.scan_table(b"a,b\n" + b"x" * 12 + b",0\n").batches({"a": "number"}))
+        with refused("^bytes: column 'a': '1,500' may be"):
+            list(tables.scan_table(b'a,b\n"1,500",0\n').batches({"a": "number"}))
+        with refused("columns of different names are needed, got 'a' twice"):
+            list(tables.scan_table(b"a,a\n1,2\n").batches({"a": "number"}))
+
+    def test_numbers_of_lines_keep_their_spelling_as_texts(self):
+        content = tables.scan_table(b'{"a": 1.50, "b": 2}\n{"a": 2.0, "b": 3}\n')
+        (texts,) = content.batches({"a": "text", "b": "text"})
+        assert texts.rows() == [("1.50", "2"), ("2.0", "3")]
+        (numbers,) = content.batches({"a": "number", "b": "text"})
+        assert numbers.rows() == [(1.5, "2"), (2.0, "3")]
+        assert content.take([1], {"a": "text"}) == {1: {"a": "2.0"}}
+        assert content.collect(texts=["a"])["a"].to_list() == ["1.50", "2.0"]
+        assert content.collect().rows() == [(1.5, 2), (2.0, 3)]
+
+    def test_rows_are_taken_by_their_numbers_over_all_files(self, tmp_path):
+        first = parquet(tmp_path, pl.DataFrame({"a": [1, 2, 3]}))
+        second = parquet(tmp_path, pl.DataFrame({"b": ["x", "y"], "a": [4, 5]}), "b.parquet")
+        both = tables.scan_table([first, second])
+        assert both.take([0, 3, 4], {"a": "text", "b": "text"}) == {
+            0: {"a": "1", "b": None}, 3: {"a": "4", "b": "x"}, 4: {"a": "5", "b": "y"},
+        }  # fmt: skip
+        assert both.take([2], {"a": "number"}) == {2: {"a": "3"}}
+        assert both.has_rows()
+        assert not tables.scan_table(b"a,b\n").has_rows()
+        assert tables.scan_table([b"a,b\n", b"a,b\n1,2\n"]).has_rows()
+
+    def test_a_row_has_its_place_in_a_file_of_lines(self, monkeypatch):
+        monkeypatch.setattr(json_lines, "_BATCH", 2)
+        content = tables.scan_table(b'{"a": 1}\n\n{"a": 2}\n{"a": 3}\n\n{"a": 4}\n')
+        assert len(content.parts[0].lines.files) == 3
+        assert [content.place(row) for row in range(5)] == ["line 1", "line 3", "line 4", "line 6", "row 0"]
+        assert tables.scan_table(b"a,b\n1,2\n").place(7) == "row 7"
+
+    def test_files_of_one_format_and_columns_are_read_together(self, tmp_path):
+        names = [("a.parquet", "ab"), ("b.parquet", "ab"), ("c.parquet", "ba"), ("d.arrow", "ba"), ("e.arrow", "ba")]
+        for name, columns in names:
+            frame = pl.DataFrame({column: [1] for column in columns})
+            (frame.write_ipc if name.endswith("arrow") else frame.write_parquet)(tmp_path / name)
+        parts = tables.scan_table([tmp_path / name for name, _ in names]).parts
+        assert [len(group) for group in table._group_parts(parts)] == [2, 1, 2]
+        csv = tables.scan_table([b"a,b\n1,2\n", b"a,b\n1,2\n"]).parts
+        assert [len(group) for group in table._group_parts(csv)] == [1, 1]
+        assert not table._can_join(parts[0], csv[0])
+        assert not table._can_join(csv[0], parts[0])
+        merged = table._merge_parts(parts[:2])
+        assert len(merged.frames[0]().collect()) == 2
+        assert merged.scannable[1] == tuple(tmp_path / name for name, _ in names[:2])
+        assert table._merge_parts(parts[:1]) is parts[0]
+        assert table._merge_parts(csv[:1]) is csv[0]
+
+    def test_at_most_so_many_files_are_read_together(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(table, "_MAX_FILES", 2)
+        part = tables.scan_table(parquet(tmp_path, pl.DataFrame({"a": [1]}))).parts[0]
+        assert [len(group) for group in table._group_parts([part] * 5)] == [2, 2, 1]
+
+    def test_a_folder_that_looks_like_a_partition_adds_no_column(self, tmp_path):
+        folder = tmp_path / "year=2020"
+        folder.mkdir()
+        frame = pl.DataFrame({"a": [1]})
+        frame.write_parquet(folder / "[a].parquet")
+        frame.write_ipc(folder / "[a].arrow")
+        for name in ("[a].parquet", "[a].arrow"):
+            assert tables.read_table(folder / name).columns == ["a"]
+            assert tables.open_parquet(folder / name).collect().columns == ["a"]
+            assert tables.open_parquet([folder / name]).collect().rows() == [(1,)]
+
+
+class TestWholeTables:
+    def test_columns_of_lines_have_one_type(self):
+        def collect(*values):
+            return tables.read_table(lines(*({"a": value, "z": 0} for value in values)))["a"]
+
+        assert collect(1, None, 3).dtype == pl.Int64
+        assert collect(1, 2.5).to_list() == [1.0, 2.5]
+        assert collect(True, None).dtype == pl.Boolean
+        assert collect("x", None).to_list() == ["x", None]
+        assert collect(None, None).dtype == pl.String
+        with refused("^bytes: line 2: a: a number is needed, got 'x'$"):
+            collect(1, "x")
+        with refused("^bytes: line 2: a: a text is needed, got a list$"):
+            collect("x", [1])
+        with refused("the columns a hold lists or images"):
+            collect([1], [2])
+        with refused("the columns a hold lists or images"):
+            collect({"b": 1}, None)
+        with refused("whole numbers of at most 64 bits are needed"):
+            collect(1, 2**64)
+
+    def test_files_of_several_kinds_are_stacked(self, tmp_path):
+        first = parquet(tmp_path, pl.DataFrame({"a": [1], "b": [None]}))
+        second = parquet(tmp_path, pl.DataFrame({"b": ["x"], "a": [2.5]}), "b.parquet")
+        found = tables.read_table([first, second])
+        assert found.rows() == [(1.0, None), (2.5, "x")]
+        assert tables.read_table([first, second], columns=["b"]).columns == ["b"]
+        third = parquet(tmp_path, pl.DataFrame({"a": ["u"]}), "c.parquet")
+        with refused(f"^all: {first}: column 'a' holds numbers here and texts in {third}; columns of one kind are"):
+            tables.read_table([first, third], "all")
+        fourth = parquet(tmp_path, pl.DataFrame({"a": [True]}), "d.parquet")
+        with refused(f"^{first}: column 'a' holds numbers here and Boolean in {fourth}"):
+            tables.read_table([first, fourth])
+        fifth = parquet(tmp_path, pl.DataFrame({"a": pl.Series(["v"], dtype=pl.Categorical)}), "e.parquet")
+        assert tables.read_table([third, fifth])["a"].to_list() == ["u", "v"]
+
+    def test_values_of_several_csv_files_tell_a_type_together(self):
+        assert tables.read_table([b"a,b\n1,x\n", b"a,b\n2.5,y\n"])["a"].to_list() == [1.0, 2.5]
+        assert tables.read_table([b"a,b\n1,x\n", b"a,b\nz,y\n"])["a"].to_list() == ["1", "z"]
+        assert tables.read_table([b"a,b\n1,x\n", b"a;b\n2;y\n"])["a"].to_list() == [1, 2]
+        assert tables.read_table([b"a,b\n1,x\n", b"a,c\n2,y\n"]).rows() == [(1, "x", None), (2, None, "y")]
+        with refused("columns of different names are needed, got 'a' twice"):
+            tables.read_table(b"a,a\n1,2\n")
+        gaps = tables.scan_table(b"a,b\nNA,1\n2,3\n")
+        assert gaps.collect(with_gaps=["a"])["a"].to_list() == [None, 2]
+        assert gaps.collect()["a"].to_list() == ["NA", "2"]
+        assert gaps.collect(texts=["a"], with_gaps=["a"])["a"].to_list() == [None, "2"]
+        assert gaps.collect(texts=["a"])["a"].to_list() == ["NA", "2"]
+
+    @pytest.mark.parametrize(
+        ("dtype", "width"),
+        [
+            (pl.Boolean, 1), (pl.Int8, 1), (pl.UInt16, 2), (pl.Float32, 4), (pl.Float64, 8), (pl.Int128, 16),
+            (pl.Decimal(10, 2), 16), (pl.Date, 8), (pl.Datetime, 8), (pl.String, 16),
+        ],
+    )  # fmt: skip
+    def test_a_value_takes_so_many_bytes(self, dtype, width):
+        assert table._width(dtype() if isinstance(dtype, type) else dtype) == width
+
+    def test_what_memory_cannot_hold_is_refused(self, tmp_path, monkeypatch):
+        asked = []
+        monkeypatch.setattr(table, "check_memory", lambda *given: asked.append(given))
+        path = parquet(tmp_path, pl.DataFrame({"a": [1, 2, 3], "b": ["x"] * 3}))
+        csv = tmp_path / "a.csv"
+        csv.write_bytes(b"a,b\n1,2\n")
+        table._check_fits_memory(tables.scan_table([path, csv], "all"))
+        assert asked == [(2 * 3 * (8 + 16) + 4 * 8, f"all: {path}", "split the file")]
+        content = tables.scan_table(lines({"a": 1}))
+        table._check_fits_memory(content)
+        assert asked[1][0] == 4 * content.parts[0].lines.files[0][0].stat().st_size
+
+    def test_errors_name_the_argument_and_the_file_once(self, tmp_path):
+        assert table._error_prefix("all", "a.csv") == "all: a.csv"
+        assert table._error_prefix("", "a.csv") == "a.csv"
+        missing = tmp_path / "none.csv"
+        with refused(f"^all: {missing}: no such file or folder$"):
+            tables.scan_table(missing, "all")
+        with refused(f"^{missing}: no such file or folder$"):
+            tables.scan_table(missing)
+
+    def test_pieces_are_written_at_their_rows_and_bytes(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(table, "_PIECE_ROWS", 4)
+        writer = table.PieceWriter(tmp_path / "rows")
+        for start in (0, 3, 4, 8):
+            writer.add(pl.DataFrame({"a": range(start, {0: 3, 3: 4, 4: 8, 8: 9}[start])}))
+        writer.close()
+        writer.close()
+        files = sorted((tmp_path / "rows").glob("*.parquet"))
+        assert [pl.read_parquet(file)["a"].to_list() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+        assert [file.name for file in files] == ["000000.parquet", "000001.parquet", "000002.parquet"]
+        assert table.open_pieces(tmp_path / "rows").collect()["a"].to_list() == list(range(9))
+        frame = pl.DataFrame({"a": range(3)})
+        monkeypatch.setattr(table, "_PIECE_BYTES", frame.estimated_size())
+        by_bytes = table.PieceWriter(tmp_path / "bytes")
+        by_bytes.add(frame.head(1))
+        assert not list((tmp_path / "bytes").iterdir())
+        by_bytes.add(frame.head(2))
+        assert len(list((tmp_path / "bytes").iterdir())) == 1
+        assert (table.BATCH, table.BATCH_OF_TEXTS, table._MAX_FILES) == (2**16, 2**14, 2**12)
+
+    def test_parquet_files_are_read_back(self, tmp_path):
+        frame = pl.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+        for written in (frame, frame.lazy()):
+            tables.write_parquet(written, tmp_path / "a.parquet")
+            assert tables.read_parquet(tmp_path / "a.parquet").rows() == frame.rows()
+        content = (tmp_path / "a.parquet").read_bytes()
+        assert tables.read_parquet(content, ["b"]).columns == ["b"]
+        assert tables.open_parquet(content).collect().rows() == frame.rows()
+        with refused("none.parquet: no such file$"):
+            tables.read_parquet(tmp_path / "none.parquet")
+        with refused("none.parquet: "):
+            tables.open_parquet(tmp_path / "none.parquet")
+
+    @pytest.mark.parametrize(
+        ("text", "escaped"),
+        [
+            ("=1", True), ("+1", False), ("-1.5e-3", False), ("-.5", False), ("+a", True), ("-", True), ("@a", True),
+            ("\ta", True), ("\ra", True), ("\na", True), ("＝1", True), ("a=1", False), ("1-", False), ("", False),
+            ("-1.", False), ("-1e", True), ("--1", True), (None, False),
+        ],
+    )  # fmt: skip
+    def test_formulas_of_a_spreadsheet_are_texts(self, text, escaped):
+        frame = pl.DataFrame({"a": [text], "=b": [-1]}, schema={"a": pl.String, "=b": pl.Int64})
+        found = tables.escape_formulas(frame)
+        assert found.columns == ["a", "'=b"]
+        assert found["a"].to_list() == [f"'{text}" if escaped else text]
+        assert found["'=b"].to_list() == [-1]
+
+
+class TestFiles:
+    @pytest.mark.parametrize(
+        ("name", "is_table"),
+        [
+            ("a.csv", True), ("a.TSV", True), ("a.jsonl.GZ", True), ("a.ndjson.zst", True), ("a.parquet", True),
+            ("a.parquet.gz", False), ("a.feather", True), ("a.ipc", True), ("a.gz", False), ("a.json", False),
+            ("a", False),
+        ],
+    )  # fmt: skip
+    def test_a_table_is_known_by_its_name(self, name, is_table, tmp_path):
+        assert sources.is_table_file(Path(name)) == is_table
+        assert sources.is_table(tmp_path / name) == is_table
+        (tmp_path / name).write_text("")
+        assert sources.is_table(tmp_path) == is_table
+        (tmp_path / name).rename(tmp_path / f".{name}")
+        assert not sources.is_table(tmp_path)
+        (tmp_path / "data").mkdir()
+        assert not sources.is_table(tmp_path)
+        (tmp_path / "data" / name).write_text("")
+        assert sources.is_table(tmp_path) == is_table
+
+    @pytest.mark.parametrize(
+        ("name", "content", "expected"),
+        [
+            ("a.csv", b"PAR1", ("parquet", "")), ("a.csv", b"ARROW1", ("arrow file", "")),
+            ("a.csv", b"\xff\xff\xff\xff", ("arrow stream", "")), ("a.csv", b"a,b", ("csv", "")),
+            ("a.csv.gz", b"\x1f\x8b", ("csv", "gzip")), ("a.csv", b"\x28\xb5\x2f\xfd", ("csv", "zstd")),
+            ("a.jsonl", b"{}", ("json lines", "")), ("a.ndjson", b"", ("json lines", "")),
+            ("a.tsv", b"{}", ("csv", "")),
+            (None, b'\xef\xbb\xbf {"a": 1}', ("json lines", "")), (None, b"a,b", ("csv", "")),
+        ],
+    )  # fmt: skip
+    def test_content_and_name_tell_the_format(self, name, content, expected, tmp_path):
+        if name is not None:
+            (tmp_path / name).write_bytes(content)
+        assert sources.file_type(TableFile.from_source(content if name is None else tmp_path / name)) == expected
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("a.csv", b"PK\x03\x04", "this is an Excel file or a ZIP archive; one of .csv"),
+            ("a.csv", b"BZh91AY&", "this is packed by bzip2"), ("a.csv", b"BZh11AY&", "this is packed by bzip2"),
+            ("a.parquet", b"x", r"damaged or half-written \(it does not begin as a Parquet file does\)"),
+            ("a.arrow", b"x", r"\(it does not begin as an Arrow file does\)"), ("a.txt", b"x", r"allowed\)$"),
+            ("a.json", b"{}", "; JSON lines are named .jsonl$"), ("a.JSON.gz", b"{}", "; JSON lines are named .jsonl$"),
+        ],
+    )  # fmt: skip
+    def test_other_files_are_refused_by_what_they_are(self, name, content, message, tmp_path):
+        (tmp_path / name).write_bytes(content)
+        with refused(message):
+            sources.file_type(TableFile.from_source(tmp_path / name))
+
+    def test_folders_hold_one_data_set(self, tmp_path):
+        with refused("no .csv.* file in this folder$"):
+            sources.find_files(tmp_path)
+        (tmp_path / "data").mkdir()
+        with refused("file in this folder; folders inside it are not read$"):
+            sources.find_files(tmp_path)
+        (tmp_path / "data" / "b.csv").write_text("")
+        assert sources.find_files(tmp_path) == [tmp_path / "data" / "b.csv"]
+        for name in ("c.csv", "a.csv"):
+            (tmp_path / name).write_text("")
+        assert [path.name for path in sources.find_files(tmp_path)] == ["a.csv", "c.csv"]
+        (tmp_path / "train.csv").write_text("")
+        assert len(sources.find_files(tmp_path)) == 3
+        (tmp_path / "test-00000-of-00001.parquet").write_text("")
+        with refused(r"holds several data sets \(test, train\)"):
+            sources.find_files(tmp_path)
+        assert sources.find_files(tmp_path / "a.csv") == [tmp_path / "a.csv"]
+
+    @pytest.mark.parametrize(
+        ("state", "message"),
+        [
+            ("{", "state.json: damaged or half-written"), ('{"_data_files": []}', "there are no files of data"),
+            ('{"a": 1}', "names no files of data"), ("[1]", "names no files of data"),
+            ('{"_data_files": [{"filename": "../a.arrow"}]}', "a file of the folder itself is needed, got"),
+        ],
+    )  # fmt: skip
+    def test_a_saved_data_set_names_its_files(self, state, message, tmp_path):
+        (tmp_path / "state.json").write_text(state)
+        assert sources.is_saved_dataset(tmp_path)
+        assert sources.is_table(tmp_path)
+        with refused(message):
+            sources.find_files(tmp_path)
+        (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "b.arrow"}, {"filename": "a.arrow"}]}')
+        assert [path.name for path in sources.find_files(tmp_path)] == ["b.arrow", "a.arrow"]
+        (tmp_path / "train").mkdir()
+        (tmp_path / "train" / "state.json").write_text("{}")
+        (tmp_path / "other").mkdir()
+        (tmp_path / "dataset_dict.json").write_text("{}")
+        with refused("holds several data sets; name one of its folders: train$"):
+            sources.is_saved_dataset(tmp_path)
+
+    @pytest.mark.parametrize("block", [1, 3, 1 << 20])
+    def test_blocks_end_where_a_line_ends(self, block, monkeypatch, tmp_path):
+        monkeypatch.setattr(sources, "_BLOCK", block)
+        (tmp_path / "a").write_bytes(b"ab\n\ncde\nf")
+        with (tmp_path / "a").open("rb") as stream:
+            blocks = list(sources.blocks_of_lines(stream))
+        assert b"".join(blocks) == b"ab\n\ncde\nf"
+        assert all(part.endswith(b"\n") for part in blocks[:-1])
+        assert len(blocks) == (1 if block > 3 else 3)
+
+
+class TestLines:
+    @pytest.mark.parametrize("batch", [1, 2, 100])
+    def test_lines_are_objects_with_a_type_for_each_key(self, batch, monkeypatch):
+        monkeypatch.setattr(json_lines, "_BATCH", batch)
+        content = b'\xef\xbb\xbf{"a": 1, "b": "x"}\n\n{"b": null, "c": 2.5}\n{"a": "y", "c": 3}\n'
+        found = json_lines.convert_json_lines(TableFile.from_source(content), "")
+        assert found.value_types == {
+            "a": {"a number": (1, "1"), "a text": (4, "'y'")}, "b": {"a text": (1, "'x'")},
+            "c": {"a number": (3, "2.5")},
+        }  # fmt: skip
+        assert found.fractions == {"c"}
+        read = [pl.scan_ipc(path).collect() for path, _ in found.files]
+        assert [number for frame in read for number in frame[json_lines.LINE].to_list()] == [1, 3, 4]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b'{"a": 1}\n[1]\n', "line 2: an object is needed, got a list"),
+            (b'{"a": 1}\n{"a"}\n', "line 2 is no JSON"), (b"[\n1]\n", "line 1 is no JSON .*one array holds everything"),
+            (b'{"a": 1}\n3\n', "line 2: an object is needed, got 3"), (b"\n\n", "there is no line with an object"),
+            (b'{"a": 1}, {"a": 2}\n', "line 1 is no JSON"), (b'{"a": 1}\n{"b": 1, "b": 2}\n', "line 2: the key 'b'"),
+            (b'{"a" : 1, "a"\t: 2}\n', "line 1: the key 'a' occurs twice"),
+            (b'{"a": "\xff"}\n', r"line 1 is no JSON \(not UTF-8\)$"),
+            (b'{"a": "\\ud800"}\n', "line 1: a: half of a surrogate pair"),
+            (b'{"z": 1}\n{"\\ud800": 1}\n', "line 1 or later: half of a surrogate pair in a key"),
+        ],
+    )  # fmt: skip
+    def test_what_is_no_object_is_named_by_its_line(self, content, message):
+        with refused(f"^{message}"):
+            json_lines.convert_json_lines(TableFile.from_source(content), "")
+
+    def test_objects_within_one_line_are_two_lines_to_nobody(self):
+        """Two objects in one line and one over two have as many braces as lines."""
+        with refused("^line 1 is no JSON"):
+            json_lines.convert_json_lines(TableFile.from_source(b'{"a": 1}, {"a": 2}\n{"a":\n3}\n'), "")
+        inner = json_lines.convert_json_lines(TableFile.from_source(b'{"a": [{"b": 1}, {"b": 2}]}\n'), "")
+        assert inner.value_types == {"a": {"a list": (1, "a list")}}
+
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [
+            ([1, 2], [1, 2]), ([1, 2.5], [1.0, 2.5]), ([True, False], [True, False]), ([1, "x"], ["1", "x"]),
+            ([True, "x"], ["true", "x"]), ([False, 1], ["false", "1"]), ([2**64], [str(2**64)]),
+            ([[1], "x"], [None, "x"]), ([None], [None]),
+        ],
+    )  # fmt: skip
+    def test_values_of_a_key_are_kept(self, values, expected):
+        types, fractions = {}, set()
+        column = json_lines._column("a", [{"a": value} for value in values], list(range(9)), types, fractions)
+        assert column.to_list() == expected
+        assert fractions == ({"a"} if 2.5 in values else set())
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [("x" * 12, repr("x" * 12)), ("x" * 13, "a text of 13 characters"), ("x" * 1234, "a text of 1,234 characters"),
+         ([1], "a list"), ({}, "an object"), (1.5, "1.5"), (True, "True")],
+    )  # fmt: skip
+    def test_long_texts_are_shown_by_their_length(self, value, text):
+        assert json_lines._describe(value) == text
+        if not isinstance(value, list | dict):
+            assert table._describe_value(value) == text
+
+
+class TestArrays:
+    @pytest.mark.parametrize(
+        ("values", "dtype", "expected"),
+        [
+            (np.array([1, 2], ">i2"), None, pl.Int16), (np.array([1.0], np.float16), None, pl.Float32),
+            (np.array([1.0], np.longdouble), None, pl.Float64), (np.array([None, None], object), None, pl.String),
+            (np.array([None], object), pl.Int8(), pl.Int8), (np.array([1, None], object), pl.Int8(), pl.Int8),
+            (np.array([1, 2.5], object), None, pl.Float64), (np.array([1, 2.5], object), pl.Int8(), pl.Float64),
+            (np.array([True, None], object), None, pl.Boolean), (np.array(["a"]), None, pl.String),
+            (np.array(["a"], object), pl.Int8(), pl.String), (np.array([np.int64(1), 2], object), None, pl.Int64),
+        ],
+    )  # fmt: skip
+    def test_arrays_are_columns_of_their_type(self, values, dtype, expected):
+        frame = tables.from_arrays({"a": values}, None if dtype is None else {"a": dtype})
+        assert frame["a"].dtype == expected
+        assert frame["a"].to_list() == [None if value is None else value for value in values.tolist()]
+
+    def test_lists_are_columns_of_lists(self):
+        rows = np.empty(3, object)
+        rows[:] = [[1.5, 2.5], None, []]
+        found = tables.from_arrays({"a": rows})["a"]
+        assert found.dtype == pl.List(pl.Float64)
+        assert found.to_list() == [[1.5, 2.5], None, []]
+        rows[:] = [[], None, []]
+        assert tables.from_arrays({"a": rows})["a"].dtype == pl.List(pl.Float32)
+        rows[:] = [[[1], [2]], None, []]
+        with refused("^a: lists of numbers or texts are needed for a file, got lists of lists"):
+            tables.from_arrays({"a": rows})
+        rows[:] = [[1], 2, None]
+        with refused("^a: values of one kind are needed for a file, got int, list"):
+            tables.from_arrays({"a": rows})
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (np.zeros((1, 2)), r"one dimension is needed for a file, got shape \(1, 2\)"),
+            (np.array([1, "x"], object), "values of one kind are needed for a file, got int, str"),
+            (np.array([1j], object), "got complex"), (np.array([2**64], object), "more than 64 bits"),
+            (np.array(["\ud800"], object), "half of a surrogate pair"),
+            (np.array([True, 1], object), "got bool, int"),
+        ],
+    )  # fmt: skip
+    def test_what_no_file_holds_is_refused(self, values, message):
+        with refused(f"^a: .*{message}"):
+            tables.from_arrays({"a": values})
+        with refused("^columns of one length are needed, got {'a': 2, 'b': 1}"):
+            tables.from_arrays({"a": np.zeros(2), "b": np.zeros(1)})
+
+    def test_texts_keep_what_they_say(self):
+        frame = pl.DataFrame({"n": [1.5, None], "t": ["", "x"], "d": [None, "2020-01-31"]}).with_columns(
+            pl.col("d").str.to_date(), m=pl.lit("2020-01-31 12:00:00").str.to_datetime()
+        )
+        found = frame.select([arrays.text_expression(name, dtype) for name, dtype in frame.schema.items()])
+        assert found["n"].to_list() == ["1.5", None]
+        assert found["t"].to_list() == [None, "x"]
+        assert found["d"].to_list() == [None, "2020-01-31"]
+        assert found["m"][0].startswith("2020-01-31T12:00:00")
