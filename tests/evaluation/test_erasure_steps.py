@@ -147,19 +147,20 @@ def test_quartiles_that_coincide_count_as_one_apart():
 
 
 @pytest.mark.parametrize("exchangeable", [False, True])
+@pytest.mark.parametrize("confidence", [0.9, 0.999])
 @pytest.mark.parametrize("controls", [1, 2, 3, 6])
-def test_spreads_are_compared_by_distances_from_the_median_of_never_used_records(controls, exchangeable):
+def test_spreads_are_compared_by_distances_from_the_median_of_never_used_records(controls, exchangeable, confidence):
     rng = np.random.default_rng(controls)
     forgotten = np.arange(80) < 30
     rows = rng.normal(size=(controls + 1, 80))
     distances = [np.abs(row - np.median(row[~forgotten])) for row in rows]
-    found = erasure.compare_spread(rows, forgotten, 0.9, exchangeable)
+    found = erasure.compare_spread(rows, forgotten, confidence, exchangeable)
     if controls == 1:
-        paired = paired_difference(*distances, forgotten, "auc", 0.9)
+        paired = paired_difference(*distances, forgotten, "auc", confidence)
         assert (found.value, found.low, found.high) == (paired.value, paired.low, paired.high)
         assert found.method == erasure.WITHOUT_TRAINING_NOISE
         return
-    first = auc(distances[0], forgotten, 0.9)
+    first = auc(distances[0], forgotten, confidence)
     if exchangeable:
         ends = (first.value - 0.5, first.low - 0.5, first.high - 0.5)
         assert (found.value, found.low, found.high) == ends
@@ -168,13 +169,13 @@ def test_spreads_are_compared_by_distances_from_the_median_of_never_used_records
     controls_aucs = [auc(each, forgotten).value for each in distances[1:]]
     correction = 1 - (1 / (controls - 1) ** 2 if controls > 2 else 0)
     noise = np.std(controls_aucs, ddof=1) / math.sqrt(correction) * math.sqrt(1 + 1 / controls)
-    reach = stats.t.ppf(0.95, controls - 1) * noise
+    reach = stats.t.ppf((1 + confidence) / 2, controls - 1) * noise
     value = first.value - np.mean(controls_aucs)
     assert found.value == pytest.approx(value)
     assert found.low == pytest.approx(max(value - max(reach, first.value - first.low), -1))
     assert found.high == pytest.approx(min(value + max(reach, first.high - first.value), 1))
-    assert (found.confidence, found.method) == (0.9, erasure.WITH_TRAINING_NOISE)
-    default = erasure.compare_spread(rows, forgotten, 0.9)
+    assert (found.confidence, found.method) == (confidence, erasure.WITH_TRAINING_NOISE)
+    default = erasure.compare_spread(rows, forgotten, confidence)
     assert (default.low, default.high) == (found.low, found.high)
 
 
@@ -229,6 +230,8 @@ def interval(low, high, value=None):
 NONE = np.full(100, 0.5)
 FEW = np.r_[np.full(3, 1e-5), np.full(97, 0.5)]
 
+ONE = np.r_[1e-6, np.full(99, 0.5)]
+
 
 def answer(**changes):
     arguments = {
@@ -271,6 +274,9 @@ UP, DOWN = interval(0.01, 0.05, 0.03), interval(-0.05, -0.01, -0.03)
         ({"differences": [DOWN], "smallest_accused": 0.01}, CLEAR),
         ({"differences": [DOWN, UP]}, CLEAR),
         ({"p_high": FEW}, (REMEMBERED, "3 records score higher than chance explains, though most do not")),
+        ({"p_low": ONE}, (OVERDONE, "1 records score lower than chance explains, though most do not")),
+        ({"p_high": ONE}, (REMEMBERED, "1 records score higher than chance explains, though most do not")),
+        ({"p_values": [ONE]}, (UNSURE, "the AUC shows no difference, but 1 single records may stand out")),
         ({"p_low": FEW}, (OVERDONE, "3 records score lower than chance explains, though most do not")),
         (
             {"p_high": FEW, "differences": [DOWN]},

@@ -325,8 +325,7 @@ def match_ranks(row: Floats, base: Floats, used: Bools) -> Floats:
         return row
     ordered, values = np.sort(row[is_known]), np.sort(base[is_known])
     below, above = (np.searchsorted(ordered, row, side=side) for side in ("left", "right"))
-    middle = np.clip((below + above - 1) / 2, 0, len(values) - 1)
-    matched = np.interp(middle, np.arange(len(values)), values)
+    matched = np.interp((below + above - 1) / 2, np.arange(len(values)), values)
     inner = len(values) - 1 - len(values) // _OUTERMOST
     for sign, edges, ends in ((1, ordered, values), (-1, -ordered[::-1], -values[::-1])):
         width = edges[-1] - edges[inner]

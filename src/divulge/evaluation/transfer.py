@@ -143,7 +143,7 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
     """
     rate = check_number(level, "level", above=0, below=1)
     seen_rows, query_rows = check_embeddings(seen, query)
-    selected_mask = check_mask(selected, "selected", (len(seen_rows),))
+    selected_mask = _check_selected(selected, len(seen_rows))
     plane = _common_plane(seen_rows, query_rows, seed)
     seen_plane, query_plane = plane[: len(seen_rows)], plane[len(seen_rows) :]
     order = seeds.generator(seed, "transfer", "halves").permutation(len(seen_plane))
@@ -269,7 +269,8 @@ def measure_linearity(seen: object, query: object, *, seed: int = 0) -> Linearit
     project = _principal_plane(seen_rows)
     with np.errstate(over="ignore", invalid="ignore"):
         seen_plane, query_plane = project(seen_rows), project(query_rows)
-    if not (np.isfinite(query_plane).all() and np.isfinite(query_plane**2).all()):
+        is_finite = np.isfinite(query_plane**2).all()
+    if not is_finite:
         raise InputError(f"query: values up to {np.abs(query_rows).max():g} are too far from seen for a density")
     seen_mixture, query_mixture = fit_mixture(seen_plane, seed), fit_mixture(query_plane, seed)
     ratio = np.exp(
@@ -324,9 +325,7 @@ def multiaccuracy(embedding: object, selected: object, level: float) -> Violatio
     rows = check_matrix(embedding, "embedding")
     if len(rows) < _MIN_RECORDS:
         raise InputError(f"embedding: at least {_MIN_RECORDS} records are needed, got {len(rows)}")
-    selected_mask = check_mask(selected, "selected", (None,))
-    if len(selected_mask) != len(rows):
-        raise InputError(f"selected: {len(rows)} values are needed (one per record), got {len(selected_mask)}")
+    selected_mask = _check_selected(selected, len(rows))
     return multiaccuracy_violation(orthonormal_basis(rows), selected_mask.astype(np.float64) - rate, rate)
 
 
@@ -340,6 +339,14 @@ def check_embeddings(seen: object, query: object) -> tuple[Floats, Floats]:
                 f"{name}: at least {_MIN_RECORDS} records are needed to estimate a density, got {len(side)}"
             )
     return seen_rows, query_rows
+
+
+def _check_selected(selected: object, records: int) -> Bools:
+    """Return the mask of selected records, one value for each."""
+    mask = check_mask(selected, "selected", (None,))
+    if len(mask) != records:
+        raise InputError(f"selected: {records} values are needed (one per record), got {len(mask)}")
+    return mask
 
 
 def fit_mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
