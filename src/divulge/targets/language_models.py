@@ -299,7 +299,7 @@ def leading_tokens(tokenizer: Any, bos: str) -> tuple[int, ...]:
     with_special, without_special = (
         tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False)
     )
-    starts = range(len(with_special) - len(without_special) + 1)
+    starts = range(len(with_special))
     return tuple(
         with_special[
             : next(
