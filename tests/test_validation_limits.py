@@ -173,6 +173,9 @@ class TestArrays:
             check_matrix([1, 2], "x")
         with refused("3 columns are needed, got 2"):
             check_matrix([[1, 2]], "x", columns=3)
+        for check, value in ((check_vector, [np.nan]), (check_matrix, [[np.nan]])):
+            with refused("1 values are NaN"):
+                check(value, "x")
         assert check_matrix([[1, 2]], "x", columns=2).dtype == np.float64
         assert np.isnan(check_matrix([[np.nan]], "x", finite=False)).all()
         for dtype in (np.float32, np.float64):
@@ -350,6 +353,9 @@ class TestMessages:
         for value in (2, 3, np.uint8(4)):
             assert check_integer(value, "x", minimum=2, maximum=4) == value
         assert check_integer(10**30, "x", minimum=2) == 10**30
+        for value in (True, 2.0, "2", None):
+            with refused("a whole number is needed"):
+                check_integer(value, "x", minimum=0)
         with refused("must be at least 2, got 1"):
             check_integer(1, "x", minimum=2)
         with refused("must be at most 4, got 5"):

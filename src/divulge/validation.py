@@ -263,7 +263,7 @@ def check_class_labels(
         (array([2, 0]), None)
     """
     values = check_nonempty(to_numpy(value, name), name)
-    if values.dtype.kind in "iu" and (names is None and (values.size == 0 or values.min() >= 0)):
+    if values.dtype.kind in "iu" and names is None and values.min() >= 0:
         return check_labels(values, name, length=length), None
     if values.shape != (length,):
         raise InputError(f"{name}: {length} labels are needed (one per record), got shape {values.shape}")

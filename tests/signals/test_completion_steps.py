@@ -1,0 +1,439 @@
+"""Steps of completing records, against formulas that are written down again, and masks at their limits."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from divulge import completion
+from divulge.completion import autoencoder, imputers
+from divulge.completion.imputers import Perceptron, RecordColumns
+from divulge.errors import InputError
+from divulge.types import PartialRecords, Records
+
+NAN = np.nan
+
+
+def refused(message):
+    return pytest.raises(InputError, match=message)
+
+
+def describe(rows, dtype=float):
+    return RecordColumns.from_array(np.array(rows, dtype=dtype))
+
+
+def naive_groups(x):
+    """The first run of at least two columns of 0 and 1 of which each record has exactly one; then the next after it."""
+    groups, start = [], 0
+    while start < x.shape[1]:
+        ends = [
+            end for end in range(start + 2, x.shape[1] + 1)
+            if np.isin(x[:, start:end], (0, 1)).all() and (x[:, start:end].sum(axis=1) == 1).all()
+            and not (x[:, start] == 1).all()
+        ]  # fmt: skip
+        if ends:
+            groups.append(list(range(start, ends[0])))
+        start = ends[0] if ends else start + 1
+    return groups
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        ("rows", "groups", "binary"),
+        [
+            ([[1, 0], [0, 1]], [[0, 1]], [False, False]), ([[1, 0], [0, 0]], [], [True, True]),
+            ([[1, 1], [0, 1]], [], [True, True]), ([[1, 0, 1], [0, 1, 0]], [[0, 1]], [False, False, True]),
+            ([[0, 1, 0, 1], [0, 0, 1, 0]], [[0, 1, 2]], [False, False, False, True]), ([[1], [1]], [], [True]),
+            ([[0.5, 1, 0], [2, 0, 1]], [[1, 2]], [False, False, False]), ([[1, 0, 0], [1, 1, 0]], [], [True] * 3),
+            ([[1, 0, 1, 0], [0, 1, 0, 1]], [[0, 1], [2, 3]], [False] * 4),
+        ],
+    )  # fmt: skip
+    def test_categories_are_runs_of_which_each_record_has_one(self, rows, groups, binary):
+        columns = describe(rows)
+        assert [group.tolist() for group in columns.groups] == groups
+        assert columns.binary.tolist() == binary
+        assert len(columns) == len(rows[0])
+
+    def test_runs_are_those_of_all_small_tables(self):
+        rng = np.random.default_rng(0)
+        for _ in range(150):
+            x = (rng.random((3, 5)) < 0.4).astype(float)
+            x[rng.random(3) < 0.1, rng.integers(5)] = 2
+            assert [group.tolist() for group in describe(x).groups] == naive_groups(x)
+
+    def test_columns_have_their_range_and_type(self):
+        columns = describe([[1, -2], [1, 5]], int)
+        assert (columns.low.tolist(), columns.high.tolist()) == ([1, -2], [1, 5])
+        assert columns.varying.tolist() == [False, True]
+        assert columns.are_integers
+        assert not describe([[1, 2]]).are_integers
+
+    def test_values_are_brought_into_range_rounded_and_drawn(self):
+        columns = describe([[0, 0, 1], [4, 1, 3]])
+        filled, known = np.array([[9.0, 0.4, 2.5], [-9.0, 7.0, -2.0]]), np.array([[False] * 3, [False, False, True]])
+        assert columns.settle(filled, known, None).tolist() == [[4, 0.4, 2.5], [0, 1, -2]]
+        whole = replace(columns, are_integers=True)
+        assert whole.settle(filled, np.zeros((2, 3), bool), None).tolist() == [[4, 0, 2], [0, 1, 1]]
+        assert whole.settle(filled, np.ones((2, 3), bool), None).tolist() == filled.tolist()
+        many = np.tile([1.0, 0.25, 2.0], (4000, 1))
+        drawn = columns.settle(many, np.zeros((4000, 3), bool), np.random.default_rng(0))[:, 1]
+        assert set(drawn.tolist()) == {0, 1}
+        assert drawn.mean() == pytest.approx(0.25, abs=0.04)
+        kept = columns.settle(many, np.ones((4000, 3), bool), np.random.default_rng(0))
+        assert (kept[:, 1] == 0.25).all()
+
+    @pytest.mark.parametrize(
+        ("weights", "known", "expected"),
+        [
+            ([0.2, 0.5, 0.3], [0, 0, 0], [0, 1, 0]), ([1.0, 0.9, 0.3], [1, 0, 0], [1, 0, 0]),
+            ([0.0, 0.2, 0.3], [1, 0, 0], [0, 0, 1]), ([0.5, 0.2, 0.3], [1, 0, 0], [0.5, 0, 0]),
+            ([0.49, 0.2, 0.3], [1, 0, 0], [0.49, 0, 1]), ([-1.0, -2.0, -3.0], [0, 0, 0], [1, 0, 0]),
+            ([0.9, 0.0, 0.0], [0, 1, 1], [1, 0, 0]),
+        ],
+    )  # fmt: skip
+    def test_one_category_wins_unless_a_known_one_holds(self, weights, known, expected):
+        known_mask = np.array([known], bool)
+        assert imputers._settle_one_hot(np.array([weights]), known_mask, None).tolist() == [expected]
+        if sum(known) >= 2 or 1.0 in weights:
+            rng = np.random.default_rng(0)
+            assert imputers._settle_one_hot(np.array([weights]), known_mask, rng).tolist() == [expected]
+
+    def test_categories_are_drawn_by_what_the_known_ones_leave(self):
+        weights, known = np.tile([0.1, 0.6, 0.0, 0.3], (6000, 1)), np.zeros((6000, 4), bool)
+        drawn = imputers._settle_one_hot(weights, known, np.random.default_rng(0))
+        assert (drawn.sum(axis=1) == 1).all()
+        np.testing.assert_allclose(drawn.mean(axis=0), [0.1, 0.6, 0, 0.3], atol=0.03)
+        known[:, 1], weights[:, 1] = True, 0
+        drawn = imputers._settle_one_hot(weights, known, np.random.default_rng(0))
+        np.testing.assert_allclose(drawn.mean(axis=0), [0.25, 0, 0, 0.75], atol=0.03)
+
+
+X = np.array([[0.0, 0.0], [1.0, 10.0], [2.0, 30.0], [9.0, 70.0]])
+Y = np.array([0, 0, 1, 1])
+
+
+def complete(imputer, x, known, y=None, auxiliary=(X, Y), **options):
+    return imputer.fit(Records(*auxiliary)).complete(PartialRecords(x, y, known), **options)
+
+
+class TestDonors:
+    @pytest.mark.parametrize(
+        ("imputer", "expected"),
+        [
+            (completion.Mean(), [5, 50]), (completion.Mean(per_class=False), [27.5, 27.5]),
+            (completion.KNN(1), [10, 30]), (completion.KNN(2), [5, 50]), (completion.KNN(9), [5, 50]),
+            (completion.KNN(2, per_class=False), [20, 20]), (completion.HotDeck(3), [10, 30]),
+            (completion.HotDeck(3, per_class=False), [10, 10]),
+        ],
+    )  # fmt: skip
+    def test_values_come_from_the_nearest_of_the_class(self, imputer, expected):
+        found = complete(imputer, [[1.1, NAN], [1.1, NAN]], [True, False], [0, 1])
+        assert found.tolist() == [[[1.1, expected[0]], [1.1, expected[1]]]]
+
+    def test_distances_are_in_deviations_of_the_columns(self):
+        x = np.array([[0.0, 0.0, 1.0], [1.0, 100.0, 2.0], [0.0, 200.0, 3.0], [1.0, 300.0, 4.0]])
+        query = np.array([[1.0, 0.0, NAN]])
+        naive = (((x - query) / x.std(axis=0))[:, :2] ** 2).sum(axis=1)
+        found = complete(completion.KNN(2), query, [True, True, False], auxiliary=(x,))[0, 0, 2]
+        assert found == x[np.argsort(naive)[:2], 2].mean()
+
+    def test_names_and_defaults_say_how_many(self):
+        def name(imputer, y=Y):
+            return imputer.fit(Records(X, y)).name
+
+        assert name(completion.Mean()) == "class mean"
+        assert name(completion.Mean(), None) == name(completion.Mean(per_class=False)) == "mean"
+        assert name(completion.KNN()) == "10 nearest neighbours"
+        assert name(completion.HotDeck()) == "hot deck (10 donors)"
+        assert name(completion.ConditionalGaussian()) == "class-conditional Gaussian (ledoit-wolf)"
+        assert all(made().per_class for made in (completion.Mean, completion.KNN, completion.HotDeck))
+        for made in (completion.KNN, completion.HotDeck, completion.Autoencoder, completion.ConditionalGaussian):
+            with refused("^per_class: True or False"):
+                made(per_class=1)
+        with refused("^per_class"):
+            completion.Mean(per_class=1)
+
+    def test_draws_take_whole_donors_or_single_values(self):
+        x = np.column_stack([np.zeros(6), np.arange(6.0), np.arange(6.0) * 10])
+        query, known = np.array([[0.0, NAN, NAN]] * 40), [True, False, False]
+        decks = complete(completion.HotDeck(4), query, known, auxiliary=(x,), draws=3)
+        assert (decks[..., 2] == decks[..., 1] * 10).all()
+        assert set(np.unique(decks[..., 1])) == {0, 1, 2, 3}
+        singles = complete(completion.KNN(4), query, known, auxiliary=(x,), draws=3)
+        assert set(np.unique(singles[..., 1])) == {0, 1, 2, 3}
+        assert (singles[..., 2] != singles[..., 1] * 10).any()
+        assert set(np.unique(complete(completion.Mean(), query, known, auxiliary=(x,), draws=3)[..., 1])) == set(
+            range(6)
+        )
+
+    def test_fewer_draws_are_the_first_of_more(self):
+        fitted = completion.KNN(3).fit(Records(X))
+        partial = PartialRecords([[1.0, NAN]] * 20, None, [True, False])
+        more = fitted.sample(partial, 3, seed=1)
+        assert fitted.sample(partial, 1, seed=1).tolist() == more[:1].tolist()
+        assert fitted.complete(partial, 3, seed=1).tolist() == more.tolist()
+        assert len(fitted.complete(partial)) == 1
+        with refused("draws: must be at least 1, got 0"):
+            fitted.sample(partial, 0, seed=1)
+
+    def test_chunks_change_nothing(self, monkeypatch):
+        rng = np.random.default_rng(0)
+        x, known = rng.normal(size=(9, 4)), rng.random((9, 4)) < 0.5
+        known[:, 0] = True
+        auxiliary = (rng.normal(size=(30, 4)), rng.integers(0, 2, 30))
+        made = (completion.KNN(3), completion.HotDeck(3), completion.Mean(), completion.ConditionalGaussian())
+        whole = [complete(one, x, known, [0, 1] * 4 + [7], auxiliary) for one in made]
+        monkeypatch.setattr(imputers, "_CHUNK", 2)
+        monkeypatch.setattr(imputers, "_ROWS", 1)
+        for one, before in zip(made, whole, strict=True):
+            np.testing.assert_allclose(complete(one, x, known, [0, 1] * 4 + [7], auxiliary), before, atol=1e-12)
+
+    def test_rows_are_paired_with_those_of_their_class(self):
+        def pairs(*arguments):
+            return [(rows.tolist(), pool.tolist()) for rows, pool in imputers.group_by_class(*arguments)]
+
+        labels = np.array([1, 0, 5, 1])
+        assert pairs(np.array([0, 1, 1]), labels, 4, 3) == [([1], [0]), ([0, 3], [1, 2]), ([2], [0, 1, 2])]
+        assert pairs(None, labels, 4, 3) == pairs(np.array([0, 1, 1]), None, 4, 3) == [([0, 1, 2, 3], [0, 1, 2])]
+
+    def test_records_that_stand_among_the_auxiliary_ones_are_found_by_their_own_mask(self):
+        auxiliary = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        x = np.array([[1.0, 9.0, 3.0], [1.0, 9.0, 3.0], [4.0, 5.0, 0.0], [4.0, 2.0, 0.0], [1.0, 2.0, 3.0]])
+        known = np.array([[1, 0, 1], [1, 1, 0], [1, 1, 0], [1, 1, 0], [1, 1, 1]], bool)
+        assert completion.overlap(PartialRecords(x, None, known), auxiliary).tolist() == [
+            True,
+            False,
+            True,
+            False,
+            True,
+        ]
+        with refused(r"auxiliary: the shape \(3,\) is needed, got \(2,\)"):
+            completion.overlap(PartialRecords(x, None, known), auxiliary[:, :2])
+
+    def test_own_functions_are_given_what_is_known(self):
+        seen = []
+
+        def fill(x, known, labels, auxiliary, rng):
+            seen.append((x.copy(), known, labels, auxiliary, rng))
+            return np.full(x.shape, 5.0 + len(seen))
+
+        found = complete(completion.CustomImputer(fill), [[1.0, 3.0]], [True, False], [1], draws=2)
+        assert found.tolist() == [[[1, 6]], [[1, 7]]]
+        x, known, labels, auxiliary, rng = seen[0]
+        assert np.isnan(x).tolist() == [[False, True]]
+        assert (known.tolist(), labels.tolist(), auxiliary.tolist()) == ([[True, False]], [1], X.tolist())
+        assert rng is not None
+        seen.clear()
+        assert complete(completion.CustomImputer(fill), [[1.0, 3.0]], [True, False]).tolist() == [[[1, 6]]]
+        assert seen[0][4] is None
+        assert completion.CustomImputer(fill).fit(Records(X)).name == "fill"
+        assert isinstance(completion.imputer(fill), completion.CustomImputer)
+        mean = completion.Mean()
+        assert completion.imputer(mean) is mean
+        for dtype in (np.int64, np.float32):
+            typed = complete(completion.Mean(), [[1.0, 3.0]], [True, False], auxiliary=(X.astype(dtype),))
+            assert typed.dtype == dtype
+
+
+class TestGaussian:
+    sigma = np.array([[2.0, 0.5, 0.3, 0.1], [0.5, 1.0, 0.2, 0.4], [0.3, 0.2, 1.5, 0.6], [0.1, 0.4, 0.6, 1.2]])
+
+    @pytest.mark.parametrize("known", [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1], [0, 1, 1, 1]])
+    def test_either_side_of_the_system_gives_the_same_weights(self, known):
+        gaussian, k = imputers._Gaussian(self.sigma), np.array(known, bool)
+        expected = np.linalg.solve(self.sigma[np.ix_(k, k)], self.sigma[np.ix_(k, ~k)])
+        np.testing.assert_allclose(gaussian.regression(k), expected)
+        np.testing.assert_allclose(gaussian.regression(k), expected)
+        assert (gaussian._precision is not None) == (k.sum() > (~k).sum())
+
+    def test_draws_are_of_the_covariance(self):
+        gaussian = imputers._Gaussian(self.sigma)
+        np.testing.assert_allclose(np.cov(gaussian.sample(np.random.default_rng(0), 20_000).T), self.sigma, atol=0.08)
+        assert gaussian.sample(np.random.default_rng(0), 3).shape == (3, 4)
+
+    @pytest.mark.parametrize("share", [0.25, 1.0])
+    def test_a_share_shrinks_towards_the_mean_variance(self, share):
+        centred = np.array([[1.0, 2.0], [-1.0, 0.0], [0.0, -2.0]])
+        empirical = centred.T @ centred / 3
+        expected = (1 - share) * empirical + share * np.eye(2) * np.trace(empirical) / 2
+        np.testing.assert_allclose(completion.ConditionalGaussian(share)._covariance(centred), expected)
+
+    def test_each_class_has_its_mean_and_others_the_overall_one(self):
+        filler = SimpleNamespace(classes=np.array([2, 5, 9]))
+        rows = imputers._Filler._rows(filler, np.array([5, 2, 9, 1, 7, 10]), 6)
+        assert rows.tolist() == [1, 0, 2, 3, 3, 3]
+        assert imputers._Filler._rows(filler, None, 2).tolist() == [3, 3]
+        assert imputers._Filler._rows(SimpleNamespace(classes=np.zeros(0, int)), np.array([1]), 1).tolist() == [0]
+        gaussian = completion.ConditionalGaussian(shrinkage=1.0)  # nothing is told by the known values
+        found = complete(gaussian, [[1.0, NAN]] * 3, [True, False], [0, 1, 7])[0, :, 1]
+        np.testing.assert_allclose(found, [5, 50, 27.5])
+        alone = completion.ConditionalGaussian(shrinkage=1.0, per_class=False)
+        np.testing.assert_allclose(complete(alone, [[1.0, NAN]] * 2, [True, False], [0, 1])[0, :, 1], [27.5, 27.5])
+
+    def test_a_constant_column_stays_what_it_is(self):
+        x = np.column_stack([np.arange(6.0), np.full(6, 3.0), np.arange(6.0) ** 2])
+        found = complete(completion.ConditionalGaussian(0.1), [[2.0, NAN, NAN]], [True, False, False], auxiliary=(x,))
+        assert found[0, 0, 1] == 3
+        known = complete(completion.ConditionalGaussian(0.1), [[NAN, 3.0, 4.0]], [False, True, True], auxiliary=(x,))
+        assert np.isfinite(known).all()
+
+    @pytest.mark.parametrize(("n", "is_warned"), [(5, False), (4, True), (3, True)])
+    def test_more_records_than_columns_are_asked_for(self, n, is_warned):
+        x = np.random.default_rng(0).normal(size=(n, 4))
+        warnings = completion.ConditionalGaussian().fit(Records(x)).warnings
+        assert warnings == ((f"{n} auxiliary records for 4 columns: the covariance is mostly shrinkage",) if is_warned
+                            else ())  # fmt: skip
+
+    @pytest.mark.parametrize(("share", "fits"), [(0.0, False), (1e-9, True), (1.0, True), (1.1, False), (-0.1, False)])
+    def test_a_shrinkage_is_a_share(self, share, fits):
+        if fits:
+            assert completion.ConditionalGaussian(share).shrinkage == share
+            return
+        with refused("^shrinkage: must lie in"):
+            completion.ConditionalGaussian(share)
+
+    def test_two_records_are_enough(self):
+        assert imputers.flatten_records(Records(X[:2]))[0].shape == (2, 2)
+        with refused("at least 2 records are needed, got 1"):
+            imputers.flatten_records(Records(X[:1]))
+
+
+class TestNetworks:
+    def test_layers_have_relu_between_and_standardise_first(self):
+        rng = np.random.default_rng(0)
+        layers = [(rng.normal(size=(3, 4)), rng.normal(size=4)), (rng.normal(size=(4, 2)), np.full(2, -1.5))]
+        centre, scale, x = rng.normal(size=3), rng.random(3) + 1, rng.normal(size=(5, 3))
+        hidden = np.maximum((x - centre) / scale @ layers[0][0] + layers[0][1], 0)
+        expected = hidden @ layers[1][0] + layers[1][1]
+        network = Perceptron(centre, scale, tuple(layers))
+        np.testing.assert_allclose(network.outputs(x), expected)
+        np.testing.assert_allclose(network.outputs(x.reshape(5, 3, 1)), expected)
+        assert (expected < 0).any()
+
+    def test_an_autoencoder_adds_errors_of_its_class(self):
+        """Decoded by a network that says 0 in standardised columns: the mean."""
+        centre, scale = X.mean(axis=0), X.std(axis=0)
+        zero = SimpleNamespace(outputs=lambda inputs: np.zeros((len(inputs), 2)))
+        filler = autoencoder._AutoencoderFiller(X, Y, np.array([0, 1]), centre, scale, zero)
+        x, known = np.array([[1.0, 0.0]] * 30), np.array([[True, False]] * 30)
+        labels = np.array([0, 1] * 15)
+        assert filler.fill(x, known, labels, None).tolist() == [[[1.0, centre[1]]] * 30]
+        (drawn,) = filler.fill(x, known, labels, [np.random.default_rng(0)])
+        assert (drawn[:, 0] == 1).all()
+        for label in (0, 1):
+            expected = set((centre[1] + X[label == Y, 1] - centre[1]).tolist())
+            assert {round(value, 9) for value in drawn[labels == label, 1].tolist()} == expected
+        seen = []
+        echo = SimpleNamespace(outputs=lambda inputs: (seen.append(inputs), np.ones((len(inputs), 2)))[1])
+        filler = replace(filler, network=echo)
+        assert filler._decoded(x[:1], known[:1], labels[1:2]).tolist() == [(centre + scale).tolist()]
+        assert seen[0].tolist() == [[1.0, centre[1], 1.0, 0.0, 0.0, 1.0]]
+        filler = replace(filler, labels=None, classes=np.zeros(0, int))
+        filler._decoded(x[:1], known[:1], labels[1:2])
+        assert seen[1].tolist() == [[1.0, centre[1], 1.0, 0.0]]
+
+    def test_classes_are_indicators(self):
+        classes = np.array([2, 5])
+        assert autoencoder._encode_classes(np.array([5, 2, 7]), classes, 3).tolist() == [[0, 1], [1, 0], [0, 0]]
+        assert autoencoder._encode_classes(None, classes, 3).tolist() == [[0, 0]] * 3
+
+    @pytest.mark.parametrize(("name", "limit"), [("width", 10**5), ("latent", 10**5), ("steps", None), ("seed", None)])
+    def test_sizes_lie_in_their_bounds(self, name, limit):
+        least = 0 if name == "seed" else 1
+        assert getattr(completion.Autoencoder(**{name: least}), name) == least
+        with refused(f"^{name}: must be at least {least}"):
+            completion.Autoencoder(**{name: least - 1})
+        if limit:
+            assert getattr(completion.Autoencoder(**{name: limit}), name) == limit
+            with refused(f"^{name}: must be at most {limit}"):
+                completion.Autoencoder(**{name: limit + 1})
+        usual = completion.Autoencoder()
+        assert (usual.width, usual.latent, usual.steps, usual.seed, usual.per_class) == (256, 64, 1500, 0, True)
+
+
+class TestMasks:
+    @pytest.mark.parametrize(
+        ("words", "rows", "columns"),
+        [
+            ("top-left", (0, 2), (0, 3)), ("top-right", (0, 2), (3, 6)), ("bottom-left", (2, 4), (0, 3)),
+            ("bottom-right", (2, 4), (3, 6)), ("centre", (1, 3), (1, 4)),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("shape", [(4, 6), (4, 6, 3), (3, 4, 6), (1, 4, 6), (4, 6, 1), (4, 6, 4)])
+    def test_a_block_stands_in_its_corner(self, words, rows, columns, shape):
+        expected = np.zeros((4, 6), bool)
+        expected[slice(*rows), slice(*columns)] = True
+        found = completion.mask(f"block:{words}:0.25", shape)
+        assert found.shape == shape
+        axis = None if len(shape) == 2 else 0 if shape[0] != 4 else 2
+        flat = found if axis is None else found.take(0, axis)
+        assert flat.tolist() == expected.tolist()
+        assert axis is None or (found.all(axis=axis) == found.any(axis=axis)).all()
+
+    @pytest.mark.parametrize(
+        ("shape", "size"),
+        [
+            ((5,), None), ((4, 6), (4, 6)), ((4, 6, 3), (4, 6)), ((3, 4, 6), (4, 6)), ((1, 4, 6), (4, 6)),
+            ((4, 5, 6), (5, 6)), ((5, 6, 7), (5, 6)), ((3, 4, 4), (3, 4)), ((2, 3, 4, 5), None), ((3, 5, 1), (3, 5)),
+        ],
+    )  # fmt: skip
+    def test_images_have_channels_first_or_last(self, shape, size):
+        assert imputers._image_size(shape) == size
+
+    @pytest.mark.parametrize(
+        ("words", "shape", "count"),
+        [
+            ("share:0.001", (4,), 1), ("share:0.6", (4,), 2), ("share:0.65", (4,), 3), ("share:1", (4,), 4),
+            ("values:0.001", (2, 2, 3), 1), ("share:0.001", (2, 2, 3), 3), ("block:centre:0.001", (4, 4), 1),
+            ("values:0.5", (2, 3, 4, 5), 60), ("share:0.5", (2, 3, 4, 5), 60),
+        ],
+    )  # fmt: skip
+    def test_something_is_known_at_least(self, words, shape, count):
+        assert completion.mask(words, shape).sum() == count
+
+    def test_columns_are_known_by_name_beginning_or_position(self):
+        columns = ["age", "sex=f", "sex_m", "sexual", "7"]
+
+        def known(words):
+            return np.flatnonzero(completion.mask(f"columns:{words}", (5,), columns=columns)).tolist()
+
+        assert known("sex") == [1, 2]
+        assert known("age, sexual") == [0, 3]
+        assert known("7") == [4]
+        assert known("0,4") == [0, 4]
+        for words in ("5", "-1", "height"):
+            with refused("^known: column: "):
+                known(words)
+        with refused(r"^known: column: '3' is unknown.*\(known: 0 to 2\)$"):
+            completion.mask("columns:3", (3,))
+        assert completion.mask("columns:2", (3,)).tolist() == [False, False, True]
+        with refused(r"'columns' is for rows of a table, the records have the shape \(2, 2\)"):
+            completion.mask("columns:0", (2, 2))
+
+    @pytest.mark.parametrize(
+        ("words", "options", "message"),
+        [
+            ("share:nan", {}, r"a share in \(0, 1\] is needed, got nan"), ("share:0", {}, "got 0"),
+            ("share:1.0001", {}, "got 1.0001"), ("share:x", {}, "got 'x'"),
+            ("other:1", {}, "^known: 'other' is unknown"),
+            ("block:middle:0.5", {}, "^known: block: 'middle' is unknown"), ("block:centre:0.5", {}, "is for images"),
+            ("share:0.5:all", {}, "^known: after share:0.5: 'all' is unknown"),
+            ("share:0.5:each", {}, r"say how many there are \(records=n\)"), ("", {}, "^known: a text is needed"),
+            ("share:0.5", {"shape": (0,)}, "^shape: must be at least 1"), ("share:0.5", {"seed": -1}, "^seed: must be"),
+            ("share:0.5", {"records": 0}, "^records: must be at least 1"),
+            ("share:0.5", {"records": 2**31 + 1}, "^records: must be at most"),
+            ("share:0.5", {"shape": (2**31 + 1,)}, "^shape: must be at most"),
+        ],
+    )  # fmt: skip
+    def test_other_masks_are_refused(self, words, options, message):
+        with refused(message):
+            completion.mask(words, **{"shape": (4,)} | options)
+
+    def test_masks_are_the_seeds(self):
+        first, other = (completion.mask("share:0.5", (40,), seed=seed) for seed in (0, 1))
+        assert first.tolist() != other.tolist()
+        assert completion.mask("share:0.5", (40,)).tolist() == first.tolist()
+        each = completion.mask("share:0.5:each", (40,), records=1)
+        assert each.shape == (1, 40)
+        assert completion.mask("share:0.5", (40,), records=3).shape == (40,)
