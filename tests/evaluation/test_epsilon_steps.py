@@ -228,6 +228,17 @@ def test_a_fixed_number_of_members_is_bounded_by_pairs_that_one_coin_decides(n, 
     assert f"of {len(pairs)} pairs, each a coin between two canaries" in found.method
 
 
+def test_pairs_of_one_kind_prove_nothing_and_defaults_are_those_of_pure_privacy():
+    truth, scores = np.array([True, True, False, False]), np.array([9.0, 8.0, 0.0, 1.0])
+    found = [epsilon_fixed_count(scores, truth, seed=seed) for seed in range(9)]
+    pairs = [int("of 2 pairs" in each.method) for each in found]
+    assert {0, 1} == set(pairs)
+    assert all(each.low == 0 for each, mixed in zip(found, pairs, strict=True) if not mixed)
+    leaking, included = draw_scores(6.0)
+    assert epsilon_fixed_count(leaking, included) == epsilon_fixed_count(leaking, included, 0.0, 0.95, seed=0)
+    assert epsilon_fixed_count(leaking, included).low > 0
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.4])
 @pytest.mark.parametrize("level", [0.0, 0.5, 1.2])
 def test_a_coin_between_two_canaries_is_one_removed_and_one_added(level, delta):
@@ -303,6 +314,7 @@ def test_no_right_guess_refutes_nothing_and_few_numbers_are_examined_singly():
     assert epsilon._p_value(0, 10, 20, 0.7, 0.1) == 1
     assert epsilon._p_value(1, 1, 20, 0.7, 0.0) == pytest.approx(0.7)
     assert epsilon._p_value(9, 10, 20, 0.5, 0.9) == 1
+    assert epsilon._p_value(1, 2, 20, 0.5, 1e-3) == pytest.approx(0.75 + 2 * 20 * 1e-3 * 0.25)
     assert epsilon._steps(4096).tolist() == list(range(1, 4097))
     assert len(epsilon._steps(4100)) < 4100
     with pytest.raises(InputError, match="wrong: must be at least 0"):

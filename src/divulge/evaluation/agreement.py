@@ -28,7 +28,7 @@ else:
 # A target whose answers are the farthest from the mean of all models, by this factor of what trainings alike differ by,
 # is said to be trained otherwise; with fewer than `_MIN_MODELS` references by a larger one.
 _FACTOR, _FACTOR_BELOW_MIN, _MIN_MODELS = 1.25, 2.0, 4
-_LARGEST = 1e100  # answers whose squares can still be added
+_LARGEST = 1e75  # answers of which the squares of squares can still be added, as their variance needs
 
 
 @dataclass(frozen=True, slots=True)

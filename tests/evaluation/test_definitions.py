@@ -1,0 +1,368 @@
+"""Agreement with references, tables by group, shared documents and planned sizes, against their definitions."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from divulge import evaluation
+from divulge.errors import InputError
+from divulge.evaluation import GaussianMechanism, agreement, epsilon, metrics, power
+from divulge.evaluation.near_duplicates import Lookalike, NearDuplicates, SharedDocuments
+
+documents = importlib.import_module("divulge.evaluation.near_duplicates")  # the package's attribute is the function
+
+
+def student(values, confidence=0.95):
+    n, mean = len(values), np.mean(values)
+    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * np.std(values, ddof=1) / math.sqrt(n)
+    return mean, mean - reach, mean + reach
+
+
+def root(ends):
+    return tuple(math.sqrt(max(end, 0)) for end in ends)
+
+
+def ends(estimate):
+    return estimate.value, estimate.low, estimate.high
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [0.5, -3.0], [2.0] * 5])
+def test_a_mean_has_students_interval(values, confidence):
+    found = agreement.mean_estimate(values, confidence)
+    assert ends(found) == pytest.approx(student(values, confidence))
+    assert found.confidence == confidence
+    assert ends(agreement.root_of_mean(values, confidence)) == pytest.approx(root(student(values, confidence)))
+
+
+def test_a_mean_takes_two_values():
+    with pytest.raises(InputError, match="values: at least 2 are needed, got 1"):
+        agreement.mean_estimate([1.0])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("models", [1, 2, 3, 4, 6])
+def test_a_target_is_compared_with_the_trainings_that_never_saw_a_record(models, masked):
+    rng = np.random.default_rng(models)
+    target, references = rng.normal(size=40), rng.normal(size=(models, 40)) + rng.normal(size=40)
+    out = rng.random((models, 40)) < 0.7 if masked else np.ones((models, 40), bool)
+    rows = [i for i in range(40) if out[:, i].sum() >= min(2, models)]
+    known = [references[out[:, i], i] for i in rows]
+    found = agreement.compare_answers(target, references, out if masked else None)
+    assert (found.records, found.models) == (len(rows), models)
+    squares = [(target[i] - x.mean()) ** 2 for i, x in zip(rows, known, strict=True)]
+    if models == 1:
+        assert ends(found.rmse) == pytest.approx(root(student(squares)))
+        assert found.spread is found.differs is None
+        return
+    variances = [x.var(ddof=1) for x in known]
+    unbiased = [s - v / len(x) for s, v, x in zip(squares, variances, known, strict=True)]
+    assert ends(found.rmse) == pytest.approx(root(student(unbiased)))
+    assert ends(found.spread) == pytest.approx(root(student(variances)))
+
+
+def differs(target, references):
+    """Farther from the mean of all than any reference, and by more than trainings alike differ by, by a factor."""
+    k = len(references)
+    everything = np.vstack([target, references])
+    distances = ((everything - everything.mean(axis=0)) ** 2).mean(axis=1)
+    factor = 1.25 if k >= 4 else 2.0
+    alike = references.var(axis=0, ddof=1).mean() * (1 + 1 / k)
+    gap = ((target - references.mean(axis=0)) ** 2).mean()
+    return bool(distances[0] > distances[1:].max() and gap > factor**2 * alike)
+
+
+@pytest.mark.parametrize("models", [2, 3, 4, 7])
+def test_a_target_differs_where_it_is_the_farthest_and_by_a_factor(models):
+    rng = np.random.default_rng(models)
+    answers = []
+    for scale in np.repeat(np.linspace(0.5, 3, 26), 2):
+        references = rng.normal(size=(models, 30)) * rng.choice([1.0, 2.0], (models, 1))
+        target = scale * rng.normal(size=30)
+        answers.append(differs(target, references))
+        assert agreement.compare_answers(target, references).differs is answers[-1]
+    assert len(set(answers)) == 2
+
+
+@pytest.mark.parametrize("models", [3, 4])
+def test_three_references_must_differ_by_more_than_four(models):
+    rng = np.random.default_rng(0)
+    references = np.tile([[-1.0], [1.0]], (2, 30))[:models] + 0.01 * rng.normal(size=(models, 30))
+    gap = math.sqrt(references.var(axis=0, ddof=1).mean() * (1 + 1 / models))
+    for factor, expected in ((1.2, False), (1.3, models == 4), (1.9, models == 4), (2.1, True)):
+        target = references.mean(axis=0) + factor * gap
+        assert agreement.compare_answers(target, references).differs is expected
+
+
+def test_answers_of_few_records_or_beyond_squares_are_refused():
+    with pytest.raises(InputError, match="at least 2 records that they were not trained on are needed, got 1"):
+        agreement.compare_answers([1.0, 2.0], [[1.0, 2.0], [2.0, 1.0]], [[True, True], [True, False]])
+    for target, references in (([2e75, 0.0], [[0.0, 0.0]]), ([0.0, 0.0], [[0.0, -2e75]])):
+        with pytest.raises(InputError, match=r"answers up to 1e\+75 are needed to add squares, got 2e\+75"):
+            agreement.compare_answers(target, references)
+    largest = agreement.compare_answers([1e75, -1e75, 0.0], [[-1e75, 1e75, 0.0]] * 3)
+    assert np.isfinite([*ends(largest.rmse), *ends(largest.spread)]).all()
+
+
+@pytest.mark.parametrize("models", [1, 2, 4])
+def test_models_of_one_setting_are_as_far_as_their_squares_and_less_half_of_their_own_scatter(models):
+    rng = np.random.default_rng(models)
+    target, answers = rng.normal(size=20), rng.normal(size=(models, 20))
+    rmse, score = agreement.distance_between(target, list(answers))
+    assert ends(rmse) == pytest.approx(root(student(((answers - target) ** 2).mean(axis=0))))
+    if models == 1:
+        assert score is None
+        return
+    pairs = [np.abs(answers[i] - answers[j]) for i in range(models) for j in range(i)]
+    crps = np.abs(answers - target).mean(axis=0) - np.mean(pairs, axis=0) / 2
+    assert ends(score) == pytest.approx(student(crps))
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_the_interval_of_a_tpr_takes_four_steps_at_a_quarter_of_the_error(confidence):
+    rng = np.random.default_rng(0)
+    truth = np.arange(250) < 100
+    scores = rng.normal(size=250) + 1.5 * truth
+    inside, outside = scores[truth], sorted(scores[~truth], reverse=True)
+    step = (1 - confidence) / 4
+    found = metrics.tpr_at_fpr(scores, truth, 0.1, confidence)
+    surely = max(r for r in range(1, 151) if stats.binom.cdf(r - 1, 150, 0.1) <= step)
+    possibly = min(r for r in range(1, 151) if stats.binom.sf(r - 1, 150, 0.1) <= step)
+    above = [int((inside > outside[rank - 1]).sum()) for rank in (surely, 16, possibly)]
+    assert found.value == above[1] / 100
+    assert found.low == pytest.approx(stats.beta.ppf(step, above[0], 101 - above[0]))
+    assert found.high == pytest.approx(stats.beta.isf(step, above[2] + 1, 100 - above[2]))
+
+
+def test_where_no_record_is_high_or_low_enough_an_end_is_none():
+    scores, truth = np.arange(20.0), np.arange(20) >= 10
+    assert metrics.tpr_at_fpr(scores, truth, 0.1).low == 0.0  # of ten, none surely bounds the highest tenth
+    assert metrics.tpr_at_fpr(-scores, truth, 0.9).high == 1.0
+    flat = metrics.advantage(np.zeros(20), truth)
+    assert (flat.value, flat.low, flat.high) == pytest.approx((0.0, 0.0, 2 * math.sqrt(math.log(80) / 20)))
+    assert metrics.advantage(scores[:12] % 2, np.arange(12) >= 6).high == 1.0
+    below = metrics.advantage(-scores, truth)
+    assert (below.value, below.low) == (0.0, 0.0)
+    with pytest.raises(InputError, match=r"fnr: 0\.05 needs at least 19 members, got 10"):
+        metrics.tnr_at_fnr(scores, truth, 0.05)
+
+
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_a_table_by_group_shares_a_threshold_and_divides_the_error_on_demand(simultaneous):
+    rng = np.random.default_rng(1)
+    truth, groups, scores = rng.random(120) < 0.5, rng.integers(0, 4, 120), rng.normal(size=120).round(1)
+    found = metrics.subgroups(scores, truth, groups, 0.2, 0.9, simultaneous=simultaneous)
+    outside = np.sort(scores[~truth])[::-1]
+    threshold = outside[int(0.2 * len(outside) + 1e-9)]
+    level = 1 - 0.1 / 4 if simultaneous else 0.9
+    for group, row in enumerate(found):
+        rows = groups == group
+        inside, others = scores[rows & truth] > threshold, scores[rows & ~truth] > threshold
+        assert (row.group, row.members, row.nonmembers) == (group, len(inside), len(others))
+        assert row.tpr == evaluation.proportion(int(inside.sum()), len(inside), level)
+        assert row.fpr == evaluation.proportion(int(others.sum()), len(others), level)
+        assert row.auc == evaluation.auc(scores[rows], truth[rows], level)
+    with pytest.raises(InputError, match="groups: values of one kind are needed"):
+        metrics.subgroups(scores, truth, np.array([1, "a"] * 60, dtype=object), 0.2)
+
+
+def test_groups_of_one_kind_have_no_auc():
+    scores, groups = np.arange(8.0), np.repeat([0, 1, 2], [3, 3, 2])
+    truth = np.array([True] * 3 + [False] * 3 + [True, False])
+    first, second, third = metrics.subgroups(scores, truth, groups, 0.5)
+    assert (first.auc, first.fpr, second.auc, second.tpr) == (None, None, None, None)
+    assert third.auc.value == 0.0
+    assert first.tpr is not None
+    assert second.fpr is not None
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.6])
+def test_rates_count_what_is_selected(confidence):
+    selected, truth = np.array([1, 1, 1, 0, 0, 1, 0], bool), np.array([1, 1, 0, 1, 0, 0, 0], bool)
+    found = metrics.rates(selected, truth, confidence)
+    counted = {"tpr": (2, 3), "fpr": (2, 4), "precision": (2, 4), "accuracy": (4, 7)}
+    for name, (count, total) in counted.items():
+        assert getattr(found, name) == evaluation.proportion(count, total, confidence)
+    assert (found.members, found.nonmembers) == (3, 4)
+    for wrong, message in (([], "selected"), ([True], "members: 1 values are needed"), ([1, 0], "selected: bool")):
+        with pytest.raises(InputError, match=message):
+            metrics.rates(np.array(wrong, dtype=bool if wrong in ([], [True]) else int), truth)
+
+
+def test_the_most_exposed_are_ordered_by_score_then_by_id():
+    scores, truth = np.array([3.0, 5, 5, 4, 5, 5, 1]), np.array([True, True, True, False, False, True, False])
+    found = metrics.most_exposed(scores, truth, ["g", "f", "e", "d", "c", "b", "a"], k=3, confidence=0.9)
+    assert [each.id for each in found] == ["b", "e", "f"]
+    assert {each.nonmembers_as_high for each in found} == {evaluation.proportion(1, 3, 0.9)}
+    assert [each.id for each in metrics.most_exposed(scores, truth, k=9)] == [1, 2, 5, 0]
+    assert metrics.most_exposed(scores, truth, k=9)[-1].nonmembers_as_high.value == 2 / 3
+    with pytest.raises(InputError, match="k: must be at least 1"):
+        metrics.most_exposed(scores, truth, k=0)
+
+
+def test_long_curves_have_a_band_at_so_many_levels(monkeypatch):
+    monkeypatch.setattr(metrics, "BAND", 5)
+    rng = np.random.default_rng(2)
+    truth = np.arange(90) < 30
+    curve = metrics.roc(rng.normal(size=90) + truth, truth)
+    exact = [metrics._band(np.sort([0.0]), np.sort([0.0]), np.array([0.0]), 0.05)]
+    assert len(exact) == 1
+    assert len(set(curve.high)) <= 5 + 1
+    assert (np.diff(curve.low) >= 0).all()
+    assert (np.diff(curve.high) >= 0).all()
+    assert (curve.low <= curve.tpr).all()
+    assert (curve.tpr <= curve.high).all()
+    assert len(curve) == len(curve.fpr)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "grams"),
+    [
+        ("One two, THREE!", 2, ["one two", "two three"]),
+        ("One two, THREE!", 3, ["one two three"]),
+        ("One two", 3, ["one two"]),
+        (" ?! ", 2, ["?!"]),
+        ("straße a", 1, ["strasse", "a"]),
+    ],
+)
+def test_grams_are_of_so_many_words_without_case_and_punctuation(text, size, grams):
+    assert [gram.decode() for gram in documents._word_grams(text, size)] == grams
+
+
+def test_shared_documents_are_told_both_ways_and_the_closest_named():
+    pair = SharedDocuments(("members", "nonmembers"), (1200, 50), (1000, 3))
+    assert str(pair) == "1,000 of 1,200 members in non-members, 3 of 50 non-members in members"
+    assert str(NearDuplicates((pair, pair), 4, 0.25)) == (
+        f"documents that share at least 25 % of their 4-grams with one of the other set: {pair}; {pair}"
+    )
+    members = ["a b c d e f g h", "p q r s", "x y", "k l m n"]
+    others = ["x y", "a b c d e f z z", "k l m o", "p q r s t u v w", "k l m n"]
+    (found,) = evaluation.near_duplicates(members, others, words=1, share=0.7).pairs
+    # Of every document the first of the closest; of those of one share, by their rows.
+    assert found.counts == (4, 4)
+    assert found.examples == (Lookalike(1, 3, 1.0), Lookalike(2, 0, 1.0), Lookalike(3, 4, 1.0))
+    assert found.sizes == (4, 5)
+
+
+@pytest.mark.parametrize(("share", "counts"), [(0.75, (1, 0)), (0.76, (0, 0)), (0.6, (1, 1)), (0.61, (1, 0))])
+def test_a_document_counts_from_its_share_of_grams_on(share, counts):
+    (found,) = evaluation.near_duplicates(["a b c d"], ["a b c x y"], words=1, share=share).pairs
+    assert found.counts == counts
+
+
+def test_grams_of_many_documents_lead_to_the_first_of_them(monkeypatch):
+    table = documents._gram_tables([["a b", "a c", "a d", "b"]], 1)[0]
+    monkeypatch.setattr(documents, "_MAX_PER_GRAM", 2)
+    limited = documents._limit_frequent_grams(table)
+    assert limited.sum(axis=0).max() == 2
+    assert np.asarray(limited.sum(axis=1)).ravel().tolist() == [2, 2, 1, 1]
+    # A copy is found though its common word leads elsewhere: the limit leaves the other words.
+    texts = [f"a w{i} v{i}" for i in range(6)]
+    (found,) = evaluation.near_duplicates(texts, texts[::-1], words=1, share=1.0).pairs
+    assert found.counts == (6, 6)
+
+
+def test_candidates_are_compared_a_few_at_a_time_up_to_a_limit(monkeypatch):
+    """Those with more common grams come first; one that contains the document may come later."""
+    text = "a b c d"
+    longer = [f"a b c x{i}" for i in range(5)]
+    monkeypatch.setattr(documents, "_COMPARED_AT_ONCE", 2)
+    for limit, counts in ((256, (1, 1)), (2, (1, 1))):
+        monkeypatch.setattr(documents, "_MAX_COMPARED", limit)
+        (found,) = evaluation.near_duplicates([text], [*longer, text], words=1, share=1.0).pairs
+        assert found.counts == counts
+    monkeypatch.setattr(documents, "_BLOCK_ROWS", 2)
+    (found,) = evaluation.near_duplicates([*longer, text], [text, *longer[::-1]], words=1, share=1.0).pairs
+    assert found.counts == (6, 6)
+
+
+def auc_power(distance, m, n, error):
+    area = stats.norm.cdf(distance / math.sqrt(2))
+
+    def moment(k):
+        return integrate.quad(lambda z: stats.norm.pdf(z) * stats.norm.cdf(z + distance) ** k, -9, 9)[0]
+
+    spread, shrunk = moment(2) - moment(1) ** 2, (area - 0.5) ** 2
+    v, w = ((spread + shrunk / size) / size for size in (m, n))
+    freedom = (v + w) ** 2 / (v**2 / (m - 1) + w**2 / (n - 1))
+    deviation = math.sqrt(v + w) / (area * (1 - area))
+    return stats.norm.cdf(math.log(area / (1 - area)) / deviation - stats.t.ppf(1 - error / 2, freedom))
+
+
+@pytest.mark.parametrize(("m", "n"), [(2, 40), (30, 2), (25, 60)])
+@pytest.mark.parametrize("distance", [0.2, 1.5])
+def test_the_power_of_an_auc_is_that_of_its_logit(distance, m, n):
+    assert power._auc_power(distance, m, n, 0.1) == pytest.approx(auc_power(distance, m, n, 0.1), abs=2e-4)
+    assert power._auc_power(distance, 1, n, 0.1) == power._auc_power(distance, m, 1, 0.1) == 0
+
+
+@pytest.mark.parametrize("reached", [0.0, 0.05, 3.21, 8.0])
+def test_the_smallest_distance_is_found_up_to_eight(reached):
+    found = power._smallest_distance(lambda d: float(d >= reached), 1.0)
+    assert found == pytest.approx(reached, abs=1e-6)
+    assert power._smallest_distance(lambda d: 0.79, 0.8) is None
+
+
+@pytest.mark.parametrize("allowed", [-1, 0, 3, 9, 10])
+def test_the_most_wrong_guesses_that_refute_are_found(allowed):
+    """All ten wrong refute nothing."""
+    assert power._max_refuting_wrong(lambda wrong: wrong <= allowed, 10) == min(allowed, 9)
+
+
+@pytest.mark.parametrize("family", [None, "gaussian"])
+def test_a_game_is_played_with_the_number_of_guesses_of_the_highest_power(family):
+    test = power._Test.for_claim(1.0, 1e-3, 0.9, family, "both")
+    assert test.error == pytest.approx(0.1)
+    game = test.with_canaries(40)
+    rule = epsilon.GuessRule.from_options(family, None, "both", 1e-3)
+    level = 1.0 if family is None else test.level
+    if family:
+        assert GaussianMechanism().epsilon(level, 1e-3) == pytest.approx(1.0, abs=1e-4)
+    powers = {}
+    for guesses in (40, 20, 10):
+        refuting = [wrong for wrong in range(guesses) if rule.refutes(level, 40, guesses, wrong, 0.1 / 3)]
+        assert game.allowed[guesses] == max(refuting, default=-1)
+        errors = epsilon.best_errors(GaussianMechanism(), 2.5, "both", guesses, 40)
+        powers[guesses] = stats.binom.cdf(max(refuting), guesses, errors).mean() if refuting else 0.0
+    guesses, attained = game.best(2.5)
+    assert attained == pytest.approx(max(powers.values()))
+    assert powers[guesses] == max(powers.values())
+    assert power._Game(8, "both", {8: -1}).best(9.0) == (8, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((0, 1.0, 1e-5), "canaries: must be at least 1"), ((9, -0.1, 1e-5), "claimed: must lie"),
+     ((9, 64.1, 1e-5), "claimed: must lie"), ((9, 1.0, 1.0), "delta: must lie")],
+)  # fmt: skip
+def test_violations_of_impossible_claims_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        power.smallest_violation(*arguments)
+    with pytest.raises(InputError, match="power"):
+        power.smallest_violation(9, 1.0, 1e-5, power=1.0)
+
+
+def test_planned_canaries_are_the_smallest_power_of_two_and_the_violation_the_smallest():
+    plan = power.canaries_needed(1.0, 6.0, 1e-5, family="gaussian", power=0.7, confidence=0.9)
+    test = power._Test.for_claim(1.0, 1e-5, 0.9, "gaussian", "both")
+    strength = power._strength_at_epsilon(GaussianMechanism(), 6.0, 1e-5)
+    powers = [test.with_canaries(1 << bits).best(strength)[1] for bits in range(3, 9)]
+    first = next(i for i, value in enumerate(powers) if value >= 0.7)
+    assert plan.canaries == 1 << (3 + first)
+    assert (plan.epsilon, plan.power) == (6.0, powers[first])
+    found = power.smallest_violation(64, 1.0, 1e-5, family="gaussian", power=0.7, confidence=0.9)
+    game = test.with_canaries(64)
+    for shift, is_enough in ((-0.02, False), (0.02, True)):
+        strength = power._strength_at_epsilon(GaussianMechanism(), found.epsilon + shift, 1e-5)
+        assert (game.best(strength)[1] >= 0.7) == is_enough
+    assert (found.canaries, found.power) == (64, pytest.approx(0.7, abs=1e-3))
+
+
+@pytest.mark.parametrize(("auc", "tpr"), [(None, None), (0.625, None), (None, 0.0345), (0.625, 0.0345)])
+def test_what_is_detectable_is_told_or_that_nothing_is(auc, tpr):
+    text = str(power.Detectable(auc, tpr, 0.01, 0.95, 0.8, ""))
+    assert text.startswith("AUC ≥ 0.625, " if auc else "no AUC, ")
+    assert ("TPR ≥ 0.0345 at FPR 0.01 (power 80%)" if tpr else "no TPR at FPR 0.01 (power 80%)") in text
