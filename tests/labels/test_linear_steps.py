@@ -568,3 +568,33 @@ def test_a_linear_plan_asks_its_digits_one_after_the_other():
     rest[parts[0].count :] = np.nan
     assert not three.read(rest).refuted.any()
     assert not three.read(rest).proven.any()
+
+
+@pytest.mark.parametrize("max_bits", [0, 2])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.45, 0.49])
+def test_squares_of_a_unit_have_the_largest_weights_that_errors_leave(share, max_bits):
+    unit, digits = 2.0**-30, np.arange(2)
+    spec = labels.OracleSpec("mse", n=20, noise=share * unit / 20)
+    noise = 20 * spec.noise
+    plan = linear_plans._plan_squares_with_unit(spec, spec.loss(), digits, unit, noise, max_bits, None)
+
+    def error_of(bits):
+        code = codes.build_code(20, 2, 2**bits, dense=False, max_bits=max_bits)
+        grid = linear_plans._largest_spacing(code, unit)
+        return linear_plans.assemble_digit_plan(
+            spec, spec.loss(), digits, 2, 2**bits, unit, max_bits=max_bits, grid=grid
+        ).error.max()
+
+    bits = round(math.log2(plan.code.bound))
+    assert unit > 2 * (noise + error_of(bits))
+    # The square of the next larger weight would have no place left for one unit, or its sums none for the errors.
+    assert unit**2 * 4**bits / 4 <= 2.0**54 * unit
+    assert unit**2 * 4 ** (bits + 1) / 4 > 2.0**54 * unit or unit <= 2 * (noise + error_of(bits + 1))
+    assert plan.unit == unit
+    for count, is_shorter in ((plan.count + 1, True), (plan.count, False)):
+        rival = replace(plan, code=codes.build_code(count, 2, 1, dense=False, max_bits=0))
+        assert rival.count == count
+        found = linear_plans._plan_squares_with_unit(spec, spec.loss(), digits, unit, noise, max_bits, rival)
+        assert (found is not None) is is_shorter
+    loud = 0.5 * unit
+    assert linear_plans._plan_squares_with_unit(spec, spec.loss(), digits, unit, loud, max_bits, None) is None
