@@ -122,6 +122,20 @@ def test_the_first_answer_must_count_the_ones_that_the_others_find(metric):
     assert len(ones) == 9
 
 
+def test_an_answer_that_is_read_as_another_count_does_not_refute_the_first():
+    spec, plan = plan_of("accuracy")
+    exact = answers_of(spec, plan, Y)
+    changed = 0
+    for index in range(1, plan.count):
+        answers = exact.copy()
+        answers[index] += 0.15  # nearer to the next count, and none
+        reading = plan.read(answers)
+        assert reading.refuted[index]
+        assert not reading.refuted[0]
+        changed += int(reading.labels.sum() != Y.sum())
+    assert changed
+
+
 def test_an_answer_outside_of_all_scores_is_refuted():
     spec, plan = plan_of("accuracy", noise=0.03)
     for y, index, off in ((np.ones(8, int), 0, 0.031), (np.zeros(8, int), 0, -0.031)):
@@ -394,3 +408,24 @@ def test_a_certificate_of_r_squared_is_the_least_of_the_number_of_ones_and_four_
         extent = inner.metric.high - 1
         assert (inner.metric.low, math.log(extent, 4) % 1) == (-extent, pytest.approx(0.0))
         assert inner.noise >= noise / 4
+
+
+def test_a_block_whose_sums_no_labels_make_rules_totals_out_even_beside_one_that_is_not_read():
+    spec = OracleSpec("quadratic_weighted_kappa", n=9, classes=3)
+    code = codes.build_code(9, 3, 1, dense=False, max_bits=1)
+    assert code.shapes[0].count == 2
+    plan = count_plans.TotalsPlan(spec, code, np.arange(code.count), 1, 1)
+    y = np.array([0, 1, 2, 2, 1, 0, 0, 1, 2])
+    answers = answers_of(spec, plan, y)
+    submissions = {index: plan.query(index) for index in range(plan.count)}
+    totals = (int(y.sum()), int((y**2).sum()))
+    assert plan._decode(totals, answers, submissions, 1e-9)[0].tolist() == y.tolist()
+    del submissions[1]
+    labels_, rows = plan._decode(totals, answers, submissions, 1e-9)
+    assert rows.any()
+    assert labels_[~rows].tolist() == y[~rows].tolist()
+    # The first query of the last block is answered as if its rows weighed more than any labels do.
+    first = 1 + code.count - code.shapes[-1].count
+    wrong = answers.copy()
+    wrong[first] = 1.0
+    assert plan._decode(totals, wrong, submissions, 1e-9) is None

@@ -32,9 +32,9 @@ def test_a_remedy_is_told_with_its_cost_for_a_ranking():
 @pytest.mark.parametrize(
     ("spec", "queries", "accuracy", "message"),
     [
-        (LOG_LOSS, 10, 0.5, "accuracy: must lie in"),
+        (LOG_LOSS, 10, 0.5, r"accuracy: must lie in \(0\.5, 1\), got 0\.5"),
         (LOG_LOSS, 10, 1.0, "accuracy"),
-        (OracleSpec(n=50, classes=4), 10, 0.25, "accuracy: must lie in"),
+        (OracleSpec(n=50, classes=4), 10, 0.25, r"accuracy: must lie in \(0\.25, 1\)"),
         (LOG_LOSS, 0, 0.6, "queries"),
         (OracleSpec(n=50, scored="unknown"), 10, 0.6, "scored: whoever defends an endpoint knows how many rows"),
     ],
@@ -505,8 +505,13 @@ def test_the_metric_that_a_team_is_better_at_is_larger():
     assert defences.is_larger_better(OracleSpec(labels.Evaluated(lambda y, p: 0.0, name="f"), n=5))
 
 
-def test_a_team_whose_loss_overflows_scores_nothing():
-    impossible = np.array([[0.0, -2000.0], [0.0, -2000.0]])
-    assert defences.team_score(OracleSpec(n=2, clip=None), np.array([0, 1]), impossible) == 0.0
-    assert defences.team_score(OracleSpec(n=2, clip=None), np.array([0, 0]), impossible) == 0.0
-    assert defences.team_score(OracleSpec(n=2, clip=0.01), np.array([0, 1]), impossible) > 2
+UNCLIPPED, CLIPPED, RANKS = OracleSpec(n=2, clip=None), OracleSpec(n=2, clip=0.01), OracleSpec("auc", n=2)
+IMPOSSIBLE = np.array([[0.0, -2000.0], [0.0, -2000.0]])
+
+
+def test_a_team_whose_loss_overflows_or_is_undefined_scores_nothing():
+    assert defences.team_score(UNCLIPPED, np.array([0, 1]), IMPOSSIBLE) == 0.0
+    assert defences.team_score(UNCLIPPED, np.array([0, 0]), IMPOSSIBLE) == 0.0
+    assert defences.team_score(CLIPPED, np.array([0, 1]), IMPOSSIBLE) > 2
+    assert defences.team_score(RANKS, np.array([1, 1]), IMPOSSIBLE) == 0.0
+    assert defences.team_score(RANKS, np.array([0, 1]), IMPOSSIBLE) == 0.5

@@ -90,6 +90,12 @@ def test_rounding_is_told_where_it_is_no_accident_and_not_natural():
     assert inference._describe_rounding(large, labels.OracleSpec("mse", n=7)) == ""  # floats show no more there
 
 
+@pytest.mark.parametrize(("count", "looks"), [(3, ""), (4, "rounded to 3 decimals")])
+def test_one_trailing_zero_of_three_answers_may_be_an_accident_of_one_in_a_thousand(count, looks):
+    answers = np.array([0.123, 0.457, 0.789, 0.321])[:count]
+    assert inference._describe_rounding(answers, labels.OracleSpec(n=7, decimals=4)) == looks
+
+
 @pytest.mark.parametrize("decimals", range(1, 11))
 def test_the_fewest_decimals_are_those_that_were_rounded_to_and_unrounded_answers_have_none(decimals):
     rng = np.random.default_rng(decimals)

@@ -46,6 +46,16 @@ def test_answers_become_sums_with_the_errors_of_as_many_rows(options, scale, kin
     assert part.sigma is None or len(part.sigma) == 2
 
 
+@pytest.mark.parametrize(
+    ("decimals", "answer", "rounding"),
+    [(0, 2.0**52, 0.5), (0, 2.0**53, 0.0), (1, 2.0**48, 0.05), (1, 2.0**49, 0.0), (2, 2.0**45, 0.005)],
+)
+def test_large_answers_have_no_decimals_to_lose(decimals, answer, rounding):
+    sums = linear_plans.answers_to_sums(labels.OracleSpec("mse", n=8, decimals=decimals), np.array([answer]))
+    assert sums.fixed.tolist() == [8 * rounding]
+    assert sums.slack.tolist() == [8 * float(np.spacing(answer)) if rounding else 0.0]
+
+
 @pytest.mark.parametrize("kind", ["bounded", "gaussian"])
 def test_the_square_of_a_root_is_off_by_twice_the_root_and_the_square_of_the_error(kind):
     spec = labels.OracleSpec("rmse", n=8, noise=0.25, noise_kind=kind, decimals=1)
@@ -598,3 +608,10 @@ def test_squares_of_a_unit_have_the_largest_weights_that_errors_leave(share, max
         assert (found is not None) is is_shorter
     loud = 0.5 * unit
     assert linear_plans._plan_squares_with_unit(spec, spec.loss(), digits, unit, loud, max_bits, None) is None
+
+
+@pytest.mark.parametrize(("exponent", "bound"), [(49, 4), (50, 2), (51, 2), (52, 1), (53, None)])
+def test_squares_of_large_units_have_small_weights_until_one_unit_has_no_place(exponent, bound):
+    spec = labels.OracleSpec("mse", n=5)
+    found = linear_plans._plan_squares_with_unit(spec, spec.loss(), np.arange(2), 2.0**exponent, 0.0, 0, None)
+    assert (found and found.code.bound) == bound

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from divulge import labels
+from divulge import labels, seeds
 from divulge.errors import InputError, UserCodeError
 from divulge.labels import inference, plans
-from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, noise_bound
+from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, draw_submission, noise_bound
 from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 SPEC = OracleSpec(n=12, clip=1e-3, noise=0.01)
@@ -466,3 +466,17 @@ def test_the_summary_of_a_split_counts_its_scored_rows():
     assert told.plan.queries == plan.count
     assert told.contradiction is None
     assert told.oracle.metric == "log_loss"
+
+
+def test_a_search_that_no_submission_helps_asks_one_all_the_same():
+    spec = OracleSpec(lambda y, p: 0.5, n=3, submission="positive")
+    plan = labels.design(spec)
+    first = plan.inner.query(0)
+    np.testing.assert_array_equal(first, draw_submission(spec, seeds.generator(0, "labels", "search", 0, 1)))
+    assert plan.inner.query_after(0, np.full(plan.count, np.nan)) is None
+    with pytest.raises(InputError, match="query: number 1 of a search depends on the answers before it"):
+        plan.inner.query(1)
+    reading = plan.inner.read(np.full(plan.count, np.nan))
+    assert not (reading.proven | reading.certain).any()
+    assert not reading.refuted.any()
+    assert plan.count == 2 * 3 + 4

@@ -281,6 +281,22 @@ def test_a_split_is_certified_where_the_number_of_scored_rows_is_known(spec):
     assert not split._certify_pairs(replace(pairs, spec=close)).certified
 
 
+@pytest.mark.parametrize(("noise", "certified"), [(0.04, False), (0.04 - 1e-9, True)])
+def test_the_errors_of_the_floats_are_taken_off_the_separation_twice(noise, certified):
+    proof = split._certify_pairs(exact_pairs(error=0.1, spec=replace(SPEC, noise=noise)))
+    assert proof.separation == pytest.approx(0.8 / 5)
+    assert proof.certified is certified
+
+
+def test_answers_too_large_for_their_decimals_are_off_by_nothing():
+    """Floats from 2^52 on are whole numbers, which half a unit may still be off; from 2^53 on they are even."""
+    for decimals, middle, refuted in ((0, 2.0**52, False), (0, 2.0**53, True), (1, 2.0**49, True)):
+        pairs = exact_pairs(spec=replace(SPEC, noise=0.0, decimals=decimals, reduction="sum"), unit=2.0**13)
+        answers = pair_answers(DIGITS, pairs, 1, middle=middle + 2.0**14)
+        answers[0] += float(np.spacing(answers[0]))
+        assert pairs.read(answers).refuted.any() == refuted
+
+
 def test_the_sum_over_an_unknown_number_of_rows_is_certified():
     assert plan_of(replace(UNKNOWN, reduction="sum")).certificate.certified
 
