@@ -377,8 +377,7 @@ def mlp_backward(
     """Return the gradient of ``scale`` times the summed cross-entropy at each layer's output, ``[..., b, out]``."""
     slope = z.softmax(-1)
     slope.scatter_add_(-1, y.unsqueeze(-1), slope.new_full((), -1.0).expand(*y.shape, 1))
-    if scale != 1.0:
-        slope *= scale
+    slope *= scale
     slopes = [slope]
     for index in range(len(shape) - 1, 0, -1):
         slope = _activation_backward(shape[index - 1].activation, slope @ weights[index].mT, inputs[index])
