@@ -1,0 +1,759 @@
+"""Clauses of decisions: every bound at its limit and just beyond, every refusal and every sentence of a warning."""
+
+import math
+from itertools import combinations, pairwise
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from divulge import statistics
+from divulge.decisions import counts as counting
+from divulge.decisions import fdp, fdr, fpr, methods, planning, weighted
+from divulge.decisions.counts import Counts
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Moments, Storey
+from divulge.decisions.planning import Setting
+from divulge.decisions.weighted import Strata, Weights
+from divulge.errors import InputError
+from divulge.types import Guarantee
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, ""),
+        ({"tied": [0, 0, -1]}, "no candidates have these numbers"),
+        ({"above": [2, 3, 1]}, "no candidates have these numbers"),
+        ({"above": [3, 2, -1]}, "no candidates have these numbers"),
+        ({"above": [3, 3, 3], "total": 3}, ""),
+        ({"above": [4, 2, 1], "total": 4}, ""),
+        ({"above": [5, 2, 1], "total": 4}, "no candidates have these numbers"),
+        ({"above": [3, 2, 1], "tied": [2, 0, 0]}, "no candidates have these numbers"),
+        ({"above": [3, 2, 1], "tied": [1, 0, 0]}, ""),
+        ({"above": [0, 0, 0], "tied": [0, 0, 5]}, "no candidates have these numbers"),
+        ({"above": [0, 0, 0], "tied": [0, 0, 4]}, ""),
+        ({"calibration": [1.0, 0.0, 2.0]}, "no candidates have these numbers"),
+        ({"calibration": [0.0, 0.0, 0.0]}, ""),
+        ({"above": [3.0, 2.0, 1.0]}, "three numbers are needed"),
+        ({"tied": [0.0, 0.0, 0.0]}, "three numbers are needed"),
+        ({"total": 4.0}, "three numbers are needed"),
+        ({"total": [4]}, "three numbers are needed"),
+        ({"above": [3, 2]}, "three numbers are needed"),
+        ({"tied": [0, 0]}, "three numbers are needed"),
+        ({"other": [1]}, r"is no file of counts; it holds the arrays \['above', 'calibration', 'other'"),
+    ],
+)
+def test_stored_counts_are_those_of_some_candidates(tmp_path, change, message):
+    arrays = {"calibration": [0.0, 1.0, 2.0], "above": [3, 2, 1], "tied": [0, 0, 0], "total": 4, **change}
+    path = tmp_path / "counts.npz"
+    np.savez(path, **{name: np.array(values) for name, values in arrays.items()})
+    if message:
+        with pytest.raises(InputError, match=message):
+            Counts.load(path)
+    else:
+        loaded = Counts.load(path)
+        assert (loaded.above.tolist(), loaded.total) == (arrays["above"], arrays["total"])
+
+
+def expected_equal_pairs(calibration, candidates):
+    """Equal pairs of a candidate and a calibration score, were they as frequent as pairs of calibration scores."""
+    values, sizes = np.unique(calibration, return_counts=True)
+    total = 0.0
+    for i in range(1, len(values) - 1):
+        n_candidates = np.sum((candidates > values[i - 1]) & (candidates < values[i + 1]))
+        neighbourhood = sizes[i] + (sizes[i - 1] + sizes[i + 1]) / 2
+        total += sizes[i] * (sizes[i] - 1) * n_candidates / neighbourhood
+    return total
+
+
+@pytest.mark.parametrize(("repeats", "n_candidates"), [(2, 10), (2, 20), (2, 19), (3, 15), (3, 7), (1, 99)])
+def test_twenty_expected_ties_and_none_show_repeated_documents(repeats, n_candidates):
+    calibration = np.repeat(np.arange(5.0), [1, repeats, repeats, repeats + 1, 1])
+    candidates = np.linspace(0.05, 3.97, n_candidates)
+    candidates = candidates[~np.isin(candidates, calibration)]
+    counts = Counts.empty(calibration).add(candidates)
+    expected = expected_equal_pairs(calibration, candidates)
+    assert counting.has_unmatched_repeats(counts) == (expected >= 20)
+    assert not counting.has_unmatched_repeats(counts.add([2.0]))  # one tie, of a value in the middle
+    assert counting.has_unmatched_repeats(counts.add([0.0, 4.0])) == (expected >= 20)  # ties at the ends do not count
+
+
+def test_exactly_twenty_expected_ties_suffice_and_a_twentieth_of_repeats_does_not():
+    calibration = np.array([0.0, 1.0, 1.0, 2.0])  # 2 · 20 candidates / (2 + 1) and 2 · 30 / 3 = 20
+    for n_candidates, expected in ((29, False), (30, True)):
+        candidates = np.linspace(0.01, 0.99, n_candidates)
+        assert counting.has_unmatched_repeats(Counts.empty(calibration).add(candidates)) is expected
+    many = np.linspace(0.501, 17.499, 2000)
+    for n_distinct, expected in ((19, False), (18, True)):  # 1 of 20 repeats, and 1 of 19
+        repeated = np.append(np.arange(float(n_distinct)), 9.0)
+        counts = Counts.empty(repeated).add(many[~np.isin(many, repeated)])
+        assert counting.has_unmatched_repeats(counts) is expected
+    # two values have no middle
+    assert not counting.has_unmatched_repeats(Counts.empty(np.repeat([0.0, 1.0], 50)).add(np.full(500, 0.5)))
+
+
+def test_counts_of_no_candidates_are_refused_and_of_one_are_not():
+    with pytest.raises(InputError, match="candidates: at least 1 entry is needed, got 0"):
+        counting.check_counts(Counts.empty([0.0]))
+    assert counting.check_counts(Counts.empty([0.0]).add([1.0])).total == 1
+
+
+@pytest.mark.parametrize("n", [1, 5, 19, 20, 99])
+def test_counts_below_a_place_and_within_each_rank(n):
+    rng = np.random.default_rng(n)
+    calibration, candidates = np.sort(rng.integers(0, 9, n) * 1.0), rng.integers(-1, 10, 30) * 1.0
+    counts = Counts.empty(calibration).add(candidates)
+    assert [counts.count_below(i) for i in range(n)] == [int((candidates < c).sum()) for c in calibration]
+    n_at_or_above = (calibration >= candidates[:, None]).sum(1)
+    assert counts.reached.tolist() == [int((n_at_or_above <= rank).sum()) for rank in range(n + 1)]
+
+
+# Methods
+
+
+@pytest.mark.parametrize("fdr_level", [0.0, 1e-12, 1.0, -0.1, math.nan, "0.1"])
+def test_levels_that_no_calibration_reaches_are_refused(fdr_level):
+    with pytest.raises(InputError, match="fdr"):
+        methods.check_fdr(fdr_level)
+    assert methods.check_fdr(2e-12) == 2e-12
+
+
+@pytest.mark.parametrize(
+    ("lam", "n", "place"),
+    [(0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 2), (0.29, 99, 29), (0.999, 99, 99), (0.001, 99, 1), (0.9999, 5, 5)],
+)
+def test_the_grid_point_of_storey_is_at_or_below_lam(lam, n, place):
+    assert Storey(lam).grid(n) == place
+
+
+@pytest.mark.parametrize("lam", [0.01, 0.05, 0.5, 0.9])
+def test_storeys_share_counts_p_values_from_the_grid_point_on(lam):
+    rng = np.random.default_rng(int(100 * lam))
+    for n, m in ((1, 1), (2, 3), (19, 8), (40, 100)):
+        calibration, candidates = rng.integers(0, 30, n) * 1.0, rng.integers(0, 40, m) * 1.0
+        p = (1 + (calibration >= candidates[:, None]).sum(1)) / (n + 1)
+        point = Storey(lam).grid(n) / (n + 1)
+        top, bottom = Storey(lam).null_share(Counts.empty(calibration).add(candidates))
+        assert top / bottom == pytest.approx((1 + np.sum(p >= point - 1e-12)) / (m * (1 - point)))
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (16, 16), (500, 1000), (10_000, 10_000), (6400, 6400), (7, 10_000)])
+def test_the_regions_of_adaptive_shrink_by_half_in_equal_ratios(n, m):
+    widest = 2 / np.sqrt(n * m / (n + m))
+    widest = 0.5 if widest > 0.5 else 0.05 if widest < 0.05 else widest
+    widths = 1 - Adaptive().lams(n, m)
+    assert widths[0] == pytest.approx(widest)
+    assert widths[-1] == pytest.approx(widest / 2)
+    assert len(widths) == 6
+    ratios = [later / before for before, later in pairwise(widths)]
+    assert ratios == pytest.approx([ratios[0]] * 5)
+
+
+def test_adaptive_is_the_mean_of_six_inverse_shares():
+    rng = np.random.default_rng(2)
+    counts = Counts.empty(rng.normal(size=60)).add(rng.normal(1, 1, 50))
+    pairs = [Storey(float(lam)).null_share(counts) for lam in Adaptive().lams(60, 50)]
+    top, bottom = Adaptive().null_share(counts)
+    assert bottom / top == pytest.approx(np.mean([b / t for t, b in pairs]))
+
+
+@pytest.mark.parametrize("eta", [0.01, 0.05, 0.3, 0.999])
+def test_the_region_of_ptdi_holds_what_is_below_the_calibration_score_at_eta(eta):
+    rng = np.random.default_rng(3)
+    for n in (1, 9, 20, 100):
+        calibration, candidates = np.sort(rng.integers(0, 60, n) * 1.0), rng.integers(-2, 60, 30) * 1.0
+        edge = calibration[min(int(eta * n + 1e-9), n - 1)]
+        counts = Counts.empty(calibration).add(candidates)
+        inside = int((calibration < edge).sum())
+        assert PTDI(eta).region(counts) == (int((candidates < edge).sum()), inside)
+        top, bottom = PTDI(eta).null_share(counts)
+        assert (top, bottom) == ((1 + (candidates < edge).sum()) * n, 31 * inside)
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 20, 100, 1000])
+@pytest.mark.parametrize("eta", [0.05, 0.3, 0.5, 0.9])
+def test_ptdi_warns_where_its_bound_is_exceeded_by_more_than_a_hundredth(m, eta):
+    excess = (1 + 1 / m) * (1 - (1 - eta) ** m)
+    text = f"with {m} candidates and eta={eta:g} ptdi can reach {excess:.2f} times its bound; storey and bh do not"
+    assert PTDI(eta).caution(m) == ((text,) if excess > 1.01 else ())
+
+
+def test_moments_without_correction_and_without_a_region():
+    counts = Counts.empty(np.arange(10.0)).add(np.arange(5.0, 25.0))
+    calibration_rate, members = 0.5, [0.5, 20.0, 30.0, 40.0]
+    member_rate = 1 / 5
+    for candidates, n_inside in ((np.arange(5.0, 25.0), 0), (np.append(np.zeros(9), np.arange(5.0, 16.0)), 9)):
+        counts = Counts.empty(np.arange(10.0)).add(candidates)
+        share = ((1 + n_inside) / 21 - member_rate) / (calibration_rate - member_rate)
+        top, bottom = Moments(members, corrected=False).null_share(counts)
+        assert top / bottom == pytest.approx(max(share, 1e-9))
+    # as many members as calibration scores in the region: nothing is subtracted and nothing divided below 1
+    same = Moments([0.0] * 2 + [50.0])  # (2 in R) / (3 + 1) = .5
+    assert same.null_share(counts) == (1.0, 1.0)
+    many = Counts.empty(np.arange(10.0)).add(np.zeros(20))
+    assert same.null_share(many)[0] == pytest.approx(1 / 0.5)
+    assert Moments([0.0]).null_share(Counts.empty(np.zeros(5)).add([1.0])) == (1.0, 0.0)
+
+
+def test_methods_are_resolved_and_refused_by_name():
+    assert methods.resolve_method("ptdi", (BH, PTDI), eta=0.2) == PTDI(0.2)
+    assert methods.resolve_method("storey", (Storey,), lam=0.2) == Storey(0.2)
+    assert methods.resolve_method("adadetect", (BH, AdaDetect)) == AdaDetect()
+    given = Storey(0.7)
+    assert methods.resolve_method(given, (Storey,), lam=0.2) is given
+    with pytest.raises(InputError, match=r"^method: PTDI does not apply here \(known: bh, storey\)$"):
+        methods.resolve_method(PTDI(), (BH, Storey))
+    for other in ("ptdi", 7, None):
+        with pytest.raises(InputError, match=r"^method: "):
+            methods.resolve_method(other, (BH, Storey))
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (PTDI(0.2), (0.2, 0.5)), (Storey(0.3), (0.05, 0.3)), (BH(), (0.05, 0.5)), (Adaptive(), (0.05, 0.5)),
+        (Auto(storey=Storey(0.7)), (0.05, 0.7)),
+    ],
+)  # fmt: skip
+def test_parameters_of_a_method_make_it_again(method, expected):
+    assert methods.method_parameters(method) == expected
+    eta, lam = expected
+    assert methods.resolve_method(method.name, (type(method),), eta=eta, lam=lam) == method
+
+
+@pytest.mark.parametrize("arguments", [{"adaptive": Storey()}, {"storey": Adaptive()}, {"storey": "storey"}])
+def test_auto_holds_methods_of_their_kind(arguments):
+    with pytest.raises(InputError, match=next(iter(arguments))):
+        Auto(**arguments)
+
+
+# False discovery rates
+
+
+@pytest.mark.parametrize(
+    ("n", "level", "is_too_small"),
+    [(19, 0.05, False), (18, 0.05, True), (9, 0.1, False), (8, 0.1, True), (1, 0.5, False)],
+)
+def test_the_smallest_p_value_is_at_most_the_level(n, level, is_too_small):
+    assert fdr.is_calibration_too_small(n, level) is is_too_small
+    counts = Counts.empty(np.arange(float(n))).add([1000.0])
+    if is_too_small:
+        with pytest.raises(InputError) as error:
+            fdr.decide(counts, fdr=level, method="bh")
+        assert str(error.value) == (
+            f"calibration: {n} scores are too few for fdr={level:g}: the smallest p-value, 1/{n + 1}, exceeds it; at "
+            f"least {n + 1} are needed (required_calibration says how many for a selection by bh)"
+        )
+        rule = fdr.step_up(counts, level, BH())
+        assert (rule.rank, rule.threshold) == (-1, math.inf)
+    else:
+        assert fdr.decide(counts, fdr=level, method="bh").rank >= 0
+
+
+@pytest.mark.parametrize("method", [BH(), Storey(), Storey(0.2), PTDI(0.3), Adaptive()])
+def test_q_values_ranks_and_cut_are_those_of_the_definition(method):
+    rng = np.random.default_rng(4)
+    for n, m, level in ((9, 3, 0.3), (40, 30, 0.1), (40, 30, 0.8), (60, 20, 0.05)):
+        calibration, candidates = np.sort(rng.normal(size=n)), rng.normal(1, 1, m)
+        counts = Counts.empty(calibration).add(candidates)
+        top, bottom = method.null_share(counts)
+        n_within = [int(((calibration >= candidates[:, None]).sum(1) <= r).sum()) for r in range(n + 1)]
+        bounds = [(r + 1) / (n + 1) * (top / bottom) * m / k if k else math.inf for r, k in enumerate(n_within)]
+        q = [min(1.0, *bounds[r:]) for r in range(n + 1)]
+        rule = fdr.step_up(counts, level, method)
+        assert rule.q_values == pytest.approx(q)
+        assert rule.null_share == pytest.approx(top / bottom)
+        assert rule.rank == max((r for r in range(n + 1) if q[r] <= level), default=-1)
+        selected = (calibration >= candidates[:, None]).sum(1) <= rule.rank
+        assert (candidates > rule.threshold).tolist() == selected.tolist()
+
+
+def test_a_full_and_an_empty_selection_are_explained():
+    everything = fdr.select(np.full(10, 99.0), np.arange(20.0), fdr=0.5)
+    assert everything.warnings == (
+        "all 10 candidates were selected: their scores exceed those of non-members nearly everywhere",
+    )
+    assert everything.count == 10
+    nearly = fdr.select(np.append(np.full(9, 99.0), -5.0), np.arange(20.0), fdr=0.06, method="bh")
+    assert nearly.count == 9
+    assert nearly.warnings == ()
+    empty = fdr.select(np.append([99.0, 100.0], np.full(98, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
+    assert empty.warnings == (
+        "nothing was selected: with 99 calibration scores and fdr=0.1 a selection needs at least 10 of the 100 "
+        "candidates, and 2 score above all calibration; more calibration (499 for a selection of 2) or a stronger "
+        "signal is needed (with an AUC near 0.65 every method has next to no power)",
+    )
+    none_above = fdr.select(np.append(-2.0, np.full(99, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
+    assert "and 0 score above all calibration; more calibration (999 for a selection of 1)" in none_above.warnings[0]
+
+
+def test_scores_are_refused_only_where_all_of_both_sides_are_equal():
+    for candidates, calibration in (([1.0, 1.0], [1.0, 2.0]), ([1.0, 1.0], [0.0, 1.0]), ([1.0, 2.0], [1.0, 1.0])):
+        fdr.require_distinct_scores(np.array(candidates), np.array(calibration))
+    with pytest.raises(InputError, match=r"^candidates: every score, calibration included, is 1\.5; they cannot tell"):
+        fdr.require_distinct_scores(np.array([1.5, 1.5]), np.array([1.5, 1.5]))
+
+
+@pytest.mark.parametrize(
+    ("m", "level", "selected", "n"),
+    [(1, 0.5, 1, 1), (1, 0.9, 1, 1), (10, 0.1, 1, 99), (10, 0.3, 10, 3), (3, 0.1, 1, 29)],
+)
+def test_calibration_for_a_selection_and_the_selection_for_a_calibration(m, level, selected, n):
+    assert fdr.required_calibration(m, level, selected) == n
+    assert fdr.min_selected(n, m, level) <= selected
+    if not fdr.is_calibration_too_small(n, level):
+        exact = math.ceil(m / (level * (n + 1)) - 1e-9)
+        assert fdr.min_selected(n, m, level) == min(max(exact, 1), m)
+
+
+def test_a_planner_refuses_more_than_there_is():
+    with pytest.raises(InputError, match="expected_selected: at most m = 3 can be selected, got 4"):
+        fdr.required_calibration(3, 0.1, 4)
+    assert fdr.required_calibration(3, 0.1, 3) == 9
+    for m, expected in ((0, 1), (1, 0), (10**15 + 1, 1)):
+        with pytest.raises(InputError, match=r"m:|expected_selected:"):
+            fdr.required_calibration(m, 0.1, expected)
+    for n, m in ((0, 1), (1, 0), (10**15 + 1, 1), (1, 10**15 + 1)):
+        with pytest.raises(InputError, match=r"^[nm]:"):
+            fdr.min_selected(n, m, 0.5)
+    assert fdr.min_selected(1, 1, 0.5) == 1
+    assert fdr.min_selected(10**6, 3, 0.5) == 1
+
+
+@pytest.mark.parametrize("level", [0.05, 0.1, 0.25, 0.5])
+def test_benjamini_and_hochberg_in_words(level):
+    rng = np.random.default_rng(5)
+    for m in (1, 2, 5, 20):
+        p = rng.integers(1, 21, m) / 100
+        best = 0
+        for k in range(1, m + 1):
+            if sum(100 * value * m <= 100 * level * k + 1e-9 for value in p) >= k:
+                best = k
+        expected = p <= np.sort(p)[best - 1] if best else np.zeros(m, bool)
+        assert fdr.benjamini_hochberg(p, level).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("n", "slope_is_enough"), [(99, True), (98, False)])
+def test_the_last_of_ten_candidates_needs_ninety_nine_records(n, slope_is_enough):
+    scores = np.arange(500.0, 510.0)
+    if slope_is_enough:
+        assert fdr.select_at_boundary(scores, np.arange(float(n)), fdr=0.1).threshold == 500.0
+        return
+    with pytest.raises(InputError) as error:
+        fdr.select_at_boundary(scores, np.arange(float(n)), fdr=0.1)
+    assert str(error.value) == (
+        "calibration: 98 scores are too few to bound the last of 10 candidates at fdr=0.1; at least 99 are needed"
+    )
+
+
+def test_a_gain_of_nothing_selects_nothing():
+    # slope 1: one candidate above all gains 1 - 0 - 1 = 0, two gain 1
+    calibration = np.arange(99.0)
+    assert fdr.select_at_boundary([200.0, *[-1.0] * 9], calibration, fdr=0.1).count == 0
+    assert fdr.select_at_boundary([200.0, 201.0, *[-1.0] * 8], calibration, fdr=0.1).count == 2
+    assert fdr.select_at_boundary([200.0, *[-1.0] * 9], np.arange(199.0), fdr=0.1).count == 1
+
+
+# Groups
+
+
+def test_groups_of_other_sizes_are_named():
+    few, many = np.full(40, 2), np.full(40, 9)
+    mask, half = np.zeros(40, bool), np.arange(40) < 20
+    ending = (
+        " differ in how many documents a group has: means of few documents vary more, so if large groups are members "
+        "more often, the bound fails; take equally many documents of every group"
+    )
+    mixed = np.where(half, 9, 2)
+    assert fdr._doubt_sizes(few, mask, few) == ()
+    assert fdr._doubt_sizes(few, mask, many) == (f"candidates and calibration{ending}",)
+    assert fdr._doubt_sizes(mixed, half, mixed) == (f"selected groups and the others{ending}",)
+    assert fdr._doubt_sizes(mixed, half, np.full(90, 20)) == (
+        f"candidates and calibration and selected groups and the others{ending}",
+    )
+    assert fdr._doubt_sizes(few, ~mask, few) == ()
+    one_selected = np.arange(40) < 1
+    assert fdr._doubt_sizes(few, one_selected, few) == ()
+
+
+def test_group_p_values_are_capped_and_a_single_document_keeps_its_own():
+    assert fdr.combine_p_values([0.9, 0.9, 1.0, 0.3], ["a", "a", "b", "c"]).tolist() == pytest.approx([1.0, 1.0, 0.3])
+    with pytest.raises(InputError, match=r"^p_values: must lie in \(0, 1\], got 0 to 0.5$"):
+        fdr.combine_p_values([0.0, 0.5], [1, 1])
+    with pytest.raises(InputError, match=r"got 0.5 to 1.5$"):
+        fdr.combine_p_values([1.5, 0.5], [1, 1])
+    with pytest.raises(InputError, match="groups: the scores of b are too large to be averaged"):
+        fdr._group_means(np.array([1.0, 1e308, 1e308]), ["a", "b", "b"], "groups")
+
+
+def test_a_selection_of_groups_says_what_it_is_and_claims_no_more_than_its_method():
+    rng = np.random.default_rng(6)
+    groups, known = np.repeat(np.arange(20), 3), np.repeat(np.arange(100), 3)
+    scores, calibration = rng.normal(size=60) + 6 * (groups < 10), rng.normal(size=300)
+    grouped = fdr.select_groups(scores, groups, calibration, known, fdr=0.2)
+    assert repr(grouped) == f"GroupSelection({len(grouped.selected)} of 20 groups; {grouped.selection.guarantee})"
+    assert grouped.selection.guarantee == Guarantee("FDR over groups", 0.2, (fdr.ASSUMES_EXCHANGEABLE_GROUPS,))
+    assert grouped.sizes.tolist() == [3] * 20
+    means = scores.reshape(20, 3).mean(axis=1)
+    assert grouped.selection.threshold == pytest.approx(means[grouped.selection.selected].min())
+    unproven = fdr.select_groups(scores, groups, calibration, known, fdr=0.2, method=Moments([6.0, 7.0]))
+    assert not unproven.selection.guarantee.says
+    ungrouped = fdr.select_groups(scores, groups, calibration, fdr=0.4)
+    assert ungrouped.selection.guarantee == Guarantee("FDR over groups", 0.4, (fdr.ASSUMES_EXCHANGEABLE_DOCUMENTS,))
+    assert ungrouped.selection.count > 0
+    assert ungrouped.selection.threshold == pytest.approx(means[ungrouped.selection.selected].min())
+    assert len(ungrouped.selection.warnings) == 1
+    nothing = fdr.select_groups(-scores - 9, groups, calibration, fdr=0.4)
+    assert (nothing.selection.count, nothing.selection.threshold) == (0, math.inf)
+
+
+# Sensitivity
+
+
+@pytest.mark.parametrize(
+    ("share", "factor"), [(1.0, 1.0), (0.8, 1.0), (0.75, 2.0), (0.5, 3.0), (0.51, 2.0), (0.25, 4.0), (0.01, 4.0)]
+)
+def test_the_factor_that_a_share_of_the_selection_survives(share, factor):
+    assert fdr.Sensitivity(np.array([2.0, 0.0, 4.0, 3.0, 1.0]), 0.1).up_to(share) == factor
+
+
+def test_a_factor_below_one_and_a_share_of_nothing_are_refused():
+    result = fdr.Sensitivity(np.array([0.0, 1.0, 2.0]), 0.1)
+    assert [result.count(gamma) for gamma in (1, 1.0 + 1e-12, 1.5, 2.0, 2.1)] == [2, 2, 1, 1, 0]
+    for gamma in (0.99, math.nan, -1):
+        with pytest.raises(InputError, match="gamma"):
+            result.count(gamma)
+    for share in (0.0, -0.1, 1.1):
+        with pytest.raises(InputError, match="share"):
+            result.up_to(share)
+    assert str(fdr.Sensitivity(np.zeros(2), 0.1)) == "nothing is selected"
+    for bad in ((np.array([np.nan]), 0.1), (np.ones(1), 0.0), (np.ones(1), 1.0)):
+        with pytest.raises(InputError, match=r"gammas|fdr"):
+            fdr.Sensitivity(*bad)
+
+
+@pytest.mark.parametrize(
+    ("method", "power"), [("bh", 1.0), ("adadetect", 1.0), ("storey", 0.5), ("adaptive", 0.5), ("ptdi", 0.5)]
+)
+def test_the_factor_is_the_level_over_the_q_value_or_its_root(method, power):
+    rng = np.random.default_rng(7)
+    calibration, candidates = rng.normal(size=200), np.append(rng.normal(4, 1, 30), rng.normal(size=30))
+    counts = Counts.empty(calibration).add(candidates)
+    step = BH() if method == "adadetect" else methods.resolve_method(method, fdr._METHOD_TYPES)
+    rule = fdr.step_up(counts, 0.2, step)
+    gammas = fdr.sensitivity_by_rank(counts, fdr=0.2, method=method)
+    for rank in range(201):
+        expected = max((0.2 / rule.q_values[rank]) ** power, 1.0) if rank <= rule.rank else 0.0
+        assert gammas[rank] == pytest.approx(expected)
+
+
+# False-positive rates
+
+
+def beta_interval(rank, n, confidence):
+    return stats.beta(rank, n + 1 - rank).ppf([(1 - confidence) / 2, (1 + confidence) / 2])
+
+
+@pytest.mark.parametrize(("n", "level", "rank"), [(99, 0.01, 1), (9999, 0.01, 100), (199, 0.01, 2), (10, 0.3, 3)])
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+def test_the_interval_of_the_rate_is_that_of_the_rank(n, level, rank, confidence):
+    interval = fpr.realised_interval(n, level, confidence)
+    assert (interval.value, interval.confidence) == (pytest.approx(rank / (n + 1)), confidence)
+    assert (interval.low, interval.high) == pytest.approx(tuple(beta_interval(rank, n, confidence)))
+    assert fpr.threshold(np.arange(float(n)), level).realised(confidence) == interval
+
+
+@pytest.mark.parametrize(("n", "level"), [(99, 0.01), (99, 0.2), (199, 0.2), (400, 0.2), (2000, 0.1)])
+def test_a_rate_that_may_be_half_as_large_again_is_named(n, level):
+    low, high = beta_interval(math.floor(round(level * (n + 1), 9)), n, 0.95)
+    decision = fpr.decide(np.arange(float(n)), [1e6, -1e6], level)
+    text = (
+        f"with {n} calibration scores, the FPR given this calibration lies between {low:.2g} and {high:.2g} (95 %), if "
+        f"the assumption holds; {level:g} is an average over calibrations"
+    )
+    assert decision.warnings == (() if high <= 1.5 * level else (text,))
+    assert (decision.threshold, decision.count) == (1e6, 1)
+    assert fpr.decide(np.arange(float(n)), [-1e6], level).threshold == math.inf
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_the_conditional_rank_is_the_largest_with_enough_confidence(level, confidence):
+    for n in (60, 300, 500):
+        every = np.arange(1, n + 1)
+        qualifying = every[stats.beta.cdf(level, every, n + 1 - every) >= confidence]
+        if not len(qualifying):
+            with pytest.raises(InputError, match="known non-members are needed for a training-conditional FPR of"):
+                fpr.threshold(np.arange(float(n)), level, guarantee="training-conditional", confidence=confidence)
+            continue
+        found = fpr.threshold(np.arange(float(n)), level, guarantee="training-conditional", confidence=confidence)
+        assert found.rank == max(qualifying)
+        assert found.value == np.nextafter(float(n - found.rank), np.inf)
+        assert found.guarantee.kind == f"training-conditional FPR (confidence {confidence:g})"
+        decision = fpr.decide(
+            np.arange(float(n)), [1e6], level, guarantee="training-conditional", confidence=confidence
+        )
+        assert decision.warnings == ()
+
+
+@pytest.mark.parametrize("arguments", [{"n": 0}, {"n": 10**15 + 1}, {"fpr": 0.0}, {"fpr": 1.0}, {"confidence": 1.0}])
+def test_an_interval_is_of_a_size_a_level_and_a_confidence(arguments):
+    with pytest.raises(InputError, match=next(iter(arguments))):
+        fpr.realised_interval(**{"n": 99, "fpr": 0.1, **arguments})
+
+
+# Envelopes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_envelope_by_its_definition(seed):
+    """The non-members of the k best are at most those of any larger set, and k less the members of any smaller one."""
+    rng = np.random.default_rng(seed)
+    sizes = np.unique(rng.integers(0, 30, 6))
+    sizes = np.append(sizes[sizes < 30], 30)
+    max_nonmembers = np.minimum(np.sort(rng.integers(0, 20, len(sizes))), sizes)
+    bounds = fdp.Envelope(sizes, max_nonmembers, 0.95, "", Guarantee("", 0.05, ()))
+    pairs = list(zip(sizes.tolist(), max_nonmembers.tolist(), strict=True))
+
+    def most_false(k):
+        smaller = max((size - most for size, most in pairs if size < k), default=0)
+        return min(min(most for size, most in pairs if size >= k), k - max(smaller, 0))
+
+    expected = [most_false(k) for k in range(1, 31)]
+    assert [bounds.false(k) for k in range(1, 31)] == expected
+    shares = np.array(expected) / np.arange(1, 31)
+    assert np.asarray(bounds) == pytest.approx(shares)
+    assert [bounds.bound(k) for k in range(1, 31)] == pytest.approx(shares.tolist())
+    assert (len(bounds), bounds.nonmembers, bounds.members) == (30, max_nonmembers[-1], 30 - max_nonmembers[-1])
+    for level in (0.0, 0.05, 0.1, 0.2, 0.25, 0.5, 0.9, 1.0):
+        within = np.flatnonzero(shares <= level + 1e-12)
+        assert bounds.largest(level) == (within[-1] + 1 if len(within) else 0)
+    for k in (0, 31):
+        with pytest.raises(InputError, match="k"):
+            bounds.false(k)
+    for level in (-0.1, 1.1):
+        with pytest.raises(InputError, match="fdp"):
+            bounds.largest(level)
+
+
+@pytest.mark.parametrize(("curve", "size"), [([0, 1, 2], 3), ([0, 0, 2, 2], 2), ([1, 1, 1], 5), ([4, 4], 4)])
+def test_orders_below_a_curve_are_counted_one_by_one(curve, size):
+    """All orders of ``size`` non-members among the calibration are equally likely."""
+    n, n_within = len(curve), 0
+    for places in combinations(range(n + size), n):  # of the calibration, from the top
+        n_within += all(place - i <= curve[i] for i, place in enumerate(places))
+    assert fdp.probability_below(np.array(curve), size) == pytest.approx(n_within / comb(n + size, n))
+
+
+def test_paths_are_rescaled_without_a_change(monkeypatch):
+    curve = np.arange(2, 42)
+    exact = fdp.probability_below(curve, 30)
+    monkeypatch.setattr(fdp, "_RESCALE_ABOVE", 10.0)
+    assert fdp.probability_below(curve, 30) == pytest.approx(exact)
+
+
+def test_a_confidence_up_to_its_limit():
+    counts = Counts.empty(np.arange(20.0)).add([5.0, 30.0])
+    assert fdp.envelope_from_counts(counts, confidence=0.999).guarantee.level == 0.001
+    with pytest.raises(InputError, match=r"confidence: at most 0.999 can be simulated, got 0.9991"):
+        fdp.envelope_from_counts(counts, confidence=0.9991)
+    with pytest.raises(InputError, match="seed"):
+        fdp.envelope_from_counts(counts, seed=-1)
+    assert fdp.envelope_from_counts(counts).method == (
+        "simultaneous band of 20 calibration ranks; its confidence is counted exactly"
+    )
+
+
+@pytest.mark.parametrize("n", [10, 400, 5000, 100_000])
+def test_sampled_ranks_reach_from_the_top_into_the_lower_half(n):
+    ranks = fdp._sample_ranks(n)
+    assert ranks[0] == 1
+    assert ranks[-1] == min(n, round(n + 1 - max(n / 200, 1)))
+    assert (np.diff(ranks) > 0).all()
+    assert len(ranks) <= 192 + 24
+    middle = (n + 1) / 2
+    if n == 100_000:
+        above, below = ranks[ranks <= middle], n + 1 - ranks[ranks >= middle]
+        assert np.ptp(np.diff(np.log(above[above > 2000]))) < 1e-3
+        assert np.ptp(np.diff(np.log(below))) < 5e-3
+
+
+# Planning
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ((0, 1, 0.9), "candidates"), ((10**6 + 1, 1, 0.9), "candidates"), ((5, 0, 0.9), "members"),
+        ((5, 6, 0.9), "members"), ((5, 5, 0.5), "auc"), ((5, 5, 1.0), "auc"),
+    ],
+)  # fmt: skip
+def test_a_setting_of_candidates_is_possible(setting, name):
+    with pytest.raises(InputError, match=f"^{name}"):
+        Setting(*setting)
+    assert Setting(5, 5, 0.9).members == 5
+    assert Setting(10**6, 1, 0.51).candidates == 10**6
+
+
+def test_drawn_members_separate_as_the_auc_says():
+    counts, members = Setting(40_000, 20_000, 0.8).draw(40_000, np.random.default_rng(0))
+    assert (counts.total, len(members), len(counts.calibration)) == (40_000, 20_000, 40_000)
+    assert members.mean() == pytest.approx(np.sqrt(2) * stats.norm.ppf(0.8), abs=0.03)
+    n_above = np.searchsorted(counts.calibration, members).mean() / 40_000
+    assert n_above == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize("shares", [[0.0] * 5, [0.5, 0, 0], [0.2, 0.4, 0.0, 0.6], [1.0, 1.0, 0.9, 0.2], [0.5, 0.5]])
+def test_the_interval_of_a_mean_power_is_a_product_of_two(shares):
+    shares = np.array(shares)
+    positive = shares[shares > 0]
+    k, n = len(positive), len(shares)
+    low = stats.beta.ppf(0.0125, k, n - k + 1) if k else 0.0
+    high = stats.beta.ppf(0.9875, k + 1, n - k) if k < n else 1.0
+    mean_low, mean_high = 0.0, 1.0
+    if k >= 2:
+        reach = stats.t.ppf(0.9875, k - 1) * positive.std(ddof=1) / np.sqrt(k)
+        mean_low, mean_high = max(positive.mean() - reach, 0.0), min(positive.mean() + reach, 1.0)
+    estimate = planning._mean_power(shares)
+    assert (estimate.value, estimate.confidence) == (shares.mean(), 0.95)
+    assert (estimate.low, estimate.high) == pytest.approx((low * mean_low, high * mean_high))
+
+
+def test_a_plan_stays_within_its_limits(monkeypatch):
+    monkeypatch.setattr(planning, "_SEARCH_RUNS", 10)
+    monkeypatch.setattr(planning, "_FINAL_RUNS", 10)
+    setting = Setting(20, 10, 0.99)
+    plan = planning.calibration(setting, 0.9, fdr=0.1, max_calibration=200)
+    assert plan.least == fdr.required_calibration(20, 0.1, 20) == 9
+    sizes = np.unique(np.minimum(np.ceil(9 * 1.1 ** np.arange(34)).astype(int), 200)).tolist()
+    assert plan.calibration in sizes
+    found = planning._simulate_power(plan.calibration, setting, 0.1, "storey", 10, 0).value
+    smaller = sizes[sizes.index(plan.calibration) - 1]
+    assert found >= 0.9 > planning._simulate_power(smaller, setting, 0.1, "storey", 10, 0).value
+    assert plan.power == planning.power(plan.calibration, setting, fdr=0.1, seed=1)
+    hopeless = planning.calibration(Setting(20, 2, 0.51), 0.9, fdr=0.1, max_calibration=30)
+    assert hopeless.calibration is None
+    assert hopeless.power == planning.power(30, Setting(20, 2, 0.51), fdr=0.1, seed=1)
+    assert planning.calibration(setting, 0.01, fdr=0.1, max_calibration=9).least == 9
+    for arguments in ({"max_calibration": 8}, {"max_calibration": 10**7 + 1}):
+        with pytest.raises(InputError, match="max_calibration"):
+            planning.calibration(setting, 0.5, fdr=0.1, **arguments)
+    for n in (0, 10**7 + 1):
+        with pytest.raises(InputError, match=r"^n"):
+            planning.power(n, setting)
+
+
+# Weights and strata
+
+
+def test_the_size_of_a_weighted_calibration_and_who_can_be_selected():
+    weights = Weights(np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.0, 6.0]))
+    assert weights.effective == pytest.approx(36 / 14)
+    # p-value at best w / (6 + w): 1/13, 1/4 and 1/2
+    for level, share in ((0.05, 0.0), (1 / 13 + 1e-9, 1 / 3), (0.25, 2 / 3), (0.24, 1 / 3), (0.5, 1.0), (0.49, 2 / 3)):
+        assert weights.reachable(level) == pytest.approx(share)
+    for auc in (0.0, 1.0, 0.5, math.nan):
+        Weights(np.ones(1), np.ones(1), auc)
+    for auc in (-0.1, 1.1, "0.5"):
+        with pytest.raises(InputError, match=r"weights\.auc"):
+            Weights(np.ones(1), np.ones(1), auc)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e-100])
+def test_a_weight_of_the_limit_itself_is_refused(size):
+    with pytest.raises(InputError, match=r"weights\.calibration: the largest must lie between 1e-100 and 1e\+100"):
+        Weights(np.array([size, 0.0]), np.ones(1))
+
+
+def test_a_weighted_rate_needs_enough_records_and_half_of_the_candidates():
+    calibration, scores = np.arange(99.0), np.array([500.0, 500.0])
+    decided = weighted.decide(calibration, scores, 0.01, Weights(np.ones(99), np.array([1.0, 5.0])))
+    assert decided.selected.tolist() == [True, False]
+    assert decided.threshold == 500.0
+    assert decided.warnings == ("99 calibration records count as 99; 50% of the candidates could be selected at all",)
+    assert weighted.decide(calibration, -scores, 0.01, Weights(np.ones(99), np.ones(2))).threshold == math.inf
+    with pytest.raises(InputError, match="weights: only 33% of the candidates lie where there are enough calibration"):
+        weighted.decide(calibration, np.full(3, 500.0), 0.01, Weights(np.ones(99), np.array([1.0, 5.0, 5.0])))
+    with pytest.raises(InputError, match=r"the 98 calibration records are worth 98\.0 .* 99 are needed for an FPR of"):
+        weighted.decide(calibration[:98], scores, 0.01, Weights(np.ones(98), np.ones(2)))
+
+
+def test_a_weighted_selection_needs_enough_records_and_half_of_the_candidates():
+    calibration, scores = np.arange(19.0), np.full(2, 500.0)
+    weighted.select(calibration=calibration, candidates=scores, weights=Weights(np.ones(19), np.array([1.0, 5.0])))
+    with pytest.raises(InputError, match=r"weights: only 33% of the candidates .* for fdr=0\.05"):
+        weighted._require_sufficient_weights(Weights(np.ones(19), np.array([1.0, 5.0, 5.0])), 0.05)
+    with pytest.raises(InputError, match=r"weights\.candidates: must be above 0; 0 means"):
+        weighted._require_sufficient_weights(Weights(np.ones(19), np.array([1.0, 0.0])), 0.05)
+    with pytest.raises(InputError, match=r"worth 18\.0 .* and 19 are needed for fdr=0\.05"):
+        weighted._require_sufficient_weights(Weights(np.ones(18), np.ones(1)), 0.05)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pruning_leaves_the_largest_set_that_is_as_large_as_its_members_ask(seed):
+    rng = np.random.default_rng(seed)
+    sizes, passes = rng.integers(1, 12, 10) * 0.7, rng.random(10) < 0.7
+    best = 0
+    for r in range(1, passes.sum() + 1):
+        if (sizes[passes] <= r).sum() >= r:
+            best = r
+    assert weighted._prune(passes, sizes).tolist() == (passes & (sizes <= best)).tolist()
+
+
+def test_features_are_enough_to_be_weighted():
+    rng = np.random.default_rng(8)
+    ten, nine, other = rng.normal(size=(10, 2)), rng.normal(size=(9, 2)), rng.normal(size=(15, 2))
+    weights = weighted.density_ratio(ten, other)
+    assert (len(weights.calibration), len(weights.candidates)) == (10, 15)
+    assert len(weighted.density_ratio(ten, nine, like=ten + 0.1).candidates) == 9
+    for arguments, message in (
+        ((nine, other), "calibration_features: at least 10 records are needed for weights, got 9"),
+        ((ten, nine), "^features: at least 10 records"),
+        ((ten, other, nine), "like: at least 10 records"),
+        ((ten, np.full((15, 2), 2e100)), r"features: values beyond ±1e\+100 cannot be standardised"),
+        ((np.zeros((10, 2)), other), "too few different records for weights"),
+    ):
+        with pytest.raises(InputError, match=message):
+            weighted.density_ratio(*arguments[:2], like=arguments[2] if len(arguments) > 2 else None)
+    weighted._check_features(np.full((2, 2), 1e100), "features", None)
+
+
+def test_strata_without_calibration_are_counted_and_said():
+    calibration = np.arange(40.0)
+    strata = Strata([1, 1, 2, 3], [1] * 20 + [2] * 20)
+    assert strata.uncovered == 1
+    selection = weighted.select_within_strata([500.0, 501.0, -1.0, 502.0], calibration, strata, fdr=0.2)
+    assert selection.selected.tolist() == [True, True, False, False]
+    assert selection.p_values.tolist() == pytest.approx([1 / 21, 1 / 21, 1.0, 1.0])
+    assert selection.warnings == ("1 of 4 candidates are of strata without calibration and cannot be selected",)
+    assert selection.threshold == 500.0
+    covered = weighted.select_within_strata([500.0, 501.0], calibration[:20], Strata([1, 1], [1] * 20), fdr=0.2)
+    assert covered.warnings == ()
+    low = weighted.select_within_strata([-5.0, -6.0], calibration[:20], Strata([1, 1], [1] * 20), fdr=0.2)
+    assert (low.count, low.threshold) == (0, math.inf)
+    with pytest.raises(InputError, match=r"too small for fdr=0\.2.* would take 4 records"):
+        weighted.select_within_strata([5.0], [1.0, 2.0, 3.0], Strata([1], [1, 1, 1]), fdr=0.2)
+    assert weighted.select_within_strata([5.0], np.arange(4.0), Strata([1], [1] * 4), fdr=0.2).count == 1
+    Strata([1, 2], [2], holdout=[3])
+    with pytest.raises(InputError, match=r"strata\.holdout"):
+        Strata([1, 2], [2], holdout=[0.5])
+
+
+def test_the_auc_of_a_weights_classifier_is_that_of_candidates_above_calibration():
+    above, below = np.array([3.0, 2.0, 1.0]), np.array([0.0, 2.0])
+    assert weighted._auc(above, below) == pytest.approx((1 + 1 + 1 + 0.5 + 1 + 0) / 6)
+    assert statistics.auc(np.r_[above, below], np.arange(5) < 3).value == pytest.approx(4.5 / 6)
+
+
+def test_beta_quantiles_of_a_path_follow_the_beta_binomial_law():
+    """Each curve is the rounded quantile of a beta variable with mean and variance of the number of non-members."""
+    n, size, ranks = 50, 20, np.array([1, 10, 50])
+    curves = fdp._quantile_curves(ranks, n, size, np.array([0.0, 1.0, 2.0]))
+    for row, level in zip(curves, (0.0, 1.0, 2.0), strict=True):
+        for rank, value in zip(ranks, row, strict=True):
+            mean = rank / (n + 1)
+            law = stats.betabinom(size, rank, n + 1 - rank)
+            spread = mean * (1 - mean) / (law.var() / size**2) - 1
+            quantile = stats.beta(mean * spread, (1 - mean) * spread).ppf(special.ndtr(level))
+            assert value == math.floor(size * quantile + 0.5)
