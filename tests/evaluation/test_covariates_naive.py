@@ -335,3 +335,7 @@ def test_a_p_value_of_a_twentieth_is_left_to_the_normal_law(shift):
     found = covariates._p_value(x, members, folds, 1.7, 5)
     assert found == stats.norm.sf(1.7) or (200 * found) % 1 == pytest.approx(0, abs=1e-9)
     assert found >= stats.norm.sf(1.7)
+
+
+def test_regressions_are_tried_at_nine_strengths():
+    assert covariates._PENALTIES == pytest.approx([0.001, 0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5])
