@@ -1,0 +1,263 @@
+"""Canaries of tables, of a user's own and of insertions, piece by piece."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge import canaries
+from divulge.canaries import canary_audit, canary_records, make
+from divulge.canaries import canary_kinds as kinds
+from divulge.canaries.canary_records import Canaries
+from divulge.targets.token_statistics import TokenStatistics
+
+FRAME = pl.DataFrame(
+    {
+        "whole": [1, 5, 9, 5],
+        "real": [0.5, 2.25, 2.25, -3.0],
+        "gaps": [2.0, None, 8.0, 4.0],
+        "half": [2.5, None, 8.0, 4.0],
+        "word": ["a", "b", "a", None],
+        "empty": pl.Series([None] * 4, dtype=pl.String),
+    }
+)
+DATA = dv.Records(FRAME, np.array([0, 1, 1, 0]))
+
+
+def read(*names):
+    return [column for column in kinds._read_columns(DATA) if column.name in names]
+
+
+@pytest.mark.parametrize(("name", "is_whole"), [("whole", True), ("real", False), ("gaps", True), ("half", False)])
+def test_numbers_are_whole_by_their_type_or_with_gaps_by_their_values(name, is_whole):
+    assert kinds._is_whole(DATA, read(name)[0]) is is_whole
+    full = dv.Records(pl.DataFrame({"x": [1.0, 2.0]}), np.array([0, 1]))
+    assert kinds._is_whole(full, kinds._read_columns(full)[0]) is False
+
+
+@pytest.mark.parametrize(
+    ("names", "low", "high", "whole"),
+    [(("whole",), 1, 9, True), (("real",), -3, 2.25, False), (("gaps", "whole"), 1, 9, True),
+     (("half", "whole"), 1, 9, False), (("real", "whole"), -3, 9, False)],
+)  # fmt: skip
+def test_numbers_fill_the_range_of_all_columns_and_are_whole_where_all_are(names, low, high, whole):
+    drawn = kinds._draw_numbers(DATA, read(*names), 4000, np.random.default_rng(0))
+    assert (drawn.dtype.kind == "i") is whole
+    assert low <= drawn.min() <= low + 0.02 * (high - low) + whole
+    assert high >= drawn.max() >= high - 0.02 * (high - low) - whole
+
+
+def test_random_rows_have_drawn_numbers_and_of_other_values_each_as_likely():
+    draft = kinds._random_in_table(DATA, 3000, np.random.default_rng(0))
+    assert set(draft.numbers) == {"whole", "real", "gaps", "half"}
+    position = FRAME.columns.index("word")
+    rows, counts = np.unique(draft.donors[:, position], return_counts=True)
+    assert rows.tolist() == [0, 1]  # of "a" and "b"; the missing one is no value
+    assert abs(counts[0] - 1500) < 4.5 * np.sqrt(750)
+    assert not draft.donors[:, FRAME.columns.index("empty")].any()
+    assert set(draft.label_rows.tolist()) == {0, 1}
+    codes = kinds._draw_codes(DATA, draft, ["whole", "word"], np.random.default_rng(1))
+    assert set(codes.numbers) == {"real", "gaps", "half"}
+    assert set(codes.donors[:, 0].tolist()) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(codes.donors[:, 1:], draft.donors[:, 1:])
+    shuffled = kinds._shuffled_in_table(DATA, 500, np.random.default_rng(0))
+    assert shuffled.donors.shape == (500, 6)
+    assert set(shuffled.donors.ravel().tolist()) == {0, 1, 2, 3}
+    part = draft[np.array([2, 0])]
+    np.testing.assert_array_equal(part.donors, draft.donors[[2, 0]])
+    np.testing.assert_array_equal(part.numbers["real"], draft.numbers["real"][[2, 0]])
+    np.testing.assert_array_equal(part.label_rows, draft.label_rows[[2, 0]])
+
+
+def test_one_number_throughout_is_rounded_in_whole_columns():
+    data = dv.Records(FRAME.select("whole", "real", "gaps"), np.array([0, 1, 1, 0]))
+    draft = kinds._blank_in_table(data, 50, np.random.default_rng(0))
+    np.testing.assert_array_equal(draft.numbers["whole"], np.rint(draft.numbers["real"]))
+    np.testing.assert_array_equal(draft.numbers["gaps"], draft.numbers["whole"])
+    with pytest.raises(dv.InputError, match="the columns 'word', 'empty' hold no numbers"):
+        kinds._blank_in_table(DATA, 5, np.random.default_rng(0))
+    missing = dv.Records(pl.DataFrame({"x": pl.Series([None, None], dtype=pl.Float64), "y": [1.0, 2.0]}))
+    with pytest.raises(dv.InputError, match="the columns 'x' hold no numbers"):
+        kinds._blank_in_table(missing, 5, np.random.default_rng(0))
+
+
+def test_random_canaries_draw_codes_from_those_that_occur():
+    frame = pl.DataFrame({"code": [100, 900] * 20, "x": np.arange(40.0)})
+    data = dv.Records(frame, np.arange(40) % 2)
+    plain, _ = kinds.build_records("random", data, 30, np.random.default_rng(0))
+    coded, draft = kinds.build_records("random", data, 30, np.random.default_rng(0), ["code"])
+    assert len(set(plain.table["code"].to_list())) > 10
+    assert set(coded.table["code"].to_list()) == {100, 900}
+    assert set(draft.numbers) == {"x"}
+    assert len(coded) == len(draft.donors) == 30
+    shuffled, kept = kinds.build_records("shuffled", data, 10, np.random.default_rng(0), ["code"])
+    assert len(shuffled) == 10
+    assert kept.numbers == {}
+
+
+LABELLED = dv.Records(np.arange(24.0).reshape(12, 2), np.arange(12) % 2)
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_canaries_left_out_may_not_be_trained_on(labels):
+    y = np.arange(10) % 2 if labels else None
+    records = dv.Records(100 + np.arange(20.0).reshape(10, 2), y)
+    planted = Canaries(records, np.arange(10) < 4, "coins", "own", 0, 12)
+    training = LABELLED if labels else dv.Records(LABELLED.x)
+    canary_records.check_not_trained_on(planted, training)
+    allowed = dv.Records.concatenate([training, records[np.arange(10) < 4]])
+    canary_records.check_not_trained_on(planted, allowed)
+    spoilt = dv.Records.concatenate([training, records[np.array([6, 8])]])
+    with pytest.raises(dv.InputError, match=r"training: 2 canaries .* \(first: canary 6\)"):
+        canary_records.check_not_trained_on(planted, spoilt)
+    if labels:
+        with pytest.raises(dv.InputError, match="training: its labels are needed"):
+            canary_records.check_not_trained_on(planted, dv.Records(LABELLED.x))
+    else:  # labels of the training set say nothing where the canaries have none
+        with_labels = dv.Records.concatenate([LABELLED, dv.Records(records.x[[6, 8]], np.array([0, 1]))])
+        with pytest.raises(dv.InputError, match="training: 2 canaries"):
+            canary_records.check_not_trained_on(planted, with_labels)
+
+
+def test_own_canaries_have_labels_where_the_data_has_and_one_shape():
+    own = dv.Records(100 + np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
+    assert len(make(LABELLED, own=own, seed=0)) == 10
+    unlabelled = dv.Records(LABELLED.x)
+    for data, wrong in ((unlabelled, own), (LABELLED, dv.Records(own.x)), (LABELLED, dv.Records(own.x[:, :1], own.y))):
+        with pytest.raises(dv.InputError, match="own: canaries of the data's shape and with labels as it are needed"):
+            make(data, own=wrong, seed=0)
+    made = make(unlabelled, own=dv.Records(own.x), seed=0)
+    assert (made.kind, made.trained_on, made.seed) == ("own", 12, 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        (False, {"x": None}, "holds 0 canaries"),
+        (False, {"x": np.zeros((1, 2))}, "holds 1 canaries"),
+        (False, {"x": "moved"}, "holds other canaries than were to be included"),
+    ],
+)
+def test_an_insert_is_that_of_the_coins(tmp_path, table, change, message):
+    planted = make(LABELLED, count=8, kind="random", seed=3)
+    path = tmp_path / "insert.npz"
+    arrays = {"x": planted.insert.x, "y": planted.insert.y}
+    np.savez(path, **arrays)
+    canary_records._check_insert(path, planted)
+    np.savez(path, x=planted.insert.x[::-1], y=planted.insert.y[::-1])
+    canary_records._check_insert(path, planted)
+    value = change["x"]
+    if value is None:
+        np.savez(path, y=arrays["y"])
+    elif isinstance(value, str):
+        np.savez(path, x=arrays["x"] + 1, y=arrays["y"])
+    else:
+        np.savez(path, x=value, y=np.zeros(len(value), int))
+    assert len(planted.insert) > 1
+    with pytest.raises(dv.InputError, match=message):
+        canary_records._check_insert(path, planted)
+
+
+def test_labels_of_a_table_have_a_column_of_their_own_whatever_its_columns_are_called():
+    frame = pl.DataFrame({"label": [1, 2], "_label": [3, 4]})
+    rows = canary_records._rows_of_table(dv.Records(frame, np.array([0, 1])))
+    assert rows.file.frame.columns == ["label", "_label", "__label"]
+    assert rows.file.frame["__label"].to_list() == [0, 1]
+    assert rows.description.layout.label == "__label"
+    assert rows.description.library == "polars"
+    unlabelled = canary_records._rows_of_table(dv.Records(frame))
+    assert unlabelled.file.frame.columns == ["label", "_label"]
+
+
+def outputs(x):
+    return np.column_stack([x[:, 0], -x[:, 0]])
+
+
+def test_pooled_runs_and_their_numbers(tmp_path):
+    data = dv.Records(np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2)
+    planted = make(data, count=10, seed=1)
+    given = []
+
+    def train(records, seed):
+        given.append((len(records), seed))
+        return outputs
+
+    result = canaries.play(train, planted, data, runs=3, holdout=data, seed=5, claim=dv.Claim(1.0, 1e-3))
+    assert (result.runs, len(result.scores), result.trained_on) == (3, 30, 40)
+    assert result.seed == 5
+    assert result.proof.claim == dv.Claim(1.0, 1e-3)
+    runs = [planted.redrawn(canary_audit.seeds.derive_seed(5, "canaries", "run", i)) for i in range(3)]
+    np.testing.assert_array_equal(result.included, np.concatenate([run.included for run in runs]))
+    assert [n for n, _ in given] == [40 + int(run.included.sum()) for run in runs] + [40]
+    training_seeds = [canary_audit.seeds.derive_seed(5, "training", i) for i in range(3)]
+    assert [seed for _, seed in given] == [*training_seeds, training_seeds[0]]
+    assert result.accuracy[0] == result.accuracy[1]
+    right = int((data.y == (data.x[:, 0] < 0)).sum())
+    assert result.accuracy[0] == dv.evaluation.proportion(right, 40)
+    assert canaries.play(train, planted, data).accuracy is None
+    # A δ of one over all records that the first run trained on is refused.
+    largest = 1 / (40 + int(runs[0].included.sum()))
+    with pytest.raises(dv.InputError, match=r"claim\.delta: must be below"):
+        canaries.play(train, planted, data, seed=5, claim=dv.Claim(1.0, largest * 1.0001))
+    with pytest.raises(dv.InputError, match="runs: must be at least 1"):
+        canaries.play(train, planted, data, runs=0)
+
+
+def test_an_audit_counts_the_records_trained_on_and_knows_the_training_set():
+    data = dv.Records(np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2)
+    planted = make(data, count=20, seed=1)
+    n = 40 + int(planted.included.sum())
+    with pytest.raises(dv.InputError, match=rf"claim\.delta: must be below 1/{n} "):
+        canaries.audit(outputs, planted, claim=dv.Claim(1.0, 1.0001 / n))
+    result = canaries.audit(outputs, planted, claim=dv.Claim(1.0, 0.9999 / n), training=data)
+    right = int((data.y == (data.x[:, 0] < 0)).sum())
+    assert result.training_accuracy == dv.evaluation.proportion(right, 40)
+    assert canaries.audit(outputs, planted).training_accuracy is None
+    with pytest.raises(dv.InputError, match=r"training: .* canaries that were not to be included"):
+        canaries.audit(outputs, planted, training=planted.records)
+    none = Canaries(planted.records, np.zeros(20, bool), "coins", "mislabelled", 0, 40)
+    with pytest.raises(dv.InputError, match="canaries: some must be in and some out, got 0 of 20 in"):
+        canaries.audit(outputs, none)
+
+
+class Documents:
+    """A language model that gives each document one token of its own log-probability, or none."""
+
+    def __init__(self, silent=()):
+        self.silent = silent
+
+    def tokens(self, texts, *, vocabulary=True):
+        counts = [i not in self.silent for i in range(len(texts))]
+        logp = -np.arange(1.0, len(texts) + 1)[counts]
+        return TokenStatistics(np.append(0, np.cumsum(counts)), np.zeros(sum(counts), int), logp=logp)
+
+    def key(self):
+        return {}
+
+
+def test_documents_are_scored_by_loss_alone_and_each_needs_a_token():
+    texts = dv.Records([f"word{i} of text" for i in range(20)])
+    planted = make(texts, kind="random-token", count=10, seed=0)
+    result = canaries.audit(Documents(), planted)
+    np.testing.assert_array_equal(result.scores, -np.arange(1.0, 11))
+    assert (result.recipe, result.warnings) == ("loss", ())
+    with pytest.raises(dv.InputError, match="recipe: documents are scored by 'loss', got 'entropy'"):
+        canaries.audit(Documents(), planted, recipe="entropy")
+    with pytest.raises(dv.InputError, match="canaries: 2 documents have no token that could be scored"):
+        canaries.audit(Documents(silent=(3, 5)), planted)
+
+
+def test_a_damaged_run_is_named(tmp_path):
+    data = dv.Records(np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2)
+    planted = make(data, count=20, seed=1)
+    result = canaries.audit(outputs, planted, claim=dv.Claim(1.0, 1e-3), out=tmp_path / "run")
+    run = canary_audit.CANARY_AUDIT.load(tmp_path / "run")
+    np.testing.assert_array_equal(run.scores, result.scores)
+    assert run.summary.bound.low == result.proof.bound.low
+    assert (run.summary.verdict, run.summary.canaries) == (result.proof.text, 20)
+    table = canary_audit._load_canaries(tmp_path / "run")
+    assert table.columns == ["canary", "included", "score"]
+    assert table["included"].to_list() == planted.included.tolist()
+    with pytest.raises(dv.InputError, match="overwrite"):
+        result.save(tmp_path / "run")
+    result.save(tmp_path / "run", overwrite=True)
