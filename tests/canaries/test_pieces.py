@@ -229,7 +229,7 @@ class Documents:
     def tokens(self, texts, *, vocabulary=True):
         counts = [i not in self.silent for i in range(len(texts))]
         logp = -np.arange(1.0, len(texts) + 1)[counts]
-        return TokenStatistics(np.append(0, np.cumsum(counts)), np.zeros(sum(counts), int), logp=logp)
+        return TokenStatistics(np.append(0, np.cumsum(counts)), np.full(len(texts), 9), logp=logp)
 
     def key(self):
         return {}
