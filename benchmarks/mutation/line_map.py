@@ -13,6 +13,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ PATIENCE = 900
 QUICK = tuple(f"tests/{name}/" for name in (
     "labels", "decisions", "evaluation", "report", "signals", "canaries", "extraction", "targets", "identification",
 ))  # fmt: skip
+TESTS_OF = {"auditing": "audit"}
+"""Folders of tests that are not called what their package is."""
 SLOW = tuple(f"tests/{name}/" for name in ("fuzz", "faults", "guarantees", "documents", "references", "tokens"))
 
 
@@ -64,18 +67,31 @@ class LineMap:
             for line_number in (self.lines[mapped_file] if line is None else [line])
             for name in self.lines[mapped_file].get(line_number, ())
         }
+        package = folder.rpartition("/")[2]
+        beside = tuple(f"tests/{name}/" for name in {package, TESTS_OF.get(package, package)})
         # A line that only other processes run: tests of the same file may start them, and those of the folder.
         test_names = test_names or {
-            name
-            for name in self.seconds
-            if self.of_file.get((file, name)) or name.startswith(f"tests/{folder.rpartition('/')[2]}/")
+            name for name in self.seconds if self.of_file.get((file, name)) or name.startswith(beside)
         }
 
         def worth(name: str) -> float:
             share = sum(self.of_file[mapped_file, name] for mapped_file in files) / max(self.size[name], 1)
             return (share + 0.01) / (self.seconds[name] + 0.1)
 
-        return sorted(test_names, key=lambda name: (-worth(name), name))
+        # Tests that start processes may run the line there, unseen; they come last.
+        elsewhere = {name for name in self.seconds if name.startswith(beside) and starts_processes(name.split("::")[0])}
+        return [
+            name
+            for names in (test_names, elsewhere - test_names)
+            for name in sorted(names, key=lambda name: (-worth(name), name))
+        ]
+
+
+@cache
+def starts_processes(file: str) -> bool:
+    """Whether a file of tests speaks of processes of its own."""
+    path = ROOT / file
+    return path.is_file() and any(word in path.read_text(encoding="utf-8") for word in ("subprocess", "Process"))
 
 
 def test_units() -> list[str]:

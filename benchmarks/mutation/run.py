@@ -6,7 +6,8 @@ Draws ``--count`` faults at random from all that can be made in `src/divulge`, p
 that is drawn too unless ``--seed`` gives it. Before that it measures which test runs which line, and how long each
 test takes (``--map`` keeps that; a file of tests is measured again when it, or any source, has changed). For each fault
 a child imports divulge afresh from a copy of the repository with the fault in its file, and runs the tests of its line,
-the most telling first. A fault is
+the most telling first, and then the other tests of its package that start processes, where the line may run unseen. A
+fault is
 
 - noticed, when a test fails or does not end;
 - survived, when all tests of its line pass, or no test runs the line;
