@@ -396,16 +396,40 @@ def test_differences_are_named_by_rank_sums_and_shares_the_clearest_first():
     assert blind.differences(np.ones((120, 2)), inside, np.zeros(120, int)) == ()
 
 
-def test_a_difference_is_named_just_beyond_its_limit():
+@pytest.mark.parametrize("size", [7, 8, 10, 13, 20])
+def test_a_difference_is_named_just_beyond_its_limit(size):
     """One column and one class of all: the limit is that of two tests."""
     limit = stats.norm.isf(0.0025)
-    inside = np.arange(40) < 20
-    for moved in range(21):
-        column = np.r_[np.full(moved, 2.0), np.zeros(20 - moved), np.ones(20)]
-        above = moved / 20
-        ties = np.unique(column, return_counts=True)[1]
-        variance = (41 - (ties**3 - ties).sum() / (40 * 39)) / (12 * 400)
+    inside = np.arange(2 * size) < size
+    for moved in range(size + 1):
+        column = np.r_[np.full(moved, 2.0), np.zeros(size - moved), np.arange(size) % 3 * 0.5]
+        above = np.mean([(a > b) + (a == b) / 2 for a in column[inside] for b in column[~inside]])
+        n, ties = 2 * size, np.unique(column, return_counts=True)[1]
+        variance = (n + 1 - (ties**3 - ties).sum() / (n * (n - 1))) / (12 * size**2)
         assert bool(blind.differences(column[:, None], inside)) == (abs(above - 0.5) / math.sqrt(variance) > limit)
+
+
+def test_regressions_are_tried_at_these_strengths(monkeypatch):
+    tried, original = [], blind._ridge_predictions
+
+    def recording(features, targets, folds, penalties):
+        tried.append(list(penalties))
+        return original(features, targets, folds, penalties)
+
+    monkeypatch.setattr(blind, "_ridge_predictions", recording)
+    rng = np.random.default_rng(23)
+    x, folds = rng.normal(size=(30, 2)), np.arange(30) % 5
+    blind._label_surprises(x, rng.normal(size=30), folds, np.arange(30), None)
+    list(blind._ridge_statistics(random_features(rng, 30), rng.random((30, 1)) < 0.5, folds))
+    unused = np.inf
+    labels = [(1, unused, unused), (1, 1, unused), (1, 0.1, unused), (0.3, 0.03, unused), (0.1, 0.01, unused)]
+    memberships = [(1, unused, unused), (1, 0.03, unused), (1, 1, unused), (1, 1, unused)]
+    for found, expected in zip(tried, (labels, memberships), strict=True):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_characters_beyond_ascii_begin_at_128():
+    assert blind._style_features("a\x7f\x80ä")[6] == 0.5
 
 
 def test_images_are_compared_by_their_summaries_and_texts_by_their_classes_alone():

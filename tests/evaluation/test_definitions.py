@@ -366,3 +366,35 @@ def test_what_is_detectable_is_told_or_that_nothing_is(auc, tpr):
     text = str(power.Detectable(auc, tpr, 0.01, 0.95, 0.8, ""))
     assert text.startswith("AUC ≥ 0.625, " if auc else "no AUC, ")
     assert ("TPR ≥ 0.0345 at FPR 0.01 (power 80%)" if tpr else "no TPR at FPR 0.01 (power 80%)") in text
+
+
+@pytest.mark.parametrize(("canaries", "guesses", "allowed"), [(60, 30, 9), (61, 15, 2), (64, 8, 0), (40, 40, 12)])
+def test_planned_guesses_of_members_alone_are_allowed_what_the_share_of_members_leaves(canaries, guesses, allowed):
+    """The most wrong guesses that, with those right by the share of members, are no more than refute the claim."""
+    game = power._Game(canaries, "in", {guesses: allowed})
+    errors = np.array([0.05, 0.3, 0.5])
+    found = np.broadcast_to(game._allowed_wrong(guesses, errors), (20, 3))
+    others = canaries - guesses
+    for j, error in enumerate(errors):
+        # Fair coins leave so many members, on the mean, for the records that are not guessed.
+        share = min(max((canaries / 2 - guesses * (1 - error)) / others, 0), 1) if others else 0.0
+        spread = math.sqrt(others * share * (1 - share))
+        for i in range(20):
+            members = others * share + stats.norm.ppf((i + 0.5) / 20) * spread
+            wrong = [
+                w
+                for w in range(allowed + 1)
+                if w + guesses * ((guesses - w + members) / canaries - 0.5) <= allowed + 1e-9
+            ]
+            if others:
+                assert max(found[i, j], -1) == max(wrong, default=-1)
+            else:
+                assert found[i, j] == (allowed if guesses / 2 <= allowed else -1)
+    one_sided = epsilon.best_errors(GaussianMechanism(), 2.0, "in", guesses, canaries)
+    bounds = game._allowed_wrong(guesses, one_sided)
+    assert game._power(guesses, 2.0) == pytest.approx(stats.binom.cdf(bounds, guesses, one_sided).mean())
+
+
+def test_all_records_guessed_as_members_are_allowed_half_of_them_wrong_by_the_share():
+    for allowed, expected in ((19, -1), (20, 20), (21, 21)):
+        assert power._Game(40, "in", {40: allowed})._allowed_wrong(40, np.array([0.5])).max() == expected
