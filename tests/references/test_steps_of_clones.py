@@ -410,3 +410,30 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_tokens_whatever_the_padding(mo
     head.weight.grad = None
     assert fine_tuning.NextTokenLoss(Model(), Model())(batch) == pytest.approx(float(expected.detach()), rel=1e-5)
     torch.testing.assert_close(head.weight.grad, gradients[1])
+
+
+def test_the_key_of_a_fine_tune_is_that_of_all_that_decides_it_but_the_name_of_the_base():
+    pytest.importorskip("torch")
+    from divulge.references import fine_tuning
+
+    def key(seed=0, rows=(0, 1), digest="d", data="x", observe=(), config=None, **base):
+        settings = {"model": "name", "weights": "w", "bos": "add", "length": 7} | base
+        tuning = types.SimpleNamespace(
+            base=types.SimpleNamespace(name="name", key=lambda: settings),
+            digest=digest,
+            config=config or FineTuneSettings("hf:base"),
+        )
+        task = types.SimpleNamespace(data=data, observe=observe)
+        return fine_tuning.DocumentLearner(tuning).key(task, seed, np.array(rows))
+
+    assert len(key()) == 32
+    assert key() == key(model="other", weights="other")
+    assert key() == key(config=FineTuneSettings("hf:base", count=9, device="cuda", workers=3))
+    texts = np.array(["a", "b"], dtype=object)
+    others = [
+        {"bos": "none"}, {"length": 8}, {"seed": 1}, {"rows": (0, 2)}, {"digest": "e"}, {"data": "y"},
+        {"observe": (dv.Records(texts),)}, {"config": FineTuneSettings("hf:base", epochs=9)},
+        {"config": FineTuneSettings("hf:base", stop_after=1)}, {"config": FineTuneSettings("hf:base", lr=0.5)},
+    ]  # fmt: skip
+    assert len({key(), *(key(**other) for other in others)}) == len(others) + 1
+    assert key(observe=(dv.Records(texts),)) == key(observe=(dv.Records(texts, [0, 1]),))

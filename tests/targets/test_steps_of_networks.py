@@ -1,0 +1,742 @@
+"""Steps of networks as targets: gradients, devices, adapters, configurations and folders, against their definitions."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import targets
+from divulge.errors import InputError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+from divulge.targets import (  # noqa: E402
+    folders,
+    language_models,
+    pretrained,
+    sacro_folders,
+    text_classifiers,
+    torch_modules,
+)
+
+X = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+Y = np.arange(7) % 4
+
+
+def net(outputs=4, bias=True):
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, outputs, bias=bias))
+
+
+def naive_log_norms(module, x, y):
+    """Of each record: the norm of the gradient of its loss in the last layer, and in all parameters."""
+    last = list(module[-1].parameters())
+    norms = []
+    for record, label in zip(torch.from_numpy(x).double(), y, strict=True):
+        module.zero_grad()
+        logits = module(record[None])
+        if logits.shape[1] == 1:
+            logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
+        torch.nn.functional.cross_entropy(logits, torch.tensor([label])).backward()
+        squares = [sum(float(p.grad.square().sum()) for p in part) for part in (last, module.parameters())]
+        norms.append(np.log(squares) / 2)
+    return np.array(norms)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("batch_size", [3, 1024])
+def test_gradient_norms_are_those_of_backpropagation(outputs, bias, batch_size):
+    module, labels = net(outputs, bias).double(), Y % max(outputs, 2)
+    target = targets.TorchTarget(module, device="cpu", batch_size=batch_size)
+    norms = target.gradient_norms(dv.Records(X, labels))
+    np.testing.assert_allclose(norms, naive_log_norms(module, X, labels), rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_norms_record_by_record_are_the_same():
+    module, directions = net(), np.random.default_rng(1).normal(size=(7, 4)).astype(np.float32)
+    x, v = torch.from_numpy(X), torch.from_numpy(directions)
+    together = torch_modules.parameter_log_norms(module, module[-1], x, v)
+    outputs = []
+    hook = module[-1].register_forward_hook(lambda _, __, output: outputs.append(output))
+
+    def directional_output(record, direction):
+        module(record[None])
+        return (outputs.pop()[0] * direction).sum()
+
+    module[0].requires_grad_(requires_grad=False)
+    squares = torch_modules._squared_norms_one_by_one(module, directional_output, x, v)
+    hook.remove()
+    np.testing.assert_allclose(np.log(torch.cat(squares).numpy()) / 2, together, rtol=1e-4)
+    assert [p.requires_grad for p in module.parameters()] == [False, False, True, True]
+
+
+def test_the_gradient_in_the_logits_is_probability_less_truth():
+    logits = np.random.default_rng(0).normal(0, 3, (6, 4))
+    labels = np.array([0, 1, 2, 3, 0, 1])
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    expected = p - np.eye(4)[labels]
+    length, direction = torch_modules.logit_gradients(logits, labels)
+    np.testing.assert_allclose(np.exp(length)[:, None] * direction, expected, atol=1e-12)
+    np.testing.assert_allclose((direction**2).sum(axis=1), 1.0)
+    sure = torch_modules.logit_gradients(np.array([[1e4, 0.0]]), np.array([0]))
+    assert sure[0][0] == pytest.approx(-1e4 + np.log(2) / 2)
+
+
+@pytest.mark.parametrize(("difference", "are_same"), [(0.0, True), (0.03, True), (0.05, False), (1.0, False)])
+def test_probabilities_are_the_same_up_to_one_percent(difference, are_same):
+    """At even odds, a difference d of the logits is one of about d / 4 of the probabilities."""
+    one, other = np.zeros((3, 2)), np.zeros((3, 2))
+    other[1, 0] = difference
+    assert torch_modules.same_probabilities(one, other) is are_same
+    assert torch_modules.same_probabilities(one + 5.0, other) is are_same
+
+
+def test_log_norms_are_bounded_numbers():
+    values = torch_modules.clip_log_norms(np.array([np.nan, np.inf, -np.inf, 501.0, -501.0, 499.0]))
+    assert values.tolist() == [500, 500, -500, 500, -500, 499]
+
+
+def test_a_module_whose_last_layer_is_not_its_output_has_no_gradient_norms():
+    class Scaled(torch.nn.Module):
+        def __init__(self, factor):
+            super().__init__()
+            self.layer, self.factor = torch.nn.Linear(3, 4), factor
+
+        def forward(self, x):
+            return self.factor * self.layer(x)
+
+    with pytest.raises(InputError, match="its outputs are not those of its last linear layer"):
+        targets.TorchTarget(Scaled(3.0), device="cpu").gradient_norms(dv.Records(X, Y))
+    targets.TorchTarget(Scaled(1.0), device="cpu").gradient_norms(dv.Records(X, Y))
+    with pytest.raises(InputError, match="Flatten has no linear layer"):
+        targets.TorchTarget(torch.nn.Flatten(), device="cpu").head(dv.Records(X, Y))
+    unused = torch.nn.Sequential(torch.nn.Identity())
+    unused.extra = torch.nn.Linear(2, 2)
+    unused.forward = lambda x: x
+    with pytest.raises(InputError, match="its last linear layer is not fed one vector per record"):
+        targets.TorchTarget(unused, device="cpu").head(dv.Records(X, Y))
+
+
+@pytest.mark.parametrize("batch_size", [2, 7, 100])
+def test_hidden_layer_gradients_and_losses_are_those_of_the_module(batch_size):
+    module = net()
+    target = targets.TorchTarget(module, device="cpu", batch_size=batch_size)
+    records = dv.Records(X, Y)
+    hidden, weights = target.head(records)
+    with torch.no_grad():
+        np.testing.assert_allclose(hidden, module[:2](torch.from_numpy(X)).numpy(), rtol=1e-5)
+    np.testing.assert_array_equal(weights, module[2].weight.detach().numpy())
+    x = torch.from_numpy(X).requires_grad_()
+    losses = torch.nn.functional.cross_entropy(module(x), torch.from_numpy(Y), reduction="none")
+    np.testing.assert_allclose(target.loss(records), losses.detach().numpy(), rtol=1e-5)
+    np.testing.assert_allclose(target.gradients(records), torch.autograd.grad(losses.sum(), x)[0], rtol=1e-4, atol=1e-6)
+    probable = targets.TorchTarget(torch.nn.Sequential(module, torch.nn.Softmax(1)), "probabilities", "cpu", batch_size)
+    np.testing.assert_allclose(probable.gradients(records), target.gradients(records), rtol=1e-3, atol=1e-6)
+    for right in (target.loss, target.gradients):
+        with pytest.raises(InputError, match="a loss needs labels, but y is None"):
+            right(dv.Records(X))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (torch.ones(2), "tensor"),
+        ((torch.ones(2), 3), "tensor"),
+        (types.SimpleNamespace(logits=torch.ones(2)), "tensor"),
+        (types.SimpleNamespace(logits=(torch.ones(2),)), "tensor"),
+        ((), "tuple"),
+        ((3, torch.ones(2)), "int"),
+        ([torch.ones(2)], "list"),
+    ],
+)
+def test_the_logits_are_found_in_what_a_module_returns(answer, expected):
+    if expected == "tensor":
+        assert torch.equal(torch_modules._output_tensor(answer), torch.ones(2))
+        return
+    with pytest.raises(TypeError, match=f"it returns {expected}, not a tensor"):
+        torch_modules._output_tensor(answer)
+
+
+def test_whole_numbers_are_tokens_where_a_module_embeds_them():
+    embedding = torch.nn.Embedding(9, 2)
+    tokens = np.arange(6).reshape(2, 3)
+
+    def dtype(module, x):
+        return torch_modules.TorchTarget(module, device="cpu")._batches(x)[0].dtype
+
+    assert dtype(embedding, tokens) == torch.int64
+    assert dtype(embedding, tokens.astype(float)) == torch.float32
+    assert dtype(net(), tokens) == torch.float32
+    assert dtype(net().double(), tokens) == torch.float64
+    assert dtype(torch.nn.Identity(), tokens) == torch.float32
+    with pytest.raises(InputError, match="got text"):
+        dtype(net(), np.array(["a"], object))
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_has_a_record(batch_size):
+    with pytest.raises(InputError, match="batch_size"):
+        targets.TorchTarget(net(), batch_size=batch_size)
+    assert targets.TorchTarget(net(), batch_size=1).batch_size == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "names", "is_refused"),
+    [
+        ({"w": "I8"}, {"w": torch.float32}, True),
+        ({"w": "torch.int8"}, {"w": torch.float32}, True),
+        ({"w": "U8"}, {"model.w": torch.float16}, True),
+        ({"model.w": "I8"}, {"w": torch.float32}, True),
+        ({"w": "F32", "v": "I8"}, {"w": torch.float32, "v": torch.float32}, True),
+        ({"w": "F16"}, {"w": torch.float32}, False),
+        ({"w": "BF16"}, {"w": torch.float32}, False),
+        ({"w": "C64"}, {"w": torch.float32}, False),
+        ({"w": "torch.float32"}, {"w": torch.float32}, False),
+        ({"w": "I64"}, {"w": torch.int64}, False),
+        ({"w": "I8"}, {"xw": torch.float32}, False),
+        ({"w": "I8"}, {}, False),
+    ],
+)
+def test_whole_numbers_where_a_module_has_floats_are_quantised_weights(stored, names, is_refused):
+    parameters = {name: torch.zeros(1, dtype=dtype) for name, dtype in names.items()}
+    if not is_refused:
+        torch_modules.reject_quantised_weights(stored, parameters)
+        return
+    with pytest.raises(ValueError, match="quantised weights mean nothing without their scales"):
+        torch_modules.reject_quantised_weights(stored, parameters)
+
+
+PLAIN = {"peft_type": "LORA", "r": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, ""),
+        ({"corda_config": None, "layer_replication": [], "megatron_config": {}, "trainable": False}, ""),
+        ({"target_modules": ".*", "task_type": "x", "inference_mode": True, "lora_dropout": 9}, ""),
+        ({"auto_mapping": {"parent_library": "transformers.models.gpt2"}}, ""),
+        ({"auto_mapping": {"parent_library": "transformersx"}}, "auto_mapping: its base is a class of"),
+        ({"auto_mapping": {"base_model_class": "A"}}, "auto_mapping: its base is a class of"),
+        ({"auto_mapping": "transformers"}, ""),
+        ({"peft_type": "IA3"}, "peft_type: only LORA can be read"),
+        ({"corda_config": {"a": 1}}, "corda_config: asks for more than a plain LoRA"),
+        ({"layer_replication": [[0, 4]]}, "layer_replication: asks for more"),
+        ({"unknown": 1}, "unknown: asks for more"),
+        ({"unknown": True}, "unknown: asks for more"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights: .* changes the base"),
+        ({"init_lora_weights": 7}, "init_lora_weights: .* changes the base"),
+        ({"init_lora_weights": []}, "init_lora_weights: .* changes the base"),
+        *(({"init_lora_weights": start}, "") for start in (True, False, None, "gaussian", "orthogonal", "eva")),
+        ({"r": 0}, "r: "),
+        ({"r": 1}, ""),
+        ({"r": 2**20}, ""),
+        ({"r": 2**20 + 1}, "r: "),
+        ({"r": "4"}, "r: "),
+        ({"lora_alpha": "x"}, "lora_alpha"),
+        ({"bias": "some"}, "bias"),
+        ({"use_dora": 1}, "use_dora"),
+        ({"modules_to_save": "score"}, "modules_to_save: a list of names"),
+        ({"modules_to_save": ["(a+)+"]}, "modules_to_save: plain names of modules"),
+        ({"modules_to_save": [3]}, "modules_to_save: plain names of modules"),
+        ({"rank_pattern": {"a|b": 4}}, "rank_pattern: plain names"),
+        ({"rank_pattern": {"a": 0}}, r"rank_pattern\.a"),
+        ({"rank_pattern": {"a": 2**20 + 1}}, r"rank_pattern\.a"),
+        ({"alpha_pattern": {"a": "x"}}, r"alpha_pattern\.a"),
+        ({"alpha_pattern": [1]}, "alpha_pattern: a table of names and numbers"),
+    ],
+)
+def test_a_configuration_may_ask_for_a_plain_adapter_alone(changes, message):
+    if not message:
+        assert folders._read_lora_settings(PLAIN | changes)["bias"] == "none"
+        return
+    with pytest.raises(InputError, match=message):
+        folders._read_lora_settings(PLAIN | changes)
+
+
+def test_settings_of_an_adapter_are_those_of_its_configuration():
+    assert folders._read_lora_settings({"peft_type": "LORA"}) == {
+        "r": 8, "lora_alpha": 8, "bias": "none", "modules_to_save": None, "rank_pattern": {}, "alpha_pattern": {},
+        "use_rslora": False, "use_dora": False, "fan_in_fan_out": False, "lora_bias": False,
+    }  # fmt: skip
+    full = {
+        "peft_type": "LORA", "r": 3, "lora_alpha": 1.5, "bias": "all", "modules_to_save": ["score"],
+        "rank_pattern": {"^a.b": 2}, "alpha_pattern": {"c": 0.5}, "use_rslora": True, "fan_in_fan_out": True,
+    }  # fmt: skip
+    settings = folders._read_lora_settings(full)
+    assert settings["rank_pattern"] == {"a.b": 2}
+    assert settings["alpha_pattern"] == {"c": 0.5}
+    assert settings["modules_to_save"] == ["score"]
+    assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (3, 1.5, "all")
+    assert (settings["use_rslora"], settings["use_dora"], settings["fan_in_fan_out"]) == (True, False, True)
+
+
+def test_adapted_modules_are_told_by_the_weights():
+    weights = {
+        f"base_model.model.{name}": None
+        for name in (
+            "a.q.lora_A.weight",
+            "a.q.lora_B.weight",
+            "b.emb.lora_embedding_A",
+            "score.weight",
+            "c.lora_B.weight",
+        )
+    }
+    assert folders._adapted_modules(weights) == ["a.q", "b.emb"]
+    with pytest.raises(InputError, match="holds no LoRA weights"):
+        folders._adapted_modules({"score.weight": None})
+
+
+@pytest.mark.parametrize(
+    ("weights", "replaced", "labels"),
+    [
+        ({"m.score.weight": torch.zeros(3, 2)}, ["score"], 3),
+        ({"m.classifier.out_proj.weight": torch.zeros(5, 2)}, ["classifier"], 5),
+        ({"m.score.weight": torch.zeros(3)}, ["score"], None),
+        ({"m.score.weight": torch.zeros(3, 2)}, ["other"], None),
+        ({"m.score.weight": torch.zeros(3, 2)}, None, None),
+        ({"m.score.bias": torch.zeros(3, 2)}, ["score"], None),
+    ],
+)
+def test_the_number_of_classes_is_that_of_a_head_that_comes_with_the_adapter(weights, replaced, labels):
+    adapter = folders.Adapter({"modules_to_save": replaced}, weights, "", True)
+    assert adapter.labels == labels
+    assert adapter.replaced == tuple(replaced or ())
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"architectures": ["GPT2LMHeadModel"]}, "CausalLM"),
+        ({"architectures": ["BertForSequenceClassification"]}, "TextClassifier"),
+        ({"model_type": "gpt2"}, "CausalLM"),
+        ({"architectures": [], "model_type": "gpt2"}, "CausalLM"),
+        ({"architectures": ["BertModel"]}, "neither a causal language model nor a sequence classifier"),
+        ({"architectures": ["GPT2LMHeadModel", "GPT2LMHeadModel"]}, "neither a causal language model"),
+        ({"architectures": "GPT2LMHeadModel"}, "neither a causal language model"),
+        ({"model_type": 3}, "neither a causal language model"),
+        ({}, "neither a causal language model"),
+        ([1], "an object is needed"),
+        (None, "it has neither config.json nor adapter_config.json"),
+    ],
+)
+def test_the_target_of_a_folder_is_the_class_that_its_configuration_names(tmp_path, config, expected):
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    if expected[0].isupper():
+        assert folders._target_class(tmp_path).__name__ == expected
+        return
+    with pytest.raises(InputError, match=expected):
+        folders._target_class(tmp_path)
+
+
+def test_folders_of_models_in_a_folder_are_suggested_the_last_eight_in_their_order(tmp_path):
+    assert folders._suggest_subfolders(tmp_path) == ""
+    for step in (*range(10, 100, 10), 100):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / ("config.json" if step % 20 else "adapter_config.json")).touch()
+    (tmp_path / "other").mkdir()
+    expected = ", ".join(f"checkpoint-{step}" for step in range(30, 101, 10))
+    assert folders._suggest_subfolders(tmp_path) == f"; name one of the folders in it: {expected}"
+
+
+def test_the_base_of_an_adapter_is_looked_for_from_its_folder_and_then_from_the_users(tmp_path):
+    adapter, mine = tmp_path / "adapter", tmp_path / "mine"
+    for folder in (adapter, mine / "base"):
+        folder.mkdir(parents=True)
+    (mine / "base" / "config.json").touch()
+    assert folders._find_base(adapter, "base", mine) == str(mine / "base")
+    (adapter / "base").mkdir()
+    (adapter / "base" / "config.json").touch()
+    assert folders._find_base(adapter, "base", mine) == str(adapter / "base")
+    with pytest.raises(InputError, match="holds an adapter without its base; name the base's folder"):
+        folders._find_base(adapter, "", mine)
+    with pytest.raises(InputError, match="'absent' is no model's folder"):
+        folders._find_base(adapter, "absent", mine)
+
+
+class Embedding:
+    def __init__(self, weight, adapted=False):
+        self.weight = weight
+        if adapted:
+            self.base_layer = object()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("adapted", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("has_head", [True, False])
+def test_an_adapter_is_merged_where_that_changes_nothing_else(dtype, shared, adapted, has_head):
+    weight = object()
+    inputs = Embedding(weight, adapted[0])
+    outputs = Embedding(weight if shared else object(), adapted[1]) if has_head else None
+    base = types.SimpleNamespace(
+        dtype=dtype, get_input_embeddings=lambda: inputs, get_output_embeddings=lambda: outputs
+    )
+    model = types.SimpleNamespace(get_base_model=lambda: base, merge_and_unload=lambda: "merged")
+    is_apart = dtype == torch.float16 or (shared and has_head and any(adapted))
+    assert folders.merge_adapter(model) is (base if is_apart else "merged")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"n_layer": 10_000}, ""),
+        ({"n_layer": 10_001}, "asks for more than 10,000"),
+        ({"text_config": {"num_experts": 10_001.0}}, "asks for more than 10,000"),
+        ({"id2label": {str(i): "a" for i in range(10_001)}}, "asks for more than 10,000"),
+        ({"layer_types": ["a"] * 10_001}, "asks for more than 10,000"),
+        ({"vocab_size": 10**6, "layer_name": "x" * 20_000}, ""),
+        ({"attn_implementation": "sdpa"}, ""),
+        ({"attn_implementation": "kernels-community/x"}, "asks for code from the hub"),
+        ({"vision": {"_experts_implementation": "a/b"}}, "asks for code from the hub"),
+        ({"name": "a/b"}, ""),
+    ],
+)
+def test_a_configuration_that_asks_for_code_or_endless_layers_is_refused(monkeypatch, config, message):
+    loader = types.SimpleNamespace(PretrainedConfig=types.SimpleNamespace(get_config_dict=lambda source: (config, {})))
+    monkeypatch.setattr(pretrained, "transformers", loader)
+    if not message:
+        pretrained._reject_unsafe_config("folder", {})
+        return
+    with pytest.raises(ValueError, match=message):
+        pretrained._reject_unsafe_config("folder", {})
+
+
+@pytest.mark.parametrize(
+    ("missing", "lacks", "message"),
+    [
+        ([], [], ""),
+        (["a.score.weight"], ["score"], ""),
+        (["a.score.weight"], ["scor"], "1 of its weights are missing from its files .first: a.score.weight"),
+        (["b.w", "a.w", "score.w"], ["score"], "2 of its weights are missing from its files .first: a.w"),
+    ],
+)
+def test_weights_that_would_be_drawn_at_random_are_refused(missing, lacks, message):
+    if not message:
+        pretrained._reject_missing_weights(missing, lacks)
+        return
+    with pytest.raises(ValueError, match=message):
+        pretrained._reject_missing_weights(missing, lacks)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_refused"),
+    [
+        (None, False),
+        ({"padding": None, "truncation": None}, False),
+        ({"padding": {"strategy": {"Fixed": 1 << 24}}}, False),
+        ({"padding": {"strategy": {"Fixed": (1 << 24) + 1}}}, True),
+        ({"truncation": {"max_length": (1 << 24) + 1}}, True),
+        ({"model": {"size": 1 << 30}}, False),
+        ([1 << 30], False),
+    ],
+)
+def test_a_tokenizer_that_pads_without_bound_is_refused(tmp_path, content, is_refused):
+    if content is not None:
+        (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    if not is_refused:
+        pretrained._reject_long_padding(str(tmp_path))
+        return
+    with pytest.raises(ValueError, match=r"tokenizer\.json asks for texts of 16,777,217 tokens"):
+        pretrained._reject_long_padding(str(tmp_path))
+
+
+@pytest.mark.parametrize(("vocabulary", "is_refused"), [({"a": 0, "<s>": 1}, False), ({"<s>": 1}, True), ({}, True)])
+def test_a_tokenizer_of_special_tokens_alone_is_none(vocabulary, is_refused):
+    tokenizer = types.SimpleNamespace(get_vocab=lambda: vocabulary, all_special_tokens=["<s>"])
+    for given in (tokenizer, types.SimpleNamespace(tokenizer=tokenizer)):
+        if is_refused:
+            with pytest.raises(ValueError, match="it has no tokenizer"):
+                pretrained._reject_empty_tokenizer(given)
+        else:
+            pretrained._reject_empty_tokenizer(given)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "highest"), [([[0, 4]], None), ([[], [1]], None), ([], None), ([[0], [5, 1]], 5), ([[6], [5]], 6)]
+)
+def test_tokens_are_those_that_the_model_knows(encoded, highest):
+    model = types.SimpleNamespace(get_input_embeddings=lambda: torch.nn.Embedding(5, 2))
+    if highest is None:
+        pretrained.check_token_ids(model, encoded)
+        return
+    with pytest.raises(InputError, match=f"tokenizer: it makes token {highest}, and the model knows 5 tokens"):
+        pretrained.check_token_ids(model, encoded)
+
+
+def sacro(folder, **content):
+    import yaml
+
+    (folder / "target.yaml").write_text(yaml.safe_dump({"model_path": "m.skops"} | content))
+    return sacro_folders.read_sacro_folder(folder)
+
+
+def feature(*indices, name="a"):
+    return {"name": name, "indices": list(indices)}
+
+
+@pytest.mark.parametrize(
+    ("features", "columns"),
+    [
+        ({0: feature(0), 1: feature(1, name="b")}, ("a", "b")),
+        ({0: feature(1), 1: feature(0, name="b")}, ("b", "a")),
+        ({0: feature(0), 1: feature(1)}, ()),
+        ({0: feature(0, name="label")}, ()),
+        ({0: feature(0, 1)}, ()),
+        ({0: feature()}, ()),
+        ({0: feature(1)}, ()),
+        ({0: feature(0), 1: 3}, ()),
+        ([feature(0)], ()),
+        (None, ()),
+    ],
+)
+def test_columns_of_a_folder_are_named_where_each_feature_is_one(tmp_path, features, columns):
+    assert sacro(tmp_path, features=features).columns == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x 1\nmodel_path: m\nb: *x", "it holds an alias"),
+        ("a: [", "is not readable YAML"),
+        ("[1]", "names no model"),
+        ("model_name: x", "names no model"),
+        ("model_path: ../m", r"names \.\./m, which lies outside of it"),
+        ("model_path: m\nX_train_path: /etc/passwd", "names /etc/passwd, which lies outside of it"),
+    ],
+)
+def test_a_folder_that_names_no_model_of_its_own_is_refused(tmp_path, text, message):
+    (tmp_path / "target.yaml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        sacro_folders.read_sacro_folder(tmp_path)
+
+
+def test_records_of_a_folder_become_tables(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(3, 2))
+    np.savetxt(tmp_path / "y.csv", [0, 1, 1], delimiter=",")
+    np.savetxt(tmp_path / "xt.csv", [[1.5, 2.5]], delimiter=",")
+    np.save(tmp_path / "yt.npy", np.array([[0.5]]))
+    (tmp_path / "y.txt").touch()
+    paths = {"X_train_path": "x.npy", "y_train_path": "y.csv", "X_test_path": "xt.csv"}
+    folder = sacro(tmp_path, **paths, y_test_path="yt.npy")
+    np.save(tmp_path / "yt.npy", np.array([0.5]))
+    tables = sacro(tmp_path, **paths, y_test_path="yt.npy", features={0: feature(0), 1: feature(1, name="b")})
+    with pytest.raises(InputError, match=r"X_test of shape \(1, 2\) does not fit y_test of shape \(\)"):
+        tables.tables()
+    np.savetxt(tmp_path / "xt.csv", [[1.5, 2.5], [3.5, 4.5]], delimiter=",")
+    np.save(tmp_path / "yt.npy", np.array([[0.5], [1.0]]))
+    train, test = tables.tables().values()
+    assert train.columns == ["a", "b", "label"]
+    assert train["label"].to_list() == [0, 1, 1]
+    assert train["label"].dtype.is_integer()
+    assert test["b"].to_list() == [2.5, 4.5]
+    assert test["label"].to_list() == [0.5, 1.0]
+    assert folder.tables()["train"].columns == ["x0", "x1", "label"]
+    np.save(tmp_path / "yt.npy", np.arange(3))
+    with pytest.raises(InputError, match="does not fit"):
+        folder.tables()
+    for path, message in (("y.txt", r"\.npy or \.csv is needed"), ("absent.npy", "is no table of numbers")):
+        with pytest.raises(InputError, match=message):
+            sacro(tmp_path, y_train_path=path).read_array("y_train")
+    with pytest.raises(InputError, match="names no y_train_path; its records are needed"):
+        sacro(tmp_path).read_array("y_train")
+    for suffix in (".pkl", ".pickle", ".JOBLIB"):
+        with pytest.raises(InputError, match="is a pickle, a program that runs when it is opened"):
+            sacro(tmp_path, y_train_path=f"y{suffix}").read_array("y_train")
+    assert sacro_folders.is_sacro_folder(tmp_path)
+    assert not sacro_folders.is_sacro_folder(tmp_path / "target.yaml")
+    assert not sacro_folders.is_sacro_folder(tmp_path.parent)
+
+
+class BertForSequenceClassification:
+    def __init__(self, **config):
+        self.config = types.SimpleNamespace(**config)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"num_labels": 2}, ""),
+        ({"num_labels": 3, "problem_type": "single_label_classification"}, ""),
+        ({"num_labels": 1}, r"got 1 \(regression\)"),
+        ({"num_labels": 3, "problem_type": "multi_label_classification"}, r"got 3 \(multi_label_classification\)"),
+        ({"num_labels": 3, "problem_type": "regression"}, r"got 3 \(regression\)"),
+        ({"num_labels": "3"}, "a sequence classifier of transformers is needed"),
+        ({}, "a sequence classifier of transformers is needed"),
+    ],
+)
+def test_a_text_classifier_has_classes_that_exclude_each_other(config, message):
+    if not message:
+        text_classifiers._require_classifier(BertForSequenceClassification(**config))
+        return
+    with pytest.raises(InputError, match=message):
+        text_classifiers._require_classifier(BertForSequenceClassification(**config))
+    with pytest.raises(InputError, match="got SimpleNamespace"):
+        text_classifiers._require_classifier(types.SimpleNamespace(config=types.SimpleNamespace(num_labels=3)))
+
+
+@pytest.mark.parametrize(
+    ("padding", "tokenizer_length", "expected"),
+    [(None, 10**30, 20), (1, 10**30, 18), (0, 10**30, 19), (1, 8, 8), (None, 1, 4)],
+)
+def test_the_longest_document_fits_behind_the_padding(padding, tokenizer_length, expected):
+    class Model(torch.nn.Module):
+        config = types.SimpleNamespace(max_position_embeddings=20)
+
+        def __init__(self):
+            super().__init__()
+            self.position_embeddings = torch.nn.Embedding(20, 2, padding_idx=padding)
+            self.word_embeddings = torch.nn.Embedding(20, 2, padding_idx=7)
+
+    tokenizer = types.SimpleNamespace(model_max_length=tokenizer_length)
+    assert text_classifiers._classifier_context(Model(), tokenizer) == expected
+
+
+class Classifier:
+    """A classifier whose batches differ from single documents by ``error``."""
+
+    def __init__(self, error, dtype=torch.float32, size=20, fails=False):
+        self.error, self.size, self.fails, self.rows = error, size, fails, []
+        self.model = types.SimpleNamespace(config=types.SimpleNamespace(pad_token_id=19), dtype=dtype)
+        self.tokenizer = range(size)
+
+    def run(self, rows):
+        self.rows += [list(row) for row in rows]
+        if self.fails:
+            raise ValueError("no padding token")
+        return np.array([[float(len(row)), 0.0] for row in rows]) + (self.error if len(rows) > 1 else 0)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "is_safe"),
+    [
+        (Classifier(0.0), True),
+        (Classifier(9e-5), True),
+        (Classifier(2e-3), False),
+        (Classifier(2e-3, torch.float16), True),
+        (Classifier(1e-6, torch.float64), False),
+        (Classifier(0.0, fails=True), False),
+        (Classifier(0.0, size=1), False),
+        (Classifier(0.0, size=2), True),
+        (Classifier(1.0, torch.float16), False),
+    ],
+)
+def test_batches_are_used_where_padding_was_seen_to_change_nothing(classifier, is_safe):
+    assert text_classifiers._is_padding_safe(classifier) is is_safe
+    if classifier.size == 20:
+        assert classifier.rows[:2] == [[11, 12, 13, 14], list(range(11, 19))]
+    if classifier.size == 1:
+        assert classifier.rows == []
+
+
+def test_documents_that_are_cut_are_counted():
+    classifier = types.SimpleNamespace(
+        length=3, tokenizer=lambda texts, verbose: {"input_ids": [[0] * len(t) for t in texts]}
+    )
+    notes = text_classifiers.TextClassifier.notes
+    records = types.SimpleNamespace(x=["abc", "abcd", "a", "abcde"])
+    assert notes(classifier, records) == ("2 of 4 documents are longer than 3 tokens; the rest of them is not read",)
+    assert notes(classifier, types.SimpleNamespace(x=["abc"])) == ()
+
+
+def language_model(context=10, bos_token_id=1, **settings):
+    model = types.SimpleNamespace(
+        config=types.SimpleNamespace(max_position_embeddings=context),
+        device=torch.device("cpu"),
+        eval=lambda: None,
+        get_output_embeddings=lambda: None,
+        get_input_embeddings=lambda: torch.nn.Embedding(9, 2),
+    )
+    return language_models.CausalLM(model, types.SimpleNamespace(bos_token_id=bos_token_id), **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (10, 5, 1024)),
+        ({"length": 7}, (7, 3, 1024)),
+        ({"length": 2}, (2, 1, 1024)),
+        ({"length": 10, "stride": 9, "budget": 1}, (10, 9, 1)),
+        ({"length": 11}, "length: the model takes at most 10 tokens, got 11"),
+        ({"length": 1}, "length"),
+        ({"length": 7, "stride": 7}, "stride: must be below the length 7, got 7"),
+        ({"stride": 0}, "stride"),
+        ({"budget": 0}, "budget"),
+        ({"bos": "add", "bos_token_id": None}, "bos: the tokenizer has no BOS token to add"),
+        ({"bos": "none", "bos_token_id": None}, (10, 5, 1024)),
+        ({"bos": "add", "bos_token_id": 0}, (10, 5, 1024)),
+        ({"bos": "both"}, "bos"),
+        ({"truncation": "tail"}, "truncation"),
+    ],
+)
+def test_lengths_and_strides_of_a_language_model_fit_its_context(settings, expected):
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            language_model(**settings)
+        return
+    model = language_model(**settings)
+    assert (model.length, model.stride, model.budget) == expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "suffix", "message"),
+    [
+        ([1] * 6, [8] * 4, ""),
+        ([1] * 6, [0] * 5, "prefixes: entry 3 has 11 tokens with its suffix, the model takes at most 10"),
+        ([], [1], "prefixes: at least 1 token is needed, entry 3 has none"),
+        ([1], [], "suffixes: at least 1 token is needed, entry 3 has none"),
+        ([1], [2, -1], "suffixes: tokens are numbers from 0 on, entry 3 has -1"),
+        ([9], [1], "it makes token 9"),
+    ],
+)
+def test_continuations_fit_the_model(prefix, suffix, message):
+    if not message:
+        language_models._check_continuation(language_model(), 3, prefix, suffix)
+        return
+    with pytest.raises(InputError, match=message):
+        language_models._check_continuation(language_model(), 3, prefix, suffix)
+
+
+class LanguageModel:
+    """A model whose logits are its head on its base's hidden states, but for ``error``."""
+
+    device = torch.device("cpu")
+    config = types.SimpleNamespace()
+
+    def __init__(self, error=0.0, shape=(1, 4, 3), has_head=True, has_base=True):
+        self.error, self.shape = error, shape
+        self.head = torch.nn.Linear(2, 3) if has_head else None
+        self.base_model = self.compute_hidden if has_base else self
+        self.seen = []
+
+    def get_output_embeddings(self):
+        return self.head
+
+    def compute_hidden(self, input_ids, use_cache):
+        self.seen.append(input_ids.tolist())
+        return types.SimpleNamespace(last_hidden_state=torch.ones(1, 4, 2))
+
+    def __call__(self, input_ids, use_cache):
+        logits = self.head(torch.ones(1, 4, 2)) + self.error
+        return types.SimpleNamespace(logits=logits.expand(*self.shape))
+
+
+@pytest.mark.parametrize(
+    ("model", "is_separate"),
+    [
+        (LanguageModel(), True),
+        (LanguageModel(5e-4), True),
+        (LanguageModel(0.1), False),
+        (LanguageModel(shape=(2, 4, 3)), False),
+        (LanguageModel(has_head=False), False),
+        (LanguageModel(has_base=False), False),
+    ],
+)
+def test_logits_are_made_by_the_head_alone_where_that_gives_the_same(model, is_separate):
+    assert language_models.has_separate_head(model) is is_separate
+    if is_separate:
+        assert model.seen == [[[2, 0, 1, 2]]]  # tokens that a vocabulary of 3 has
