@@ -207,3 +207,10 @@ def test_up_to_256_totals_are_tried(n, is_told):
     spec = OracleSpec("mcc", n=n)
     plan = labels.design(spec).inner
     assert (plan._candidates(np.full(plan.count, np.nan), 1) is not None) is is_told
+
+
+def test_margins_are_larger_than_roundings_and_small():
+    assert 1 + 1e-12 < linear_plans.MARGIN < 1 + 1e-8
+    for clip, edge in ((1e-3, math.log(999)), (None, -math.log(np.finfo("float64").tiny))):
+        loss = metrics.row_loss("log_loss", 2, clip=clip)
+        assert edge * (1 - 1e-14) < loss.span < edge

@@ -143,7 +143,7 @@ class CountPlan:
             return refuted
         refuted[0] = not self._possible_ones(float(answers[0]), 1).any()
         refuted[1:] = ~missing[1:] & (distance > allowed)
-        refuted |= ~missing & (np.abs(answers - 0.5) > 0.5 + self.spec.tolerance + 1e-12)
+        refuted |= ~missing & (np.abs(answers - 0.5) > 0.5 + self.spec.tolerance + _SCORE_ERROR)
         flags = np.zeros(self.code.count, dtype=bool)
         flags[slots] = missing[1:] | (1 - distance <= allowed)
         refuted[1:] |= self.code.queries_in_flagged_blocks(~sound & ~self.code.rows_in_flagged_blocks(flags))[slots]
@@ -157,7 +157,7 @@ class CountPlan:
         n = self.spec.n
         ones = np.arange(n + 1)
         exact = ones / n if self.spec.name == "accuracy" else 2 * ones / (n + ones)
-        return np.abs(exact - answer) <= self.spec.rounding + times * self.spec.noise + 1e-12
+        return np.abs(exact - answer) <= self.spec.rounding + times * self.spec.noise + _SCORE_ERROR
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,7 +204,7 @@ class AucPlan:
         is_certain = np.zeros(n, dtype=bool)
         residual = np.full(self.count, np.nan)
         refuted = np.zeros(self.count, dtype=bool)
-        allowed = self.spec.tolerance + 1e-13
+        allowed = self.spec.tolerance + _SCORE_ERROR
         if math.isnan(answers[0]):
             return Reading(labels, is_certain, is_certain.copy(), residual, refuted)
         # One row on top, all others tied: 1/2 - 1/(2·zeros) when its label is 0, 1/2 + 1/(2·ones) when it is 1.
@@ -213,7 +213,7 @@ class AucPlan:
         best = int(distance.argmin())
         labels[0] = int(best >= n - 1)
         ones = int(sizes[best - (n - 1)] if labels[0] else n - sizes[best])
-        is_certain[0] = int((distance <= 2 * self.spec.noise + self.spec.rounding + 1e-13).sum()) == 1
+        is_certain[0] = int((distance <= 2 * self.spec.noise + self.spec.rounding + _SCORE_ERROR).sum()) == 1
         residual[0] = float(distance[best])
         refuted[0] = residual[0] > allowed
         for index in range(1, self.count):
@@ -224,7 +224,7 @@ class AucPlan:
                 index, labels, ones, float(answers[index])
             )
             is_certain[start:stop] = (
-                is_certain[start - 1] and second_distance > 2 * self.spec.noise + self.spec.rounding + 1e-13
+                is_certain[start - 1] and second_distance > 2 * self.spec.noise + self.spec.rounding + _SCORE_ERROR
             )
             # Only what was read for certain says what this answer has to be.
             refuted[index] = is_certain[start - 1] and residual[index] > allowed

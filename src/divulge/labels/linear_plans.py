@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOGIT_METRICS = ("softmax_cross_entropy", "sigmoid_cross_entropy")
 _CHUNK_SIZE = 2_000_000
+MARGIN = 1 + 1e-9  # by which a step is larger than its errors, so that no rounding of this comparison matters
 _MAX_TREE_ROWS = 20_000  # above this many rows the float error is bounded by the greatest depth alone
 
 
@@ -338,7 +339,7 @@ def plan_digit(
     gap = loss.largest_gap(digits) if span is None else span / int(digits.max())
     base = int(digits.max()) + 1
     noise = spec.rows_per_answer * spec.tolerance if spec.name != "rmse" else 0.0
-    smallest_unit = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * metrics.unit_roundoff(spec.float_dtype) * spec.n
+    smallest_unit = (3 if guard else 2) * noise * MARGIN + 4 * metrics.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
         bound = int(min(gap / smallest_unit, 2.0**58))
         if bound < 1:
@@ -347,7 +348,7 @@ def plan_digit(
         unit = gap / bound * (1 - 1e-12)
         digit_plan = assemble_digit_plan(spec, loss, digits, base, bound, unit, dense=dense, max_bits=max_bits)
         error = digit_plan.error if rigorous else typical_float_error(spec, digit_plan)
-        required_unit = 2 * float((error + sum_noise_bound(spec, digit_plan, guard)).max()) * (1 + 1e-9)
+        required_unit = 2 * float((error + sum_noise_bound(spec, digit_plan, guard)).max()) * MARGIN
         if unit >= required_unit:
             return digit_plan
         smallest_unit = max(required_unit, smallest_unit * (1 + 1e-6))
@@ -390,7 +391,7 @@ def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, max
             spec, loss, digits, base, bound, unit, grid=grid, dense=dense, max_bits=max_bits
         )
         largest = float(digit_plan.code.totals(digit_plan.alphabet.weights, digit_plan.alphabet.high).max())
-        required_unit = 2 * float(digit_plan.error.max()) * (1 + 1e-9)
+        required_unit = 2 * float(digit_plan.error.max()) * MARGIN
         if float(np.spacing(largest)) > grid:
             grid *= 2
         elif unit > required_unit:
@@ -447,7 +448,7 @@ def _plan_squares_with_unit(
         spec, loss, digits, 2, 2**low, unit, max_bits=max_bits, grid=_largest_spacing(code, unit)
     )
     is_shorter = rival is None or digit_plan.count < rival.count
-    return digit_plan if is_shorter and unit > 2 * (noise + float(digit_plan.error.max())) * (1 + 1e-9) else None
+    return digit_plan if is_shorter and unit > 2 * (noise + float(digit_plan.error.max())) * MARGIN else None
 
 
 def _largest_spacing(code: Code, unit: float) -> float:

@@ -226,7 +226,8 @@ def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> 
     float_type = np.dtype(dtype)
     low = max(clip, float(np.finfo(float_type).tiny))
     # The largest value below 1 that the clip, or the grid of the floats, allows is 1 - low or 1 itself.
-    span = math.log1p(-low) - math.log(low) if clip else -math.log(low) * (1 - 1e-15)
+    span = (math.log1p(-low) if clip else 0.0) - math.log(low)
+    span *= 1 - 2e-15
 
     def log(predictions: Array) -> Floats:
         inside = (
@@ -246,11 +247,11 @@ def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> 
     if submission == "positive":
         # Floats end at 1.1e-16 below 1 but not near 0: no p makes label 0 cost more than -ln of that, unless p is 1.
         return Loss(
-            span * (1 - 1e-15),
+            span,
             positive,
             lambda p: np.stack([log(float_type.type(1) - _as_dtype(p, float_type)), log(_as_dtype(p, float_type))], 1),
             (),
-            reverse_span=min(span * (1 - 1e-15), -math.log(float(np.finfo(float_type).epsneg))),
+            reverse_span=min(span, -math.log(float(np.finfo(float_type).epsneg))),
         )
 
     def limit(digits: Ints) -> float:
@@ -262,7 +263,7 @@ def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> 
         return max(gap * (1 - 1e-12), 0.0)
 
     return Loss(
-        span * (1 - 1e-15),
+        span,
         rows,
         lambda p: log(_as_dtype(p, float_type)),
         (classes,),

@@ -101,7 +101,7 @@ def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: i
     unit = 2 * math.log(3) * noise
     if 0 < unit <= largest_unit:
         literal_plan = assemble(unit)
-        if unit >= 2 * (noise + float(literal_plan.error.max())) * (1 + 1e-9):
+        if unit >= 2 * (noise + float(literal_plan.error.max())) * linear_plans.MARGIN:
             return literal_plan
     unit = 2 * math.log(3) * (noise + float(assemble(largest_unit).error.max()))
     return assemble(unit) if unit <= largest_unit else None

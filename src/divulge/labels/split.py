@@ -21,6 +21,7 @@ import numpy as np
 from divulge import seeds
 from divulge.errors import InputError
 from divulge.labels import codes, metrics
+from divulge.labels.linear_plans import MARGIN
 from divulge.labels.plans import STILL_LEAKS, Certificate, QueryPlan, Reading, describe_missing_code
 from divulge.validation import check_choice
 
@@ -217,7 +218,7 @@ def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, gu
     """Return the shortest code whose steps outweigh the noise of a difference and eight times the float error."""
     scale = spec.rows_per_answer
     noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
-    smallest_unit = noise * (1 + 1e-9) + 8 * metrics.unit_roundoff(spec.float_dtype) * spec.n
+    smallest_unit = noise * MARGIN + 8 * metrics.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
         bound = int(min(span / smallest_unit, 2.0**50))
         if bound < 1:
@@ -225,7 +226,7 @@ def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, gu
         # A count cannot be weighted: only single steps are there.
         bound = 1 if spec.name == "accuracy" else codes.relax_bound(spec.n, 3, bound, dense=False, max_bits=max_bits)
         pairs = _assemble_pairs(spec, loss, bound, span / bound, max_bits)
-        required_unit = (noise + 8 * float(pairs.error[: pairs.code.count].max())) * (1 + 1e-9)
+        required_unit = (noise + 8 * float(pairs.error[: pairs.code.count].max())) * MARGIN
         if pairs.unit >= required_unit:
             return pairs
         smallest_unit = max(required_unit, smallest_unit * (1 + 1e-6))
