@@ -251,3 +251,25 @@ def test_the_least_distance_of_sums_is_that_to_the_box(guess):
     for sums, expected in (([3.0, -1.0], 2.0), ([0.5, 0.5], 0.0), ([3.0, 4.0], math.hypot(2, 3)), ([-2.0, 0.0], 1.0)):
         found = stochastic.min_residual_norm(np.eye(2), np.array(sums), np.array(guess))
         assert found == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("bias", "n", "queries", "sigma", "wrong"),
+    [
+        (0.5, 40, 64, 6.0, 50),
+        (0.5, 40, 30, 3.0, 54),
+        (0.9, 40, 30, 4.5, 61),
+        (0.5, 60, 48, 0.9, 0),
+        (1.0, 30, 20, 3.0, 1),
+    ],
+)
+def test_message_passing_errs_in_as_many_labels_as_it_did(bias, n, queries, sigma, wrong):
+    """Of twelve runs each; more is worse, and fewer is looked at before it is written here."""
+    plan = stochastic.SignPlan(replace(NOISY, n=n), queries, stochastic._paley_prime(n))
+    signs, found = plan.matrix(np.arange(queries)), 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        truth = np.where(rng.random(n) < bias, 1.0, -1.0)
+        sums = signs @ truth + sigma * rng.normal(size=queries)
+        found += int((stochastic.message_passing(signs, sums, sigma, plan.prime + 1) != truth).sum())
+    assert found == pytest.approx(wrong, abs=2)
