@@ -176,3 +176,84 @@ def test_a_table_holds_at_most_4096_labellings(classes, rows, monkeypatch):
     spec = SimpleNamespace(name="log_loss", classes=classes, n=50)
     assert paper_codes.plan_enumerated(spec, None, "exhaustive") is certified
     assert asked == list(range(1, rows + 1))
+
+
+def told_by_a_table(total, noise, decimals=None):
+    """A table of sums 0, 1, 2.5 and 4 for two of four rows, the others 1/4 each, whose floats are off by 1/16."""
+    spec = labels.OracleSpec("mae", n=4, noise=noise, reduction="sum", decimals=decimals)
+    labellings = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    table = paper_codes.TablePlan(
+        spec, np.array([0.0, 0.5]), np.array([0.75]), np.array([0.0, 1.0, 2.5, 4.0]), labellings, 0.25, 0.0625
+    )
+    return table.read(np.array([total + 0.5, math.nan]))
+
+
+@pytest.mark.parametrize(
+    ("off", "noise", "expected"),  # proven, certain, refuted: the next sum is 1 away
+    [
+        (0.0, 0.25, (True, True, False)),
+        (0.25, 0.1875, (True, True, False)),
+        (0.25 + 1e-9, 0.1875, (False, True, True)),
+        (0.0, 0.46875, (True, False, False)),
+        (0.0, 0.46875 - 1e-9, (True, True, False)),
+        (0.0, 0.9375, (False, False, False)),
+        (0.0, 0.9375 - 1e-9, (True, False, False)),
+        (0.25, 0.6875, (False, False, False)),
+    ],
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_labelling_of_a_block_is_proven_if_it_alone_is_near_enough(off, noise, expected, sign):
+    total = 0.0 + off if sign == 1 else 1.0 - off
+    reading = told_by_a_table(total, noise)
+    assert (bool(reading.proven[0]), bool(reading.certain[0]), bool(reading.refuted[0])) == expected
+    assert reading.labels[:2].tolist() == ([0, 0] if sign == 1 else [0, 1])
+    assert reading.residual[0] == pytest.approx(off, abs=1e-12)
+    assert not (reading.proven[2:] | reading.certain[2:]).any()
+    assert not reading.refuted[1]
+    assert math.isnan(reading.residual[1])
+
+
+def test_rounding_of_an_answer_counts_with_the_floats():
+    assert told_by_a_table(0.0625 + 0.0499, 0.0, decimals=1).proven[0]
+    assert not told_by_a_table(0.0625 + 0.051, 0.0, decimals=1).proven[0]
+    assert told_by_a_table(0.0625 + 0.051, 0.0, decimals=1).refuted[0]
+
+
+@pytest.mark.parametrize("n", [4, 5, 6, 7])
+def test_blocks_cover_all_rows_and_the_last_may_be_short(n):
+    spec = labels.OracleSpec(n=n, clip=1e-3, noise=0.004)
+    loss = spec.loss()
+    table = paper_codes._tabulate(spec, loss, paper_codes._block_rows(spec, loss, "exhaustive", 3))
+    assert table.count == math.ceil(n / 3)
+    for index in range(table.count):
+        query = table.query(index)
+        width = min(3, n - 3 * index)
+        np.testing.assert_array_equal(query[3 * index : 3 * index + width], table.rows[:width])
+        rest = np.delete(query, range(3 * index, 3 * index + width), axis=0)
+        np.testing.assert_array_equal(rest, np.repeat(table.idle, n - width, axis=0))
+    losses = loss.table(table.rows)
+    every = {y: sum(losses[i, label] for i, label in enumerate(y)) for y in itertools.product((0, 1), repeat=3)}
+    np.testing.assert_allclose(table.sums, sorted(every.values()))
+    np.testing.assert_allclose(table.sums, [every[tuple(y)] for y in table.labellings.tolist()])
+    assert table.idle_loss == pytest.approx(math.log(2))
+    total = losses.max(axis=1).sum() + n * math.log(2)
+    depth = n + 2
+    unit = 2.0**-53
+    expected = 2 * (total * depth * unit / (1 - depth * unit) + 4 * total * unit)
+    assert table.error == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("digits", "read", "valid"), [(0, 0, True), (1, 1, True), (2, 1, False), (3, 2, True)])
+def test_a_digit_of_theorem_3_that_is_none_of_any_class_is_no_label(digits, read, valid):
+    """Three classes have the digits 0, 1 and 3."""
+    spec = labels.OracleSpec(n=1, classes=3, clip=None, noise=0.01)
+    plan = labels.design(spec, "theorem3").inner
+    assert plan.digit_plan.digits.tolist() == [0, 1, 3]
+    part = plan.digit_plan
+    weight = int(part.code.weights(0)[1][0])
+    answer = (float(part.base[0]) + part.unit * weight * digits) / 1
+    reading = plan.read(np.array([answer]))
+    assert reading.proven.tolist() == reading.certain.tolist() == [valid]
+    assert reading.refuted.tolist() == [not valid]
+    assert not valid or reading.labels.tolist() == [read]
+    assert reading.residual[0] == pytest.approx(0.0, abs=1e-12)
