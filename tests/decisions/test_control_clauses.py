@@ -139,7 +139,8 @@ def test_no_lowest_scores_stand_apart_where_all_tie():
 def test_style_is_length_digits_capitals_and_years(text, length, digits, capitals, years):
     newest = (max(years) - 1900) / 100 if years else 0
     expected = (
-        np.log(1 + length) / 10, digits / length, capitals / length, float(bool(years)), newest, min(len(years), 10) / 10,
+        np.log(1 + length) / 10, digits / length, capitals / length, float(bool(years)), newest,
+        min(len(years), 10) / 10,
     )  # fmt: skip
     assert controls._style_features(text) == pytest.approx(expected)
 
