@@ -380,10 +380,11 @@ def test_records_without_labels_are_refused_by_their_set(data, pipeline, name):
         measure_settings(pipeline, **(data | {name: dv.Records(data[name].x)}))
 
 
-def test_members_must_have_all_classes_of_the_target(data, monkeypatch):
+@pytest.mark.parametrize("label", [0, 1])
+def test_members_must_have_all_classes_of_the_target(data, monkeypatch, label):
     target = DecisionTreeClassifier(random_state=0).fit(data["members"].x, data["members"].y)
-    ones = data["members"].y == 1
-    few = dv.Records(data["members"].x[ones], data["members"].y[ones])
+    chosen = data["members"].y == label
+    few = dv.Records(data["members"].x[chosen], data["members"].y[chosen])
     with pytest.raises(dv.InputError, match="members: they have 1 classes, and the target was fitted on 2; give all"):
         measure(monkeypatch, target, **(data | {"members": few}), settings=[{"max_depth": 2}])
 
@@ -398,3 +399,8 @@ def test_predictions_cost_what_they_miss():
 
     records = dv.Records(np.zeros((3, 1)), np.array([1.0, 4.0, 2.0]))
     assert trade_off._losses(Regressor(), records).tolist() == [0.0, 2.0, 3.0]
+
+
+def test_more_settings_than_40_are_refused(data, pipeline):
+    with pytest.raises(dv.InputError, match="settings"):
+        measure_settings(pipeline, **data, settings=[{"C": 1.0}] * 41)

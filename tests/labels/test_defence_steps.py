@@ -515,3 +515,40 @@ def test_a_team_whose_loss_overflows_or_is_undefined_scores_nothing():
     assert defences.team_score(CLIPPED, np.array([0, 1]), IMPOSSIBLE) > 2
     assert defences.team_score(RANKS, np.array([1, 1]), IMPOSSIBLE) == 0.0
     assert defences.team_score(RANKS, np.array([0, 1]), IMPOSSIBLE) == 0.5
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_defence_gathers_its_settings_and_the_cost_of_each_remedy(monkeypatch, classes):
+    spec = replace(LOG_LOSS, n=3000, classes=classes)
+    asked = []
+    monkeypatch.setattr(defences, "defended_scores", lambda defended, flip: (defended, flip))
+    monkeypatch.setattr(
+        defences, "rank_correlation", lambda original, shown, seed: asked.append((original, shown, seed)) or len(asked)
+    )
+    found = labels.defend(spec, 30, 0.8, seed=5)
+    assert (found.queries, found.accuracy) == (30, 0.8)
+    assert found.noise == defences._required_noise(spec, 30, 0.8)
+    assert found.decimals == defences._allowed_decimals(spec, 30, 0.8)
+    assert found.clip == defences._required_clip(spec, 30, 0.8)
+    assert found.query_cap == defences._query_cap(spec, 0.8)
+    assert found.epsilon == pytest.approx(math.log(0.8 * (classes - 1) / 0.2))
+    assert set(found.formulas) == {"noise", "decimals", "clip", "query_cap", "epsilon"}
+    plain = defences._list_remedies(spec, 30, 0.8)
+    assert [replace(remedy, cost=None) for remedy in found.remedies] == list(plain)
+    assert [remedy.cost for remedy in found.remedies] == list(range(1, 1 + len(plain)))
+    assert asked == [(spec, (remedy.spec, remedy.flip), 5) for remedy in plain]
+
+
+@pytest.mark.parametrize("queries", [1, 20])
+def test_a_clip_is_recommended_where_rounding_or_noise_leaves_its_effect_to_it(queries):
+    rounded = replace(LOG_LOSS, n=300, clip=1e-9, decimals=2)
+    clip = defences._required_clip(rounded, queries, 0.7)
+    assert defences.max_accuracy(replace(rounded, clip=clip), queries) <= 0.7 + 1e-9
+    assert 0 < clip < 0.5
+    assert defences._required_clip(replace(rounded, decimals=None), 100, 0.7) is None
+    assert defences._required_clip(OracleSpec("mae", n=300, decimals=2), queries, 0.7) is None
+    # Where any clip suffices, the smallest there is: of a logit of 700.
+    generous = replace(LOG_LOSS, n=10**6, decimals=0)
+    assert defences._required_clip(generous, 1, 0.99) == pytest.approx(1 / (1 + math.exp(700)), rel=1e-9)
+    hopeless = replace(LOG_LOSS, n=2, decimals=15)
+    assert defences._required_clip(hopeless, 99, 0.6) is None

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 RUN_TYPE = "trade-off"
 AS_IT_IS = "as it is"
 _DEFAULTS = DefendSettings()
-_MAX_SETTINGS = 40
 _ROUNDS, _LEAVES, _DEPTH = ("n_estimators", "max_iter", "iterations"), ("max_leaf_nodes", "num_leaves"), ("max_depth",)
 _LEAF = ("min_samples_leaf", "min_child_samples", "min_child_weight")
 _CHANCE = 0.05
@@ -270,7 +269,7 @@ def measure_settings(
     modality.check_records({"members": subject.members, "nonmembers": subject.nonmembers})
     trainer: Any = Train(count=2).for_target(adapted)
     grid = suggest_settings(trainer.estimator) if options.settings is None else list(options.settings)
-    estimators = [_with_settings(trainer.estimator, each) for each in grid[:_MAX_SETTINGS]]
+    estimators = [_with_settings(trainer.estimator, each) for each in grid]
     confidence = 1 - _CHANCE / (len(grid) + 1)
     audit_options: dict[str, Any] = {
         "members": subject.members, "nonmembers": subject.nonmembers, "population": subject.population,
