@@ -278,3 +278,44 @@ def test_differences_are_ordered_by_their_p_values_then_by_their_words():
     assert len(text_differences(first, second, max_differences=9, false_alarm=limit * 0.999)) < len(signs)
     with pytest.raises(InputError, match="other_texts: at least 1 text is needed, got none"):
         text_differences(["a"], [])
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.7])
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [([1, 2, 2, 3], [0, 1, 2, 2, 1]), ([0] * 9 + [1], [0] * 12), ([1, 1], [1, 1, 1]), ([2.0], [1, 3, 0]),
+     ([0, 5, 0, 0, 0, 0], [0, 0, 0, 1, 0]), ([5, 6], [1, 2])],
+)  # fmt: skip
+def test_both_ends_of_an_auc_are_widened_for_ties_and_limited_by_chernoff(inside, outside, confidence):
+    scores, truth = np.array([*inside, *outside], float), np.arange(len(inside) + len(outside)) < len(inside)
+    error = 1 - confidence
+    pairs = np.array([[(a > b) + (a == b) / 2 for b in outside] for a in inside])
+    area, blocks = pairs.mean(), min(pairs.shape)
+    placed, _ = statistics.placements_from_scores(scores, truth)
+
+    def repeated(values):
+        same = [a == pytest.approx(b) for i, a in enumerate(values) for j, b in enumerate(values) if i != j]
+        return np.mean(same) if same else 1.0
+
+    weight = math.sqrt(repeated(pairs.mean(axis=1)) * repeated(pairs.mean(axis=0)))
+    assert placed.repeated == pytest.approx(weight)
+    constant = 0 < area < 1 and weight >= 1
+    low, high = (float(end) for end in statistics._delong(placed, np.array(constant), error))
+    part = min(2 * weight, 1)
+    if weight:
+        upper_bound = float(statistics.gaffke_bound(placed, np.array(weight), 1.0, error / 2))
+        lower_bound = -float(statistics.gaffke_bound(-placed, np.array(weight), 0.0, error / 2))
+        high, low = high + part * max(upper_bound - high, 0), low - part * max(low - lower_bound, 0)
+
+    def nearer(end, furthest):
+        def excess(p):
+            return blocks * stats.entropy([area, 1 - area], [p, 1 - p]) - math.log(2 / error)
+
+        if area == furthest or excess(end) <= 0:
+            return end
+        return brentq(excess, *sorted((area, abs(furthest - 1e-12))))
+
+    found = statistics.auc(scores, truth, confidence)
+    assert (found.low, found.high) == pytest.approx((nearer(low, 0.0), nearer(high, 1.0)), abs=1e-6)
+    assert (found.method == statistics.DELONG) == (0 < area < 1 and (blocks > 1 or weight >= 1))
+    assert (found.value, found.confidence) == (pytest.approx(area), confidence)

@@ -103,6 +103,7 @@ def test_answers_of_few_records_or_beyond_squares_are_refused():
     for target, references in (([2e75, 0.0], [[0.0, 0.0]]), ([0.0, 0.0], [[0.0, -2e75]])):
         with pytest.raises(InputError, match=r"answers up to 1e\+75 are needed to add squares, got 2e\+75"):
             agreement.compare_answers(target, references)
+    assert agreement.compare_answers([1.0, 2.0], [[1.0, 0.0]]).records == 2
     largest = agreement.compare_answers([1e75, -1e75, 0.0], [[-1e75, 1e75, 0.0]] * 3)
     assert np.isfinite([*ends(largest.rmse), *ends(largest.spread)]).all()
 

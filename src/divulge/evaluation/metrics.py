@@ -106,7 +106,7 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
         0.6290 [0.5211, 0.6895]
     """
     inside, outside = split_scores(scores, members)
-    level = check_fpr(len(outside), check_number(fpr, "fpr", above=0, below=1))
+    level = check_fpr(len(outside), fpr)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     # The (floor(fpr n) + 1)-th largest non-member is the first that must not be selected.
     allowed = int(np.floor(level * len(outside) + 1e-9))
@@ -290,7 +290,7 @@ def subgroups(
     if names.shape != values.shape:
         raise InputError(f"groups: {len(values)} values are needed (one per score), got shape {names.shape}")
     outside = np.sort(values[~truth])
-    level = check_fpr(len(outside), check_number(fpr, "fpr", above=0, below=1))
+    level = check_fpr(len(outside), fpr)
     threshold = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
     try:
         distinct, index = np.unique(names, return_inverse=True)
