@@ -1,0 +1,486 @@
+"""Sentences of a verdict at the limits where they change, and the numbers in them."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from divulge import evaluation
+from divulge.auditing import comparability, plausibility, verdict
+from divulge.auditing.findings import RealisedFpr, _beta_binomial_pmf, realised_fpr
+from divulge.errors import InputError
+from divulge.evaluation import SurestRecords
+from divulge.evaluation.covariates import Adjustment
+from divulge.report import formatting
+from divulge.results import TextSplit
+from divulge.types import Estimate
+from score_audits import scored, sizes
+
+
+def interval(low, high, value=None):
+    return Estimate((low + high) / 2 if value is None else value, low, high, 0.95, "m")
+
+
+@pytest.mark.parametrize(
+    ("statistic", "chance", "low", "high", "below", "leak", "strength"),
+    [
+        ("AUC", 0.5, 0.5, 0.9, False, False, 0.0),
+        ("AUC", 0.5, 0.6, 0.9, False, True, 0.2),
+        ("AUC", 0.5, 0.1, 0.5, False, False, -0.8),
+        ("AUC", 0.5, 0.1, 0.4, True, True, 0.2),
+        ("TPR", 0.1, 0.0, 0.05, False, False, -1.0),
+        ("TPR", 0.1, 0.1, 0.5, False, False, 0.0),
+        ("TPR", 0.1, 0.3, 0.5, False, True, 2.0),
+        ("ε", 0.0, 0.0, 9.0, False, False, 0.0),
+        ("ε", 0.0, 0.5, 9.0, False, True, 0.0),
+    ],
+)
+def test_a_statistic_is_a_leak_if_its_interval_excludes_chance(statistic, chance, low, high, below, leak, strength):
+    tested = verdict.TestedStatistic("r", statistic, chance, interval(low, high))
+    assert (tested.below, tested.leak) == (below, leak)
+    assert tested.strength == pytest.approx(strength)
+
+
+@pytest.mark.parametrize("adjusted", [False, True])
+def test_a_statistic_is_written_with_its_interval_and_chance(adjusted):
+    word = "adjusted " if adjusted else ""
+    assert str(verdict.TestedStatistic("r", "TPR", 0.01, interval(0.1, 0.3), adjusted)) == (
+        f"r: {word}TPR 0.200 [0.100, 0.300] at FPR 0.01, where a model that leaks nothing has 0.01"
+    )
+    assert str(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.6, 0.8), adjusted)) == (
+        f"r: {word}AUC 0.700 [0.600, 0.800], where a model that leaks nothing has 0.5"
+    )
+    assert str(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.2, 0.4), adjusted)).endswith(
+        "has 0.5; the score points the wrong way; reversed, it finds members"
+    )
+    assert str(verdict.TestedStatistic("r", "ε", 0.0, interval(0.119, 9), adjusted)) == (
+        f"r: {word}ε ≥ 0.11, where a model that leaks nothing has 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "nonmembers", "text"),
+    [
+        (0, 1, "0 members and 1 non-member"),
+        (1, 2, "1 member and 2 non-members"),
+        (1000, 0, "1,000 members and 0 non-m"),
+    ],
+)
+def test_counts_of_candidates_are_in_the_plural_unless_one(members, nonmembers, text):
+    assert verdict.format_counts(members, nonmembers).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("surest", "sentence"),
+    [
+        (
+            SurestRecords(True, 1200, 5000, 0, 4800),
+            "1,200 of 5,000 training records can be recognised, X: none of 4,800 other records scores as high.",
+        ),
+        (
+            SurestRecords(False, 12, 500, 0, 480),
+            "12 of 500 other records can be ruled out as training data, X: none of 480 training records scores as low.",
+        ),
+        (
+            SurestRecords(True, 12, 500, 1, 480),
+            "12 of 500 training records score so high, X that only 1 of 480 other records does, which chance does not "
+            "explain.",
+        ),
+        (
+            SurestRecords(False, 12, 500, 2, 480),
+            "12 of 500 other records score so low, X that only 2 of 480 training records do, which chance does not "
+            "explain.",
+        ),
+    ],
+)
+def test_the_surest_records_are_told_by_side_and_errors(surest, sentence):
+    tested = verdict.TestedStatistic("r", "ε", 0.0, interval(0.5, 9))
+    headline = verdict.make_headline(tested, ", X", surest)
+    assert headline.words == sentence
+    if surest.total > 1000:
+        assert headline.pictures == ()
+        return
+    sides = ("training records", "other records") if surest.members else ("other records", "training records")
+    end = "high" if surest.members else "low"
+    assert [(dots.caption, dots.value, dots.total) for dots in headline.pictures] == [
+        (f"{surest.right} of 500 {sides[0]} score so {end}", surest.right, 500),
+        (f"{surest.wrong} of 480 {sides[1]} do", surest.wrong, 480),
+    ]
+
+
+@pytest.mark.parametrize(("total", "others"), [(1000, 1000), (1001, 1000), (1000, 1001)])
+def test_at_most_a_thousand_dots_are_drawn(total, others):
+    drawn = verdict._draw_surest(SurestRecords(True, 5, total, 1, others))
+    assert len(drawn) == (2 if max(total, others) <= 1000 else 0)
+
+
+def test_an_epsilon_without_records_is_told_in_words_alone():
+    headline = verdict.make_headline(verdict.TestedStatistic("r", "ε", 0.0, interval(0.5, 9)), " on all classes")
+    assert headline.words.startswith("Of some records it can be told on all classes whether they were used")
+    assert headline.pictures == ()
+
+
+@pytest.mark.parametrize(
+    ("total", "fpr", "expected"),
+    [
+        (100, 0.05, [(7, 100), (5, 100)]),
+        (1000, 0.05, [(7, 1000), (50, 1000)]),
+        (100, 0.001, [(7, 100), (1, 1000)]),
+        (100, 0.0001, []),
+        (10_000, 0.05, []),
+        (100, 1 / 3, []),
+    ],
+)
+def test_recognised_and_accused_are_drawn_in_grids_of_one_size(total, fpr, expected):
+    grids = verdict.dot_grids(formatting.NaturalFrequency(7, 4, 12, total), fpr)
+    assert [(grid.value, grid.total) for grid in grids] == expected
+    if expected:
+        count, n = expected[1]
+        assert grids[0].caption == f"7 of {total:,} training records (4 to 12) are recognised"
+        assert (grids[0].low, grids[0].high) == (4, 12)
+        assert grids[1].caption == f"{count} of {n:,} others are wrongly accused, at most"
+
+
+@pytest.mark.parametrize("suffix", ["", " on all classes"])
+@pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.2, 0.4)])
+def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suffix):
+    headline = verdict.make_headline(verdict.TestedStatistic("r", "AUC", 0.5, interval(low, high)), suffix)
+    opening = "On all classes, shown" if suffix else "Shown"
+    assert headline.words == (
+        f"{opening} a training record and another one, the attack tells which is which in about 70 of 100 cases "
+        "(60 to 80); guessing is right in 50."
+    )
+    told, guessed = headline.pictures
+    assert (told.value, told.low, told.high, told.total) == (70, 60, 80, 100)
+    assert told.caption == "70 of 100 pairs (60 to 80) are told right"
+    assert (guessed.value, guessed.total, guessed.chance) == (50, 100, True)
+    assert guessed.caption == "50 of 100 by guessing"
+
+
+def test_an_auc_hardly_above_chance_is_told_without_dots_of_more_than_a_thousand():
+    headline = verdict.make_headline(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.50011, 0.54, 0.52)))
+    assert headline.pictures == ()
+    assert "5,200 of 10,000 cases (5,001 to 5,400); guessing is right in 5,000." in headline.words
+    drawn = verdict.make_headline(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
+    assert [grid.total for grid in drawn.pictures] == [1000, 1000]
+
+
+def quiet(n=300, fpr=(0.05,), recipes=("r",)):
+    scores = np.r_[np.linspace(0, 1, n), np.linspace(0, 1, n)]
+    return scored(dict.fromkeys(recipes, scores), sizes(n, n), fpr=fpr)
+
+
+def with_about(audit, **changes):
+    return replace(audit, about=replace(audit.about, **changes))
+
+
+def with_recipe(audit, **changes):
+    recipes = {name: replace(recipe, **changes) for name, recipe in audit.about.recipes.items()}
+    return with_about(audit, recipes=recipes)
+
+
+@pytest.mark.parametrize(
+    ("needs", "is_advised"),
+    [("none", True), ("base", True), ("substitutes", True), ("out", False), ("in and out", False)],
+)
+def test_without_reference_models_a_stronger_adversary_is_named(needs, is_advised):
+    text = with_recipe(quiet(), references=needs).verdict.text
+    assert ("One who trains reference models was not tried, and may find more" in text) == is_advised
+    assert "The adversaries that were tried: r" in text
+
+
+@pytest.mark.parametrize(
+    ("needs", "models"),
+    [
+        ("none", "no reference models"),
+        ("out", "reference models trained on other data of the same kind"),
+        ("in and out", "reference models trained on halves of population and candidates"),
+        ("base", "the model that it was fine-tuned from"),
+        ("substitutes", "models trained on other data of the same kind, as the target labels it"),
+    ],
+)
+@pytest.mark.parametrize("share", [None, 0.25, 1.0])
+def test_a_leak_says_what_the_adversary_needs_and_knows(needs, models, share):
+    members = sizes(300, 300)
+    audit = with_recipe(scored({"r": np.linspace(0, 1, 600)[::-1] + members}, members), references=needs)
+    if share is not None:
+        partial = SimpleNamespace(share=share)
+        audit = with_about(audit, settings=replace(audit.about.settings, partial=partial))
+    told = audit.verdict
+    knowledge = " They know 25 % of each record's values." if share == 0.25 else ""
+    assert told.details[0] == f"The adversary needs logits (negative-loss) and {models}.{knowledge}"
+    assert told.details[1].endswith("The intervals of all recipes hold simultaneously with 95 % confidence.")
+    assert len(told.details) == 2
+    assert told.recipe == "r"
+
+
+def test_the_strongest_evidence_is_that_furthest_from_chance():
+    members = sizes(400, 400)
+    scores = np.r_[np.linspace(0, 1, 400), np.linspace(0, 1, 400)]
+    audit = scored({"weak": scores + 0.3 * members, "strong": scores + 3.0 * members}, members)
+    assert audit.verdict.recipe == "strong"
+    tested = [claim for claim in verdict.test_statistics(verdict.scopes(audit)[0], audit.fpr, 0.99) if claim.leak]
+    best = max(tested, key=lambda claim: (claim.estimate.low - claim.chance) / claim.chance if claim.chance else 0)
+    assert (best.recipe, best.statistic) == ("strong", "TPR")
+    assert "100 of 100 training records" in audit.verdict.plain
+
+
+@pytest.mark.parametrize(("n", "levels"), [(18, 0), (19, 1), (98, 1), (99, 2)])
+@pytest.mark.parametrize("recipes", [("a",), ("a", "b", "c")])
+def test_the_confidence_of_each_interval_is_shared_by_all_that_the_records_allow(n, levels, recipes):
+    """AUC and ε of each recipe, and a TPR at each level that one non-member can resolve."""
+    audit = quiet(n, (0.05, 0.01), recipes)
+    supported = sum(n >= evaluation.min_nonmembers(level) for level in (0.05, 0.01))
+    assert supported == levels
+    count = len(recipes) * (2 + levels)
+    assert verdict.count_intervals(audit) == count
+    assert verdict.simultaneous_confidence(audit) == pytest.approx(1 - 0.05 / count)
+    tested = verdict.test_statistics(verdict.scopes(audit)[0], audit.fpr, 0.97)
+    assert [claim.statistic for claim in tested] == ["AUC", *["TPR"] * levels, "ε"] * len(recipes)
+    assert {claim.estimate.confidence for claim in tested} == {0.97}
+    assert {claim.chance for claim in tested if claim.statistic == "AUC"} == {0.5}
+
+
+@pytest.mark.parametrize(("copies", "answer"), [(0, "no leak found"), (10, "no leak found"), (400, "too little data")])
+def test_copies_in_another_set_raise_the_smallest_auc_that_would_have_been_seen(copies, answer):
+    audit = with_about(quiet(1000), copied=copies)
+    scope = verdict.scopes(audit)[0]
+    raw = evaluation.smallest_detectable(1000, 1000, 0.05, verdict.simultaneous_confidence(audit))
+    found = verdict.smallest_detectable_leak(audit, scope)
+    assert comparability.count_copies(audit) == copies
+    assert comparability.hidden_share(audit, 1000, 1000) == copies / 1000
+    if not copies:
+        assert (found.auc, found.tpr) == (raw.auc, raw.tpr)
+    else:
+        expected = raw.auc / (1 - copies / 1000)
+        assert found.auc == (pytest.approx(expected) if expected < 1 else None)
+        assert found.tpr is None
+    told = audit.verdict
+    assert told.answer.startswith(answer)
+    assert ("10 candidates have copies in another set" in told.text) == (copies == 10)
+    assert ("400 candidates have copies in another set" in told.plain) == (copies == 400)
+
+
+@pytest.mark.parametrize(("copies", "sides", "share"), [(5, (10, 20), 0.5), (5, (20, 10), 0.5), (30, (10, 20), 1.0)])
+def test_the_share_that_copies_hide_is_of_the_smaller_side_and_at_most_all(copies, sides, share):
+    assert comparability.hidden_share(with_about(quiet(), copied=copies), *sides) == share
+    assert comparability.hidden_share(with_about(quiet(), copied=copies), 0, 3) == 1.0
+
+
+def test_where_all_may_be_copies_no_leak_is_detectable():
+    audit = with_about(quiet(), copied=300)
+    found = verdict.smallest_detectable_leak(audit, verdict.scopes(audit)[0])
+    assert (found.auc, found.tpr) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("copied", "duplicates", "kept", "texts", "count"),
+    [
+        (3, 9, "keep", 0, 3),
+        (0, 9, "keep", 2, 2),
+        (None, 9, "keep", 2, 11),
+        (None, 9, "drop", 2, 2),
+        (1, 9, "drop", 0, 1),
+    ],
+)
+def test_copies_are_those_kept_and_texts_alike(copied, duplicates, kept, texts, count):
+    split = TextSplit((), "none", texts, 0.5, {"r": 0.5}) if texts else None
+    audit = quiet()
+    settings = replace(audit.about.settings, duplicates=kept)
+    audit = with_about(audit, copied=copied, duplicates=duplicates, settings=settings, texts=split)
+    assert comparability.count_copies(audit) == count
+    verb = "1 candidate has a copy" if count == 1 else f"{count} candidates have copies"
+    assert comparability.describe_copies(audit).startswith(f"{verb} in another set: ")
+
+
+def adjustment(kept=(True,) * 6, explained=(), overlap=True):
+    return Adjustment(("length", "age"), np.array(kept), {}, dict(explained), 0.01, 0.0312, overlap=overlap)
+
+
+@pytest.mark.parametrize(
+    ("explained", "sentence"),
+    [
+        ({"a": 0.0}, "no score depends on it enough to be corrected for it"),
+        ({}, "no score depends on it enough to be corrected for it"),
+        ({"a": 0.1, "b": 0.0, "c": 0.2}, "scores of a and c are relative to what it leads one to expect"),
+    ],
+)
+def test_an_adjustment_is_described_by_records_and_corrected_scores(explained, sentence):
+    told = comparability.describe_adjustment(adjustment((True, True, False, True), explained))
+    assert told == (
+        "Adjusted for document length and age: members are compared with non-members that are alike in this respect, "
+        f"3 of 4 records took part, and {sentence}."
+    )
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_confounded_split_says_whether_any_records_are_alike(overlap):
+    told = comparability.describe_confounding(adjustment(overlap=overlap))
+    assert ("hardly any members and non-members are alike in document length and age" in told) == (not overlap)
+    assert ("also where the sets were balanced in this respect (p = 0.031)" in told) == overlap
+    assert told.endswith(f"{comparability.REDRAW_ADVICE}.")
+
+
+@pytest.mark.parametrize("copies", [0, 1, 3])
+@pytest.mark.parametrize("signs", [(), ("word a", "word b")])
+def test_warnings_of_texts_name_signs_and_copies(copies, signs):
+    warnings = comparability.text_warnings(TextSplit(signs, "none", copies, 0.5, {}))
+    expected = ["members and non-members differ in more than membership: word a; word b"] if signs else []
+    noun = "non-member" if copies == 1 else "non-members"
+    if copies:
+        expected.append(
+            f"at least half of the word n-grams of {copies} {noun} stand in a member; a model that has learnt the one "
+            "knows the other, so the numbers are too low"
+        )
+    assert warnings == expected
+    assert comparability.text_warnings(None) == []
+
+
+@pytest.mark.parametrize("n", [1, 399, 400, 401, 1000])
+def test_a_chart_shows_at_most_400_points_evenly_from_the_first_to_the_last(n):
+    points = np.column_stack([np.arange(n) / 3, -np.arange(n)])
+    found = comparability._sample_points(points)
+    assert len(found) == min(n, 400)
+    assert found[0] == (0.0, 0.0)
+    assert found[-1] == (float(f"{(n - 1) / 3:.4g}"), 1.0 - n)
+    assert all(x == float(f"{-y / 3:.4g}") for x, y in found)
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("n", [50, 400, 4000])
+def test_a_classifier_is_plausible_if_it_is_surely_better_than_the_most_frequent_class(n, n_classes):
+    """By the exact lower bound at 0.1 %, and by a margin of 5 % of the rest, at most 2 %."""
+    labels = np.repeat(np.arange(n_classes), n // n_classes)
+    share = 1 / n_classes
+    limit = share + min(0.05 * (1 - share), 0.02)
+    plausible = next(k for k in range(n + 1) if plausibility.statistics.clopper_pearson_lower(k, n, 1e-3) > limit)
+    assert plausibility.describe_accuracy_doubt(plausible, labels) == ""
+    told = plausibility.describe_accuracy_doubt(plausible - 1, labels, ", X")
+    right = f"{100 * ((plausible - 1) / n):.1f} %"
+    assert told == (
+        f"the model is right on {right} of its own training records ({plausible - 1:,} of {n:,}, X), and always "
+        f"answering their most frequent class is right on {100 * share:.1f} %, so it is not surely better"
+    )
+    assert "surely better" not in plausibility.describe_accuracy_doubt(n // n_classes, labels)
+    assert "surely better" in plausibility.describe_accuracy_doubt(n // n_classes + 1, labels)
+
+
+def test_the_margin_of_a_plausible_classifier_shrinks_where_the_most_frequent_class_is_nearly_all():
+    """Of 90 % one class the margin is 0.5 %: 91 % right of a million is enough, 90.4 % is not."""
+    labels = np.repeat([0, 1], [900_000, 100_000])
+    assert plausibility.describe_accuracy_doubt(910_000, labels) == ""
+    assert "surely better" in plausibility.describe_accuracy_doubt(904_000, labels)
+
+
+def test_the_largest_margin_of_a_plausible_classifier_is_two_per_cent():
+    labels = np.repeat([0, 1], [500_000, 500_000])
+    assert plausibility.describe_accuracy_doubt(523_000, labels) == ""
+    assert "surely better" in plausibility.describe_accuracy_doubt(519_000, labels)
+
+
+def test_r_squared_has_the_interval_of_the_delta_method():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=50)
+    predictions = 0.7 * y + 0.2 * rng.normal(size=50)
+    found = plausibility._r_squared(y, predictions)
+    residual, total = (y - predictions) ** 2, (y - y.mean()) ** 2
+    ratio = residual.sum() / total.sum()
+    influence = (residual - ratio * total) / total.mean()
+    half = 1.959963985 * np.sqrt(np.mean((influence - influence.mean()) ** 2) / 50)
+    assert (found.value, found.low, found.high) == pytest.approx((1 - ratio, 1 - ratio - half, 1 - ratio + half))
+    assert (found.confidence, found.method) == (pytest.approx(0.95), "delta")
+    assert plausibility._r_squared(np.ones(5), np.arange(5.0)) is None
+    with np.errstate(all="ignore"):
+        assert plausibility._r_squared(np.array([1.0, 1e200, 2.0]), np.arange(3.0)) is None
+
+
+@pytest.mark.parametrize("n", [3, 4, 40])
+def test_a_rank_correlation_has_the_interval_of_bonett_and_wright(n):
+    rng = np.random.default_rng(n)
+    y = rng.normal(size=n)
+    predictions = y + rng.normal(size=n)
+    found = plausibility._rank_correlation(y, predictions)
+    ranks = [np.argsort(np.argsort(values)) for values in (y, predictions)]
+    value = 1 - 6 * np.sum((ranks[0] - ranks[1]) ** 2) / (n * (n**2 - 1))
+    assert found.value == pytest.approx(value)
+    assert found.confidence == pytest.approx(1 - 2e-3)
+    if n < 4:
+        assert (found.low, found.high) == (-1.0, 1.0)
+        return
+    half = 3.090232306 * np.sqrt((1 + value**2 / 2) / (n - 3))
+    middle = np.arctanh(min(max(value, -1 + 1e-12), 1 - 1e-12))
+    assert (found.low, found.high) == pytest.approx((np.tanh(middle - half), np.tanh(middle + half)))
+
+
+def test_constant_values_or_predictions_have_no_rank_correlation():
+    assert plausibility._rank_correlation(np.arange(9.0), np.ones(9)).value == 0.0
+    assert plausibility._rank_correlation(np.ones(9), np.arange(9.0)).value == 0.0
+
+
+def test_a_mean_has_students_interval_and_of_one_value_none():
+    from scipy import stats
+
+    values = np.array([1.0, 2.0, 4.0])
+    found = plausibility._mean_estimate(values, 0.01)
+    half = stats.t.ppf(0.99, 2) * np.sqrt(((values - 7 / 3) ** 2).sum() / 2 / 3)
+    assert (found.value, found.low, found.high) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half))
+    assert (found.confidence, found.method) == (pytest.approx(0.98), "student")
+    single = plausibility._mean_estimate(np.array([2.0]), 0.01)
+    assert (single.value, single.low, single.high) == (2.0, -1e6, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("constant", "model", "value"),
+    [([2.0, 2.0], [1.0, 0.5], 0.625), ([0.0, 0.0], [1.0, 1.0], None), ([np.inf, 1.0], [1.0, 1.0], None)],
+)
+def test_the_share_saved_is_of_the_constants_error(constant, model, value):
+    found = plausibility._share_saved(np.array(constant), np.array(model))
+    assert found is None if value is None else found.value == pytest.approx(value)
+
+
+def test_a_perplexity_beyond_any_number_is_none():
+    largest = np.log(np.finfo(float).max)
+    assert plausibility.estimate_perplexity(np.full(3, -largest * 0.999)).value > 1e300
+    assert plausibility.estimate_perplexity(np.full(3, -largest)) is None
+    assert plausibility.estimate_perplexity(np.log([1 / 8, 1 / 2])).method == "student, of the logarithm"
+
+
+def test_a_realised_fpr_counts_nonmembers_beyond_the_threshold_and_has_the_beta_binomial_tail():
+    calibration, nonmembers = np.arange(19.0), np.array([17.5, 18.0, 18.5, 30.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    found = realised_fpr(nonmembers, calibration, 0.05, tests=3)
+    assert (found.rate.value, found.nominal, found.tests) == (0.2, 0.05, 3)
+    # Of 10 exchangeable beside 19, two or more lie above the largest of the 19.
+    expected = 10 / 29 * 9 / 28
+    assert found.p_value == pytest.approx(expected)
+    assert realised_fpr(np.zeros(10), calibration, 0.05).p_value == 1.0
+    assert _beta_binomial_pmf(np.arange(11), 10, 2, 18).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p_value", "tests", "told"),
+    [
+        (0.06, 0.1, 0.0499, 1, "TOO HIGH: the luck of one calibration does not explain it (p = 0.05)"),
+        (0.06, 0.1, 0.05, 1, "above, as in one of 20 calibrations"),
+        (0.06, 0.1, 0.02, 2, "TOO HIGH: the luck of one calibration does not explain it (p = 0.02)"),
+        (0.06, 0.1, 0.025, 2, "above, as in one of 40 calibrations"),
+        (0.05, 0.1, 0.5, 1, "agrees"),
+        (0.01, 0.05, 0.5, 1, "agrees"),
+        (0.01, 0.049, 0.5, 1, "below"),
+    ],
+)
+def test_a_realised_fpr_is_judged_by_its_interval_and_tail(low, high, p_value, tests, told):
+    found = RealisedFpr(0.05, interval(low, high), p_value, tests)
+    assert found.judged == told
+    assert found.broken == told.startswith("TOO HIGH")
+
+
+def test_a_selection_is_at_one_rate_and_no_other():
+    outcome = quiet()["r"]
+    for options in ({}, {"fpr": 0.05, "fdr": 0.05}):
+        with pytest.raises(InputError, match="give fpr or fdr, exactly one of them"):
+            outcome.selection(**options)
+    assert outcome.selection(fpr=0.05).guarantee
+    assert outcome.selection(fdr=0.05).guarantee
+    assert list(outcome.selections((0.05, 0.001))) == [0.05, 0.001]
+    assert outcome.selections((0.05, 0.001))[0.001] is None
