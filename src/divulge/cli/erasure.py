@@ -74,7 +74,8 @@ def forget(
     arguments: dict[str, Any]
     if from_plan is not None:
         plan_options = {"before": before, "after": after, "forget": forget, "never": never, "retrained": retrained}
-        if surplus := [f"--{name}" for name, value in (plan_options | {"references": reference}).items() if value]:
+        plan_options |= {"references": reference, "retained": retained, "other": other}
+        if surplus := [f"--{name}" for name, value in plan_options.items() if value]:
             raise InputError(f"--plan: it names models and records itself; leave out {', '.join(surplus)}")
         arguments = _read_plan(from_plan, trust or [])
     else:

@@ -60,7 +60,7 @@ def weights(
     """Which candidates, or which points, was this network trained on? Read it off the weights."""
     if candidates is None:
         _refuse("it goes with --candidates", nonmembers=nonmembers, leaked=leaked, selection=selection)
-        reconstruct(model, settings.margin, algorithm or "both", truth, out, json=json)
+        reconstruct(model, settings.margin, algorithm or "both", truth, out, show_records=show_records, json=json)
         return
     _refuse("it reads points off the weights, without --candidates", algorithm=algorithm, truth=truth)
     net = modules.margin.ShallowReLU.from_safetensors(model)
