@@ -560,3 +560,72 @@ def test_labels_that_are_surer_on_one_side_are_the_evidence_that_is_named(side):
     assert found.confounded
     assert found.method.endswith("19 permutations; most telling is how badly labels are predicted from the records")
     assert found.auc.low > 0.6
+
+
+@pytest.mark.parametrize(
+    ("shift", "max_records", "copied", "labels"),
+    [(0.0, 20, False, None), (2.0, 500, True, None), (2.0, 20, True, "classes"), (0.0, 500, False, "values"),
+     (2.0, 20, False, "values")],
+)  # fmt: skip
+def test_a_baseline_compares_the_largest_standardised_statistic_with_those_of_permutations(
+    shift, max_records, copied, labels
+):
+    """Put together from its steps; each has a test of its own."""
+    rng = np.random.default_rng(24)
+    m, n, draws, level = 14, 16, 19, 0.05
+    x = rng.normal(size=(m + n, 2)).round(1)
+    x[:m] += shift
+    if copied:  # whole groups of equal records lie on one side
+        x[:6], x[m : m + 6] = x[0], x[m]
+    y = None
+    if labels:
+        y = rng.integers(0, 2, m + n) if labels == "classes" else rng.normal(size=m + n)
+        if copied:
+            y[:6], y[m : m + 6] = y[0], y[m]
+    given = {} if y is None else {"y_members": y[:m], "y_nonmembers": y[m:]}
+    found = blind.baseline(
+        x[:m], x[m:], 3, false_alarm=level, permutations=draws, max_records=max_records, confidence=0.9, **given
+    )
+
+    random = seeds.generator(3, "blind")
+    order, copies = blind.canonical_order(x, y, np.arange(m + n) >= m)
+    if blind.groups_are_split_whole(copies, order < m):
+        assert copied
+        first = blind.first_of_each_group(copies, order < m)
+        order, copies = order[first], copies[first]
+    size, truth = len(order), order < m
+    rows = np.sort(random.permutation(size)[:max_records])
+    ordered = None if y is None else y[order]
+    features = blind._extract_features(x[order], ordered, rows)
+    memberships = blind._permuted_memberships(truth, copies, draws, random)
+    plain = features.linear[:, : features.plain]
+    columns = np.hstack([memberships, blind._shifted_memberships(plain, int(truth.sum()), copies, random)])
+    folds = blind.fold_groups(copies, 5, random)
+    kernel = blind._similarity_kernel(x[order[rows]], None if y is None else ordered[rows])
+    parts = [np.flatnonzero(folds[rows] == k) for k in range(5)]
+    guesses = blind._kernel_ridge_guesses(kernel, columns[rows], parts)
+    ridges = list(blind._ridge_statistics(features, columns, folds))
+    surprises = blind._label_surprises(x[order], ordered, folds, rows, None)
+    statistics = [blind._aucs(guesses, columns[rows]), *(total for total, _ in ridges)]
+    for surprise in surprises:
+        area = blind._aucs(np.repeat(surprise[:, None], columns.shape[1], axis=1), columns)
+        statistics += [area, 1 - area]
+    standard = np.array([(each - each[: 1 + draws].mean()) / each[: 1 + draws].std() for each in statistics])
+    largest = standard.max(axis=0)
+    p_values = [(1 + sum(largest[1 : 1 + draws] >= each - 1e-12)) / (1 + draws) for each in largest]
+    assert (found.p_value, found.confounded) == (p_values[0], p_values[0] <= level)
+    assert (found.records, found.false_alarm) == (size, level)
+    assert found.detectable == blind._detectable(np.array(p_values[1 + draws :]) <= level, truth)
+
+    shown = guesses[:, 0], truth[rows]
+    if len(rows) < size:
+        shown = max(((standard[1 + i, 0], ranks) for i, (_, ranks) in enumerate(ridges)), key=lambda p: p[0])[1], truth
+    strongest = int(np.argmax(standard[:, 0])) - 5
+    by_labels = found.confounded and strongest >= 0
+    if by_labels:
+        shown = surprises[strongest // 2] * (1 if strongest % 2 == 0 else -1), truth
+    assert found.auc == blind.auc(*shown, 0.9)
+    assert found.method == (
+        f"kernel ridge of {len(rows)} records, linear and radial ridge of {size}, 5 folds; 19 permutations"
+        + ("; most telling is how badly labels are predicted from the records" if by_labels else "")
+    )

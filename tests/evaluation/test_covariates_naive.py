@@ -1,5 +1,7 @@
 """Steps of the adjustment for covariates, against definitions written down again."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -339,3 +341,21 @@ def test_a_p_value_of_a_twentieth_is_left_to_the_normal_law(shift):
 
 def test_regressions_are_tried_at_nine_strengths():
     np.testing.assert_allclose(covariates._PENALTIES, [0.001, 0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5])
+
+
+def test_small_strata_are_balanced_by_the_best_of_all_proportions():
+    """Eight records in two strata, with every division of them into three members and five others."""
+    for chosen in itertools.combinations(range(8), 3):
+        members = np.isin(np.arange(8), chosen)
+        kept = covariates._balance_strata(np.arange(8.0), members, seed=0)
+        inside, outside = (
+            [int((side & half).sum()) for half in (np.arange(8) < 4, np.arange(8) >= 4)] for side in (members, ~members)
+        )
+        size = best_proportion(inside, outside)[0]
+        m, n = (kept & members).sum(), (kept & ~members).sum()
+        assert m * n / max(m + n, 1) == pytest.approx(size)
+
+
+def test_a_share_is_explained_of_small_values_too():
+    values = np.array([0.1, 0.2, 0.4])
+    assert covariates._explained_variance(values, values) == 1
