@@ -17,6 +17,7 @@ from divulge.errors import InputError
 from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
 from divulge.report.sections import MEASURED_HINTS
 from divulge.settings import InspectionSettings
+from divulge.targets.arrays import PROBABILITY_FLOOR
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, direct_parts
 from divulge.targets.rights import FramedTarget, adapt
 from divulge.types import Records
@@ -31,7 +32,8 @@ else:
 
 _DEFAULTS = InspectionSettings()
 _DIGITS = 12  # to which outputs are compared
-_RULED_OUT = 1e-9  # probability of a class below which it is ruled out
+# Probability of a class below which it is ruled out: targets that answer 0 are taken to answer the floor.
+_RULED_OUT = 2 * PROBABILITY_FLOOR
 
 
 @dataclass(frozen=True, slots=True)
