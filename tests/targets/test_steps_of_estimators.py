@@ -251,7 +251,7 @@ def test_columns_are_given_as_the_encoders_know_them(library):
     assert estimators.restore_types(encoder(["1"], ["x"]), frame) is frame  # of other columns
     assert estimators.restore_types(encoder([1], ["x"], [True, False]), frame) is frame
     gaps = library({"a": ["1", None]})
-    assert list(estimators.restore_types(encoder([1, 2]), gaps)["a"])[0] == 1.0
+    assert next(iter(estimators.restore_types(encoder([1, 2]), gaps)["a"])) == 1.0
     array = np.zeros((2, 2))
     assert estimators.restore_types(encoder(["1"]), array) is array
 
