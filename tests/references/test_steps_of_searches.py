@@ -349,7 +349,8 @@ def test_training_stops_no_later_than_its_last_epoch(stop_after, epochs, is_allo
     [
         (1, 1.0), (True, 1), ([1], (1,)), ({1}, [1]), ({"a": 1}, {"a": 2}), ({"a": 1}, {"b": 1}), ([1, 2], [2, 1]),
         (np.arange(2), np.arange(2.0)), (np.array(["a"], object), np.array(["b"], object)), (np.sin, np.cos),
-        (functools.partial(max, 1), functools.partial(max, 2)), (functools.partial(max, key=len), functools.partial(max)),
+        (functools.partial(max, 1), functools.partial(max, 2)),
+        (functools.partial(max, key=len), functools.partial(max)),
         (np.random.default_rng(0), np.random.default_rng(1)), (nn.Linear(2, 2), nn.Linear(2, 3)),
         (torch.zeros(2), torch.ones(2)), ("abc".upper, "abd".upper), (pool, matching), ({1: [object]}, {1: [int]}),
     ],
