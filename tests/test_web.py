@@ -183,3 +183,214 @@ def test_parts_of_a_header_and_of_the_address_are_secrets_too():
 def test_scores_may_be_text(body, score):
     with Wire(page(body)).running() as wire:
         assert labels.HttpOracle(wire.url, retries=0, timeout=5.0)(np.array([0.5])) == score
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://host", ""),
+        ("https://host:1/v1?a=b", ""),
+        ("http://[::1]:8000", ""),
+        ("http://host:65535", ""),
+        ("http://host:65536", "an http:// or https:// address is needed"),
+        ("http://host:0", "an http:// or https:// address is needed"),
+        ("http://host:x", "an http:// or https:// address is needed"),
+        ("http://[::1", "an http:// or https:// address is needed"),
+        ("ftp://host", "an http:// or https:// address is needed"),
+        ("host/v1", "an http:// or https:// address is needed"),
+        ("http://", "an http:// or https:// address is needed"),
+        ("http://:8000", "an http:// or https:// address is needed"),
+        ("", "an http:// or https:// address is needed"),
+        (None, "an http:// or https:// address is needed, got None"),
+        (b"http://host", "an http:// or https:// address is needed"),
+        ("http://me@host", "http://host holds a user name or password"),
+        ("http://:word@host", "http://host holds a user name or password"),
+        ("http://@host", "http://host holds a user name or password"),
+        ("ftp://me:word@host", "got 'ftp://host'"),
+    ],
+)
+def test_an_address_is_one_of_http_without_a_password(url, message):
+    if not message:
+        assert web.check_url(url, "endpoint") == url
+        return
+    with pytest.raises(InputError, match=f"^endpoint: .*{message}") as refused:
+        web.check_url(url, "endpoint")
+    assert "word@" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:a@b@host/p?q#f", "http://host/p"),
+        ("http://host/a@b", "http://host/a@b"),
+        ("http://host#me@x", "http://host"),
+        ("me:secret@host/x", "host/x"),
+        ("host", "host"),
+        (3, "3"),
+    ],
+)
+def test_addresses_are_shown_without_names_passwords_and_queries(url, shown):
+    assert web.redact_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "can_be_sent"),
+    [
+        ("X-Key", "a b\tc", True),
+        ("X-Key", "", True),
+        ("X-Key", "~", True),
+        ("X-Key", " a", False),
+        ("X-Key", "a ", False),
+        ("X-Key", "a\r\nb", False),
+        ("X-Key", "é", False),
+        ("X Key", "a", False),
+        ("", "a", False),
+        ("X:Key", "a", False),
+        ("Xé", "a", False),
+    ],
+)
+def test_headers_that_cannot_be_sent_are_refused_without_their_values(name, value, can_be_sent):
+    if can_be_sent:
+        web.check_headers({name: value}, "headers")
+        return
+    with pytest.raises(InputError, match=r"^headers: .* cannot be sent") as refused:
+        web.check_headers({"fine": "x", name: value}, "headers")
+    assert repr(value) not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets", "shown"),
+    [
+        ("a secret here", ("secret",), "a … here"),
+        ("secretive secret", ("secret", "secretive"), "… …"),
+        ("nothing", ("",), "nothing"),
+        ('a"b and a\\"b', ('a"b',), "… and …"),
+        ("é \\u00e9", ("é",), "… …"),
+        ("tab\there and tab\\there", ("tab\there",), "… and …"),
+    ],
+)
+def test_secrets_are_left_out_of_texts_however_they_are_escaped(text, secrets, shown):
+    assert web.redact(text, secrets) == shown
+
+
+def test_words_of_seven_letters_may_be_keys_and_shorter_ones_are_plain():
+    assert web._possible_keys("Bearer 1234567;abcdef", "a=b2345678&c", "x,yyyyyyyy") == (
+        "1234567",
+        "b2345678",
+        "yyyyyyyy",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"x" * 201, "x" * 200),
+        (b" a\nb\x1b ", "a b"),
+        (b"\xff", "\ufffd"),
+        (b"very-secret" + b"x" * 199 + b"y", "…" + "x" * 199),
+    ],
+)
+def test_the_beginning_of_an_answer_is_shown(body, shown):
+    assert web.HttpAnswer(200, {}, body, ("very-secret",)).excerpt() == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0), ("1.5", 1.5), ("2s", 2.0), ("250ms", 0.25), ("250 ms", 0.25), (" 3 ", 3.0), ("-0.5", None),
+        ("inf", None), ("nan", None), ("1m", None), ("", None), (None, None), ("Mon, 01 Jan 0001 00:00:00 GMT", 0.0),
+    ],
+)  # fmt: skip
+def test_waits_are_seconds_milliseconds_or_dates(value, seconds):
+    assert web._parse_seconds(value) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_a_date_is_waited_for(monkeypatch):
+    monkeypatch.setattr(web.time, "time", lambda: 1445412480.0 - 90)
+    assert web._parse_seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 90.0
+
+
+def test_the_first_wait_that_is_a_time_counts():
+    headers = {"retry-after": "?", "x-ratelimit-reset-requests": "0", "x-ratelimit-reset-tokens": "5"}
+    assert web.HttpAnswer(429, headers, b"").wait() == 0.0
+    assert web.HttpAnswer(429, {"x-ratelimit-reset-tokens": "5", "ratelimit-reset": "6"}, b"").wait() == 5.0
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)],
+)
+def test_packed_content_is_unpacked_whole_or_refused(encoding, pack):
+    packed = pack(b"x" * 100)
+    assert web._unpack(packed, encoding, 100) == b"x" * 100
+    with pytest.raises(web.WebError, match="unpacks to more than 99 bytes"):
+        web._unpack(packed, encoding, 99)
+    with pytest.raises(web.WebError, match="packed content is cut off"):
+        web._unpack(packed[:-1], encoding, 100)
+    with pytest.raises(web.WebError, match="cannot be unpacked"):
+        web._unpack(b"no" + packed, encoding, 100)
+
+
+class Response:
+    def __init__(self, encoding, *parts):
+        self.headers, self.parts = {"content-encoding": encoding}, parts
+
+    def iter_raw(self):
+        return iter(self.parts)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [("", b"abcd"), (" Identity ", b"abcd"), ("br", "is packed as 'br'"), ("GZIP", "cannot be unpacked")],
+)
+def test_a_body_is_read_up_to_the_largest_size(encoding, expected):
+    with web.Client(timeout=1.0, max_bytes=4, verify=False) as client:
+        response = Response(encoding, b"ab", b"cd")
+        if isinstance(expected, bytes):
+            assert client._read_body(response) == expected
+            with pytest.raises(web.WebError, match="larger than 4 bytes"):
+                client._read_body(Response(encoding, b"ab", b"cd", b"e"))
+        else:
+            with pytest.raises(web.WebError, match=expected):
+                client._read_body(response)
+
+
+class Socket:
+    def __init__(self, number, fails=False):
+        self.number, self.fails, self.shut = number, fails, 0
+
+    def fileno(self):
+        return self.number
+
+    def shutdown(self, how):
+        self.shut += 1
+        if self.fails:
+            raise OSError
+
+
+def test_every_open_connection_is_cut_off_past_the_deadline():
+    def connect(client, connection, event="connection.connect_tcp.complete"):
+        stream = type("Stream", (), {"get_extra_info": lambda self, name: connection})()
+        client._track_socket(event, {"return_value": stream})
+
+    with web.Client(timeout=1.0, verify=False) as client:
+        first, gone, last = Socket(3), Socket(-1), Socket(5)
+        connect(client, first, "http11.send_request_headers.complete")
+        assert client._sockets == []
+        connect(client, None)
+        assert client._sockets == []
+        connect(client, first)
+        connect(client, gone, "connection.start_tls.complete")
+        connect(client, last)
+        assert client._sockets == [first, last]
+        assert (first.shut, last.shut) == (0, 0)
+        first.fails = True
+        client._cut_off(client._is_late)
+        assert (first.shut, last.shut) == (1, 1)
+        late = Socket(6)
+        connect(client, late)
+        assert late.shut == 1
+
+
+def test_answers_have_a_largest_size_by_default():
+    assert web.MAX_BYTES == 64 * 1024 * 1024
