@@ -257,3 +257,21 @@ def test_a_digit_of_theorem_3_that_is_none_of_any_class_is_no_label(digits, read
     assert reading.refuted.tolist() == [not valid]
     assert not valid or reading.labels.tolist() == [read]
     assert reading.residual[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "classes", "most"), [("theorem14", 2, 59), ("theorem3", 2, 29), ("theorem3", 3, 19)]
+)
+def test_a_theorem_s_block_has_weights_below_2_to_the_60(monkeypatch, method, classes, most):
+    asked = []
+    monkeypatch.setattr(paper_codes, "_theorem_code", lambda spec, loss, digits, base, rows: asked.append((base, rows)))
+    spec = labels.OracleSpec(n=9, classes=classes, clip=None)
+    with pytest.raises(InputError, match="cannot read even one label per query at this noise"):
+        paper_codes._plan_theorem(spec, spec.loss(), method)
+    assert asked == [(2 if method == "theorem14" else 2**classes, 1)]
+    asked.clear()
+    plan = SimpleNamespace(count=1)
+    monkeypatch.setattr(paper_codes, "_theorem_code", lambda *arguments: asked.append(arguments[-1]) or plan)
+    monkeypatch.setattr(paper_codes.linear_plans, "certify_digit_plans", lambda spec, plans: None)
+    assert paper_codes._plan_theorem(spec, spec.loss(), method).inner.digit_plan is plan
+    assert asked == list(range(1, most + 1))
