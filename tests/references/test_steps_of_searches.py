@@ -377,3 +377,40 @@ def test_the_order_of_a_set_does_not_count_and_values_that_hold_themselves_have_
 )  # fmt: skip
 def test_plain_values_are_numbers_texts_and_ordered_containers_of_them(value, is_plain):
     assert pool._is_plain(value) is is_plain
+
+
+@pytest.mark.parametrize(("stop_after", "shares"), [(None, [0.25, 0.5, 0.75, 1.0]), (2, [0.5, 1.0])])
+def test_each_network_of_a_stack_tells_the_share_of_its_epochs(stop_after, shares):
+    data = network_training.TrainingData(torch.randn(6, 3), torch.arange(6) % 3)
+    config = Hyperparameters(lambda: nn.Linear(3, 3), epochs=4, batch_size=3, stop_after=stop_after)
+    told = []
+    jobs = [Job(model, model, np.arange(6), "") for model in range(2)]
+    stacked.train_stack(config, data, jobs, lambda job, share: told.append((job.model, share)))
+    assert told == [(model, share) for share in shares for model in range(2)]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_answer_that_is_no_number_stops_a_trial_model(value):
+    answers = np.array([0.0, value, 1.0])
+    goal = matching.MatchGoal([0], np.zeros(3), lambda target, records: answers)
+    for only in (None, 1):
+        visit = matching._Visit(goal, {}, 0, only, None, False)
+        assert visit(1, types.SimpleNamespace(target=None)) == (False, True)
+        assert visit.nearest == 0
+        assert visit.answers == {}
+
+
+@pytest.mark.parametrize(("options", "prune"), [({}, False), ({"prune": True}, True)])
+def test_a_trial_is_trained_to_its_end_unless_it_may_be_given_up(monkeypatch, options, prune):
+    visits = []
+    learner = types.SimpleNamespace(check=lambda task: None, trace=lambda task, job, visit: visits.append(visit))
+    training = types.SimpleNamespace(
+        with_settings=lambda **changes: training, make_learner=lambda records: learner, epochs=3
+    )
+    monkeypatch.setattr(matching.fitting, "make_task", lambda *arguments: None)
+    monkeypatch.setattr(matching.fitting, "make_job", lambda *arguments: None)
+    search = matching._Search(training, types.SimpleNamespace(records=None), [0, 1, 2], 0, None)
+    setting, epoch = search.run({"lr": 0.1}, "epochs", **options)
+    assert [visit.prune for visit in visits] == [prune]  # a training that gives no model is not repeated
+    assert (setting.rmse, setting.answers, epoch, search.n_models) == (np.inf, (), 0, 1)
+    assert search.tried == [setting]

@@ -740,3 +740,53 @@ def test_logits_are_made_by_the_head_alone_where_that_gives_the_same(model, is_s
     assert language_models.has_separate_head(model) is is_separate
     if is_separate:
         assert model.seen == [[[2, 0, 1, 2]]]  # tokens that a vocabulary of 3 has
+
+
+@pytest.mark.parametrize(("budget", "sizes"), [(1, [1, 1, 1, 1]), (9, [1, 1, 1, 1]), (10, [2, 1, 1]), (15, [2, 1, 1])])
+def test_greedy_continuations_share_a_batch_up_to_the_budget(monkeypatch, budget, sizes):
+    """Prefixes of 2 and 3 tokens, each with 3 more."""
+    seen = []
+
+    def generate(model, prefixes, count):
+        seen.append(len(prefixes))
+        return [[prefix[0]] * count for prefix in prefixes]
+
+    monkeypatch.setattr(language_models, "_generate_greedily", generate)
+    model = language_model(budget=budget)
+    prefixes = [[1, 0, 0], [2, 0], [3, 0], [4, 0, 0, 0]]
+    assert language_models.greedy_continuations(model, prefixes, 3) == [(1,) * 3, (2,) * 3, (3,) * 3, (4,) * 3]
+    assert seen == sizes
+
+
+@pytest.mark.parametrize(("budget", "sizes"), [(3, [1, 1, 1]), (6, [2, 1]), (9, [3])])
+def test_continuations_share_a_batch_up_to_the_budget(monkeypatch, budget, sizes):
+    seen = []
+
+    def side_by_side(self, batches, reduce):
+        seen.extend(len(batch) for batch in batches)
+        return [[np.array([[-1.0], [window.document == 1]]) for window in batch] for batch in batches]
+
+    monkeypatch.setattr(language_models.CausalLM, "side_by_side", side_by_side)
+    scored = language_models.score_continuations(language_model(budget=budget), [[1, 2]] * 3, [[3]] * 3)
+    assert seen == sizes
+    assert scored.verbatim.tolist() == [False, True, False]
+    assert scored.offsets.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("classifies", "labels", "options"),
+    [(True, 3, {"num_labels": 3}), (True, None, {}), (False, 3, {}), (False, None, {})],
+)
+def test_the_number_of_classes_of_an_adapter_is_that_of_a_classifiers_base(
+    tmp_path, monkeypatch, classifies, labels, options
+):
+    seen = {}
+    adapter = types.SimpleNamespace(classifies=classifies, labels=labels, base="", replaced=("score",))
+    (tmp_path / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+    monkeypatch.setattr(folders, "read_adapter", lambda path: adapter)
+    monkeypatch.setattr(folders, "load_pretrained", lambda *arguments, **named: seen.update(named) or (None, None))
+    monkeypatch.setattr(folders, "apply_adapter", lambda network, adapter: network)
+    monkeypatch.setattr(folders, "_build_target", lambda target_class, *arguments: target_class.__name__)
+    made = folders._load_adapted(tmp_path, "name", str(tmp_path), "float32", "cpu", None, {})
+    assert made == ("TextClassifier" if classifies else "CausalLM")
+    assert seen == {"tokenizer": None, "lacks": ("score",)} | options
