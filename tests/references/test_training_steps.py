@@ -24,6 +24,7 @@ from divulge.references import (
 )
 from divulge.references.hyperparameters import FineTuneSettings, Hyperparameters, LoRA, Private
 from divulge.references.jobs import Job, JobResult, OutputStore, Task, TrainedModel
+from divulge.references.pool import Pool
 
 X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 RECORDS = dv.Records(X, np.arange(12) % 3)
@@ -353,6 +354,7 @@ def test_a_cluster_is_asked_for_what_its_living_nodes_have(monkeypatch, tmp_path
     assert cluster.units == units
     assert [result.job.model for result in results if result.rows is None] == [1]
     assert len(list((tmp_path / "pool").glob("*.safetensors"))) == 8
+    assert list(Pool(tmp_path / "pool").get("key0") or {}) == ["0"]
     bare = list(engines._run_tasks(replace(task, pool=None), make_jobs(2), "serial"))
     assert len(bare) == 2
 
