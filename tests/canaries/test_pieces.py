@@ -1,5 +1,7 @@
 """Canaries of tables, of a user's own and of insertions, piece by piece."""
 
+import dataclasses
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +11,7 @@ from divulge import canaries
 from divulge.canaries import canary_audit, canary_records, make
 from divulge.canaries import canary_kinds as kinds
 from divulge.canaries.canary_records import Canaries
+from divulge.run_directory import RunDirectory
 from divulge.targets.token_statistics import TokenStatistics
 
 FRAME = pl.DataFrame(
@@ -261,3 +264,73 @@ def test_a_damaged_run_is_named(tmp_path):
     with pytest.raises(dv.InputError, match="overwrite"):
         result.save(tmp_path / "run")
     result.save(tmp_path / "run", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_read"),
+    [
+        (np.array(["a", "b"]), True),
+        (np.array(["a", "b", "c"]), False),
+        (np.array(["a"]), False),
+        (np.array([["a", "b"]]), False),
+        (np.array([1.0, 2.0]), False),
+    ],
+)
+def test_names_of_columns_that_an_earlier_version_kept_fit_the_values(tmp_path, names, is_read):
+    made = make(dv.Records(LABELLED.x), kind="random", count=8, seed=0, out=tmp_path / "c")
+    with RunDirectory(tmp_path / "c").changing("canaries") as draft:
+        draft.write_arrays("secret/canaries", {"x": made.records.x, "included": made.included, "columns": names})
+        draft.write_arrays("insert", {"x": made.insert.x})
+    if is_read:
+        assert Canaries.load(tmp_path / "c").records.table.columns == ["a", "b"]
+    else:
+        with pytest.raises(dv.InputError, match=r"damaged: columns must be the names of the \(2,\) values"):
+            Canaries.load(tmp_path / "c")
+
+
+@pytest.mark.parametrize("kept", [["x"], ["included"], []])
+def test_canaries_without_values_or_coins_are_damaged(tmp_path, kept):
+    made = make(LABELLED, kind="random", count=8, seed=0, out=tmp_path / "c")
+    arrays = {"x": made.records.x, "y": made.records.y, "included": made.included}
+    with RunDirectory(tmp_path / "c").changing("canaries") as draft:
+        draft.write_arrays("secret/canaries", {name: arrays[name] for name in ["y", *kept]})
+    with pytest.raises(dv.InputError, match="damaged: arrays named included and x are needed"):
+        Canaries.load(tmp_path / "c")
+
+
+def test_a_folder_is_written_once_unless_it_may_be_replaced(tmp_path):
+    first = make(LABELLED, kind="random", count=8, seed=0, out=tmp_path / "c")
+    with pytest.raises(dv.InputError, match="overwrite"):
+        make(LABELLED, kind="random", count=9, seed=1, out=tmp_path / "c")
+    with pytest.raises(dv.InputError, match="overwrite"):
+        first.redrawn(5).save(tmp_path / "c")
+    make(LABELLED, kind="random", count=9, seed=1, out=tmp_path / "c", overwrite=True)
+    assert len(Canaries.load(tmp_path / "c")) == 9
+    assert len(make(LABELLED, kind="random", count=8, seed=0)) == 8
+
+
+@pytest.mark.parametrize("order", [None, ("1", "0")])
+def test_classes_are_read_in_their_order(tmp_path, order):
+    names = LABELLED.y.astype(str).tolist()
+    data = dv.Records(LABELLED.x, names if order else LABELLED.y, class_names=order)
+    made = make(data, kind="random", count=10, seed=0, out=tmp_path / "c")
+    read = Canaries.load(tmp_path / "c").records
+    assert kinds.fingerprints(read) == kinds.fingerprints(made.records)
+    assert read.class_names == made.records.class_names
+    unlabelled = make(dv.Records(LABELLED.x), kind="random", count=10, seed=0, out=tmp_path / "u")
+    assert Canaries.load(tmp_path / "u").records.y is None
+    np.testing.assert_array_equal(Canaries.load(tmp_path / "u").included, unlabelled.included)
+
+
+def test_canaries_of_a_table_are_read_as_a_table(tmp_path):
+    frame = pl.DataFrame({"x": np.arange(40.0), "word": ["a", "b"] * 20})
+    made = make(dv.Records(frame, np.arange(40) % 2), kind="shuffled", count=10, seed=0, out=tmp_path / "c")
+    read = Canaries.load(tmp_path / "c")
+    assert read.records.table.columns == ["x", "word"]
+    assert kinds.fingerprints(read.records) == kinds.fingerprints(made.records)
+    array = tmp_path / "plain.parquet"
+    pl.DataFrame({"x": [[1.0], [2.0]]}).write_parquet(array)
+    with pytest.raises(dv.InputError):
+        canary_records._read_table(array, read.rows.description, ())
+    with pytest.raises(dv.InputError, match="ending"):
+        canary_records._read_table(array, dataclasses.replace(read.rows.description, ending=".npz"), ())
