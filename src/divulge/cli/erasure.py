@@ -15,6 +15,8 @@ from divulge.errors import InputError
 from divulge.settings import ColumnNames, ForgetSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from divulge.targets import Task
     from divulge.unlearning import Erasure
 
@@ -26,6 +28,7 @@ _POOL_MARK, _POOL_SUFFIX = ".divulge-pool", ".safetensors"
 @options.from_settings
 def forget(
     *,
+    context: typer.Context,
     before: Annotated[
         str | None, typer.Option(help="The model before the erasure, or a table of scores with columns id and score.")
     ] = None,
@@ -73,11 +76,10 @@ def forget(
     """
     arguments: dict[str, Any]
     if from_plan is not None:
-        plan_options = {"before": before, "after": after, "forget": forget, "never": never, "retrained": retrained}
-        plan_options |= {"references": reference, "retained": retained, "other": other}
-        if surplus := [f"--{name}" for name, value in plan_options.items() if value]:
+        named = options.named_settings(context, settings)
+        if surplus := _options_beside_plan(context, named):
             raise InputError(f"--plan: it names models and records itself; leave out {', '.join(surplus)}")
-        arguments = _read_plan(from_plan, trust or [])
+        arguments = _read_plan(from_plan, trust or []) | named
     else:
         if after is None or never is None or not forget:
             missing_option = "--after" if after is None else "--never" if never is None else "--forget"
@@ -112,6 +114,21 @@ def forget(
         raise typer.Exit(Exit.UNDECIDED)
     if not summary.answer.startswith("no difference"):
         raise typer.Exit(Exit.BROKEN)
+
+
+def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> list[str]:
+    """Return the options that were named although a plan says what they say; ``named`` settings go before its own."""
+    allowed = {"from_plan", "trust", "out", "overwrite", "json", *named} - {"task"}
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in allowed and _is_named(context, str(parameter.name))
+    ]
+
+
+def _is_named(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _show(result: Erasure, out: Path | None) -> None:
