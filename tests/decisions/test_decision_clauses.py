@@ -284,6 +284,8 @@ def test_a_full_and_an_empty_selection_are_explained():
         "candidates, and 2 score above all calibration; more calibration (499 for a selection of 2) or a stronger "
         "signal is needed (with an AUC near 0.65 every method has next to no power)",
     )
+    few = fdr.select(np.append([99.0, 98.0], np.full(98, -1.0)), np.arange(19.0), fdr=0.1, method="bh")
+    assert "with 19 calibration scores and fdr=0.1 a selection needs at least 50 of the 100" in few.warnings[0]
     none_above = fdr.select(np.append(-2.0, np.full(99, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
     assert "and 0 score above all calibration; more calibration (999 for a selection of 1)" in none_above.warnings[0]
 

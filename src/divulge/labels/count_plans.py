@@ -330,10 +330,8 @@ class TopRankPlan:
             certain &= sound & ~self.code.rows_in_flagged_blocks(unread[1])
             labels = np.where(digits == 1, class_number, labels)
             hits += digits == 1
-        # No row is of two classes.
-        for class_number in range(last_class if (proven & (hits > 1)).any() else 0):
-            part = slice(class_number * len(slots), (class_number + 1) * len(slots))
-            refuted[part] |= self.code.queries_in_flagged_blocks(proven & (hits > 1))[slots]
+        is_of_two = proven & (hits > 1)  # no row is
+        refuted |= np.tile(self.code.queries_in_flagged_blocks(is_of_two)[slots], last_class)
         return Reading(labels, certain & proven & (hits <= 1), proven & (hits <= 1), residual, refuted)
 
 
