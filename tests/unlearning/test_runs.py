@@ -12,6 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import divulge as dv
 from divulge import cli, runs, unlearning
+from divulge.cli import erasure
+from divulge.settings import ColumnNames
 from divulge.unlearning.pipeline import open_audit_models
 
 IDS = [f"{i:04d}" for i in range(700)]
@@ -414,3 +416,13 @@ def test_runs_that_cannot_give_reference_models_are_refused_by_name(audited, tmp
         )
     with pytest.raises(dv.InputError, match="references: with tables of scores"):
         check(0, references=audited / "forest")
+
+
+def test_a_model_of_labels_alone_can_be_read(tmp_path, monkeypatch):
+    (tmp_path / "labels_alone.py").write_text(
+        "class Model:\n    def labels(self, records):\n        return records.x[:, 0].astype(int)\n\nmodel = Model()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    read = erasure._Reader(None, "logits", "cpu", (), ColumnNames(), False, "auto", ())
+    target = read.model("labels_alone:model", "--after")
+    assert target.labels(dv.Records(np.array([[2.0], [0.0]]))).tolist() == [2, 0]
