@@ -122,13 +122,8 @@ def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> li
     return [
         parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name not in allowed and _is_named(context, str(parameter.name))
+        if parameter.name not in allowed and options.is_named(context, str(parameter.name))
     ]
-
-
-def _is_named(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _show(result: Erasure, out: Path | None) -> None:

@@ -169,8 +169,13 @@ def setting(model: type[BaseModel], name: str, note: str = "") -> Any:
 
 def named_settings(context: typer.Context, settings: Settings) -> dict[str, Any]:
     """Return those of a command's settings that its user named; of the others, a plan's table or defaults decide."""
-    sources = {name: context.get_parameter_source(name) for name in type(settings).model_fields}
-    return {name: getattr(settings, name) for name, source in sources.items() if source and source.name != "DEFAULT"}
+    return {name: getattr(settings, name) for name in type(settings).model_fields if is_named(context, name)}
+
+
+def is_named(context: typer.Context, name: str) -> bool:
+    """Return whether the user named an option, in place of its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _find_group(annotation: Any) -> tuple[Any, tuple[str, ...]] | None:
