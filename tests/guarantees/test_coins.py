@@ -72,6 +72,15 @@ def test_a_violation_that_is_said_to_be_seen_in_80_percent_is_seen_where_all_gue
     assert seen >= 142
 
 
+def test_the_method_says_what_is_counted_as_wrong():
+    methods = {
+        sides: epsilon_one_run(np.arange(100.0), np.arange(100) % 2 == 0, sides=sides).method
+        for sides in ("in", "both")
+    }
+    assert "less the guesses that the share of members makes right" in methods["in"]
+    assert "share" not in methods["both"]
+
+
 def test_calling_every_record_a_member_proves_nothing():
     members = np.random.default_rng(0).random(400) < 0.55
     assert epsilon_one_run(np.arange(400.0), members, sides="in", guesses=400).low == 0

@@ -361,7 +361,8 @@ def epsilon_one_run(
         for top, count in zip(shares, counts, strict=True)
     )
     choice = "guesses fixed" if guesses is not None else f"bonferroni over {len(counts)} numbers of guesses"
-    return Estimate(low, low, np.inf, confidence, f"{rule.method}, {choice}")
+    discount = ", less the guesses that the share of members makes right" if rule.sides == "in" else ""
+    return Estimate(low, low, np.inf, confidence, f"{rule.method}{discount}, {choice}")
 
 
 def require_fair_coins(members: Bools) -> None:
