@@ -139,11 +139,18 @@ class Cell:
     folds: int
     references: int
     scale: float
+    precision: str = "single"
 
     @property
     def name(self) -> str:
         """Beginning of the names of its files."""
-        return f"{self.data}-{self.images}-{self.degree}x{self.scale:g}-{self.seed}"
+        precision = "" if self.precision == "single" else f"{self.precision}-"
+        return f"{self.data}-{self.images}-{self.degree}x{self.scale:g}-{precision}{self.seed}"
+
+    @property
+    def images_a_minute(self) -> int:
+        """Images that one core learns from in a minute, with bfloat16 products where they are mixed."""
+        return 60 * (1000 if self.precision == "single" else 2000)
 
     @property
     def rows(self) -> np.ndarray:
@@ -182,7 +189,7 @@ class Cell:
         return dv.references.Train(
             partial(NarrowResNet, self.classes), count=count, epochs=max(1, round(self.scale * degree.passes)),
             optimizer="sgd", lr=degree.lr, weight_decay=degree.weight_decay, batch_size=64, schedule="cosine",
-            augment=flips_and_crops if degree.augment else None, engine="serial", device="cpu",
+            augment=flips_and_crops if degree.augment else None, precision=self.precision, engine="serial", device="cpu",
         )  # fmt: skip
 
     def trained(self, rows: np.ndarray, seed: int) -> np.ndarray:
@@ -211,7 +218,7 @@ class Piece:
 def pieces(cells: list[Cell], out: Path, tuned: tuple[int, int]) -> Iterator[Piece]:
     """What is worth most first: targets, references of the fold "all", then unseen folds."""
     for cell in cells:
-        work = cell.third * DEGREES[cell.degree].passes * cell.scale / 60 / 250  # 250 images a second and core
+        work = cell.third * DEGREES[cell.degree].passes * cell.scale / cell.images_a_minute
         yield Piece(
             f"{cell.name}-target", work, lambda c=cell: {"logits": c.trained(np.arange(c.third), 1000 + c.seed)}
         )
@@ -221,7 +228,7 @@ def pieces(cells: list[Cell], out: Path, tuned: tuple[int, int]) -> Iterator[Pie
     for fold in (None, *range(max(cell.folds for cell in cells))):
         for cell in (c for c in cells if fold is None or fold < c.folds):
             fold_name = "all" if fold is None else str(fold)
-            work = cell.third * DEGREES[cell.degree].passes * cell.scale / 2 / 60 / 250
+            work = cell.third * DEGREES[cell.degree].passes * cell.scale / 2 / cell.images_a_minute
             for number in range(cell.references):
                 yield Piece(
                     f"{cell.name}-{fold_name}-reference-{number}", work,
@@ -681,6 +688,7 @@ def main() -> None:
     parser.add_argument("--references", type=int, default=16)
     parser.add_argument("--folds", type=int, default=4, help="as many as classes: one class unseen at a time")
     parser.add_argument("--passes-scale", type=float, default=1.0)
+    parser.add_argument("--precision", choices=("single", "mixed"), default="single", help="mixed: bfloat16 products")
     parser.add_argument("--tuned", type=int, nargs=2, default=[3, 4000], metavar=("PASSES", "IMAGES"))
     parser.add_argument("--minutes", type=float, default=np.inf, help="start no piece after so many")
     parser.add_argument("--only", nargs="+", default=["*"], help="pieces of these names, in turn: '*-target' '*-all-*'")
@@ -697,7 +705,7 @@ def main() -> None:
     sizes = {"cifar100": 60_000, "cifar10": 12_000}
     cells = [
         Cell(data, degree, seed, min(arguments.images or sizes[data], sizes[data]), arguments.folds,
-             arguments.references, arguments.passes_scale)
+             arguments.references, arguments.passes_scale, arguments.precision)
         for seed in arguments.seeds for degree in arguments.degrees for data in arguments.data
     ]  # fmt: skip
     if arguments.what == "tables":
