@@ -189,7 +189,8 @@ class Cell:
         return dv.references.Train(
             partial(NarrowResNet, self.classes), count=count, epochs=max(1, round(self.scale * degree.passes)),
             optimizer="sgd", lr=degree.lr, weight_decay=degree.weight_decay, batch_size=64, schedule="cosine",
-            augment=flips_and_crops if degree.augment else None, precision=self.precision, engine="serial", device="cpu",
+            augment=flips_and_crops if degree.augment else None, precision=self.precision, engine="serial",
+            device="cpu",
         )  # fmt: skip
 
     def trained(self, rows: np.ndarray, seed: int) -> np.ndarray:
