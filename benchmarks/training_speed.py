@@ -1,22 +1,26 @@
 """Training one model: how much sooner than an ordinary loop, in interleaved pairs.
 
-    PYTHONPATH=src python benchmarks/training_speed.py [cnn] [lora] [--rounds 5] [--epochs 4] [--compile]
+    PYTHONPATH=src python benchmarks/training_speed.py [cnn] [lora] [references] [--rounds 5] [--epochs 4] [--compile]
 
 Each round trains every variant once, one after the other, in CPU seconds of one thread; a ratio is taken within a
 round, so that whatever else the machine does touches both sides. The plain loop of the network holds its images as a
 tensor (a `DataLoader` is slower still); that of the language model draws batches at random and takes the library's own
 loss. A network is trained for ``--epochs``, as one epoch of eight batches is shorter than any training; what is done
 once, a look at the outputs and the choice of the memory layout, is in the figures. "mixed" is `precision="mixed"`;
-"compiled" is a network behind `torch.compile`, its compilation counted apart.
+"compiled" is a network behind `torch.compile`, its compilation counted apart. ``references`` is wall time on all cores:
+several models one after the other in a plain loop with torch's threads, and trained as `Train` does by default, its
+processes' start and the answers about all records counted in. It needs an otherwise idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import os
 import statistics
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import peft
@@ -25,7 +29,7 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import divulge as dv
-from divulge.references import FineTune, LoRA, Train, fine_tuning
+from divulge.references import FineTune, LoRA, Train, fine_tuning, splits
 from reference_training import resnet
 
 
@@ -63,6 +67,35 @@ def measure_cnn(rounds: int, epochs: int, compiled: bool) -> None:
         channels_last = x.contiguous(memory_format=torch.channels_last)
         variants["channels last, compiled"] = lambda: train_plainly(inner, channels_last, y, epochs, size)
     report(f"ResNet of three blocks, 32 x 32, batches of 64, {epochs} epochs", variants, rounds)
+
+
+def measure_references(rounds: int, epochs: int, models: int = 8, images: int = 4096) -> None:
+    """Train several such networks, each on half of the images, on all cores of the machine."""
+    rng, size = np.random.default_rng(0), 64
+    data = dv.Records(rng.normal(size=(images, 3, 32, 32)).astype(np.float32), np.arange(images) % 100)
+    x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+    halves = splits.offline(images, models, 0)
+
+    def train_in_turn() -> None:
+        torch.set_num_threads(os.cpu_count() or 1)
+        for model in range(models):
+            rows = torch.from_numpy(halves.members(model))
+            net = resnet()
+            train_plainly(net, x[rows], y[rows], epochs, size)
+            with torch.inference_mode():
+                torch.cat([net.eval()(part) for part in x.split(250)])
+        torch.set_num_threads(1)
+
+    def fit(precision: Literal["single", "mixed"]) -> None:
+        train = Train(resnet, count=models, epochs=epochs, batch_size=size, device="cpu", precision=precision)
+        train.fit(data, halves, seed=0, observe=[data])
+
+    report(
+        f"{models} ResNets of three blocks, {images // 2} images each, {epochs} epochs, {os.cpu_count()} cores",
+        {"plain loop": train_in_turn, "Train": lambda: fit("single"), "Train, mixed": lambda: fit("mixed")},
+        rounds,
+        time.perf_counter,
+    )
 
 
 def measure_lora(rounds: int) -> None:
@@ -108,21 +141,26 @@ def measure_lora(rounds: int) -> None:
         )
 
 
-def report(title: str, variants: dict[str, Callable[[], object]], rounds: int) -> None:
-    """Train every variant in turn, and print CPU seconds and ratios to the first."""
+def report(
+    title: str,
+    variants: dict[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.process_time,
+) -> None:
+    """Train every variant in turn, and print seconds (CPU seconds, by default) and ratios to the first."""
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     first_seconds: dict[str, float] = {}
     for round_number in range(rounds + 1):
         for name, work in variants.items():
-            began = time.process_time()
+            began = clock()
             work()
-            passed = time.process_time() - began
+            passed = clock() - began
             if round_number:
                 seconds[name].append(passed)
             else:  # caches, kernels and compilation
                 first_seconds[name] = passed
-    base = next(iter(seconds.values()))
-    print(f"\n## {title}\n\n| | first run, s | CPU s, median | times the plain loop's speed, median [least, most] |")
+    base, unit = next(iter(seconds.values())), "CPU" if clock is time.process_time else "wall"
+    print(f"\n## {title}\n\n| | first run, s | {unit} s, median | times the plain loop's speed, median [least, most] |")
     print("|---|---|---|---|")
     for name, each in seconds.items():
         ratios = [b / s for b, s in zip(base, each, strict=True)]
@@ -132,7 +170,7 @@ def report(title: str, variants: dict[str, Callable[[], object]], rounds: int) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["cnn", "lora"], help="cnn, lora")
+    parser.add_argument("parts", nargs="*", default=["cnn", "lora"], help="cnn, lora, references")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=4, help="of the network")
     parser.add_argument("--compile", action="store_true", help="also torch.compile, which takes minutes")
@@ -142,6 +180,8 @@ def main() -> None:
         measure_cnn(options.rounds, options.epochs, options.compile)
     if "lora" in options.parts:
         measure_lora(options.rounds)
+    if "references" in options.parts:
+        measure_references(options.rounds, options.epochs)
 
 
 if __name__ == "__main__":

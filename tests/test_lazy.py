@@ -104,3 +104,15 @@ def test_commands_that_need_no_learner_do_not_load_one():
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["TorchTarget", "CausalLM"])
+def test_a_target_whose_library_is_missing_names_the_extra(name):
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import divulge as dv\n"
+        f"try: dv.targets.{name}\n"
+        "except dv.MissingExtraError as error: print(error)\n"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "torch is not installed; it comes with: pip install 'divulge[" in output

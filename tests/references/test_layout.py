@@ -57,3 +57,19 @@ def test_trained_networks_lie_in_memory_as_they_were_made(make):
     records = dv.Records(rng.normal(size=(40, 3, 8, 8)).astype(np.float32), rng.integers(0, 3, 40))
     module = Train(make, 2, epochs=1).train_model(records, seed=0)
     assert all(value.is_contiguous() for value in module.state_dict().values())
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+def test_images_are_asked_about_in_batches_with_the_answers_of_all_at_once(form):
+    x = np.random.default_rng(0).normal(size=(150, 3, 8, 8)).astype(np.float32)
+    batches = []
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    net.register_forward_hook(lambda module, inputs, output: batches.append(len(output)))
+    answers = network_training.predict_logits(net, x, torch.device("cpu"), form=form)
+    assert batches == [64, 64, 22]
+    with torch.inference_mode():
+        np.testing.assert_allclose(answers, net.eval()(torch.from_numpy(x)).numpy(), rtol=1e-5, atol=1e-6)
+    plain = nn.Linear(5, 2)
+    plain.register_forward_hook(lambda module, inputs, output: batches.append(len(output)))
+    network_training.predict_logits(plain, np.zeros((3000, 5), np.float32), torch.device("cpu"))
+    assert batches[-1] == 3000

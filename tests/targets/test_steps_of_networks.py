@@ -790,3 +790,58 @@ def test_the_number_of_classes_of_an_adapter_is_that_of_a_classifiers_base(
     made = folders._load_adapted(tmp_path, "name", str(tmp_path), "float32", "cpu", None, {})
     assert made == ("TextClassifier" if classifies else "CausalLM")
     assert seen == {"tokenizer": None, "lacks": ("score",)} | options
+
+
+class CountingNet(torch.nn.Module):
+    """A small convolution that notes how many records came at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(1, 3, 2)
+        self.batches = []
+
+    def forward(self, x):
+        self.batches.append(len(x))
+        return self.layer(x).amax((2, 3)) if x.ndim == 4 else x[:, :3]
+
+
+def images(n):
+    return dv.Records(np.random.default_rng(0).normal(size=(n, 1, 4, 4)).astype(np.float32), np.arange(n) % 3)
+
+
+def test_images_go_through_a_network_on_the_cpu_in_batches_that_stay_in_the_cache():
+    net = CountingNet()
+    in_parts = targets.TorchTarget(net, device="cpu").logits(images(150))
+    assert net.batches == [64, 64, 22]
+    at_once = targets.TorchTarget(net, device="cpu", batch_size=1000).logits(images(150))
+    np.testing.assert_allclose(in_parts, at_once, rtol=1e-5, atol=1e-6)
+    assert net.batches[3:] == [150]
+
+
+def test_gradients_of_images_come_in_the_same_batches():
+    net = CountingNet()
+    in_parts = targets.TorchTarget(net, device="cpu").gradients(images(70))
+    assert net.batches == [64, 6]
+    at_once = targets.TorchTarget(net, device="cpu", batch_size=70).gradients(images(70))
+    np.testing.assert_allclose(in_parts, at_once, rtol=1e-5, atol=1e-6)
+
+
+def test_plain_rows_go_through_by_the_thousand():
+    net = CountingNet()
+    targets.TorchTarget(net, device="cpu").logits(dv.Records(np.zeros((1030, 4), np.float32)))
+    assert net.batches == [1024, 6]
+
+
+def test_a_batch_size_that_was_named_holds_for_images_too():
+    net = CountingNet()
+    targets.TorchTarget(net, device="cpu", batch_size=40).logits(images(100))
+    assert net.batches == [40, 40, 20]
+
+
+def test_an_exported_network_gets_no_last_batch_of_a_single_image():
+    exported = torch.export.export(
+        torch.nn.Sequential(torch.nn.Conv2d(1, 3, 4), torch.nn.Flatten()),
+        (torch.zeros(4, 1, 4, 4),),
+        dynamic_shapes=({0: torch.export.Dim("records", min=2)},),
+    ).module()
+    assert targets.TorchTarget(exported, device="cpu").logits(images(65)).shape == (65, 3)

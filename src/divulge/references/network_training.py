@@ -156,7 +156,10 @@ def predict_logits(
 ) -> Floats:
     """Return outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
     module.eval()
-    return module(to_tensor(x, module, device, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
+    records = to_tensor(x, module, device, dtype)
+    batches = records.split(networks.records_per_pass(x.ndim, device, others=max(1, len(x))))
+    outputs = [module(batch.contiguous(memory_format=form)) for batch in batches]
+    return torch.cat(outputs).to(dtype).cpu().numpy()
 
 
 def check_outputs(module: nn.Module, x: Array, classes: int, device: torch.device, dtype: torch.dtype) -> None:

@@ -5,9 +5,9 @@ Adapters of optional libraries are imported on first use; `adapt` finds the one 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from divulge import lazy
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.estimators import Regressor, SklearnRegressor, as_regressor
 from divulge.targets.rights import (
@@ -99,4 +99,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'divulge.targets' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(lazy.module(_HOMES[name]), name)  # says which extra is missing

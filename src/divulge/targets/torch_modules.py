@@ -12,14 +12,10 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from divulge.errors import InputError, missing_extra
+from divulge import networks
+from divulge.errors import InputError
 from divulge.targets import arrays as out
 from divulge.validation import check_choice, check_integer, check_labels, format_value, require_callable
-
-try:
-    import torch
-except ImportError:
-    raise missing_extra("torch", "torch") from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -38,7 +34,7 @@ class TorchTarget:
         module: a ``torch.nn.Module`` (or a loaded TorchScript or exported module).
         outputs: "logits" or "probabilities": what the module returns.
         device: "auto" (CUDA, else Apple's MPS, else CPU), or a torch device.
-        batch_size: records per forward pass.
+        batch_size: records per forward pass (None: 64 images on the CPU, where more are slower, and 1,024 otherwise).
 
     Raises:
         divulge.InputError: parameters on several devices, outputs that are not what was declared,
@@ -53,12 +49,13 @@ class TorchTarget:
     module: Any
     outputs: str = "logits"
     device: str = "auto"
-    batch_size: int = 1024
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         require_callable(self.module, "module")
         check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
-        check_integer(self.batch_size, "batch_size", minimum=1)
+        if self.batch_size is not None:
+            check_integer(self.batch_size, "batch_size", minimum=1)
         devices = {str(tensor.device) for tensor in _state_tensors(self.module)}
         if len(devices) > 1:
             raise InputError(
@@ -92,7 +89,9 @@ class TorchTarget:
         labels, device = _label_tensor(records), resolve_device(self.device)
         parts = []
         with _evaluation_mode(self.module, device):
-            for batch, truth in zip(self._batches(records.x), labels.split(self.batch_size), strict=True):
+            for batch, truth in zip(
+                self._batches(records.x), labels.split(self._records_per_pass(records.x)), strict=True
+            ):
                 x = batch.to(device).requires_grad_()
                 answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
                 logits = (
@@ -141,7 +140,7 @@ class TorchTarget:
         if logits.shape != answers.shape or not same_probabilities(logits, answers):
             raise InputError("target: its outputs are not those of its last linear layer")
         directions = directions[:, -last_layer.out_features :]
-        parts, direction_batches = [], torch.from_numpy(directions).split(self.batch_size)
+        parts, direction_batches = [], torch.from_numpy(directions).split(self._records_per_pass(records.x))
         with _evaluation_mode(self.module, device):
             for batch, batch_directions in zip(self._batches(records.x), direction_batches, strict=True):
                 direction_batch = batch_directions.to(device, last_layer.weight.dtype)
@@ -191,7 +190,14 @@ class TorchTarget:
         dtype = next((t.dtype for t in _state_tensors(self.module) if t.is_floating_point()), torch.float32)
         if not tensor.is_floating_point() and _has_embedding(self.module):
             dtype = torch.int64
-        return [tensor[start : start + self.batch_size].to(dtype) for start in range(0, len(tensor), self.batch_size)]
+        return [batch.to(dtype) for batch in tensor.split(self._records_per_pass(x))] if len(tensor) else []
+
+    def _records_per_pass(self, x: Array) -> int:
+        if self.batch_size is not None:
+            return self.batch_size
+        if _is_exported(self.module):  # such a module may refuse the last batch where it is of one record
+            return _RECORDS_PER_PASS
+        return networks.records_per_pass(x.ndim, resolve_device(self.device), others=_RECORDS_PER_PASS)
 
 
 def resolve_device(device: Any) -> torch.device:
@@ -229,6 +235,10 @@ def _state_tensors(module: Any) -> list[torch.Tensor]:
     return [*module.parameters(), *module.buffers()] if hasattr(module, "parameters") else []
 
 
+def _is_exported(module: Any) -> bool:
+    return type(module).__name__ == "GraphModule"  # of torch.export
+
+
 def _label_tensor(records: Records) -> torch.Tensor:
     if records.y is None:
         raise InputError("records: a loss needs labels, but y is None")
@@ -240,8 +250,7 @@ def _evaluation_mode(module: Any, device: torch.device) -> Generator[None]:
     """Put a module into evaluation mode on ``place`` inside the block; afterwards every part is in its former mode."""
     parts = list(module.modules()) if hasattr(module, "modules") else []
     training_flags = [part.training for part in parts]
-    exported = type(module).__name__ == "GraphModule"  # torch.export modules refuse eval()
-    if not exported and hasattr(module, "eval"):
+    if not _is_exported(module) and hasattr(module, "eval"):  # exported modules refuse it
         module.eval()
     if hasattr(module, "to"):
         module.to(device)
@@ -252,6 +261,7 @@ def _evaluation_mode(module: Any, device: torch.device) -> Generator[None]:
             part.training = was_training
 
 
+_RECORDS_PER_PASS = 1024
 # Bytes of gradients held at once; a record of a network with more parameters than fit goes by itself.
 _GRADIENT_BYTES = 1 << 26
 # Logarithms stay within these bounds: a gradient of exactly 0, or one that overflows, is still a number.
