@@ -198,7 +198,7 @@ class Cell:
         records = self.records
         net = self.training(2).train_model(records[np.sort(rows)], seed=seed, classes=self.classes)
         with torch.inference_mode():
-            return torch.cat([net.eval()(part) for part in torch.from_numpy(records.x).split(250)]).numpy()
+            return torch.cat([net.eval()(part) for part in torch.from_numpy(records.x).split(64)]).numpy()
 
     def half(self, fold: int | None, number: int) -> np.ndarray:
         """Rows of one reference model: half of the auditor's, every record in half of the models."""
