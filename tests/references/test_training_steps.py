@@ -734,6 +734,19 @@ def test_the_faster_engine_is_chosen_by_a_clear_margin(
     assert (inner, seconds) == (expected[0], pytest.approx(expected[1] * 4 * epochs * 2))
 
 
+def test_the_engine_of_a_training_that_stops_early_is_chosen_by_the_epochs_that_it_has():
+    """The brief training of a trial has one epoch, and no later one to stop after."""
+    data = network_training.TrainingData(torch.from_numpy(X), torch.arange(12) % 3)
+    jobs = [Job(model, 0, np.arange(12), "") for model in range(2)]
+
+    def seconds(stop_after):
+        config = Hyperparameters(net, epochs=1000, stop_after=stop_after, batch_size=6, schedule="cosine")
+        return network_learner.measure_trial(config, data, jobs, network_learner.train_network)[1]
+
+    assert 0 < seconds(300) < seconds(None)
+    assert seconds(2) == 0  # too little work for a trial
+
+
 def test_seconds_per_step_are_the_better_of_two_measurements_after_a_warm_up(monkeypatch):
     clock = iter([0.0, 9.0, 10.0, 16.0, 20.0, 24.0])
     monkeypatch.setattr(network_learner.time, "perf_counter", lambda: next(clock))

@@ -223,10 +223,11 @@ def measure_trial(
     Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
     that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
     """
-    steps = sum(config.epochs * networks.steps_per_epoch(len(job.rows), config.batch_size) for job in jobs)
+    n_epochs = config.stop_after or config.epochs
+    steps = sum(n_epochs * networks.steps_per_epoch(len(job.rows), config.batch_size) for job in jobs)
     first_jobs = jobs[: stacked.stack_width(config, len(jobs), data.x.device)]
     short_jobs = [replace(job, rows=jobs[0].rows[: TRIAL_BATCHES * config.batch_size]) for job in first_jobs]
-    brief_config = replace(config, epochs=1, stop_at_accuracy=None)
+    brief_config = replace(config, epochs=1, stop_at_accuracy=None, stop_after=None)
 
     def time_stack() -> float:
         return _seconds_per_step(
