@@ -688,6 +688,7 @@ class RunMetadata:
         stored: candidates that stand in the model's own arrays; None where that was not looked for.
         estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
         agreement: how well each kind of reference models answers like the target; empty without any.
+        uncompared: a sentence for each kind of which that cannot be computed, with the reason.
         matched: how their settings were chosen; None where they were given.
         copied: number of candidates whose copy in another set can hide a leak, where copies were kept; None in runs of
             earlier releases, which did not count them.
@@ -711,6 +712,7 @@ class RunMetadata:
     stored: StoredRecords | None = None
     estimator: EstimatorSummary | None = None
     agreement: tuple[ReferenceAgreement, ...] = ()
+    uncompared: tuple[str, ...] = ()
     matched: MatchedReferences | None = None
     copied: int | None = None
 

@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import divulge as dv
 from divulge.references import Train
+from divulge.report import formatting, markdown
+from divulge.runs import load_page
 
 torch = pytest.importorskip("torch")
 
@@ -54,6 +57,26 @@ def test_every_audit_with_references_says_how_well_they_match(tmp_path):
     page = (tmp_path / "run" / "report.html").read_text()
     assert "held-out loss" in page
     assert dv.load(tmp_path / "run").about.agreement == result.about.agreement
+    card = markdown.card(load_page(tmp_path / "run"))
+    paragraphs = set(card.split("\n\n"))
+    assert match.text in paragraphs
+    assert {formatting.as_sentence(warning) for warning in result.warnings} <= paragraphs
+
+
+def test_an_audit_with_substitutes_says_that_they_cannot_be_compared(tmp_path):
+    parts = sets(5)
+    target = DecisionTreeClassifier(random_state=0).fit(parts["members"].x, parts["members"].y)
+    references = Train(count=2, match={"max_depth": [2, None]})
+    result = dv.audit(target, **parts, recipes=["transfer"], references=references, out=tmp_path / "run")
+    assert result.about.agreement == ()
+    (sentence,) = result.about.uncompared
+    assert "cannot be said" in sentence
+    assert dv.load(tmp_path / "run").about.uncompared == (sentence,)
+    text = markdown.render(load_page(tmp_path / "run"))
+    assert f"{formatting.as_sentence(sentence)}\n" in text
+    assert "the paragraph above" not in text
+    assert formatting.as_sentence(sentence) in markdown.card(load_page(tmp_path / "run"))
+    assert result.about.engine.startswith("4 trial models of the matching")
 
 
 PLAN = """

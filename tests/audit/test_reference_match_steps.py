@@ -8,8 +8,9 @@ import pytest
 import divulge as dv
 from divulge.attacks import Need
 from divulge.auditing import reference_match
+from divulge.auditing.prepared import AuditLog
 from divulge.evidence import Layout, Measurements, Models, TokenLogs
-from divulge.results import ReferenceAgreement
+from divulge.results import MatchedReferences, ReferenceAgreement
 from divulge.types import Estimate
 
 N, K = 3, 5  # candidates, calibration records
@@ -113,22 +114,22 @@ def test_answers_on_records_that_a_model_learned_do_not_count():
 def test_nothing_is_said_where_one_of_the_models_saw_every_calibration_record():
     trained_on = np.zeros(VALUES.shape, dtype=bool)
     trained_on[1] = True
-    assert compare(trained_on=trained_on) is None
+    with pytest.raises(dv.InputError, match="a reference model was trained on every calibration record"):
+        compare(trained_on=trained_on)
 
 
 def test_nothing_is_said_of_fewer_than_two_calibration_records():
-    for calibration, is_none in ((1, True), (2, False)):
-        audit = make_audit(layout=Layout(N, calibration=calibration))
-        values = VALUES[:, : N + calibration]
-        assert (compare(TARGET[: N + calibration], values, audit=audit) is None) == is_none
+    with pytest.raises(dv.InputError, match="at least 2 calibration records are needed, got 1"):
+        compare(TARGET[: N + 1], VALUES[:, : N + 1], audit=make_audit(layout=Layout(N, calibration=1)))
+    assert compare(TARGET[: N + 2], VALUES[:, : N + 2], audit=make_audit(layout=Layout(N, calibration=2))).records == 2
 
 
 def test_nothing_is_said_without_a_signal_of_the_target():
     models = models_of(VALUES)
-    report = reference_match._compare_answers(
-        make_audit(), measured({"confidence": TARGET}, models), models, Need.REFERENCES_OUT
-    )
-    assert report is None
+    with pytest.raises(dv.InputError, match="the recipes read no signal of both"):
+        reference_match._compare_answers(
+            make_audit(), measured({"confidence": TARGET}, models), models, Need.REFERENCES_OUT
+        )
 
 
 @pytest.mark.parametrize("has_base", [False, True])
@@ -206,23 +207,56 @@ def test_both_kinds_of_references_are_reported_and_warned_of():
         Layout(N, calibration=K),
         models={Need.REFERENCES_OUT: out, Need.REFERENCES_IN_AND_OUT: both},
     )
-    log = SimpleNamespace(warnings=[], agreement=[])
+    log = AuditLog()
     reference_match.report_agreement(make_audit(), measurements, log)
     assert [report.references for report in log.agreement] == ["out", "in and out"]
     assert log.warnings == [report.text for report in log.agreement]
 
 
 def test_too_few_calibration_records_are_warned_of_and_agreement_is_not():
-    log = SimpleNamespace(warnings=[], agreement=[])
+    log = AuditLog()
     models = models_of(VALUES[:, : N + 1])
     measurements = measured({"scaled-logit": TARGET[: N + 1]}, models)
     reference_match.report_agreement(make_audit(layout=Layout(N, calibration=1)), measurements, log)
     assert log.agreement == []
+    assert log.uncompared == log.warnings
     assert log.warnings == [
-        "references out: too few calibration records to say how well the reference models answer like the target"
+        "references out: how well the reference models answer like the target cannot be said: at least 2 calibration "
+        "records are needed, got 1"
     ]
     near = measured({"scaled-logit": VALUES.mean(axis=0)}, models_of(VALUES))
-    log = SimpleNamespace(warnings=[], agreement=[])
+    log = AuditLog()
     reference_match.report_agreement(make_audit(), near, log)
     assert len(log.agreement) == 1
     assert not log.warnings
+
+
+def test_answers_that_cannot_be_compared_are_reported_with_the_true_reason():
+    target = TARGET.copy()
+    target[N] = np.inf
+    log = AuditLog()
+    reference_match.report_agreement(make_audit(), measured({"scaled-logit": target}, models_of(VALUES)), log)
+    (message,) = log.warnings
+    assert "infin" in message
+    assert "too few" not in message
+    assert log.uncompared == [message]
+
+
+def test_substitutes_are_said_not_to_be_comparable():
+    log = AuditLog()
+    measurements = measured({"label-loss": TARGET}, models_of(VALUES), need=Need.REFERENCES_SUBSTITUTES)
+    reference_match.report_agreement(make_audit(), measurements, log)
+    assert log.agreement == []
+    (message,) = log.uncompared
+    assert "the target is asked for labels alone" in message
+
+
+def test_what_trained_references_names_the_trial_models_where_nothing_was_left_to_train():
+    log = AuditLog(engines=["nothing to train"])
+    assert reference_match.describe_engines(log) == "nothing to train"
+    log.matched = MatchedReferences("lr=1", 20, "scaled logits", 16, ())
+    assert reference_match.describe_engines(log) == (
+        "16 trial models of the matching: serial, on one thread; all others from the pool"
+    )
+    log.engines = ["stacked"]
+    assert reference_match.describe_engines(log).endswith("one thread; stacked")

@@ -205,10 +205,15 @@ def test_a_card_has_the_sections_that_are_its_own_without_what_is_folded():
     page = Page(
         "t", "v", "plain",
         [Section("Evidence", blocks), Section("Other", [Paragraph("left out")]),
+         Section(sections.DECISIONS_TITLE, [Table(("y",), [("2",)], "long"), Paragraph("warned of")]),
+         Section(sections.FAIRNESS_TITLE, [Paragraph("another warning")]),
          Section(sections.ADVICE_TITLE, [Paragraph("do")])],
         {"seed": "0"}, details=("detail",),
     )  # fmt: skip
     text = markdown.card(page)
+    assert f"### {sections.DECISIONS_TITLE}\n\nwarned of\n\n" in text
+    assert "another warning" in text
+    assert "long" not in text
     assert text.startswith("## Privacy: t\n\n**v**\n\ndetail\n\n- seed: 0\n\n### ")
     assert "### Evidence\n\n#### tab\n\n| x   |" in text
     assert "words" in text

@@ -15,7 +15,7 @@ from divulge.provenance import collect_environment
 from divulge.report import charts, formatting
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind, build_page, write_report, write_run
-from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.report.sections import ADVICE_TITLE, FAIRNESS_TITLE, RegulatorAnswers, regulator_section
 from divulge.results import AttributeSettings, AttributeSummary, ErasureControl, StoredRecords
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_mask, check_path, check_vector
@@ -312,7 +312,7 @@ def sections(run: AttributeRun) -> list[Section]:
             ],
         ),
         Section("By value", _value_blocks(summary)),
-        Section("Is the comparison fair?", [_check_table(summary)]),
+        Section(FAIRNESS_TITLE, [_check_table(summary)]),
         Section("What this cannot show", [Paragraph(_CANNOT)]),
         regulator_section(
             RegulatorAnswers(

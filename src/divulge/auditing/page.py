@@ -41,7 +41,15 @@ from divulge.report.charts import MAX_LANES, class_lanes
 from divulge.report.formatting import format_estimate, format_percent_estimate
 from divulge.report.page import mark_tokens
 from divulge.report.run_kinds import Headline, Origin
-from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, membership_advice, regulator_section
+from divulge.report.sections import (
+    ADVICE_TITLE,
+    DECISIONS_TITLE,
+    FAIRNESS_TITLE,
+    REFERENCES_TITLE,
+    RegulatorAnswers,
+    membership_advice,
+    regulator_section,
+)
 from divulge.results import to_json_values
 
 if TYPE_CHECKING:
@@ -121,7 +129,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         _advice_section(audit, summary),
         Section("Evidence", [strongest_recipe_table(summary, strongest)]),
         model_section(summary),
-        Section("How well the reference models match the target", reference_blocks(summary), annex=True),
+        Section(REFERENCES_TITLE, reference_blocks(summary), annex=True),
         Section("All recipes", [all_recipes_fold(summary)], annex=True),
         known_share_section(audit, tuple(related.values())),
         trade_off_section(audit, strongest),
@@ -400,8 +408,10 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
 
 def reference_blocks(summary: AuditSummary) -> list[Block]:
     """Say how well reference models match the target, and which settings were tried."""
-    blocks: list[Block] = [Paragraph(each.text) for each in summary.about.agreement]
-    matched = summary.about.matched
+    about = summary.about
+    blocks: list[Block] = [Paragraph(each.text) for each in about.agreement]
+    blocks += [Paragraph(formatting.as_sentence(text)) for text in about.uncompared]
+    matched = about.matched
     if matched is None:
         return blocks
     rows = [
@@ -416,8 +426,8 @@ def reference_blocks(summary: AuditSummary) -> list[Block]:
     note = (
         f"RMSE of {matched.distance} on {matched.held_out:,} population records that neither the target nor a trial "
         "model was trained on; the nearest was chosen. The last column is the mean difference less half of that "
-        "between two trainings of it. The nearest of many looks a little nearer than it is: the paragraph above is of "
-        "records without a part in the choice."
+        "between two trainings of it. The nearest of many looks a little nearer than it is"
+        + (": the paragraph above is of records without a part in the choice." if about.agreement else ".")
     )
     columns = ["setting", "trial models", "RMSE to the target", "beyond the scatter"]
     table = Table(columns, rows, note=note, sortable=False)
@@ -605,7 +615,7 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
         )
     )
     return Section(
-        "Decisions, and whether their false-positive rate holds",
+        DECISIONS_TITLE,
         [*blocks, *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings))],
         annex=True,
     )
@@ -745,7 +755,7 @@ def fairness_section(summary: AuditSummary) -> Section:
         f"other records to learn from and {counts.calibration:,} to calibrate with.",
         *map(formatting.as_sentence, about.warnings),
     ]
-    return Section("Is the comparison fair?", [*map(Paragraph, texts)])
+    return Section(FAIRNESS_TITLE, [*map(Paragraph, texts)])
 
 
 def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:

@@ -30,7 +30,7 @@ from divulge.auditing.prepared import (
     recipe_metadata,
     summarise_estimator,
 )
-from divulge.auditing.reference_match import choose_held_out, match_references, report_agreement
+from divulge.auditing.reference_match import choose_held_out, describe_engines, match_references, report_agreement
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
@@ -391,7 +391,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         warnings=(*comparability.text_warnings(text_split), *inputs.warnings, *log.warnings),
         environment=collect_environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
-        engine="; ".join(dict.fromkeys(log.engines)),
+        engine=describe_engines(log),
         accuracy=_target_accuracy(prepared, log),
         token_fit=log.token_fit,
         regression_fit=log.regression_fit,
@@ -400,6 +400,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         stored=stored,
         estimator=summarise_estimator(prepared.target),
         agreement=tuple(log.agreement),
+        uncompared=tuple(log.uncompared),
         matched=log.matched,
         copied=inputs.copied,
     )

@@ -223,6 +223,7 @@ class AuditLog:
         token_fit: fit of a language model to its training documents; None for other targets.
         regression_fit: how well a regression model predicts; None for other targets.
         agreement: how well each kind of reference models answers like the target.
+        uncompared: a sentence for each kind of which that cannot be computed, with the reason.
         matched: how their settings were chosen; None where they were given.
     """
 
@@ -234,6 +235,7 @@ class AuditLog:
     token_fit: TokenFit | None = None
     regression_fit: RegressionFit | None = None
     agreement: list[ReferenceAgreement] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
     matched: MatchedReferences | None = None
 
     def run_timed(self, name: str, work: Callable[[], T]) -> T:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Records
 
 _HELD_OUT_SHARE, _MIN_HELD_OUT, _MAX_HELD_OUT = 0.2, 20, 1000  # records of the population that are held out
+NO_TRAINING = "nothing to train"
+"""What a fit of references names as its engine where the pool has all of them."""
 _PREFERRED_SIGNALS = ("scaled-logit", "negative-loss")  # of which answers are compared, where a recipe reads them
 
 
@@ -118,32 +120,60 @@ def _describe_setting(references: Any, changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "as given"
 
 
+def describe_engines(log: AuditLog) -> str:
+    """Describe what trained the reference models, trial models of a search for settings included.
+
+    Trial models of the chosen setting are references afterwards, for which nothing may be left to train.
+    """
+    engines = list(dict.fromkeys(log.engines))
+    if log.matched is None:
+        return "; ".join(engines)
+    trials = f"{log.matched.models:,} trial models of the matching: serial, on one thread"
+    return "; ".join([trials, *("all others from the pool" if each == NO_TRAINING else each for each in engines)])
+
+
 def report_agreement(audit: PreparedAudit, measured: Measurements, log: AuditLog) -> None:
     """Report how well each kind of reference models answers like the target, and warn where they do not.
 
     Calibration records tell: neither the target nor these models were trained on them, and nothing was chosen by them.
+    Where it cannot be computed, the reason is reported.
     """
     for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
         if need not in measured.models:
             continue
-        agreement_report = _compare_answers(audit, measured, measured.models[need], need)
-        if agreement_report is None:
-            log.warnings.append(
-                f"{need}: too few calibration records to say how well the reference models answer like the target"
-            )
+        try:
+            agreement_report = _compare_answers(audit, measured, measured.models[need], need)
+        except InputError as error:
+            message = f"{need}: how well the reference models answer like the target cannot be said: {error}"
+            log.uncompared.append(message)
+            log.warnings.append(message)
             continue
         log.agreement.append(agreement_report)
         if agreement_report.differs:
             log.warnings.append(agreement_report.text)
+    if Need.REFERENCES_SUBSTITUTES in measured.models:
+        log.uncompared.append(_SUBSTITUTES_UNCOMPARED)
 
 
-def _compare_answers(
-    audit: PreparedAudit, measured: Measurements, models: Models, need: Need
-) -> ReferenceAgreement | None:
+_SUBSTITUTES_UNCOMPARED = (
+    f"{Need.REFERENCES_SUBSTITUTES}: how well they answer like it cannot be said: the target is asked for labels "
+    "alone, and of the substitutes log-probabilities are kept, which cannot be compared with labels; they learned the "
+    "target's labels of the auditor's records, and were not trained as the target was"
+)
+
+
+def _compare_answers(audit: PreparedAudit, measured: Measurements, models: Models, need: Need) -> ReferenceAgreement:
+    """Compare answers to the calibration records.
+
+    Raises:
+        divulge.InputError: they cannot be compared, with the reason.
+    """
     rows = audit.layout.calibration_rows
     is_out = ~models.trained_on[:, rows]
-    if rows.stop - rows.start < 2 or not is_out.any(axis=1).all():
-        return None
+    if rows.stop - rows.start < 2:
+        raise InputError(f"at least 2 calibration records are needed, got {rows.stop - rows.start}")
+    if not is_out.any(axis=1).all():
+        raise InputError("a reference model was trained on every calibration record; more of them are needed")
     base = None
     if measured.tokens is not None and models.tokens is not None:
         offsets = measured.tokens.offsets
@@ -158,7 +188,7 @@ def _compare_answers(
     else:
         name = next((name for name in _PREFERRED_SIGNALS if name in models.signals), next(iter(models.signals), None))
         if name is None or name not in measured.target:
-            return None
+            raise InputError("the recipes read no signal of both")
         # In 32 bits the sum of large answers overflows.
         target = np.asarray(measured.target[name][rows], dtype=np.float64)
         references = np.asarray(models.signals[name][:, rows], dtype=np.float64)
@@ -167,10 +197,7 @@ def _compare_answers(
         if name in _PREFERRED_SIGNALS:
             losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]
             measure, compared_answers = "loss", (losses[0], losses[1])
-    try:
-        compared = agreement.compare_answers(target, references, is_out)
-    except InputError:
-        return None
+    compared = agreement.compare_answers(target, references, is_out)
     counts = np.maximum(is_out.sum(axis=0), 1)
     mean_shown = (compared_answers[1] * is_out).sum(axis=0) / counts
     target_mean = agreement.mean_estimate(compared_answers[0])

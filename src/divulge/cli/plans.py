@@ -259,9 +259,9 @@ def _show_audit(result: modules.auditing.Audit, title: str) -> None:
         printing.line(
             f"note: reference models were matched: {matched.chosen}, nearest of {len(matched.tried)} settings"
         )
-    for agreement in summary.about.agreement:
-        if agreement.text not in warnings:
-            printing.line(f"note: {agreement.text}")
+    for text in (*(agreement.text for agreement in summary.about.agreement), *summary.about.uncompared):
+        if text not in warnings:
+            printing.line(f"note: {text}")
     for warning in result.warnings:
         printing.remark(warning)
 

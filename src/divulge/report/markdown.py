@@ -7,12 +7,20 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from divulge.report.page import MARKS, BulletList, Collapsible, DotGrids, Gallery, Link, Paragraph, Slider, Table
-from divulge.report.sections import ADVICE_TITLE, CONDITIONS_TITLE, PROVENANCE_TITLE
+from divulge.report.sections import (
+    ADVICE_TITLE,
+    CONDITIONS_TITLE,
+    DECISIONS_TITLE,
+    FAIRNESS_TITLE,
+    PROVENANCE_TITLE,
+    REFERENCES_TITLE,
+    WARNINGS_TITLE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from divulge.report.page import Block, Bullet, Page
+    from divulge.report.page import Block, Bullet, Page, Section
 
 
 _CARD = (
@@ -24,8 +32,12 @@ _CARD = (
     "How many are given back",
     "Answers",
     "What it shows of an attribute",
+    FAIRNESS_TITLE,
+    REFERENCES_TITLE,
+    WARNINGS_TITLE,
     PROVENANCE_TITLE,
 )
+_SENTENCES_IN_CARD = (DECISIONS_TITLE, "Decisions")  # sections whose paragraphs are warnings, under long tables
 
 
 def render(page: Page) -> str:
@@ -73,10 +85,17 @@ def card(page: Page) -> str:
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.ordered_sections:
-        if section.title in _CARD:
-            texts = [text for block in section.blocks if not isinstance(block, Collapsible) for text in _block(block)]
+        texts = [text for block in _card_blocks(section) for text in _block(block)]
+        if texts:
             parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in texts)]
     return "\n\n".join([*parts, "Measured with Divulge."]) + "\n"
+
+
+def _card_blocks(section: Section) -> list[Block]:
+    """Return what a card has of a section: nothing that is folded, and no warning less than the page."""
+    if section.title in _CARD:
+        return [block for block in section.blocks if not isinstance(block, Collapsible)]
+    return [block for block in section.blocks if section.title in _SENTENCES_IN_CARD and isinstance(block, Paragraph)]
 
 
 def _block(block: Block) -> Iterator[str]:

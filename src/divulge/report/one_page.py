@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from divulge.report.page import Bullet, BulletList, Collapsible, Paragraph, Section, Table, hide_records
+from divulge.report.sections import FAIRNESS_TITLE, WARNINGS_TITLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +25,8 @@ _SECTIONS = {
     "How many are given back": 1,
     "Answers": 1,
     "What it shows of an attribute": 1,
-    "Is the comparison fair?": 1,
-    "Warnings": 2,
+    FAIRNESS_TITLE: 1,
+    WARNINGS_TITLE: 2,
 }
 _MAX_FILES, _MAX_ROWS = 8, 8
 _MAX_CHARACTERS = 420  # of a paragraph, or of a cell

@@ -16,7 +16,7 @@ from divulge import provenance, results
 from divulge.errors import InputError
 from divulge.report import formatting, html
 from divulge.report.page import Page, Paragraph, Section, hide_records
-from divulge.report.sections import date_fact, provenance_section
+from divulge.report.sections import WARNINGS_TITLE, date_fact, provenance_section
 from divulge.run_directory import RunDirectory
 from divulge.types import Tone
 
@@ -175,7 +175,7 @@ def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = N
     notes = [Paragraph(formatting.as_sentence(note)) for note in run_kind.warnings(run)]
     sections = [
         *run_kind.sections(run),
-        Section("Warnings", notes),
+        Section(WARNINGS_TITLE, notes),
         provenance_section(origin, recorded.facts, recorded.details),
     ]
     return Page(
