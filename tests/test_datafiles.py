@@ -620,3 +620,9 @@ def test_a_folder_of_images_is_held_against_the_memory_of_all_in_three_colours(t
     read = read_records(tmp_path, FileLayout())
     assert asked[1:] == [(3 * 4 * 3 * 3 * 5, str(tmp_path))]
     assert read.records.x.shape == (3, 1, 3, 5)
+
+
+def test_documents_are_no_persons(tmp_path):
+    (tmp_path / "m.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
+    with pytest.raises(dv.InputError, match=r"data.person: 'text' is the column of the documents"):
+        datafiles.read_records(tmp_path / "m.jsonl", datafiles.FileLayout(text="text", person="text"))

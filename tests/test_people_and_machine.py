@@ -9,6 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import errors, lazy, machine, people, runs, seeds
+from divulge.auditing import inputs
 from divulge.errors import InputError
 from divulge.types import SEPARATOR, Records
 
@@ -220,3 +221,18 @@ class TestPackage:
             runs.gate(3, "auc:0.5")
         with refused("policy: "):
             runs.gate(tmp_path, [3])
+
+
+def test_names_of_persons_that_differ_by_spaces_or_case_alone_are_warned_of():
+    def make(*names):
+        texts = [f"document {number} of {name!r}" for number, name in enumerate(names)]
+        return dv.by_person(texts, names)
+
+    sets = {"members": make("m0", "m0", " m0", "ann"), "nonmembers": make("Ann", "bob")}
+    (warning,) = inputs._similar_name_warnings(sets)
+    assert warning.startswith("2 names of persons are written in ways that differ only by spaces or case")
+    assert "'m0' and ' m0'" in warning
+    assert inputs._similar_name_warnings({"members": make("m0", "m0", "m1")}) == []
+    assert inputs._similar_name_warnings({"members": make("m0", " m0")}) == []  # documents, each by itself
+    numbers = dv.Records([[1.0], [2.0]], ids=["a", "A"])
+    assert inputs._similar_name_warnings({"members": numbers}) == []

@@ -390,8 +390,20 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
     x = _scale_array(arrays["x"], layout.scale)
     records = _check_classes(Records(x, y, arrays.get("ids"), class_names=class_names), layout)
     if layout.features is not None:
+        if (role := _ROLES_OF_ARRAYS.get(layout.features)) is not None:
+            raise InputError(
+                f"data.features: the array {layout.features!r} holds {role}; name one of what else is known of them"
+            )
         records = _add_features(records, arrays[check_choice(layout.features, "data.features", arrays)])
     return DataFile(records, group, columns, covariates=covariates)
+
+
+_ROLES_OF_ARRAYS = {
+    "x": "the records themselves, from which attacks learn anyway",
+    "y": "the labels of the records",
+    "ids": "the identifiers of the records",
+    "columns": "the names of the columns of the records",
+}
 
 
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
@@ -514,10 +526,7 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     """Read documents from one column, and labels, ids, groups, persons and covariates from others."""
     if not path.is_dir() and not tables.is_table_file(path):
         check_choice(path.suffix, "file type of texts", tables.ENDINGS)
-    if layout.columns is not None:
-        raise InputError("data.columns: of documents, only data.text is read")
-    if layout.scale != 1.0:
-        raise InputError("data.scale: texts have no scale")
+    _check_text_layout(layout, text)
     table = _scan(path, layout)
     _require_column(text, "data.text", table.columns)
     _require_named(layout, table.columns)
@@ -546,6 +555,16 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     records = Records(documents, y, special.get(layout.id))
     records = _add_features(records, frame.select(features) if features else None)
     return DataFile(records, group, (text,), unlabelled=unlabelled, covariates=_covariate_columns(frame, layout))
+
+
+def _check_text_layout(layout: FileLayout, text: str) -> None:
+    """Check what a layout says beside the column of the documents."""
+    if layout.columns is not None:
+        raise InputError("data.columns: of documents, only data.text is read")
+    if layout.scale != 1.0:
+        raise InputError("data.scale: texts have no scale")
+    if layout.person == text:
+        raise InputError(f"data.person: {text!r} is the column of the documents; name the one of whose each is")
 
 
 def _join_by_person(documents: Array, person: pl.Series, group: Array | None) -> DataFile:

@@ -9,6 +9,7 @@ from scipy import stats
 import divulge as dv
 from divulge.attacks import QuantileRegression, regressors
 from divulge.attacks.regressors import Boosted, Booster, Marginal, PerClass, crossfit
+from divulge.regressors import Network
 
 
 def skewed(rng, n):
@@ -266,3 +267,59 @@ def test_a_constant_signal_has_no_spread_however_its_mean_is_rounded(value):
         assert regressors._location(signal) == value
         assert regressors._scale(signal, otherwise=7.0) == 7.0
     assert regressors._scale(np.array([1.0, 3.0])) == pytest.approx(2**0.5)
+
+
+def make_evidence(z, *, labels=False, seed=0):
+    """Signals that two features and, with labels, a class determine."""
+    rng = np.random.default_rng(seed)
+    x, y, s = skewed(rng, z + 60)
+    parts = {"labels": y[:60], "population_labels": y[60:]} if labels else {}
+    return dv.Evidence(s[:60], population=s[60:], features=x[:60], population_features=x[60:], **parts)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("z", [30, 140, 2000])
+def test_a_regressor_that_is_constant_over_the_candidates_is_noted(labels, z):
+    table = make_evidence(z, labels=labels)
+    scored = QuantileRegression(conformal=False).run(table)
+    if z == 2000:
+        assert scored.notes == ()
+        return
+    (note,) = scored.notes
+    assert note.startswith(f"Boosted learned nothing from the features of {z} population records")
+    if labels and z == 140:
+        assert note.endswith("a record is compared with its class alone")
+    elif not labels:
+        assert note.endswith("the scores rank records as the signal alone does")
+        assert stats.spearmanr(scored.scores, table.target).statistic == pytest.approx(1.0)
+
+
+def test_only_a_constant_over_each_class_is_noted_where_classes_repeat():
+    rng = np.random.default_rng(1)
+    signal = rng.normal(size=300)
+    everyone = dv.Evidence(
+        signal[:100], population=signal[100:], features=np.zeros((100, 1)), population_features=np.zeros((200, 1)),
+        labels=np.arange(100), population_labels=np.repeat(np.arange(10), 20),
+    )  # fmt: skip
+    scored = QuantileRegression(PerClass(), conformal=False).run(everyone)
+    assert not [note for note in scored.notes if "learned nothing" in note]  # classes of one record show nothing
+
+
+@pytest.mark.parametrize(
+    ("regressor", "conformal", "least"),
+    [(Boosted(), False, 4), (Boosted(), True, 4), (Network(), False, 10), (Network(), True, 20)],
+)
+def test_the_fewest_population_records_leave_enough_to_learn_from(regressor, conformal, least):
+    attack = QuantileRegression(regressor, conformal=conformal)
+    assert attack.least_population == least
+    rng = np.random.default_rng(0)
+    for z in (least - 1, least):
+        table = dv.Evidence(
+            rng.normal(size=5), population=rng.normal(size=z), features=rng.normal(size=(5, 2)),
+            population_features=rng.normal(size=(z, 2)),
+        )  # fmt: skip
+        if z < least:
+            with pytest.raises(dv.InputError, match="at least"):
+                attack.run(table)
+        else:
+            assert np.isfinite(attack.run(table).scores).all()

@@ -1,6 +1,7 @@
 """Features of the user's own: joined to the records' own components, checked, recorded, and never a cause of a leak."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,8 @@ import pytest
 import divulge as dv
 from divulge.auditing.inputs import attach_features
 from divulge.auditing.pipeline import _prepare_audit
-from divulge.auditing.signals import record_features
+from divulge.auditing.prepared import AuditLog
+from divulge.auditing.signals import compute_features, record_features, records_to_read
 from divulge.errors import InputError
 from divulge.references.progress import ignore_progress
 from divulge.settings import AuditOptions
@@ -190,6 +192,24 @@ def test_features_that_do_not_fit_are_refused_before_any_work(features, message)
         dv.audit(lambda x: 1 / 0, **parts, recipes=["quantile"], features=features)
 
 
+def test_the_network_reads_all_given_columns_and_the_others_their_components():
+    target, parts, _ = _draw(1, leak=0.0)
+    features = {name: np.random.default_rng(k).normal(size=(N, 60)) for k, name in enumerate(NAMES)}
+    options = AuditOptions(recipes=("quantile", "quantile-trees"))
+    prepared, _ = _prepare_audit(target, AuditData(**parts, features=features), options, ignore_progress, None)
+    assert records_to_read(prepared).shape[1] == 3 + 60
+    assert compute_features(prepared, AuditLog()).shape[1] == 3 + 48
+    docs = (Path(__file__).parents[2] / "docs" / "unseen_and_partial.md").read_text()
+    assert "the network of `quantile` and `quantile-gap` reads all of" in docs
+
+
+def test_too_small_a_population_is_refused_before_the_target_is_asked():
+    _, parts, _ = _draw(1, leak=0.0)
+    parts["population"] = parts["population"][:12]
+    with pytest.raises(InputError, match=r"population: quantile learns from at least 10 records .* got 9 of 12"):
+        dv.audit(lambda x: 1 / 0, **parts, recipes=["quantile"])
+
+
 def test_partly_known_records_have_no_features():
     target, parts, features = _draw(7, leak=0.0)
     with pytest.raises(InputError, match="partly known"):
@@ -243,6 +263,15 @@ def test_a_plan_names_features(tmp_path, ending, features, divulge):
     code, _, err = divulge("check", plan)
     assert code == 0, err
     assert divulge("check", plan, "--features", "not_there")[0] == 2
+    for command in (("check",), ("audit", "--out", tmp_path / "empty")):
+        code, _, err = divulge(command[0], plan, *command[1:], "--features", "")
+        assert code == 2
+        assert "--features: a name is needed" in err
+    if ending == "npz":
+        for name, role in (("x", "the records themselves"), ("y", "the labels")):
+            code, _, err = divulge("check", plan, "--features", name)
+            assert code == 2
+            assert role in err
     if ending == "csv" or ":" in features:
         return
     code, out, err = divulge("audit", plan, "--out", tmp_path / "run", "--json")

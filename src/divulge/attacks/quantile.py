@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from divulge.types import Array, Evidence, Floats, Ints
 
 
+_MIN_POPULATION = 4  # records, of which one may be kept for calibration
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """Records with what the regressor may look at."""
@@ -82,6 +85,21 @@ class QuantileRegression:
         reads_records = getattr(self.regressor, "reads_records", False)
         return frozenset({Need.POPULATION, Need.RECORDS if reads_records else Need.FEATURES, Need.LABELS})
 
+    @property
+    def least_population(self) -> int:
+        """Fewest population records to learn from, the calibration part among them."""
+        least = int(getattr(self.regressor, "least_records", 2))
+        if not self.conformal:
+            return max(_MIN_POPULATION, least)
+        # The calibration part is at least one record and leaves at least two.
+        n = max(_MIN_POPULATION, least)
+        while n - self._calibration_size(n) < least:
+            n += 1
+        return n
+
+    def _calibration_size(self, z: int) -> int:
+        return min(max(1, round(self.calibration * z)), z - 2)
+
     def score(self, evidence: Evidence) -> Floats:
         """Conditional z-score or level of each candidate, ``[n]``.
 
@@ -96,7 +114,8 @@ class QuantileRegression:
 
         A regressor that returns NaN, infinity or a scale ≤ 0 for any record (it diverged) is replaced by
         `Marginal` for all records, and a note says so. So does one on candidates of classes that the
-        population lacks: there is no conditional distribution to learn for them.
+        population lacks: there is no conditional distribution to learn for them. A third says so where the regressor
+        learned nothing from the features.
 
         Raises:
             divulge.InputError: as `score`.
@@ -109,12 +128,15 @@ class QuantileRegression:
             notes += tuple(describe(train.features))
         draw = seeds.derive_seed(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
-            z_scores = _z_scores(self.regressor, train, parts, draw)
-        if not all(np.isfinite(scores).all() for scores in z_scores):
+            predictions = _fit_and_predict(self.regressor, train, parts, draw)
+            z_scores = _z_scores(parts, predictions)
+        if all(np.isfinite(scores).all() for scores in z_scores):
+            notes += _constant_notes(self.regressor, train, candidates, predictions[0])
+        else:
             notes += (
                 f"{type(self.regressor).__name__} diverged (NaN or a scale ≤ 0); used one location and scale for all",
             )
-            z_scores = _z_scores(regressors.Marginal(), train, parts, draw)
+            z_scores = _z_scores(parts, _fit_and_predict(regressors.Marginal(), train, parts, draw))
         if self.output == "level":
             z_scores = tuple(special.ndtr(scores) for scores in z_scores)
         return Scored(z_scores[0], notes, self.nominal_threshold, None if calibration_part is None else z_scores[1])
@@ -137,24 +159,57 @@ class QuantileRegression:
 
     def _split(self, population: _Part) -> tuple[_Part, _Part | None]:
         z = len(population.signal)
-        if z < 4:
-            raise InputError(f"QuantileRegression: evidence.population has {z} records, at least 4 are needed")
+        if z < _MIN_POPULATION:
+            raise InputError(
+                f"QuantileRegression: evidence.population has {z} records, at least {_MIN_POPULATION} are needed"
+            )
         if not self.conformal:
             return population, None
         order = seeds.generator(self.seed, "quantile", "calibration").permutation(z)
-        n_calibration = min(max(1, round(self.calibration * z)), z - 2)
+        n_calibration = self._calibration_size(z)
         return population.rows(np.sort(order[n_calibration:])), population.rows(np.sort(order[:n_calibration]))
 
 
-def _z_scores(regressor: regressors.Regressor, train: _Part, parts: tuple[_Part, ...], seed: int) -> tuple[Floats, ...]:
-    """Conditional z-scores of every part, by a regressor fitted on ``train``; NaN where a scale is not > 0."""
+def _fit_and_predict(
+    regressor: regressors.Regressor, train: _Part, parts: tuple[_Part, ...], seed: int
+) -> tuple[tuple[Floats, Floats], ...]:
+    """Return location and scale of the records of every part, by a regressor fitted on ``train``."""
     fitted = regressors.fit(regressor, train.features, train.signal, train.labels, seed)
-    return tuple(_z_score(fitted, part) for part in parts)
+    return tuple(regressors.predict(fitted, part.features, part.labels) for part in parts)
 
 
-def _z_score(fitted: regressors.Fitted, part: _Part) -> Floats:
-    location, scale = regressors.predict(fitted, part.features, part.labels)
-    return (part.signal - location) / np.where(scale > 0, scale, np.nan)
+def _z_scores(parts: tuple[_Part, ...], predictions: tuple[tuple[Floats, Floats], ...]) -> tuple[Floats, ...]:
+    """Return conditional z-scores of every part; NaN where a scale is not > 0."""
+    return tuple(
+        (part.signal - location) / np.where(scale > 0, scale, np.nan)
+        for part, (location, scale) in zip(parts, predictions, strict=True)
+    )
+
+
+_SAME = 1e-6  # standard deviations within which two predictions are one: rounding of 32-bit networks
+
+
+def _constant_notes(
+    regressor: regressors.Regressor, train: _Part, candidates: _Part, predicted: tuple[Floats, Floats]
+) -> tuple[str, ...]:
+    """Note that a regressor predicts the same of all candidates, or of all candidates of a class, whatever they are."""
+    n = len(candidates.signal)
+    if n < 2 or not candidates.features.size:
+        return ()
+    location, scale = predicted
+    values = np.column_stack([location / scale.mean(), np.log(scale)])
+    beginning = (
+        f"{type(regressor).__name__} learned nothing from the features of {len(train.signal):,} population records"
+    )
+    if (np.ptp(values, axis=0) <= _SAME).all():
+        return (f"{beginning}: one location and scale for all, so the scores rank records as the signal alone does",)
+    if candidates.labels is None or len(np.unique(candidates.labels)) == n:
+        return ()
+    classes, index = np.unique(candidates.labels, return_inverse=True)
+    spreads = [np.ptp(values[index == k], axis=0) for k in range(len(classes))]
+    if (np.array(spreads) <= _SAME).all():
+        return (f"{beginning}: one location and scale for each class, so a record is compared with its class alone",)
+    return ()
 
 
 def _parts(evidence: Evidence) -> tuple[_Part, _Part]:

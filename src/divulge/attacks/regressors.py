@@ -41,8 +41,9 @@ class Regressor(Protocol):
     they are asked for. It returns an object with ``predict(features)``; a regressor that fits itself and
     returns None is copied first. Features are ``[z, ...]`` as the evidence holds them (a network may want
     images), and ``[z, 0]`` when there are none. One with ``reads_records = True`` is given the records themselves in an
-    audit. Two methods are optional: ``notes(features)``, what the reader of the result must know, and
-    ``check_installed()``, which raises before work starts if something is missing.
+    audit, and one with ``least_records = n`` at least ``n`` of the population. Two methods are optional:
+    ``notes(features)``, what the reader of the result must know, and ``check_installed()``, which raises before work
+    starts if something is missing.
     """
 
     def fit(self, features: Array, signal: Floats) -> Any:

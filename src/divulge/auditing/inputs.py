@@ -25,7 +25,7 @@ from divulge.results import PartialKnowledgeSettings
 from divulge.settings import AuditSettings, Duplicates
 from divulge.targets import FramedTarget
 from divulge.targets.rights import class_name
-from divulge.types import AuditData, PartialRecords, Records, check_features
+from divulge.types import SEPARATOR, AuditData, PartialRecords, Records, check_features
 from divulge.validation import (
     as_list,
     check_choice,
@@ -97,6 +97,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     for level in levels:
         _check_fpr_level(level, n_nonmembers, "" if separated.groups is None else "distinct ")
     notes = [*separated.notes, *_unseen_class_warnings(unseen, levels, members, nonmembers), *_id_warnings(sets)]
+    notes += _similar_name_warnings(sets)
     if population.features is not None and not (
         unseen or any(r.needs & {Need.FEATURES, Need.RECORDS} for r in recipes)
     ):
@@ -108,6 +109,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     population_rows, calibration_rows = _split_population(
         population, options.calibration, seed, keep_equal_together=keep_equal_together
     )
+    _check_population_size(recipes, len(population_rows), len(population))
     return AuditInputs(
         candidates=candidates,
         truth=np.arange(len(candidates)) < len(members),
@@ -125,6 +127,20 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         duplicate_groups=separated.groups,
         copied=separated.copied,
     )
+
+
+def _check_population_size(recipes: Sequence[Recipe], n_learned: int, n_population: int) -> None:
+    """Check that the population's part for learning is enough for every attack that says how many it needs."""
+    for recipe in recipes:
+        attack = recipe.attack
+        while not hasattr(attack, "least_population") and hasattr(attack, "inner"):
+            attack = attack.inner
+        least = getattr(attack, "least_population", 0)
+        if n_learned < least:
+            raise InputError(
+                f"population: {recipe.name} learns from at least {least} records beyond those set aside for "
+                f"calibration, got {n_learned} of {n_population}"
+            )
 
 
 _FEATURE_SETS = ("members", "nonmembers", "population")
@@ -419,6 +435,25 @@ def _id_warnings(sets: dict[str, Records]) -> list[str]:
     if len(with_ids) != 1:
         return []
     return [f"only {with_ids[0]} have ids; the report names candidates by set and row instead"]
+
+
+def _similar_name_warnings(sets: dict[str, Records]) -> list[str]:
+    """Return a warning if names of persons differ in nothing but spaces or case: they count as different persons."""
+    has_people = any(SEPARATOR in text for records in sets.values() if records.x.dtype == object for text in records.x)
+    if not has_people:
+        return []
+    ids = [records.ids for records in sets.values() if records.ids is not None]
+    names = dict.fromkeys(name for part in ids for name in part.tolist() if isinstance(name, str))
+    by_form: dict[str, list[str]] = {}
+    for name in names:
+        by_form.setdefault(" ".join(name.casefold().split()), []).append(name)
+    similar = [group for group in by_form.values() if len(group) > 1]
+    if not similar:
+        return []
+    return [
+        f"{len(similar)} names of persons are written in ways that differ only by spaces or case (first: "
+        f"{' and '.join(map(format_value, similar[0]))}): they count as different persons"
+    ]
 
 
 def _with_ids(members: Records, nonmembers: Records, kept_mask: Bools, n_members: int) -> Records:

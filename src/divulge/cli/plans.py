@@ -88,7 +88,7 @@ def check(
     json: options.Json = False,
 ) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = replace_columns(modules.plan.read(plan), columns, **({"features": features} if features else {}))
+    changed = replace_columns(modules.plan.read(plan), columns, **_features_option(features))
     changed = _replace_task(changed, task)
     resolved = modules.plan.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
@@ -105,6 +105,17 @@ def replace_columns(plan: Plan, columns: ColumnNames, **other_keys: Any) -> Plan
     """Return a plan with the columns that the user named."""
     changed_columns = {key: getattr(columns, key) for key in columns.model_fields_set} | other_keys
     return plan.model_copy(update={"data": plan.data.model_copy(update=changed_columns)}) if changed_columns else plan
+
+
+def _features_option(features: str | None) -> dict[str, str]:
+    """Return the features in place of the plan's; none where the user did not say.
+
+    Raises:
+        divulge.InputError: an empty name, which would say neither the plan's nor others.
+    """
+    if features is not None and not features.strip():
+        raise InputError(f"--features: a name is needed, got {features!r}; leave the option out for the plan's")
+    return {} if features is None else {"features": features}
 
 
 def _replace_task(plan: Plan, task: str | None) -> Plan:
@@ -172,7 +183,7 @@ def audit(
         if show_records is not None:
             read = read.model_copy(update={"show_records": show_records})
         changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
-        read = replace_columns(read, columns, **changed, **({"features": features} if features else {}))
+        read = replace_columns(read, columns, **changed, **_features_option(features))
         read = _replace_task(read, task)
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:

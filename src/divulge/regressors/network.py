@@ -57,6 +57,8 @@ class Network:
 
     reads_records: ClassVar[bool] = True
     """Whether an audit hands it the records themselves."""
+    least_records: ClassVar[int] = 10
+    """Fewest records to learn from."""
 
     body: Body = field(default_factory=MLP)
     head: Literal["gaussian", "pinball"] = "gaussian"
@@ -128,8 +130,10 @@ class Network:
             divulge.MissingExtraError: torch is not installed.
         """
         values = check_vector(signal, "signal", length=len(features), finite=False)
-        if len(values) < 10:
-            raise InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
+        if len(values) < self.least_records:
+            raise InputError(
+                f"Network: at least {self.least_records} records are needed to learn from, got {len(values)}"
+            )
         shape = torch_network.NetworkShape(self.body, self.head, self.levels)
         schedule = torch_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device
