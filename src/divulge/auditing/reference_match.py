@@ -197,7 +197,9 @@ def _compare_answers(audit: PreparedAudit, measured: Measurements, models: Model
         if name in _PREFERRED_SIGNALS:
             losses = [-s if name == "negative-loss" else np.logaddexp(0.0, -s) for s in (target, references)]
             measure, compared_answers = "loss", (losses[0], losses[1])
-    compared = agreement.compare_answers(target, references, is_out)
+    compared = agreement.compare_answers(
+        target, references, is_out, overlap=agreement.mean_overlap(models.trained_on), losses=compared_answers
+    )
     counts = np.maximum(is_out.sum(axis=0), 1)
     mean_shown = (compared_answers[1] * is_out).sum(axis=0) / counts
     target_mean = agreement.mean_estimate(compared_answers[0])

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
     from scipy import stats
 
-    from divulge.types import Floats
+    from divulge.types import Bools, Floats
 else:
     stats = lazy.module("scipy.stats")
 
-# A target whose answers are the farthest from the mean of all models, by this factor of what trainings alike differ by,
-# is said to be trained otherwise; with fewer than `_MIN_MODELS` references by a larger one.
-_FACTOR, _FACTOR_BELOW_MIN, _MIN_MODELS = 1.25, 2.0, 4
+# How many times farther from the mean of the references than trainings alike, or nearer, a target has to be to be said
+# to be trained otherwise: with fewer than 4, fewer than 8, and more references. `tests/guarantees/test_agreement.py`
+# measures how often trainings alike are called different.
+_FACTORS = ((4, 2.0), (8, 1.75), (np.inf, 1.6))
+_LOSS_LEVEL = 0.02  # of the test of the mean loss
+_ROUNDING = 1e-9  # of the largest answer: differences below are none
 _LARGEST = 1e75  # answers of which the squares of squares can still be added, as their variance needs
 
 
@@ -41,9 +44,9 @@ class Agreement:
         rmse: root mean squared difference between the target and the mean of all trainings like the references'; with
             one reference, between the two.
         spread: the same between one such training and their mean; None with one reference.
-        differs: whether the target is farther from the others than any of the references, and by more than trainings
-            alike are; None with one reference. Where the target is trained as the references are, it is True with
-            probability at most ``1 / (m + 1)``.
+        differs: whether the target is farther from the mean of the references, or nearer to it, than another training
+            like theirs would be, or has another mean loss; None with one reference. Where the target was trained as the
+            references were, it was True in at most an eighth of the simulations of every kind of model.
     """
 
     records: int
@@ -53,7 +56,14 @@ class Agreement:
     differs: bool | None
 
 
-def compare_answers(target: object, references: object, is_out: object = None) -> Agreement:
+def compare_answers(
+    target: object,
+    references: object,
+    is_out: object = None,
+    *,
+    overlap: float = 0.0,
+    losses: tuple[object, object] | None = None,
+) -> Agreement:
     """Compare the answers of a target with those of reference models.
 
     Every interval takes the models as they are, and records as drawn at random.
@@ -62,10 +72,13 @@ def compare_answers(target: object, references: object, is_out: object = None) -
         target: the target's answers ``[n]``, such as scaled logits.
         references: those of reference models ``[m, n]``.
         is_out: bool ``[m, n]``, False where a model was trained on the record; None where none was on any.
+        overlap: share of their training records that two references have in common, `mean_overlap`. They resemble each
+            other for it, and a target with records of its own is farther away.
+        losses: of the target ``[n]`` and of the references ``[m, n]``, whose means are compared; None: the answers.
 
     Raises:
         divulge.InputError: other shapes; fewer than 2 records that some model was not trained on; answers whose squares
-            overflow.
+            overflow; an overlap that is not in [0, 1).
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -75,13 +88,20 @@ def compare_answers(target: object, references: object, is_out: object = None) -
         False
         >>> compare_answers(3 * difficulty + rng.normal(size=500), references).differs
         True
+        >>> compare_answers(difficulty + 0.1 * rng.normal(size=500), references).differs  # they scatter more
+        True
     """
     t = check_vector(target, "target")
     x = check_matrix(references, "references", columns=len(t)).astype(np.float64, copy=False)
     out = np.ones(x.shape, dtype=bool) if is_out is None else check_mask(is_out, "is_out", x.shape)
+    if not 0 <= overlap < 1:
+        raise InputError(f"overlap: a share from 0 to below 1 is needed, got {overlap}")
     largest = max(float(np.abs(t).max(initial=0.0)), float(np.abs(x).max(initial=0.0)))
     if largest > _LARGEST:
         raise InputError(f"target, references: answers up to {_LARGEST:g} are needed to add squares, got {largest:g}")
+    target_losses, reference_losses = (t, x) if losses is None else losses
+    t_loss = check_vector(target_losses, "losses[0]", length=len(t))
+    x_loss = check_matrix(reference_losses, "losses[1]", columns=len(t)).astype(np.float64, copy=False)
     rows = out.sum(axis=0) >= min(2, len(x))
     t, x, out = t[rows], x[:, rows], out[:, rows]
     if len(t) < 2:
@@ -92,16 +112,79 @@ def compare_answers(target: object, references: object, is_out: object = None) -
         return Agreement(len(t), 1, root_of_mean((t - means) ** 2), None, None)
     variances = (((x - means) ** 2) * out).sum(axis=0) / np.maximum(counts - 1, 1)
     rmse = root_of_mean((t - means) ** 2 - variances / counts)
-    # Each model's distance from the mean of all, the target included: exchangeable where all are trained alike.
+    differs = (
+        _is_farther(t, x, out, overlap)
+        or _is_nearer(t, x, out)
+        or _has_other_mean(t_loss[rows], x_loss[:, rows], out, overlap)
+    )
+    return Agreement(len(t), len(x), rmse, root_of_mean(variances), bool(differs))
+
+
+def mean_overlap(trained_on: object) -> float:
+    """Return the share of training records that two reference models have in common, in the mean over pairs.
+
+    It bounds the correlation of what chance makes of two models, which is all of it where only the choice of records
+    is left to chance.
+
+    Args:
+        trained_on: bool ``[m, n]``, by model and record.
+
+    Examples:
+        >>> mean_overlap([[True, True, False, False], [False, True, True, False]])
+        0.5
+    """
+    rows = check_mask(trained_on, "trained_on", (None, None)).astype(np.float64)
+    sizes = np.sqrt(np.maximum(rows.sum(axis=1), 1))
+    shares = (rows / sizes[:, None]) @ (rows / sizes[:, None]).T
+    pairs = shares[np.triu_indices(len(rows), 1)]
+    return round(float(min(pairs.mean(), 0.99)), 12) if len(pairs) else 0.0
+
+
+def _is_farther(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
+    """Check whether the target is farther from all others than any reference is, and than trainings alike would be."""
+    target_distance, distances, ratio = _distances(t, x, out)
+    # Of independent trainings that share no record, by how much more the target than a reference, in the mean.
+    inflation = float(np.sqrt(((1 + overlap) / (1 - overlap) + 1 / len(x)) / (1 + 1 / len(x))))
+    return ratio > _factor(len(x)) * inflation and target_distance > inflation * distances.max()
+
+
+def _is_nearer(t: Floats, x: Floats, out: Bools) -> bool:
+    """Check whether the references scatter more than trainings like the target do."""
+    target_distance, distances, ratio = _distances(t, x, out)
+    return ratio < 1 / _factor(len(x)) and target_distance < distances.min()
+
+
+def _distances(t: Floats, x: Floats, out: Bools) -> tuple[float, Floats, float]:
+    """Return distances from the mean of all models, and the ratio of the target's to a reference's from their own mean.
+
+    Distances are mean absolute differences, which a few records with extreme answers do not decide; they are scaled by
+    the number of models so that all are alike where all models are.
+    """
+    counts = out.sum(axis=0)
+    means = (x * out).sum(axis=0) / counts
+    floor = _ROUNDING * max(1.0, float(np.abs(t).max()), float(np.abs(x).max()))
     centre = (t + (x * out).sum(axis=0)) / (counts + 1)
-    scale = (counts + 1) / counts
-    target_distance = float((scale * (t - centre) ** 2).mean())
-    distances = (scale * (x - centre) ** 2 * out).sum(axis=1) / np.maximum(out.sum(axis=1), 1)
-    expected = float((variances * scale).mean())
-    factor = _FACTOR if len(x) >= _MIN_MODELS else _FACTOR_BELOW_MIN
-    is_farther = float(((t - means) ** 2).mean()) > factor**2 * expected
-    differs = bool(is_farther and target_distance > distances.max())
-    return Agreement(len(t), len(x), rmse, root_of_mean(variances), differs)
+    scale = np.sqrt((counts + 1) / counts)
+    target_distance = float((scale * np.abs(t - centre)).mean())
+    distances = (scale * np.abs(x - centre) * out).sum(axis=1) / np.maximum(out.sum(axis=1), 1)
+    own = np.sqrt(counts / np.maximum(counts - 1, 1)) * (np.abs(x - means) * out).sum(axis=0) / counts
+    from_means = float((np.abs(t - means) / np.sqrt(1 + 1 / counts)).mean())
+    ratio = (from_means + floor) / (float(own.mean()) + floor)
+    return target_distance, distances, ratio
+
+
+def _has_other_mean(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
+    """Test whether the target's mean loss could be that of another training like the references'."""
+    means = (x * out).sum(axis=0) / out.sum(axis=0)
+    levels = ((x - means) * out).sum(axis=1) / np.maximum(out.sum(axis=1), 1)
+    gap = abs(float((t - means).mean() - levels.mean()))
+    floor = _ROUNDING * max(1.0, float(np.abs(means).max()))
+    spread = float(levels.std(ddof=1) * np.sqrt((1 + overlap) / (1 - overlap) + 1 / len(x)))
+    return gap > floor + float(stats.t.isf(_LOSS_LEVEL / 2, len(x) - 1)) * spread
+
+
+def _factor(n_models: int) -> float:
+    return next(factor for below, factor in _FACTORS if n_models < below)
 
 
 def mean_estimate(values: object, confidence: float = 0.95) -> Estimate:
