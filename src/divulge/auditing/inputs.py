@@ -451,8 +451,8 @@ def _similar_name_warnings(sets: dict[str, Records]) -> list[str]:
     if not similar:
         return []
     return [
-        f"{len(similar)} names of persons are written in ways that differ only by spaces or case (first: "
-        f"{' and '.join(map(format_value, similar[0]))}): they count as different persons"
+        f"names of persons differ only by spaces or case and count as different persons: {len(similar)} in all, first "
+        f"{' and '.join(map(format_value, similar[0]))}"
     ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, plausibility, signals
+from divulge.auditing.feature_origin import describe_target_features, refuse_target_as_features
 from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, check_inputs, complete_inputs
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality, RegressionModel, resolve_task
@@ -126,7 +127,8 @@ def audit(
             `Records` that returns such, called once on all of them, or "module:function"; a ``torch.nn.Module``, such
             as a pretrained body; or the beginning of the names of columns, which then are no part of a record. The
             target is not given them. They must not come from the target itself: what it says of a record depends on
-            membership.
+            membership. A module with the target's parameters is refused, features that determine its answers are
+            warned of.
         imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
@@ -265,9 +267,7 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
-    if subject.features is not None and subject.features is target:
-        raise InputError("features: the model under audit itself: what it says of a record depends on membership")
-    subject = attach_features(subject, options.seed)
+    subject = attach_features(refuse_target_as_features(subject, target), options.seed)
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)
     modality = find_modality(adapted_target)
@@ -347,6 +347,9 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         prepared = match_references(prepared, log)
         views = prepared.modality.compute_signals(prepared, log)
     report_agreement(prepared, views[0], log)
+    if prepared.inputs.population.features is not None:
+        describe_features = partial(describe_target_features, prepared, views[0])
+        log.warnings += log.run_timed("origin of the features", describe_features)
     inputs, layout = prepared.inputs, prepared.layout
     names = signals.signal_names(inputs.recipes)
     scoring = {
