@@ -635,15 +635,17 @@ class TriedSetting:
     Args:
         setting: in words.
         models: number of its trial models.
-        rmse: root mean squared difference between their answers and the target's; None where training diverged.
+        rmse: root mean squared difference between their answers and the target's; None where one could not be trained.
         score: of two or more, mean absolute difference less half of that between two of them (continuous ranked
             probability score).
+        failure: why one could not be trained; None otherwise, and in runs of earlier releases.
     """
 
     setting: str
     models: int
     rmse: Estimate | None
     score: Estimate | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
@@ -130,3 +131,19 @@ def test_a_plan_matches_and_check_forecasts_it(tmp_path, divulge):
         code, _, err = divulge("audit", plan, "--out", tmp_path / "bad")
         assert code == 2
         assert message in err
+
+
+def test_an_audit_says_where_it_had_no_use_for_settings_to_try():
+    parts = sets(7)
+    forest = RandomForestClassifier(5, random_state=0).fit(parts["members"].x, parts["members"].y)
+
+    def match_warnings(recipe, references):
+        result = dv.audit(forest, **parts, recipes=[recipe], references=references, seed=0)
+        assert result.about.matched is None
+        return [warning for warning in result.warnings if warning.startswith("match:")]
+
+    (no_training,) = match_warnings("loss", Train(count=2, match={"max_depth": [2, 3]}))
+    assert no_training.startswith("match: none of the recipes trains reference models")
+    (clones,) = match_warnings("calibrated", Train(count=2, match="auto"))
+    assert "clones with the target's own parameters" in clones
+    assert not match_warnings("loss", Train(count=2))

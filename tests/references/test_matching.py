@@ -4,7 +4,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import divulge as dv
@@ -12,7 +20,7 @@ from divulge.auditing.pipeline import _prepare_audit
 from divulge.auditing.prepared import AuditLog
 from divulge.auditing.reference_match import match_references
 from divulge.errors import InputError
-from divulge.references import Train, engines, fitting, matching, network_training, stacked
+from divulge.references import Train, engines, fitting, matching, network_learner, network_training, stacked
 from divulge.references.progress import ignore_progress
 from divulge.settings import AuditOptions
 from divulge.types import AuditData
@@ -269,12 +277,100 @@ def test_what_cannot_be_tried_is_refused(match, message):
         ({"count": [2]}, "a setting"),
         ({"lr": [-1.0]}, "lr: must lie"),
         ({"stop_after": [9], "epochs": [3], "schedule": ["linear"]}, "stop_after: must be at most"),
+        ({"make_model": [make, lambda: nn.Linear(6, 2)]}, "make_model: 3 outputs are needed"),
+        ({"match": ["auto"]}, "match: what is to be tried cannot itself be tried"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_before_any_training(match, message, tmp_path):
     with pytest.raises(InputError, match=message):
         match_references(prepare(Train(make, count=2, match=match, **SETTINGS), tmp_path), AuditLog())
     assert not list(tmp_path.glob("*.safetensors"))
+
+
+FAR_TARGET = dv.targets.CallableTarget(lambda x: x[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("match", "message"),
+    [
+        (
+            {"random_state": [0, 1]},
+            "match: random_state cannot be tried, as each reference model has a seed of its own",
+        ),
+        ({"n_jobs": [1, 2]}, "match: n_jobs cannot be tried, as it changes no reference model"),
+        ({"max_depth": [2], "verbose": [0, 1]}, "match: verbose cannot be tried, as it changes no reference model"),
+        ({"warm_start": [True]}, "match: warm_start cannot be tried, as it changes no reference model"),
+        ({"max_depth": [3, "a"]}, "match: The 'max_depth' parameter of RandomForestClassifier must be an int"),
+        ({"max_depth": [3, 0]}, "match: The 'max_depth' parameter of RandomForestClassifier must be an int"),
+    ],
+)
+def test_values_that_change_nothing_or_are_invalid_are_refused_before_any_training(match, message, monkeypatch):
+    monkeypatch.setattr(RandomForestClassifier, "fit", lambda *args: pytest.fail("a model was trained"))
+    references = Train(lambda: RandomForestClassifier(5), count=2, match=match)
+    with pytest.raises(InputError, match=message):
+        prepare(references, target=FAR_TARGET)
+
+
+def test_parameters_of_a_part_are_refused_by_its_name():
+    pipeline = make_pipeline(StandardScaler(), KNeighborsClassifier())
+    training = dv.references.clones.CloneTraining(pipeline, 2)
+    for changes, message in (
+        ({"standardscaler__copy": False}, "standardscaler__copy cannot be tried"),
+        ({"kneighborsclassifier__n_jobs": 2}, "kneighborsclassifier__n_jobs cannot be tried"),
+        ({"kneighborsclassifier__n_neighbors": 0}, "The 'n_neighbors' parameter of KNeighborsClassifier"),
+        ({"kneighborsclassifier": RandomForestClassifier(0)}, "The 'n_estimators' parameter of RandomForestClassifier"),
+    ):
+        with pytest.raises(InputError, match=f"match: {message}"):
+            training.with_settings(**changes)
+
+
+@pytest.mark.parametrize(
+    "make_estimator",
+    [
+        lambda: KNeighborsClassifier(30),
+        lambda: RandomForestClassifier(5, min_samples_leaf=0.02),
+        lambda: BaggingClassifier(KNeighborsClassifier(25), n_estimators=2, max_samples=0.4),
+    ],
+)
+def test_auto_passes_over_values_that_an_estimator_does_not_take(make_estimator, tmp_path):
+    log = AuditLog()
+    match_references(prepare(Train(make_estimator, count=2, match="auto"), tmp_path, FAR_TARGET), log)
+    assert len(log.matched.tried) > 1
+    assert log.matched.tried[0].rmse is not None
+    failures = [setting.failure for setting in log.matched.tried if setting.rmse is None]
+    assert all("n_neighbors" in failure for failure in failures)
+
+
+def test_auto_tries_no_share_beyond_one_of_a_regressor():
+    """Of `GradientBoostingRegressor`, alpha is a quantile: half a decade up from .9 there is none."""
+    training = dv.references.clones.CloneTraining(GradientBoostingRegressor(), 2)
+    assert matching._is_valid(training, {"alpha": 0.285})
+    assert not matching._is_valid(training, {"alpha": 2.85})
+
+
+def test_a_setting_that_cannot_be_trained_is_one_of_those_tried(tmp_path):
+    """Only fitting tells that there are fewer records than neighbours; the report says why."""
+    references = Train(KNeighborsClassifier, count=2, match={"n_neighbors": [5000, 5]})
+    log = AuditLog()
+    chosen = match_references(prepare(references, tmp_path, FAR_TARGET), log).references
+    assert chosen.estimator.n_neighbors == 5
+    nearest, failed = log.matched.tried
+    assert (nearest.failure, failed.models, failed.rmse) == (None, 0, None)
+    assert "Expected n_neighbors <= n_samples" in failed.failure
+    none = Train(KNeighborsClassifier, count=2, match={"n_neighbors": [5000, 6000]})
+    with pytest.raises(InputError, match=r"no model could be trained with any of the 2 settings tried; .* n_neighbors"):
+        match_references(prepare(none, tmp_path, FAR_TARGET), AuditLog())
+
+
+def test_values_that_print_alike_are_numbered(tmp_path):
+    small, large = (lambda: nn.Sequential(nn.Linear(6, 3))), (lambda: nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 3)))
+    references = Train(make, count=2, match={"make_model": [small, make, large]}, **SETTINGS)
+    log = AuditLog()
+    chosen = match_references(prepare(references, tmp_path), log).references
+    names = {setting.setting.partition("make_model=")[2] for setting in log.matched.tried}
+    assert names == {"<lambda> (1 of 2)", "make", "<lambda> (2 of 2)"}
+    number = {small: "<lambda> (1 of 2)", large: "<lambda> (2 of 2)", make: "make"}[chosen.make_model]
+    assert log.matched.chosen.endswith(f"make_model={number}")
 
 
 def test_a_parameter_that_the_estimator_lacks_is_named(tmp_path):
@@ -314,6 +410,12 @@ def test_hooks_stop_a_training():
     job = fitting.Job(0, 0, np.arange(8), "")
     stacked.train_stack(Train(make, epochs=5), data, [job], lambda job, share: None, hook)
     assert epochs == [1, 2, 1, 2]
+    stopping = Train(make, epochs=5, stop_at_accuracy=0.01)
+    shown = []
+    hook = lambda epoch, module: shown.append(epoch)  # noqa: E731
+    network_training.train_by_sgd(stopping, data, np.arange(8), 0, after_epoch=hook)
+    stacked.train_stack(stopping, data, [job], lambda job, share: None, hook)
+    assert shown == [1, 1]  # the epoch in which a training reaches its accuracy is its last
 
 
 @pytest.mark.parametrize(
@@ -328,7 +430,7 @@ def test_hooks_stop_a_training():
         ("max_leaf_nodes", None, [[64, 16, 4]]),
         ("max_leaf_nodes", 31, [[62, 124, 248], [15, 7, 3]]),
         ("depth", None, [[8, 4, 2]]),
-        ("depth", 6, [[12, 24, 48], [3, 1]]),
+        ("depth", 6, [[12], [3, 1]]),  # trees of CatBoost have at most 16 levels
         ("num_leaves", 7, [[14, 28, 56], [3]]),
         ("n_neighbors", 1, [[2, 4, 8], []]),
         ("n_estimators", 100, [[200, 400, 800], [50, 25, 12]]),
@@ -344,10 +446,84 @@ def test_hooks_stop_a_training():
     ],
 )
 def test_values_tried_of_a_parameter_lie_on_both_sides_of_the_given_one(name, value, ladders):
-    values_tried = matching._ladders(name, value)
+    values_tried = matching._ladders(name, value, 1000)
     assert len(values_tried) == len(ladders)
     for ladder, expected in zip(values_tried, ladders, strict=True):
         assert ladder == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ladders"),
+    [
+        ("n_neighbors", 30, [[60], [15, 7, 3]]),
+        ("min_samples_leaf", 20, [[40], [10, 5, 2]]),  # two leaves
+        ("min_samples_leaf", 0.02, [[0.04, 0.08, 0.16], [0.01, 0.005, 0.0025]]),
+        ("min_samples_leaf", 0.2, [[0.4], [0.1, 0.05, 0.025]]),
+        ("min_samples_leaf", np.float32(0.25), [[0.5], [0.125, 0.0625, 0.03125]]),
+        ("num_leaves", 31, [[62], [15, 7, 3]]),
+        ("max_depth", 6.0, [[12.0, 24.0, 48.0], [3.0, 1.0]]),
+        ("n_estimators", 100, [[200, 400, 800], [50, 25, 12]]),
+        ("C", np.inf, []),
+        ("C", np.nan, []),
+    ],
+)
+def test_values_tried_keep_their_type_and_fit_100_records(name, value, ladders):
+    values_tried = matching._ladders(name, value, 100)
+    assert values_tried == [pytest.approx(ladder) for ladder in ladders]
+    is_share = isinstance(value, float | np.floating)
+    assert {type(each) for ladder in values_tried for each in ladder} <= {float if is_share else int}
+
+
+GRIDS = [
+    {"epochs": [2, 1], "stop_after": [1]},
+    {"stop_after": [None, 1, 2]},
+    {"stop_after": [1, 2], "lr": [0.1, 0.01]},
+    {"epochs": [2, 3]},
+    {"epochs": [2, 3], "privacy": [None, dv.references.Private(1.0)]},
+    {"epochs": [2, 3], "schedule": ["constant", "linear"]},
+    {"epochs": [2, 3], "schedule": ["constant"]},
+    {"epochs": [2, 3], "stop_at_accuracy": [0.1, 1.0]},
+    {"lr": [0.1], "batch_size": [16, 64]},
+    "auto",
+]
+
+
+@pytest.mark.parametrize("match", GRIDS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"schedule": "cosine"},
+        {"privacy": dv.references.Private(1.0)},
+        {"stop_at_accuracy": 0.5},
+        {"stop_after": 2},
+        {"stop_after": 1, "schedule": "linear"},
+    ],
+)
+def test_no_more_models_and_epochs_are_trained_than_are_forecast(match, settings, monkeypatch):
+    """Whatever the grid: trainings are counted as they run, and each ends with the epochs of its setting."""
+    if {"privacy", "stop_at_accuracy"} <= {*settings, *match}:
+        return  # the two exclude each other
+    references = Train(make, count=2, match=match, epochs=2, batch_size=32, optimizer="adam", **settings)
+    trained = []
+    trace = network_learner.NetworkLearner.trace
+
+    def count_epochs(learner, task, job, visit):
+        trained.append(learner.config.stop_after or learner.config.epochs)
+        return trace(learner, task, job, visit)
+
+    monkeypatch.setattr(network_learner.NetworkLearner, "trace", count_epochs)
+    prepared, log = prepare(references, target=FAR_TARGET), AuditLog()
+    n_models, n_epochs = matching.count_trials(prepared.references)
+    chosen = match_references(prepared, log).references
+    assert len(trained) == log.matched.models <= n_models
+    assert sum(trained) <= n_epochs
+    assert (chosen.stop_after or chosen.epochs) <= matching.longest_training(prepared.references)
+    if match != "auto":
+        assert (len(trained), sum(trained)) == (n_models, n_epochs)
+        values = [len(each) for each in match.values()]
+        assert len(log.matched.tried) <= np.prod(values)
+    assert all(setting.failure is None for setting in log.matched.tried)
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10, 200])

@@ -20,8 +20,14 @@ class Settings(SimpleNamespace):
 class Search:
     """Remembers what is tried; its distances come from a function of the settings."""
 
+    n_records = 1000
+
+    def check(self, changes):
+        self.checked.append(dict(changes))
+
     def __init__(self, training, rmse, epoch=lambda changes: 1):
         self.training, self.rmse, self.epoch, self.tried, self.calls = training, rmse, epoch, [], []
+        self.checked = []
 
     def run(self, changes, axis=None, epochs=None, *, prune=False):
         setting = matching.TriedSetting(dict(changes), (), self.rmse(changes))
@@ -93,6 +99,26 @@ def test_where_the_rate_falls_the_given_training_is_tried_first_and_a_private_on
         ({}, {"epochs": (3, 7), "stop_after": (2, 3)}, "stop_after", [{"epochs": e, "stop_after": 3} for e in (3, 7)]),
         ({}, {"stop_after": (2, None)}, None, [{"stop_after": 2}, {"stop_after": None}]),
         ({"privacy": object()}, {"stop_after": (2, 4)}, None, [{"stop_after": 2}, {"stop_after": 4}]),
+        # Warm-up is a share of all steps: the second epoch of six is not the model of two epochs.
+        ({"warmup": 0.5}, {"epochs": (2, 6)}, None, [{"epochs": 2}, {"epochs": 6}]),
+        (
+            {},
+            {"epochs": (2, 6), "warmup": (0, 0.5)},
+            None,
+            [{"epochs": e, "warmup": w} for e in (2, 6) for w in (0, 0.5)],
+        ),
+        ({"warmup": 0.5}, {"epochs": (6,), "warmup": (0.0,)}, "epochs", [{"epochs": 6, "warmup": 0.0}]),
+        ({"warmup": 0.5}, {"stop_after": (2, 6)}, "stop_after", [{"stop_after": 6}]),
+        # A given end, or an accuracy at which training stops, may come before the epochs of the grid.
+        ({"stop_after": 3}, {"epochs": (4, 8)}, None, [{"epochs": 4}, {"epochs": 8}]),
+        ({"stop_at_accuracy": 0.9}, {"epochs": (4, 8)}, None, [{"epochs": 4}, {"epochs": 8}]),
+        ({"stop_at_accuracy": 0.9}, {"stop_after": (4, 8)}, None, [{"stop_after": 4}, {"stop_after": 8}]),
+        (
+            {},
+            {"stop_after": (4,), "stop_at_accuracy": (None, 0.9)},
+            None,
+            [{"stop_after": 4, "stop_at_accuracy": a} for a in (None, 0.9)],
+        ),
     ],
 )
 def test_epochs_of_a_grid_are_moments_of_one_training_where_nothing_else_changes_with_them(changes, grid, axis, full):
@@ -102,6 +128,8 @@ def test_epochs_of_a_grid_are_moments_of_one_training_where_nothing_else_changes
     assert {call[1] for call in search.calls} == {axis}
     assert {call[2] for call in search.calls} == {grid[axis] if axis else None}
     assert not any(call[3] for call in search.calls)
+    combinations = itertools.product(*([(name, value) for value in grid[name]] for name in grid))
+    assert search.checked == [dict(each) for each in combinations]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +143,23 @@ def test_epochs_of_a_grid_are_moments_of_one_training_where_nothing_else_changes
 )
 def test_the_setting_of_a_training_that_ends_early(axis, epoch, expected):
     assert matching._settings_after_epoch({"lr": 1, "epochs": 9}, axis, epoch, 9) == expected
+
+
+def test_the_whole_training_has_no_end_where_one_was_given():
+    changes = {"epochs": 9, "stop_after": 9}
+    assert matching._settings_after_epoch(changes, "stop_after", 9, 9) == {"epochs": 9, "stop_after": None}
+
+
+@pytest.mark.parametrize("changes", [{"schedule": "linear"}, {"warmup": 0.1}, {"schedule": lambda share: 1.0}])
+def test_a_given_end_holds_for_the_given_setting_alone(changes):
+    search = Search(network(stop_after=3, **changes), lambda changes: abs(decades(changes.get("lr", 0.1))))
+    matching._search_rates(search)
+    assert search.calls[0] == ({}, "stop_after", None, False)
+    assert search.calls[1] == ({"lr": 0.1, "epochs": 20, "stop_after": None}, "stop_after", None, True)
+    constant = Search(network(stop_after=3), lambda changes: abs(decades(changes["lr"])), lambda changes: 20)
+    matching._search_rates(constant)
+    assert constant.calls[0] == ({"lr": 0.1, "epochs": 20, "stop_after": None}, "epochs", None, True)
+    assert constant.calls[-1] == ({"lr": 0.1, "epochs": 40, "stop_after": None}, "epochs", None, True)
 
 
 def test_parameters_are_climbed_while_they_are_not_clearly_worse():

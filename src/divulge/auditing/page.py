@@ -418,7 +418,7 @@ def reference_blocks(summary: AuditSummary) -> list[Block]:
         [
             each.setting,
             str(each.models),
-            "training diverged" if each.rmse is None else format_estimate(each.rmse),
+            (each.failure or "training diverged") if each.rmse is None else format_estimate(each.rmse),
             "–" if each.score is None else format_estimate(each.score),
         ]
         for each in matched.tried

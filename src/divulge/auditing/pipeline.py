@@ -38,7 +38,7 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.provenance import collect_environment
-from divulge.references import Train
+from divulge.references import Train, matching
 from divulge.references.progress import ProgressSetting, check_progress, ignore_progress, show_progress
 from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.prepared import Forecast
     from divulge.evidence import Measurements
+    from divulge.recipes import Recipe
     from divulge.references import Progress
     from divulge.results import AuditSettings, StoredRecords, TransferSummary
     from divulge.types import Array, Bools, Floats
@@ -273,6 +274,7 @@ def _prepare_audit(
     modality = find_modality(adapted_target)
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
+    requested_references = options.references
     # Other models have no clones, and their modality refuses `Train` in its own words.
     if isinstance(options.references, Train) and isinstance(modality, Classifier | RegressionModel):
         options = options.model_copy(update={"references": options.references.for_target(adapted_target)})
@@ -285,8 +287,8 @@ def _prepare_audit(
     versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
     views = (*views, *versions.views)
     n_classes = modality.probe_target(aligned_target, inputs)
-    is_matched = getattr(references, "match", None) is not None
-    is_matched &= any(need in recipe.needs for recipe in inputs.recipes for need in signals.TRAINED_REFERENCES)
+    is_matched, notes = _plan_matching(requested_references, references, inputs.recipes)
+    inputs = replace(inputs, warnings=(*inputs.warnings, *notes))
     signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
     prepared = PreparedAudit(
         inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
@@ -297,6 +299,26 @@ def _prepare_audit(
         None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()
     )
     return prepared, describe_settings(checked, options, references, describe_target(adapted_target), partial_metadata)
+
+
+def _plan_matching(requested: Any, references: Any, recipes: Sequence[Recipe]) -> tuple[bool, tuple[str, ...]]:
+    """Return whether settings of reference models are to be chosen, and why not where that was asked for in vain.
+
+    Raises:
+        divulge.InputError: settings or values to try that there are not.
+    """
+    if getattr(requested, "match", None) is None:
+        return False, ()
+    if not any(need in recipe.needs for recipe in recipes for need in signals.TRAINED_REFERENCES):
+        note = "none of the recipes trains reference models, so no settings were tried and it changes no score"
+        return False, (f"match: {note}",)
+    if references.match is None:
+        note = (
+            '"auto" tried nothing, as without make_model reference models are clones with the target\'s own parameters'
+        )
+        return False, (f"match: {note}",)
+    matching.check_grid(references)
+    return True, ()
 
 
 def find_modality(target: Any) -> Modality:

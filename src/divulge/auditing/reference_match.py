@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -72,7 +73,7 @@ def match_references(audit: PreparedAudit, log: AuditLog) -> PreparedAudit:
     for setting in match.tried:
         rmse, score = agreement.distance_between(goal.target, setting.answers) if setting.answers else (None, None)
         name = _describe_setting(audit.references, setting.changes)
-        tried.append(TriedSetting(name, len(setting.answers), rmse, score))
+        tried.append(TriedSetting(name, len(setting.answers), rmse, score, setting.failure or None))
     log.matched = MatchedReferences(
         tried[0].setting, len(held_out), audit.modality.matched_answer(audit.target), match.n_models, tuple(tried)
     )
@@ -116,8 +117,27 @@ def _describe_setting(references: Any, changes: Mapping[str, Any]) -> str:
     epoch_settings: dict[str, Any] = {}
     if hasattr(config, "learning_rate") and hasattr(config, "epochs"):
         epoch_settings = {"lr": config.learning_rate, "epochs": config.epochs}
-    values = {name: getattr(value, "__qualname__", value) for name, value in (epoch_settings | dict(changes)).items()}
+    values = epoch_settings | {name: _describe_value(references, name, value) for name, value in changes.items()}
+    if values.get("stop_after") == "None":  # the training as a whole, as where nothing is said of its end
+        del values["stop_after"]
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "as given"
+
+
+def _describe_value(references: Any, name: str, value: Any) -> str:
+    """Describe a value of a setting; where others of its grid print alike, with its place among them."""
+    text = _format_setting_value(value)
+    match = getattr(references, "match", None)
+    grid = match if isinstance(match, Mapping) else {}
+    alike = [each for each in grid.get(name, ()) if _format_setting_value(each) == text]
+    place = next((place for place, each in enumerate(alike, start=1) if each is value), None)
+    return text if len(alike) < 2 or place is None else f"{text} ({place} of {len(alike)})"
+
+
+def _format_setting_value(value: Any) -> str:
+    """Format a value in one line, without the addresses of objects, which differ between runs."""
+    if (name := getattr(value, "__qualname__", None)) is not None:
+        return name.rpartition("<locals>.")[2]
+    return re.sub(r" at 0x[0-9a-f]+", "", " ".join(str(value).split()))
 
 
 def describe_engines(log: AuditLog) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -52,6 +52,12 @@ _ROUND_NAMES = (
     "n_estimators", "iterations", "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round",
     "num_rounds", "nrounds", "num_boost_round", "max_iter",
 )  # fmt: skip
+# Parameters that clones have as they need them, or that change no model: there is nothing to choose among their values.
+_INERT_NAMES = (
+    *_THREAD_NAMES, "memory", "verbose", "verbosity", "silent", "logging_level", "verbose_eval", "allow_writing_files",
+    "warm_start", "copy", "copy_X", "copy_x", "copy_X_train", "cache_size", "pre_dispatch", "oob_score",
+    "return_train_score",
+)  # fmt: skip
 _PATIENCE_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 
 
@@ -96,7 +102,8 @@ class CloneTraining:
         """Return the same training of clones with other parameters; ``match`` is a setting of the training.
 
         Raises:
-            divulge.InputError: a parameter that the estimator does not have.
+            divulge.InputError: a parameter that the estimator does not have, or that changes no clone; a value that
+                scikit-learn's own check of parameters refuses.
         """
         training = replace(self, match=changes.pop("match", self.match))
         if not changes:
@@ -105,8 +112,11 @@ class CloneTraining:
         parameters = clone.get_params(deep=True)
         if unknown := [name for name in changes if name not in parameters]:
             check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", parameters)
+        _refuse_inert_parameters(changes)
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
-            return replace(training, estimator=clone_as_trained(self.estimator).set_params(**changes))
+            changed = clone_as_trained(self.estimator).set_params(**changes)
+        _check_parameters(changed, changes)
+        return replace(training, estimator=changed)
 
     @property
     def has_target_settings(self) -> bool:
@@ -165,6 +175,32 @@ class CloneTraining:
     def train_model(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
         """Train a single clone on all ``records`` and return it as a target."""
         return train_clone(self, records, seed, count_classes(records, classes))
+
+
+def _refuse_inert_parameters(names: Iterable[str]) -> None:
+    for name in names:
+        parameter = name.rpartition("__")[2]
+        if parameter in _SEED_NAMES:
+            raise InputError(f"match: {name} cannot be tried, as each reference model has a seed of its own")
+        if parameter in _INERT_NAMES:
+            raise InputError(f"match: {name} cannot be tried, as it changes no reference model")
+
+
+def _check_parameters(estimator: Any, changes: Mapping[str, Any]) -> None:
+    """Check the parts of an estimator whose parameters were changed, where they can check parameters without records.
+
+    Raises:
+        divulge.InputError: a value that one of them refuses.
+    """
+    parts = _named_parts(estimator)
+    prefixes = [f"{name.rpartition('__')[0]}__".removeprefix("__") for name in changes]
+    for part in [*(parts.get(prefix) for prefix in prefixes), *filter(is_estimator, changes.values())]:
+        if not isinstance(getattr(part, "_parameter_constraints", None), dict) or not hasattr(part, "_validate_params"):
+            continue
+        try:
+            part._validate_params()
+        except ValueError as error:
+            raise InputError(f"match: {' '.join(str(error).split())}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ auditor's records but for a part that is held out, and their answers on that par
 Members, candidates and calibration records have no part in it, so what is decided with the references stays valid. The
 trial models of the chosen setting are references afterwards.
 
-Epochs of one training at a constant rate are settings for free: after each, the held-out part is asked.
+Epochs of one training are settings for free: after each, the held-out part is asked. At a constant rate without warm-up
+an early epoch is the model of a shorter training; elsewhere, of the same training that stops there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from divulge.references.splits import Splits
 from divulge.validation import as_list, check_choice, format_value
 
 if TYPE_CHECKING:
-    from divulge.references.jobs import TrainedModel
+    from divulge.references.jobs import Job, Task, TrainedModel
     from divulge.types import Floats, Records
 
 MAX_SETTINGS = 200
@@ -39,6 +40,10 @@ MAX_PARAMETER_RUNS = 24
 _TRIALS = 2  # models of each setting, as far as there are references: one alone may come near by chance
 _STEP = 0.5  # decades between the learning rates that are tried first
 _BUDGET = 2  # times the given epochs, that a trial is trained for at most before it is known to need more
+_DIVERGED = "training diverged"
+_MAX_FAILURE_LENGTH = 300  # characters of an error that a report repeats
+_TRIAL_ERRORS = (ValueError, RuntimeError, MemoryError)
+"""What training with some values may raise: the user's code (`InputError`), torch, a full memory."""
 _CLEARLY_WORSE = 1.05  # of the least RMSE: beyond it, a direction or a training past its best epoch is given up
 
 
@@ -63,13 +68,16 @@ class TriedSetting:
 
     Args:
         changes: settings by name, where they differ from those given.
-        answers: what its trial models say of the held-out records, one ``[h]`` each; none where training diverged.
-        rmse: root mean squared difference between them and the target.
+        answers: what its trial models say of the held-out records, one ``[h]`` each; none where one could not be
+            trained.
+        rmse: root mean squared difference between them and the target; infinite without answers.
+        failure: why there are none; empty otherwise.
     """
 
     changes: Mapping[str, Any]
     answers: Sequence[Floats]
     rmse: float
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,10 +126,11 @@ def match_settings(
         goal: what to answer like.
 
     Raises:
-        divulge.InputError: a setting that there is not, or out of its range; no setting with which training did not
-            diverge.
+        divulge.InputError: a setting that there is not, or out of its range; no setting with which models could be
+            trained.
     """
     started = time.monotonic()
+    check_grid(training)
     search = _Search(training.with_settings(match=None), request, splits, seed, goal)
     with engines.limit_to_one_thread():
         if training.match == "auto" and _is_trained_in_epochs(training):
@@ -131,10 +140,18 @@ def match_settings(
         else:
             _search_grid(search, training.match)
     tried = sorted(search.tried, key=lambda setting: setting.rmse)
-    if not tried or not math.isfinite(tried[0].rmse):
-        raise InputError("match: training diverged with every setting that was tried; give others to try")
+    _require_success(search.tried)
     chosen = search.training.with_settings(**tried[0].changes)
     return Match(chosen, tried, search.n_models, time.monotonic() - started)
+
+
+def _require_success(tried: Sequence[TriedSetting]) -> None:
+    if any(math.isfinite(setting.rmse) for setting in tried):
+        return
+    if any(setting.failure != _DIVERGED for setting in tried):
+        first = next(setting.failure for setting in tried if setting.failure != _DIVERGED)
+        raise InputError(f"match: no model could be trained with any of the {len(tried)} settings tried; {first}")
+    raise InputError(f"match: {_DIVERGED} with every setting that was tried; give others to try")
 
 
 @dataclass(slots=True, eq=False)
@@ -148,6 +165,27 @@ class _Search:
     goal: MatchGoal
     tried: list[TriedSetting] = field(default_factory=list)
     n_models: int = 0
+    first_task: Task | None = None
+
+    def check(self, changes: Mapping[str, Any]) -> None:
+        """Check that models of a setting can be trained on these records.
+
+        Raises:
+            divulge.InputError: what the learner finds before any training.
+        """
+        task = self._make_task(self.training.with_settings(**changes))
+        task.learner.check(task)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records that a model is trained on, of the model with the fewest."""
+        return min(len(self.splits.members(model)) for model in range(len(self.splits)))
+
+    def _make_task(self, training: Any) -> Task:
+        learner = training.make_learner(self.request.records)
+        first = self.first_task or fitting.make_task(learner, self.request)
+        self.first_task = first
+        return replace(first, learner=learner)
 
     def run(
         self,
@@ -170,26 +208,23 @@ class _Search:
         total = getattr(config, "epochs", 1)
         final_epoch = getattr(config, "stop_after", None) or total
         may_stop = getattr(config, "stop_at_accuracy", None) is not None
-        learner = training.make_learner(self.request.records)
-        task = fitting.make_task(learner, self.request)
-        learner.check(task)
+        task = self._make_task(training)
+        task.learner.check(task)
         answers: dict[int, list[Floats]] = {}
         trained: list[tuple[int, TrainedModel]] = []
-        for model in range(min(_TRIALS, len(self.splits))):
+        failure, n_trials = "", min(_TRIALS, len(self.splits))
+        for model in range(n_trials):
             job = fitting.make_job(task, self.splits, model, self.seed, "model")
             visit = _Visit(
                 self.goal, answers, model, None if axis is not None else (0 if may_stop else final_epoch), epochs, prune
             )
             self.n_models += 1
-            try:
-                learned = learner.trace(task, job, visit)
-            except ArithmeticError:
-                learned = None
+            learned, failure = _train_trial(task, job, visit)
             if learned is None:
                 break
             trained.append((visit.nearest, learned))
-        setting, epoch = TriedSetting(dict(changes), (), math.inf), 0
-        if len(trained) == min(_TRIALS, len(self.splits)):
+        setting, epoch = TriedSetting(dict(changes), (), math.inf, failure), 0
+        if len(trained) == n_trials:
             epoch = trained[-1][0]
             final = dict(changes) if axis is None else _settings_after_epoch(changes, axis, epoch, total)
             target, epoch_answers = self.goal.target, answers[epoch]
@@ -204,9 +239,20 @@ class _Search:
 
     def _store(self, changes: Mapping[str, Any], learned: TrainedModel, model: int) -> None:
         """Put a trial model into the pool, under the key of the reference that it would be."""
-        learner = self.training.with_settings(**changes).make_learner(self.request.records)
-        task = fitting.make_task(learner, self.request)
+        task = self._make_task(self.training.with_settings(**changes))
         finish_job(task, fitting.make_job(task, self.splits, model, self.seed, "model"), learned)
+
+
+def _train_trial(task: Task, job: Job, visit: _Visit) -> tuple[TrainedModel | None, str]:
+    """Train a trial model; return it, or None and why there is none: one setting that fails must not end an audit."""
+    try:
+        learned = task.learner.trace(task, job, visit)
+    except ArithmeticError:
+        return None, _DIVERGED
+    except _TRIAL_ERRORS as error:
+        lines = (str(error).strip() or type(error).__name__).splitlines()
+        return None, lines[0][:_MAX_FAILURE_LENGTH]
+    return learned, "" if learned is not None else _DIVERGED
 
 
 @dataclass(slots=True, eq=False)
@@ -264,30 +310,37 @@ def _is_trained_in_epochs(training: Any) -> bool:
 
 
 def _epoch_axis(config: Any) -> str:
-    """Return which setting the epochs of one training are: at a constant rate, each is a training of its own."""
-    return "epochs" if config.schedule == "constant" else "stop_after"
+    """Return which setting the epochs of one training are.
+
+    At a constant rate each is a shorter training of its own. Where the rate of a step depends on the number of steps,
+    each is the same training that stops early.
+    """
+    is_constant = config.schedule == "constant" and not getattr(config, "warmup", 0)
+    return "epochs" if is_constant else "stop_after"
 
 
 def _settings_after_epoch(changes: Mapping[str, Any], axis: str, epoch: int, total: int) -> dict[str, Any]:
     """Return the setting of a training that ends after this epoch."""
-    other_settings = {name: value for name, value in changes.items() if name != axis}
-    return other_settings if axis == "stop_after" and epoch == total else other_settings | {axis: epoch}
+    if axis != "stop_after" or epoch != total:
+        return {**changes, axis: epoch}
+    return {name: None if name == axis else value for name, value in changes.items()}  # the training as a whole
 
 
 def _search_rates(search: _Search) -> None:
     """Look for a learning rate and a number of epochs: half decades up and down from the given rate, then quarters.
 
-    The given setting is among those that are tried.
+    The given setting is among those that are tried. An end that was given (``stop_after``) holds for it alone.
     """
     config = _config(search.training)
     axis = None if getattr(config, "privacy", None) is not None else _epoch_axis(config)
     epochs = config.epochs if axis is None else _BUDGET * config.epochs
+    whole = {"stop_after": None} if axis is not None and getattr(config, "stop_after", None) is not None else {}
     runs: dict[float, tuple[float, int]] = {}
 
     def distance(position: float) -> float:
         """Return the least distance of the training whose rate is so many steps from the given one."""
         if position not in runs and len(search.tried) < MAX_RUNS:
-            changes = {"lr": _round_rate(config.learning_rate * 10 ** (_STEP * position)), "epochs": epochs}
+            changes = {"lr": _round_rate(config.learning_rate * 10 ** (_STEP * position)), "epochs": epochs} | whole
             setting, epoch = search.run(changes, axis, prune=True)
             runs[position] = setting.rmse, epoch
         return runs[position][0] if position in runs else math.inf
@@ -300,7 +353,7 @@ def _search_rates(search: _Search) -> None:
     nearest = min((nearest, nearest + 0.5, nearest - 0.5), key=distance)
     if axis is not None and nearest in runs and runs[nearest][1] == epochs:  # it was still coming nearer
         rate = _round_rate(config.learning_rate * 10 ** (_STEP * nearest))
-        search.run({"lr": rate, "epochs": _BUDGET * epochs}, axis, prune=True)
+        search.run({"lr": rate, "epochs": _BUDGET * epochs} | whole, axis, prune=True)
 
 
 def _round_rate(rate: float) -> float:
@@ -308,24 +361,53 @@ def _round_rate(rate: float) -> float:
 
 
 def _search_grid(search: _Search, grid: Mapping[str, Sequence[Any]]) -> None:
-    """Try all combinations of the values; of epochs at a constant rate, one training shows them all."""
-    axis = None
-    if _is_trained_in_epochs(search.training):
-        config = _config(search.training)
-        is_constant = set(grid.get("schedule", (config.schedule,))) == {"constant"}
-        is_private = getattr(config, "privacy", None) is not None or "privacy" in grid
-        if "epochs" in grid and "stop_after" not in grid and is_constant and not is_private:
-            axis = "epochs"
-        elif "stop_after" in grid and not is_private and None not in grid["stop_after"]:
-            axis = "stop_after"
-    names = [name for name in grid if name != axis]
-    combinations = [dict(zip(names, values, strict=True)) for values in itertools.product(*(grid[n] for n in names))]
-    for changes in combinations:  # whatever does not fit is said before anything is trained
-        for value in grid[axis] if axis else (None,):
-            search.training.with_settings(**changes, **({axis: value} if axis else {}))
-    for changes in combinations:
-        full_training = changes | ({axis: max(grid[axis])} if axis else {})
-        search.run(full_training, axis, grid[axis] if axis else None)
+    """Try all combinations of the values; of epochs that one training goes through, it shows them all."""
+    for changes in _combine_values(grid):  # what does not fit the records is said before anything is trained
+        search.check(changes)
+    axis, full_trainings = _plan_grid(search.training, grid)
+    for changes in full_trainings:
+        search.run(changes, axis, grid[axis] if axis else None)
+
+
+def check_grid(training: Any) -> None:
+    """Check all combinations of values that are to be tried, before anything is trained.
+
+    Raises:
+        divulge.InputError: a setting that there is not, or a value out of its range.
+    """
+    if isinstance(training.match, Mapping):
+        for changes in _combine_values(training.match):
+            training.with_settings(**changes, match=None)
+
+
+def _plan_grid(training: Any, grid: Mapping[str, Sequence[Any]]) -> tuple[str | None, list[dict[str, Any]]]:
+    """Return the setting whose values are epochs of one training, if there is one, and the trainings of a grid."""
+    axis = _grid_axis(_config(training), grid) if _is_trained_in_epochs(training) else None
+    full = {name: (max(values),) if name == axis else values for name, values in grid.items()}
+    return axis, _combine_values(full)
+
+
+def _combine_values(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def _grid_axis(config: Any, grid: Mapping[str, Sequence[Any]]) -> str | None:
+    """Return the setting of a grid whose values are epochs of one training; None where each is trained by itself.
+
+    DP-SGD shows its final model alone, and a training that stops by itself may not reach the epochs of a grid.
+    """
+
+    def is_always(name: str, value: Any) -> bool:
+        return all(each == value for each in grid.get(name, (getattr(config, name, value),)))
+
+    if "privacy" in grid or "stop_at_accuracy" in grid:
+        return None
+    if not (is_always("privacy", None) and is_always("stop_at_accuracy", None)):
+        return None
+    if "stop_after" in grid:
+        return None if None in grid["stop_after"] else "stop_after"
+    is_axis = is_always("schedule", "constant") and is_always("warmup", 0) and is_always("stop_after", None)
+    return "epochs" if "epochs" in grid and is_axis else None
 
 
 # Parameters that say how closely an estimator follows its training records, in the order in which they are tried.
@@ -337,43 +419,75 @@ _STRENGTHS = (
     "learning_rate", "eta", "learning_rate_init", "C", "alpha", "reg_lambda", "l2_regularization", "min_child_weight",
 )  # fmt: skip
 _UNBOUNDED = {"max_depth": (None, 16, 8, 4, 2), "max_leaf_nodes": (None, 64, 16, 4), "depth": (None, 8, 4, 2)}
+_RECORDS_OF_LEAVES = ("min_samples_leaf", "min_child_samples", "min_data_in_leaf")  # a tree has two leaves or more
+_MAX_DEPTH = 16  # of CatBoost's trees
 
 
 def _search_parameters(search: _Search) -> None:
-    """Look for an estimator's parameters one after the other: half or twice a number, half decades of a strength."""
+    """Look for an estimator's parameters one after the other: half or twice a number, half decades of a strength.
+
+    Values that the estimator does not take are passed over.
+    """
     parameters = search.training.estimator.get_params(deep=True)
     order = {name: rank for rank, name in enumerate((*_COUNTS, *_STRENGTHS))}
     tunable = [name for name in parameters if name.rpartition("__")[2] in order]
     current: dict[str, Any] = {}
     nearest = search.run({})[0].rmse
     for name in sorted(tunable, key=lambda each: order[each.rpartition("__")[2]]):
-        for ladder in _ladders(name.rpartition("__")[2], parameters[name]):
-            for value in ladder:
+        for ladder in _ladders(name.rpartition("__")[2], parameters[name], search.n_records):
+            for changes in [current | {name: value} for value in ladder if _is_valid(search.training, {name: value})]:
                 if len(search.tried) >= MAX_PARAMETER_RUNS:
                     return
-                rmse = search.run(current | {name: value})[0].rmse
+                rmse = search.run(changes)[0].rmse
                 if rmse > _CLEARLY_WORSE * nearest:
                     break
                 if rmse < nearest:
-                    nearest, current = rmse, current | {name: value}
+                    nearest, current = rmse, changes
 
 
-def _ladders(name: str, value: Any) -> list[list[Any]]:
-    """Return the values that are tried up and down from the given one."""
+def _is_valid(training: Any, changes: Mapping[str, Any]) -> bool:
+    try:
+        training.with_settings(**changes)
+    except InputError:
+        return False
+    return True
+
+
+def _ladders(name: str, value: Any, n_records: int) -> list[list[Any]]:
+    """Return the values that are tried up and down from the given one.
+
+    Args:
+        name: of the parameter.
+        value: the given one; a fraction below 1, where whole numbers count records, is a share of them.
+        n_records: number of records that a model is trained on.
+    """
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if name in _UNBOUNDED and (value is None or (is_number and value <= 0)):
         return [list(_UNBOUNDED[name][1:])]
-    if not is_number or not value > 0:
+    if not is_number or not 0 < value < math.inf:
         return []
     if name in _STRENGTHS:
         return [[_round_rate(value * 10 ** (sign * step / 2)) for step in (1, 2, 3)] for sign in (1, -1)]
+    if value < 1:
+        shares = [[float(value) * 2 ** (sign * step) for step in (1, 2, 3)] for sign in (1, -1)]
+        return [[share for share in ladder if share <= 0.5] for ladder in shares]
+    number_type = float if isinstance(value, float | np.floating) else int
     higher, lower = [int(value) * 2**step for step in (1, 2, 3)], [int(value) // 2**step for step in (1, 2, 3)]
-    minimum = 2 if name in ("max_leaf_nodes", "num_leaves") else 1
-    return [higher, [count for count in lower if count >= minimum]]
+    least, most = _bounds(name, n_records)
+    return [[number_type(count) for count in ladder if least <= count <= most] for ladder in (higher, lower)]
+
+
+def _bounds(name: str, n_records: int) -> tuple[int, float]:
+    """Return the least and the largest number that a parameter can sensibly have."""
+    if name in ("max_leaf_nodes", "num_leaves"):
+        return 2, n_records
+    if name in _RECORDS_OF_LEAVES:
+        return 1, n_records // 2
+    return 1, {"n_neighbors": n_records, "depth": _MAX_DEPTH}.get(name, math.inf)
 
 
 def count_trials(training: Any) -> tuple[int, int]:
-    """Return how many trial models a search trains at most, and their epochs together (models, without any).
+    """Return how many trial models a search trains at most, and how many epochs together; 1 each for other models.
 
     Examples:
         >>> from divulge.references import Train
@@ -388,27 +502,27 @@ def count_trials(training: Any) -> tuple[int, int]:
     if training.match == "auto":
         longest = _BUDGET * _config(training).epochs
         return (MAX_RUNS + 1) * n_trials, (MAX_RUNS + _BUDGET) * longest * n_trials
-    sizes = {name: len(values) for name, values in training.match.items()}
-    if not _is_trained_in_epochs(training):
-        return math.prod(sizes.values()) * n_trials, math.prod(sizes.values()) * n_trials
+    trainings = _plan_grid(training, training.match)[1]
+    n_epochs = sum(_count_epochs(training, changes) for changes in trainings)
+    return len(trainings) * n_trials, n_epochs * n_trials
+
+
+def _count_epochs(training: Any, changes: Mapping[str, Any]) -> int:
+    """Return after how many epochs a training with other settings ends; 1 for models without epochs."""
     config = _config(training)
-    longest = max(training.match.get("epochs", (config.epochs,)))
-    is_axis = "epochs" in sizes and _epoch_axis(config) == "epochs" and "schedule" not in sizes
-    axis = "epochs" if is_axis else "stop_after"
-    n_runs = math.prod(size for name, size in sizes.items() if name != axis)
-    return n_runs * n_trials, n_runs * n_trials * longest
+    if not _is_trained_in_epochs(training):
+        return 1
+    stop_after, epochs = (changes.get(name, getattr(config, name, None)) for name in ("stop_after", "epochs"))
+    return stop_after or epochs
 
 
 def longest_training(training: Any) -> int:
     """Return the most epochs that a chosen setting can have; 1 for models that are not trained in epochs."""
-    config = _config(training)
-    if not _is_trained_in_epochs(training):
-        return 1
-    if training.match is None:
-        return config.stop_after or config.epochs
-    if training.match == "auto":
-        return _BUDGET * _BUDGET * config.epochs
-    return max(training.match.get("epochs", (config.epochs,)))
+    if training.match == "auto" and _is_trained_in_epochs(training):
+        return _BUDGET * _BUDGET * _config(training).epochs
+    if training.match is None or training.match == "auto":
+        return _count_epochs(training, {})
+    return max(_count_epochs(training, changes) for changes in _plan_grid(training, training.match)[1])
 
 
 def check_match(match: Any) -> Any:
@@ -430,6 +544,8 @@ def check_match(match: Any) -> Any:
     grid = {name: tuple(as_list(values, f"match: {name}")) for name, values in match.items()}
     if empty := [name for name, values in grid.items() if not values]:
         raise InputError(f"match: {empty[0]}: at least 1 value is needed, got none")
+    if "match" in grid:
+        raise InputError("match: what is to be tried cannot itself be tried; name other settings")
     if (n_settings := math.prod(map(len, grid.values()))) > MAX_SETTINGS:
         raise InputError(f"match: at most {MAX_SETTINGS} combinations of values can be tried, got {n_settings:,}")
     return grid

@@ -146,10 +146,12 @@ def train_stack(
             step += 1
             if config.stop_at_accuracy is not None:
                 correct += (z.argmax(2) == y).sum(1)
+        shown = () if after_epoch is None or 0 in finished else (after_epoch,)
         _finish_networks(config, stack, jobs, correct, finished)
         for job in jobs:
             watch(job, (epoch + 1) / epochs)
-        if after_epoch is not None and 0 not in finished and after_epoch(epoch + 1, stack.module(0)):
+        # A network that has just reached its accuracy is shown once more; one that diverged is not.
+        if finished.get(0, stack) is not None and any(show(epoch + 1, stack.module(0)) for show in shown):
             break
         if len(finished) == len(jobs):
             break
