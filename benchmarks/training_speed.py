@@ -1,13 +1,15 @@
 """Training one model: how much sooner than an ordinary loop, in interleaved pairs.
 
-    PYTHONPATH=src python benchmarks/training_speed.py [cnn] [lora] [references] [--rounds 5] [--epochs 4] [--compile]
+    PYTHONPATH=src python benchmarks/training_speed.py [cnn] [answers] [lora] [references] [--rounds 5] [--epochs 4]
+        [--compile]
 
 Each round trains every variant once, one after the other, in CPU seconds of one thread; a ratio is taken within a
 round, so that whatever else the machine does touches both sides. The plain loop of the network holds its images as a
 tensor (a `DataLoader` is slower still); that of the language model draws batches at random and takes the library's own
 loss. A network is trained for ``--epochs``, as one epoch of eight batches is shorter than any training; what is done
 once, a look at the outputs and the choice of the memory layout, is in the figures. "mixed" is `precision="mixed"`;
-"compiled" is a network behind `torch.compile`, its compilation counted apart. ``references`` is wall time on all cores:
+"compiled" is a network behind `torch.compile`, its compilation counted apart. ``answers`` asks a network about images,
+all at once, by the thousand and as reference models and targets are asked. ``references`` is wall time on all cores:
 several models one after the other in a plain loop with torch's threads, and trained as `Train` does by default, its
 processes' start and the answers about all records counted in. It needs an otherwise idle machine.
 """
@@ -29,7 +31,7 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import divulge as dv
-from divulge.references import FineTune, LoRA, Train, fine_tuning, splits
+from divulge.references import FineTune, LoRA, Train, fine_tuning, network_training, splits
 from reference_training import resnet
 
 
@@ -67,6 +69,30 @@ def measure_cnn(rounds: int, epochs: int, compiled: bool) -> None:
         channels_last = x.contiguous(memory_format=torch.channels_last)
         variants["channels last, compiled"] = lambda: train_plainly(inner, channels_last, y, epochs, size)
     report(f"ResNet of three blocks, 32 x 32, batches of 64, {epochs} epochs", variants, rounds)
+
+
+def measure_answers(rounds: int, images: int = 4096) -> None:
+    """Ask the same network about images."""
+    x = np.random.default_rng(0).normal(size=(images, 3, 32, 32)).astype(np.float32)
+    net, cpu = resnet().eval(), torch.device("cpu")
+    records = dv.Records(x)
+
+    def ask_plainly(size: int) -> None:
+        with torch.inference_mode():
+            torch.cat([net(part) for part in torch.from_numpy(x).split(size)])
+
+    def ask_reference() -> None:
+        layout = network_training.choose_layout(net, torch.from_numpy(x))
+        inner = network_training.set_layout(copy.deepcopy(net), layout)
+        network_training.predict_logits(inner, x, cpu, form=layout)
+
+    variants: dict[str, Callable[[], object]] = {
+        f"{images} at once": lambda: ask_plainly(images),
+        "1,024 at once": lambda: ask_plainly(1024),
+        "TorchTarget": lambda: dv.targets.TorchTarget(net, device="cpu").raw_outputs(records),
+        "a reference model": ask_reference,
+    }
+    report(f"Answers of a ResNet of three blocks about {images} images of 32 x 32", variants, rounds)
 
 
 def measure_references(rounds: int, epochs: int, models: int = 8, images: int = 4096) -> None:
@@ -160,7 +186,7 @@ def report(
             else:  # caches, kernels and compilation
                 first_seconds[name] = passed
     base, unit = next(iter(seconds.values())), "CPU" if clock is time.process_time else "wall"
-    print(f"\n## {title}\n\n| | first run, s | {unit} s, median | times the plain loop's speed, median [least, most] |")
+    print(f"\n## {title}\n\n| | first run, s | {unit} s, median | times the speed of the first, median [least, most] |")
     print("|---|---|---|---|")
     for name, each in seconds.items():
         ratios = [b / s for b, s in zip(base, each, strict=True)]
@@ -170,7 +196,7 @@ def report(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["cnn", "lora"], help="cnn, lora, references")
+    parser.add_argument("parts", nargs="*", default=["cnn", "lora"], help="cnn, answers, lora, references")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=4, help="of the network")
     parser.add_argument("--compile", action="store_true", help="also torch.compile, which takes minutes")
@@ -178,6 +204,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if "cnn" in options.parts:
         measure_cnn(options.rounds, options.epochs, options.compile)
+    if "answers" in options.parts:
+        measure_answers(options.rounds)
     if "lora" in options.parts:
         measure_lora(options.rounds)
     if "references" in options.parts:
