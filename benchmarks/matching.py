@@ -242,7 +242,13 @@ def measure_null(case: Case, seed: int) -> dict[str, Any]:
     """Audit a target that was trained on none of the records, with matched references."""
     sets, outsiders, train, trainings = case.prepare(seed)
     result = dv.audit(
-        train(outsiders), **sets, recipes=case.recipes, references=trainings["matched"], seed=seed, progress=None
+        train(outsiders),
+        **sets,
+        recipes=case.recipes,
+        references=trainings["matched"],
+        duplicates="drop",
+        seed=seed,
+        progress=None,
     )
     return {"case": case.name, "seed": seed, "answer": result.verdict.answer}
 
