@@ -10,7 +10,16 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import divulge as dv  # noqa: E402
-from divulge.references import FineTune, LoRA, fine_tuning, splits  # noqa: E402
+from divulge.references import (  # noqa: E402
+    FineTune,
+    LoRA,
+    engines,
+    fine_tuning,
+    fitting,
+    matching,
+    splits,
+)
+from divulge.references.pool import Pool  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +221,45 @@ def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monk
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     for ours, plain in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("match", [{"epochs": [1, 3]}, {"stop_after": [1, 3], "epochs": [3]}, "auto"])
+@pytest.mark.parametrize("settings", [{"warmup": 0.0}, {"warmup": 0.5}])
+def test_what_a_search_stores_is_what_a_training_of_that_setting_makes(
+    base, tuning, target, sets, match, settings, tmp_path, monkeypatch
+):
+    """Warm-up is a share of all steps: an epoch of a longer training is no shorter training."""
+    config = tuning(base, count=2, epochs=2, schedule="constant", match=match, **settings)
+    stored = []
+    put = Pool.put
+
+    def remember(pool, key, arrays, about):
+        stored.append((about, arrays["0"]))
+        return put(pool, key, arrays, about)
+
+    monkeypatch.setattr(Pool, "put", remember)
+    documents = sets["population"]
+    loaded, rows = config.load_base(), splits.offline(60, 2, 0, candidates=np.arange(60) >= 40)
+    request = fitting.TrainingRequest(
+        documents[:60], rows.trained_on, (documents[:10],), None, 0, tmp_path, None, None
+    )  # fmt: skip
+
+    def measure(model, records):
+        texts = list(records.x)
+        tokens = model.tokens(texts, vocabulary=False)
+        return np.add.reduceat(tokens.logp, tokens.offsets[:-1])
+
+    held_out = documents[40:60]
+    goal = matching.MatchGoal(held_out, measure(target, held_out), measure)
+    match_result = matching.match_settings(loaded, request, rows, 3, goal)
+    monkeypatch.setattr(Pool, "put", put)
+    assert stored
+    for about, logp in stored:
+        how = about["how"]
+        changes = {name: int(how[name]) for name in ("epochs", "stop_after") if name in how}
+        with engines.limit_to_one_thread():
+            fresh = loaded.with_settings(match=None, lr=float(how["lr"]), **changes).fit(
+                documents[:60], rows, seed=3, observe=[documents[:10]]
+            )
+        np.testing.assert_allclose(logp, fresh.outputs[0][about["model"]], atol=1e-4)
+    assert match_result.training.config.match is None

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import divulge as dv
+from divulge.auditing import prepared
 from divulge.auditing.pipeline import _prepare_audit
 from divulge.auditing.prepared import AuditLog
 from divulge.auditing.reference_match import match_references
@@ -513,17 +514,38 @@ def test_no_more_models_and_epochs_are_trained_than_are_forecast(match, settings
         return trace(learner, task, job, visit)
 
     monkeypatch.setattr(network_learner.NetworkLearner, "trace", count_epochs)
-    prepared, log = prepare(references, target=FAR_TARGET), AuditLog()
-    n_models, n_epochs = matching.count_trials(prepared.references)
-    chosen = match_references(prepared, log).references
+    audit, log = prepare(references, target=FAR_TARGET), AuditLog()
+    n_models, n_epochs = matching.count_trials(audit.references)
+    chosen = match_references(audit, log).references
     assert len(trained) == log.matched.models <= n_models
     assert sum(trained) <= n_epochs
-    assert (chosen.stop_after or chosen.epochs) <= matching.longest_training(prepared.references)
+    assert (chosen.stop_after or chosen.epochs) <= matching.longest_training(audit.references)
     if match != "auto":
         assert (len(trained), sum(trained)) == (n_models, n_epochs)
         values = [len(each) for each in match.values()]
         assert len(log.matched.tried) <= np.prod(values)
     assert all(setting.failure is None for setting in log.matched.tried)
+    plans = matching.plan_epochs(audit.references)
+    assert sum(plan.trial_epochs for plan in plans) == n_epochs
+    assert max(plan.longest for plan in plans) == matching.longest_training(audit.references)
+
+
+def test_time_is_forecast_of_the_slowest_setting_of_a_grid(monkeypatch):
+    """Each setting on which an epoch's time depends is timed; all references may turn out to be of the slowest."""
+    references = Train(make, count=3, match={"batch_size": [8, 64], "epochs": [2, 5]}, **SETTINGS)
+    audit = prepare(references, target=FAR_TARGET)
+    rates = {8: 4.0, 64: 1.0}
+    monkeypatch.setattr(
+        prepared, "_epoch_seconds", lambda audit, training, records, count: count * rates[training.batch_size]
+    )
+    n_population, n_held_out = len(audit.inputs.population), int(audit.held_out.sum())
+    n_learned = (n_population - n_held_out) / 2
+    forecast = prepared.make_forecast(audit, on_disk=False)
+    trials = 2 * 5 * (4.0 + 1.0) * (n_learned + n_held_out)
+    assert forecast.trials == 4
+    assert forecast.training == pytest.approx(trials + 3 * 5 * 4.0 * n_learned)
+    many = Train(make, count=3, match={"batch_size": list(range(2, 15))}, **SETTINGS)
+    assert prepared.make_forecast(prepare(many, target=FAR_TARGET), on_disk=False).training is None
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 10, 200])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from divulge import completion, store
+from divulge.attacks import Need
 from divulge.auditing.signals import (
     MAX_BYTES_IN_MEMORY,
     TRAINED_REFERENCES,
@@ -248,6 +249,7 @@ class AuditLog:
 
 _N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up
 _N_TIMED_RECORDS = 10  # records that the target is asked about
+_MAX_TIMED_SETTINGS = 12  # of a grid, on which the time of an epoch depends; of more no time is forecast
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,28 +339,49 @@ def _time_call(work: Callable[[], object]) -> float:
 
 
 def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
-    """Estimate the seconds for training all models from a few batches; None without batches."""
-    references = audit.references
-    if not hasattr(references, "brief"):
+    """Estimate the seconds for training all models from a few batches; None without batches.
+
+    Where settings are to be chosen, all references are taken for those whose training takes longest. A trial model is
+    asked about the held-out records after an epoch, which takes less than training on them.
+    """
+    if not hasattr(audit.references, "brief"):
         return None
-    settings = getattr(references, "config", references)
-    # Epochs of all models together, each of the mean size; a matched setting may have more than the given one.
-    size, epochs = settings.batch_size, matching.longest_training(references)
-    trial_epochs = 0 if audit.held_out is None else matching.count_trials(references)[1]
-    n_epochs = epochs * len(sizes) + trial_epochs
+    plans = matching.plan_epochs(audit.references)
+    if len(plans) > _MAX_TIMED_SETTINGS:
+        return None
+    timed = [(_time_epoch(audit, plan.training, records), plan) for plan in plans]
+    seconds = max(sum(epoch.seconds(size) for size in sizes) * plan.longest for epoch, plan in timed)
+    if audit.held_out is not None:
+        n_records = float(training_data(audit, Need.REFERENCES_OUT)[1].sum(1).mean()) + int(audit.held_out.sum())
+        seconds += sum(epoch.seconds(n_records) * plan.trial_epochs for epoch, plan in timed)
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _EpochTime:
+    """Seconds of an epoch: of any, where all records are one batch, or of each record."""
+
+    fixed: float
+    per_record: float
+
+    def seconds(self, n_records: float) -> float:
+        """Return the seconds of an epoch on so many records."""
+        return self.fixed + self.per_record * n_records
+
+
+def _time_epoch(audit: PreparedAudit, training: Any, records: Records) -> _EpochTime:
+    size = getattr(training, "config", training).batch_size
     small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
-    small_seconds = _epoch_seconds(audit, records, small_count)
+    small_seconds = _epoch_seconds(audit, training, records, small_count)
     if large_count == small_count:
-        return small_seconds * n_epochs
-    seconds_per_record = max(_epoch_seconds(audit, records, large_count) - small_seconds, 0.0) / (
-        large_count - small_count
-    )
-    return seconds_per_record * float(sizes.mean()) * n_epochs
+        return _EpochTime(small_seconds, 0.0)
+    seconds = max(_epoch_seconds(audit, training, records, large_count) - small_seconds, 0.0)
+    return _EpochTime(0.0, seconds / (large_count - small_count))
 
 
-def _epoch_seconds(audit: PreparedAudit, records: Records, count: int) -> float:
+def _epoch_seconds(audit: PreparedAudit, training: Any, records: Records, count: int) -> float:
     """Measure the seconds of one epoch on ``count`` records."""
-    references, classes = audit.references.brief(), {"classes": audit.n_classes} if audit.n_classes else {}
+    references, classes = training.brief(), {"classes": audit.n_classes} if audit.n_classes else {}
     start = time.perf_counter()
     references.fit(records, (np.arange(len(records)) < count)[None], seed=audit.seed, **classes)
     return time.perf_counter() - start

@@ -525,6 +525,38 @@ def longest_training(training: Any) -> int:
     return max(_count_epochs(training, changes) for changes in _plan_grid(training, training.match)[1])
 
 
+_COST_SETTINGS = ("make_model", "optimizer", "batch_size", "augment", "privacy", "precision", "lora", "length")
+"""Settings on which the time of an epoch depends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpochPlan:
+    """Trainings whose epochs take equally long.
+
+    Args:
+        training: one of them.
+        trial_epochs: epochs of all trial models together, at most.
+        longest: most epochs of a reference model, should one of these settings be chosen.
+    """
+
+    training: Any
+    trial_epochs: int
+    longest: int
+
+
+def plan_epochs(training: Any) -> list[EpochPlan]:
+    """List what a search trains at most, by the settings on which the time of an epoch depends."""
+    if not isinstance(training.match, Mapping):
+        return [EpochPlan(training, count_trials(training)[1], longest_training(training))]
+    plans = []
+    costs = {name: values for name, values in training.match.items() if name in _COST_SETTINGS}
+    for changes in _combine_values(costs):
+        part = training.with_settings(match=training.match | {name: (value,) for name, value in changes.items()})
+        plan = EpochPlan(part.with_settings(**changes, match=None), count_trials(part)[1], longest_training(part))
+        plans.append(plan)
+    return plans
+
+
 def check_match(match: Any) -> Any:
     """Return what is to be tried: None, "auto", or a dict of settings to tuples of values.
 
