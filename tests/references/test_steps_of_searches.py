@@ -407,7 +407,8 @@ def test_a_trial_is_trained_to_its_end_unless_it_may_be_given_up(monkeypatch, op
     training = types.SimpleNamespace(
         with_settings=lambda **changes: training, make_learner=lambda records: learner, epochs=3
     )
-    monkeypatch.setattr(matching.fitting, "make_task", lambda *arguments: None)
+    make_task = lambda learner, request: types.SimpleNamespace(learner=learner)  # noqa: E731
+    monkeypatch.setattr(matching.fitting, "make_task", make_task)
     monkeypatch.setattr(matching.fitting, "make_job", lambda *arguments: None)
     search = matching._Search(training, types.SimpleNamespace(records=None), [0, 1, 2], 0, None)
     setting, epoch = search.run({"lr": 0.1}, "epochs", **options)

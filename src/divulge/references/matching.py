@@ -183,9 +183,10 @@ class _Search:
 
     def _make_task(self, training: Any) -> Task:
         learner = training.make_learner(self.request.records)
-        first = self.first_task or fitting.make_task(learner, self.request)
-        self.first_task = first
-        return replace(first, learner=learner)
+        if self.first_task is None:  # the records are digested once
+            self.first_task = fitting.make_task(learner, self.request)
+            return self.first_task
+        return replace(self.first_task, learner=learner)
 
     def run(
         self,
