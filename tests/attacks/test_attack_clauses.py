@@ -27,19 +27,19 @@ LIRA = Option("lira", "scaled logit", LiRA())
 
 
 @pytest.mark.parametrize(
-    ("labels", "population_labels", "mostly_unseen"),
+    ("labels", "population_labels", "unseen"),
     [
-        ([0, 0, 1, 1], [0, 2], False), ([0, 1, 1, 1], [0, 2], True), ([1, 1], [0], True), ([0, 0], [0], False),
-        (None, [0], False), ([1, 1], None, False),
+        ([0, 0, 1, 1], [0, 2], [False, False, True, True]), ([1, 1], [0], [True, True]),
+        ([0, 0], [0], [False, False]), (None, [0], [False] * 4), ([1, 1], None, [False, False]),
     ],
 )  # fmt: skip
-def test_most_records_are_unseen_where_fewer_than_half_are_of_known_classes(labels, population_labels, mostly_unseen):
+def test_records_are_of_unseen_classes_where_the_population_lacks_their_labels(labels, population_labels, unseen):
     n = 4 if labels is None else len(labels)
     evidence = Evidence(
         np.zeros(n), population=np.zeros(1 if population_labels is None else len(population_labels)),
         labels=labels, population_labels=population_labels,
     )  # fmt: skip
-    assert auto._has_mostly_unseen_classes(evidence) is mostly_unseen
+    assert auto._find_unseen_classes(evidence).tolist() == unseen
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from sklearn import metrics
 
 import divulge as dv
@@ -239,6 +239,27 @@ def test_on_classes_that_the_population_lacks_no_game_is_played():
     probable = auto.convert_unit(strange, "probability")
     np.testing.assert_array_equal(Auto().score(strange), Residual(RMIA()).score(probable))
     assert Auto(options("lira", "loss")).run(strange).notes[0].startswith("chose")
+
+
+def test_records_of_classes_that_the_population_lacks_are_scored_by_the_residual_of_rmia():
+    """The others as if these were of a known class; both as normal deviates of ranks."""
+    evidence, _ = case(10, 2, features=True)
+    labels, known = (np.arange(N) < 0.4 * N).astype(int), np.zeros(Z, int)
+    some = replace(evidence, labels=labels, population_labels=known)
+    result = Auto().run(some)
+    unseen = labels == 1
+    assert result.notes[0] == (
+        f"used rmia-residual for {unseen.sum()} records of classes that the population lacks, of which the reference "
+        "models' games cannot tell"
+    )
+    assert result.notes[1].startswith("chose")
+    residuals = Residual(RMIA()).score(auto.convert_unit(some, "probability"))
+    deviates = special.ndtri((stats.rankdata(residuals) - 0.5) / N)
+    np.testing.assert_array_equal(result.scores[unseen], deviates[unseen])
+    of_known = Auto(tuple(o for o in auto.OPTIONS if o.name != "rmia-residual")).run(some)
+    assert "rmia-residual for" not in of_known.notes[0]
+    whole = Auto().run(replace(evidence, labels=labels, population_labels=np.arange(Z) % 2))
+    assert whole.notes[0].startswith("chose")
 
 
 def test_constants_and_ties_are_no_failure():

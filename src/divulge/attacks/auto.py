@@ -46,6 +46,10 @@ _UNSEEN_NOTE = (
     f"used {_UNSEEN}: most candidates are of classes that the population lacks, of which the reference models' games "
     "cannot tell"
 )
+_SOME_UNSEEN_NOTE = (
+    f"used {_UNSEEN} for {{count:,}} records of classes that the population lacks, of which the reference models' "
+    "games cannot tell"
+)
 _SINGLE_OPTION_NOTE = "the only option for which there are reference models, features and records enough"
 
 
@@ -209,11 +213,20 @@ class Auto:
         if evidence.features is not None and evidence.features.dtype == object:
             raise InputError("Auto: evidence.features must be numbers, got texts")
         options = [option for option in self.options if _is_applicable(option, evidence)] or [self.options[0]]
-        if _has_mostly_unseen_classes(evidence) and (
-            unseen_option := next((option for option in options if option.name == _UNSEEN), None)
-        ):
-            scored = unseen_option.attack.run(convert_unit(evidence, unseen_option.unit))
-            return replace(scored, notes=(_UNSEEN_NOTE, *scored.notes), chosen=unseen_option.name)
+        unseen = _find_unseen_classes(evidence)
+        unseen_option = next((option for option in options if option.name == _UNSEEN), None) if unseen.any() else None
+        if unseen_option is None:
+            return self._run_chosen(options, evidence)
+        of_unseen = unseen_option.attack.run(convert_unit(evidence, unseen_option.unit))
+        if unseen.mean() > 0.5:
+            return replace(of_unseen, notes=(_UNSEEN_NOTE, *of_unseen.notes), chosen=unseen_option.name)
+        scored = self._run_chosen(options, evidence)
+        scores = np.where(unseen, _deviates(of_unseen.scores), _deviates(scored.scores))
+        note = _SOME_UNSEEN_NOTE.format(count=int(unseen.sum()))
+        return replace(scored, scores=scores, notes=tuple(dict.fromkeys((note, *scored.notes, *of_unseen.notes))))
+
+    def _run_chosen(self, options: Sequence[Option], evidence: Evidence) -> Scored:
+        """Play the games, and return the scores of the options that do best in them."""
         game_list = list(play_games(evidence, self.most, self.games, self.seed)) if len(options) > 1 else []
         outcomes = [_game_merits(options, *game) for game in game_list]
         merits = {o.name: np.mean([outcome[o.name] for outcome in outcomes], axis=0) for o in options if game_list}
@@ -236,11 +249,11 @@ class Auto:
         return replace(self, options=with_seed(self.options), joined=with_seed(self.joined), seed=seed)
 
 
-def _has_mostly_unseen_classes(evidence: Evidence) -> bool:
-    """Check whether most scored records are of classes that the population, and so the reference models, lack."""
+def _find_unseen_classes(evidence: Evidence) -> Bools:
+    """Return which scored records are of classes that the population, and so the reference models, lack."""
     if evidence.labels is None or evidence.population_labels is None:
-        return False
-    return float(np.isin(evidence.labels, evidence.population_labels).mean()) < 0.5
+        return np.zeros(len(evidence), dtype=bool)
+    return ~np.isin(evidence.labels, evidence.population_labels)
 
 
 def _is_applicable(option: Option, evidence: Evidence) -> bool:
