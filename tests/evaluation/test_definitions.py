@@ -65,35 +65,40 @@ def test_a_target_is_compared_with_the_trainings_that_never_saw_a_record(models,
 
 
 def differs(target, references):
-    """Farther from the mean of all than any reference, and by more than trainings alike differ by, by a factor."""
+    """Farther from the mean of all than any reference, or nearer, and by a factor; or of another mean."""
     k = len(references)
     everything = np.vstack([target, references])
-    distances = ((everything - everything.mean(axis=0)) ** 2).mean(axis=1)
-    factor = 1.25 if k >= 4 else 2.0
-    alike = references.var(axis=0, ddof=1).mean() * (1 + 1 / k)
-    gap = ((target - references.mean(axis=0)) ** 2).mean()
-    return bool(distances[0] > distances[1:].max() and gap > factor**2 * alike)
+    distances = np.abs(everything - everything.mean(axis=0)).mean(axis=1)
+    factor = 2.0 if k < 4 else 1.75 if k < 8 else 1.6
+    alike = np.abs(references - references.mean(axis=0)).mean() * math.sqrt(k / (k - 1)) * math.sqrt(1 + 1 / k)
+    gap = np.abs(target - references.mean(axis=0)).mean()
+    farther = distances[0] > distances[1:].max() and gap > factor * alike
+    nearer = distances[0] < distances[1:].min() and gap < alike / factor
+    levels = references.mean(axis=1)
+    t = abs(target.mean() - levels.mean()) / (levels.std(ddof=1) * math.sqrt(1 + 1 / k))
+    return bool(farther or nearer or 2 * stats.t.sf(t, k - 1) < 0.02)
 
 
-@pytest.mark.parametrize("models", [2, 3, 4, 7])
-def test_a_target_differs_where_it_is_the_farthest_and_by_a_factor(models):
+@pytest.mark.parametrize("models", [2, 3, 4, 7, 9])
+def test_a_target_differs_where_it_is_farthest_or_nearest_by_a_factor_or_has_another_mean(models):
     rng = np.random.default_rng(models)
     answers = []
-    for scale in np.repeat(np.linspace(0.5, 3, 26), 2):
-        references = rng.normal(size=(models, 30)) * rng.choice([1.0, 2.0], (models, 1))
-        target = scale * rng.normal(size=30)
+    for scale in np.repeat(np.linspace(0.1, 4, 40), 2):
+        references = rng.normal(size=(models, 30)) * rng.choice([1.0, 2.0], (models, 1)) + 0.1 * rng.normal()
+        target = scale * rng.normal(size=30) + rng.choice([0.0, 1.5])
         answers.append(differs(target, references))
         assert agreement.compare_answers(target, references).differs is answers[-1]
     assert len(set(answers)) == 2
 
 
-@pytest.mark.parametrize("models", [3, 4])
-def test_three_references_must_differ_by_more_than_four(models):
+@pytest.mark.parametrize("models", [3, 4, 8])
+def test_the_fewer_references_the_larger_the_factor(models):
     rng = np.random.default_rng(0)
-    references = np.tile([[-1.0], [1.0]], (2, 30))[:models] + 0.01 * rng.normal(size=(models, 30))
-    gap = math.sqrt(references.var(axis=0, ddof=1).mean() * (1 + 1 / models))
-    for factor, expected in ((1.2, False), (1.3, models == 4), (1.9, models == 4), (2.1, True)):
-        target = references.mean(axis=0) + factor * gap
+    references = np.tile([[-1.0], [1.0]], (4, 30))[:models] + 0.01 * rng.normal(size=(models, 30))
+    gap = np.abs(references - references.mean(axis=0)).mean() * math.sqrt(models / (models - 1) * (1 + 1 / models))
+    signs = np.where(np.arange(30) % 2, 1.0, -1.0)  # the mean stays where it is
+    for factor, expected in ((1.55, False), (1.65, models == 8), (1.7, models == 8), (1.9, models >= 4), (2.1, True)):
+        target = references.mean(axis=0) + factor * gap * signs
         assert agreement.compare_answers(target, references).differs is expected
 
 

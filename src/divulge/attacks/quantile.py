@@ -197,7 +197,10 @@ def _constant_notes(
     if n < 2 or not candidates.features.size:
         return ()
     location, scale = predicted
-    values = np.column_stack([location / scale.mean(), np.log(scale)])
+    if not (np.isfinite(location).all() and np.isfinite(scale).all()):
+        return ()
+    unit = scale.mean() or 1.0  # a regressor may find no scale where the signal is constant
+    values = np.column_stack([location, scale]) / unit
     beginning = (
         f"{type(regressor).__name__} learned nothing from the features of {len(train.signal):,} population records"
     )
