@@ -205,7 +205,7 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     row: dict[str, Any] = {"case": case.name, "seed": seed}
     for name, references in trainings.items():
         began = time.process_time()
-        options = AuditOptions(recipes=case.recipes, references=references, seed=seed)
+        options = AuditOptions(recipes=case.recipes, references=references, duplicates="drop", seed=seed)
         prepared, _ = _prepare_audit(target, AuditData(**sets), options, ignore_progress, None)
         log = AuditLog()
         prepared = match_references(_with_pool(prepared), log)
