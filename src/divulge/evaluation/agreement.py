@@ -46,7 +46,7 @@ class Agreement:
         spread: the same between one such training and their mean; None with one reference.
         differs: whether the target is farther from the mean of the references, or nearer to it, than another training
             like theirs would be, or has another mean loss; None with one reference. Where the target was trained as the
-            references were, it was True in at most an eighth of the simulations of every kind of model.
+            references were, it was True in at most an eighth of the simulations of each of six kinds of model.
     """
 
     records: int
@@ -112,11 +112,7 @@ def compare_answers(
         return Agreement(len(t), 1, root_of_mean((t - means) ** 2), None, None)
     variances = (((x - means) ** 2) * out).sum(axis=0) / np.maximum(counts - 1, 1)
     rmse = root_of_mean((t - means) ** 2 - variances / counts)
-    differs = (
-        _is_farther(t, x, out, overlap)
-        or _is_nearer(t, x, out)
-        or _has_other_mean(t_loss[rows], x_loss[:, rows], out, overlap)
-    )
+    differs = _is_farther_or_nearer(t, x, out, overlap) or _has_other_mean(t_loss[rows], x_loss[:, rows], out, overlap)
     return Agreement(len(t), len(x), rmse, root_of_mean(variances), bool(differs))
 
 
@@ -140,18 +136,14 @@ def mean_overlap(trained_on: object) -> float:
     return round(float(min(pairs.mean(), 0.99)), 12) if len(pairs) else 0.0
 
 
-def _is_farther(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
-    """Check whether the target is farther from all others than any reference is, and than trainings alike would be."""
+def _is_farther_or_nearer(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
+    """Check whether the target is farther from the others than any reference and than trainings alike, or nearer."""
     target_distance, distances, ratio = _distances(t, x, out)
+    factor = next(factor for below, factor in _FACTORS if len(x) < below)
     # Of independent trainings that share no record, by how much more the target than a reference, in the mean.
     inflation = float(np.sqrt(((1 + overlap) / (1 - overlap) + 1 / len(x)) / (1 + 1 / len(x))))
-    return ratio > _factor(len(x)) * inflation and target_distance > inflation * distances.max()
-
-
-def _is_nearer(t: Floats, x: Floats, out: Bools) -> bool:
-    """Check whether the references scatter more than trainings like the target do."""
-    target_distance, distances, ratio = _distances(t, x, out)
-    return ratio < 1 / _factor(len(x)) and target_distance < distances.min()
+    is_farther = ratio > factor * inflation and target_distance > inflation * distances.max()
+    return bool(is_farther or (ratio < 1 / factor and target_distance < distances.min()))
 
 
 def _distances(t: Floats, x: Floats, out: Bools) -> tuple[float, Floats, float]:
@@ -181,10 +173,6 @@ def _has_other_mean(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
     floor = _ROUNDING * max(1.0, float(np.abs(means).max()))
     spread = float(levels.std(ddof=1) * np.sqrt((1 + overlap) / (1 - overlap) + 1 / len(x)))
     return gap > floor + float(stats.t.isf(_LOSS_LEVEL / 2, len(x) - 1)) * spread
-
-
-def _factor(n_models: int) -> float:
-    return next(factor for below, factor in _FACTORS if n_models < below)
 
 
 def mean_estimate(values: object, confidence: float = 0.95) -> Estimate:
