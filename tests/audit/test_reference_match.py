@@ -64,7 +64,7 @@ def test_every_audit_with_references_says_how_well_they_match(tmp_path):
     assert {formatting.as_sentence(warning) for warning in result.warnings} <= paragraphs
 
 
-def test_an_audit_with_substitutes_says_that_they_cannot_be_compared(tmp_path):
+def test_an_audit_with_substitutes_says_how_they_follow_the_target_and_what_cannot_be_said(tmp_path):
     parts = sets(5)
     target = DecisionTreeClassifier(random_state=0).fit(parts["members"].x, parts["members"].y)
     references = Train(count=2, match={"max_depth": [2, None]})
@@ -72,6 +72,8 @@ def test_an_audit_with_substitutes_says_that_they_cannot_be_compared(tmp_path):
     assert result.about.agreement == ()
     (sentence,) = result.about.uncompared
     assert "cannot be said" in sentence
+    assert "that the target labels rightly" in sentence
+    assert "that the target labels wrongly" in sentence
     assert dv.load(tmp_path / "run").about.uncompared == (sentence,)
     text = markdown.render(load_page(tmp_path / "run"))
     assert f"{formatting.as_sentence(sentence)}\n" in text

@@ -242,13 +242,39 @@ def test_answers_that_cannot_be_compared_are_reported_with_the_true_reason():
     assert log.uncompared == [message]
 
 
-def test_substitutes_are_said_not_to_be_comparable():
+def test_substitutes_are_said_to_follow_the_target_where_it_is_right_and_where_it_is_wrong():
     log = AuditLog()
-    measurements = measured({"label-loss": TARGET}, models_of(VALUES), need=Need.REFERENCES_SUBSTITUTES)
-    reference_match.report_agreement(make_audit(), measurements, log)
+    layout = Layout(2, calibration=6)
+    signal = np.array([0.0, 0.0, 0.0, 0.0, -800.0, 0.0, 0.0, -800.0])  # four right, two wrong after the candidates
+    probabilities = np.array([[0.5, 0.5, 0.9, 0.6, 0.1, 0.9, 0.2, 0.6], [0.5, 0.5, 0.9, 0.5, 0.1, 0.9, 0.7, 0.5]])
+    models = models_of(np.log(probabilities), name="label-loss")
+    measurements = Measurements({"label-loss": signal}, layout, models={Need.REFERENCES_SUBSTITUTES: models})
+    reference_match.report_agreement(make_audit(layout=layout), measurements, log)
     assert log.agreement == []
+    assert not log.warnings
     (message,) = log.uncompared
-    assert "the target is asked for labels alone" in message
+    # Means over models of the four: .9, .55, .9, .45; of the two: .1, .55. Clopper-Pearson of 3 in 4 and 1 in 2.
+    assert "on 6 calibration records" in message
+    assert "of the 4 that the target labels rightly, in 0.750 [0.194, 0.994] of them" in message
+    assert "of the 2 that the target labels wrongly, in 0.500 [0.013, 0.987] of them" in message
+    assert "it is asked for labels alone" in message
+
+
+def test_of_a_target_without_errors_or_substitutes_without_label_losses_nothing_is_made_up():
+    layout = Layout(2, calibration=3)
+    right = Measurements(
+        {"label-loss": np.zeros(5)}, layout,
+        models={Need.REFERENCES_SUBSTITUTES: models_of(np.log(np.full((1, 5), 0.9)), name="label-loss")},
+    )  # fmt: skip
+    log = AuditLog()
+    reference_match.report_agreement(make_audit(layout=layout), right, log)
+    assert "rightly, in 1.000 [0.292, 1.000]" in log.uncompared[0]
+    assert "wrongly" not in log.uncompared[0]
+    log = AuditLog()
+    others = measured({"scaled-logit": TARGET}, models_of(VALUES), need=Need.REFERENCES_SUBSTITUTES)
+    reference_match.report_agreement(make_audit(), others, log)
+    assert "rightly" not in log.uncompared[0]
+    assert "it is asked for labels alone" in log.uncompared[0]
 
 
 def test_what_trained_references_names_the_trial_models_where_nothing_was_left_to_train():

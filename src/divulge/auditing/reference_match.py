@@ -172,14 +172,33 @@ def report_agreement(audit: PreparedAudit, measured: Measurements, log: AuditLog
         if agreement_report.differs:
             log.warnings.append(agreement_report.text)
     if Need.REFERENCES_SUBSTITUTES in measured.models:
-        log.uncompared.append(_SUBSTITUTES_UNCOMPARED)
+        log.uncompared.append(_describe_substitutes(audit, measured, measured.models[Need.REFERENCES_SUBSTITUTES]))
 
 
-_SUBSTITUTES_UNCOMPARED = (
-    f"{Need.REFERENCES_SUBSTITUTES}: how well they answer like it cannot be said: the target is asked for labels "
-    "alone, and of the substitutes log-probabilities are kept, which cannot be compared with labels; they learned the "
-    "target's labels of the auditor's records, and were not trained as the target was"
-)
+def _describe_substitutes(audit: PreparedAudit, measured: Measurements, models: Models) -> str:
+    """Describe how often substitutes tell right what the target tells right, and why no more can be said.
+
+    Of the target its label alone is known, and of the substitutes the log-probability of the true one.
+    """
+    reason = (
+        "whether another training like the target's would be nearer cannot be said: it is asked for labels alone, and "
+        "the substitutes learned its labels of the auditor's records"
+    )
+    rows = audit.layout.calibration_rows
+    if "label-loss" not in models.signals or "label-loss" not in measured.target or rows.stop == rows.start:
+        return f"{Need.REFERENCES_SUBSTITUTES}: {reason}"
+    is_right = np.asarray(measured.target["label-loss"][rows]) == 0.0
+    likely = np.exp(np.asarray(models.signals["label-loss"][:, rows], dtype=np.float64)).mean(axis=0) > 0.5
+    shares = [
+        f"of the {chosen.sum():,} that the target labels {manner}, in {format_estimate(estimate)} of them"
+        for chosen, manner in ((is_right, "rightly"), (~is_right, "wrongly"))
+        if chosen.any()
+        for estimate in [agreement.share_estimate(likely[chosen])]
+    ]
+    return (
+        f"{Need.REFERENCES_SUBSTITUTES}: on {len(is_right):,} calibration records, which neither they nor the target "
+        f"were trained on, they find the true label likelier than not: {'; '.join(shares)}; {reason}"
+    )
 
 
 def _compare_answers(audit: PreparedAudit, measured: Measurements, models: Models, need: Need) -> ReferenceAgreement:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import lazy
+from divulge import lazy, statistics
 from divulge.errors import InputError
 from divulge.types import Estimate
 from divulge.validation import check_mask, check_matrix, check_vector
@@ -191,6 +191,26 @@ def mean_estimate(values: object, confidence: float = 0.95) -> Estimate:
     mean, deviation = float(array.mean()), float(array.std(ddof=1))
     reach = float(stats.t.ppf(0.5 + confidence / 2, len(array) - 1)) * deviation / len(array) ** 0.5
     return Estimate(mean, mean - reach, mean + reach, confidence, "Student's t over records, models as they are")
+
+
+def share_estimate(chosen: object, confidence: float = 0.95) -> Estimate:
+    """Return the share of records that are chosen, bool ``[n]``, with the interval of Clopper and Pearson.
+
+    Raises:
+        divulge.InputError: no records.
+
+    Examples:
+        >>> print(share_estimate([True, True, False, True]))
+        0.7500 [0.1941, 0.9937]
+    """
+    mask = check_mask(chosen, "chosen", (None,))
+    if not len(mask):
+        raise InputError("chosen: at least 1 record is needed, got 0")
+    k, n, error = int(mask.sum()), len(mask), (1 - confidence) / 2
+    low, high = (
+        float(bound(k, n, error)) for bound in (statistics.clopper_pearson_lower, statistics.clopper_pearson_upper)
+    )
+    return Estimate(k / n, low, high, confidence, "clopper-pearson over records, models as they are")
 
 
 def root_of_mean(squares: object, confidence: float = 0.95) -> Estimate:
