@@ -351,3 +351,9 @@ class TestClaims:
         assert selection.count == 2
         assert selection.warnings == ()
         assert repr(replace(selection, threshold=1.0)) == "Selection(2 of 3 selected; FDR ≤ 0.05)"
+
+
+@pytest.mark.parametrize("use", [lambda records: records[0], lambda records: records[np.int64(0)], np.asarray, list])
+def test_records_are_not_taken_one_by_one(use):
+    with pytest.raises(InputError, match=r"records\[0\]: a mask, positions or a slice is needed.*records\.x"):
+        use(Records(np.zeros((3, 2)), [0, 1, 0]))

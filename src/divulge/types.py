@@ -146,6 +146,11 @@ class Records:
 
     def __getitem__(self, index: Array | slice) -> Records:
         """Return the records at ``index`` (a mask, positions or a slice), in that order."""
+        if not isinstance(index, slice) and np.ndim(index) == 0:  # NumPy asks for rows one by one, and loops do
+            raise InputError(
+                f"records[{format_value(index)}]: a mask, positions or a slice is needed; the values of all records "
+                "are records.x"
+            )
         x = check_nonempty(self.x[index], "x")
         return self._with(
             x=x,
