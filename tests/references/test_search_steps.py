@@ -25,12 +25,13 @@ class Search:
     def check(self, changes):
         self.checked.append(dict(changes))
 
-    def __init__(self, training, rmse, epoch=lambda changes: 1):
+    def __init__(self, training, rmse, epoch=lambda changes: 1, answers=lambda changes: ()):
+        self.answers = answers
         self.training, self.rmse, self.epoch, self.tried, self.calls = training, rmse, epoch, [], []
         self.checked = []
 
     def run(self, changes, axis=None, epochs=None, *, prune=False):
-        setting = matching.TriedSetting(dict(changes), (), self.rmse(changes))
+        setting = matching.TriedSetting(dict(changes), self.answers(changes), self.rmse(changes))
         self.tried.append(setting)
         self.calls.append((dict(changes), axis, epochs, prune))
         return setting, self.epoch(changes)
@@ -169,6 +170,41 @@ def test_parameters_are_climbed_while_they_are_not_clearly_worse():
     search = Search(Settings(estimator=estimator), lambda changes: distances[changes.get("step__max_depth", 12)])
     matching._search_parameters(search)
     assert [call[0].get("step__max_depth") for call in search.calls] == [None, 24, 48, 6, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reached", "expected"),
+    [
+        # Trees of depth 5 whatever the limit above: 24 does as 12, and 48 would; of those below, 6 does and 3 does not.
+        ({"max_depth": 12}, lambda limit: min(limit, 5), [12, 24, 6, 3, 1]),
+        ({"max_depth": None}, lambda limit: min(limit or 99, 5), [None, 16, 8, 4, 2]),
+        ({"a__num_leaves": 31}, lambda limit: min(limit, 40), [31, 62, 124, 15, 7, 3]),
+        ({"num_leaves": 31}, lambda limit: min(limit, 4), [31, 62, 15, 7, 3]),
+        # Leaves that have ten records anyway.
+        ({"min_samples_leaf": 8}, lambda limit: max(limit, 10), [8, 16, 32, 64, 4]),
+        ({"min_child_weight": 1.0}, lambda limit: max(limit, 2.0), [1.0, 3.16, 10.0, 31.6, 0.316]),
+        # What is no limit of trees may have its effect further on.
+        ({"C": 1.0}, lambda strength: 0.0, [1.0, 3.16, 10.0, 31.6, 0.316, 0.1, 0.0316]),
+        ({"n_estimators": 8}, lambda count: 0.0, [8, 16, 32, 64, 4, 2, 1]),
+    ],
+)
+def test_limits_that_are_not_reached_are_not_loosened_further(parameters, reached, expected):
+    ((name, given),) = parameters.items()
+    search = Search(
+        Settings(estimator=SimpleNamespace(get_params=lambda deep: parameters)),
+        lambda changes: 1.0,
+        answers=lambda changes: [np.full(3, float(model + reached(changes.get(name, given)))) for model in range(2)],
+    )
+    matching._search_parameters(search)
+    assert [call[0].get(name, given) for call in search.calls] == pytest.approx(expected)
+
+
+def test_models_that_could_not_be_trained_do_not_answer_alike():
+    search = Search(
+        Settings(estimator=SimpleNamespace(get_params=lambda deep: {"max_depth": 12})), lambda changes: math.inf
+    )
+    matching._search_parameters(search)
+    assert len(search.calls) == 1 + 3 + 3
 
 
 def test_parameters_are_tried_in_their_order_and_at_most_24_times():

@@ -422,28 +422,46 @@ _STRENGTHS = (
 _UNBOUNDED = {"max_depth": (None, 16, 8, 4, 2), "max_leaf_nodes": (None, 64, 16, 4), "depth": (None, 8, 4, 2)}
 _RECORDS_OF_LEAVES = ("min_samples_leaf", "min_child_samples", "min_data_in_leaf")  # a tree has two leaves or more
 _MAX_DEPTH = 16  # of CatBoost's trees
+_LIMITS_FROM_ABOVE = ("max_depth", "depth", "max_leaf_nodes", "num_leaves")
+_LIMITS_FROM_BELOW = (*_RECORDS_OF_LEAVES, "min_child_weight")
 
 
 def _search_parameters(search: _Search) -> None:
     """Look for an estimator's parameters one after the other: half or twice a number, half decades of a strength.
 
-    Values that the estimator does not take are passed over.
+    Values that the estimator does not take are passed over, and so is what limits trees even less than a limit that
+    they do not reach.
     """
     parameters = search.training.estimator.get_params(deep=True)
     order = {name: rank for rank, name in enumerate((*_COUNTS, *_STRENGTHS))}
     tunable = [name for name in parameters if name.rpartition("__")[2] in order]
     current: dict[str, Any] = {}
-    nearest = search.run({})[0].rmse
+    nearest = search.run({})[0]
     for name in sorted(tunable, key=lambda each: order[each.rpartition("__")[2]]):
         for ladder in _ladders(name.rpartition("__")[2], parameters[name], search.n_records):
+            before = nearest
             for changes in [current | {name: value} for value in ladder if _is_valid(search.training, {name: value})]:
                 if len(search.tried) >= MAX_PARAMETER_RUNS:
                     return
-                rmse = search.run(changes)[0].rmse
-                if rmse > _CLEARLY_WORSE * nearest:
+                setting = search.run(changes)[0]
+                if setting.rmse > _CLEARLY_WORSE * nearest.rmse:
                     break
-                if rmse < nearest:
-                    nearest, current = rmse, changes
+                if _is_looser(name.rpartition("__")[2], ladder) and _answer_alike(setting, before):
+                    break
+                before = setting
+                if setting.rmse < nearest.rmse:
+                    nearest, current = setting, changes
+
+
+def _is_looser(name: str, ladder: Sequence[Any]) -> bool:
+    """Check whether each value of a ladder limits trees less than the one before it."""
+    is_rising = ladder[-1] > ladder[0]
+    return is_rising if name in _LIMITS_FROM_ABOVE else name in _LIMITS_FROM_BELOW and not is_rising
+
+
+def _answer_alike(setting: TriedSetting, other: TriedSetting) -> bool:
+    """Check whether models of two settings answer exactly alike."""
+    return len(setting.answers) > 0 and np.array_equal(setting.answers, other.answers)
 
 
 def _is_valid(training: Any, changes: Mapping[str, Any]) -> bool:
