@@ -344,6 +344,6 @@ def test_a_leak_says_that_records_do_not_explain_it_where_that_was_looked_at(bli
         audit = replace(audit, unexplained_scores={"r": audit.scores["r"]})
     assert audit.verdict.answer == "leak found"
     is_told = blind is not None and confirmed
-    assert ("less what the records alone explain" in audit.verdict.text) == is_told
+    assert ("after what the records alone explain has been subtracted" in audit.verdict.text) == is_told
     assert ("tells members from non-members with AUC 0.520" in audit.verdict.text) == (is_told and blind > 0)
     assert ("no shift of one column would surely have been seen" in audit.verdict.text) == (is_told and not blind)

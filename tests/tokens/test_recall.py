@@ -45,6 +45,7 @@ def test_the_same_seed_draws_the_same_shots():
     assert prepared == prepared_again != other_seed
     assert len(set(prepared.before)) == 5
     assert prepared.name == "recall"
+    assert ReCaLL(5).prepare(dv.Records(population), 1) == prepared
 
 
 def test_shots_that_do_not_fit_are_left_out(make, tokenizer):

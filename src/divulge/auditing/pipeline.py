@@ -123,7 +123,7 @@ def audit(
             date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
             scores adjusted for it; of texts always for length, years named and topic besides.
         features: what else is known of each record, such as a pretrained network's embedding of it, from which
-            attacks may learn beside its own components (``quantile``, ``transductive``, ``residual``, …): a mapping of
+            attacks may learn beside its own components (``transductive``, ``rmia-residual``, …): a mapping of
             ``members``, ``nonmembers`` and ``population`` to arrays ``[n, d]`` or data frames of numbers; a function of
             `Records` that returns such, called once on all of them, or "module:function"; a ``torch.nn.Module``, such
             as a pretrained body; or the beginning of the names of columns, which then are no part of a record. The

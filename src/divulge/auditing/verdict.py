@@ -395,7 +395,8 @@ def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> 
     )
     blind, confirmed = audit.about.blind_baseline, strongest.recipe in audit.unexplained_scores
     shift_sentence = "" if blind is None or not confirmed else (
-        f"It is also in the scores less what the records alone explain. {_describe_smallest_shift(blind)}"
+        "A leak also shows in the scores after what the records alone explain has been subtracted. "
+        f"{_describe_smallest_shift(blind)}"
     )  # fmt: skip
     adjustment_sentence = "" if audit.adjustment is None else comparability.describe_adjustment(audit.adjustment)
     details = tuple(

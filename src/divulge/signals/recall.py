@@ -11,12 +11,13 @@ from divulge import seeds
 from divulge.errors import InputError
 from divulge.targets import GivesContinuations
 from divulge.targets.rights import class_name
+from divulge.types import Records
 from divulge.validation import check_integer, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Floats, Records
+    from divulge.types import Floats
 
 _FLAT = 1e-12  # mean log-probability above which a document is as good as certain
 
@@ -46,13 +47,17 @@ class ReCaLL:
     def __post_init__(self) -> None:
         check_integer(self.shots, "shots", minimum=1)
 
-    def prepare(self, population: Sequence[str], seed: int = 0) -> PreparedReCaLL:
+    def prepare(self, population: Records | Sequence[str], seed: int = 0) -> PreparedReCaLL:
         """Draw the documents of P from a population that the model was not trained on.
+
+        Args:
+            population: records of documents, or their texts.
+            seed: of the draw.
 
         Raises:
             divulge.InputError: fewer documents than shots, something that is not a text.
         """
-        texts = check_strings(population, "population")
+        texts = check_strings(list(population.x) if isinstance(population, Records) else population, "population")
         if len(texts) < self.shots:
             raise InputError(f"population: at least {self.shots} documents are needed (shots), got {len(texts)}")
         rows = seeds.generator(seed, "recall").choice(len(texts), self.shots, replace=False)
