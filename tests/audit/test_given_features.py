@@ -133,6 +133,24 @@ def test_a_function_sees_all_records_at_once_and_in_random_order():
     assert np.allclose(attached.members.features, parts["members"].x - everything.mean(axis=0))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recipes": ["los"]}, "recipes: 'los' is unknown"),
+        ({"recipes": ["lira"]}, "references: the recipes lira need reference models"),
+        ({"recipes": ["loss"], "fpr": (1e-6,)}, "fpr: 1e-06 needs at least"),
+        ({"recipes": ["loss"], "unseen_classes": (1,)}, "unseen_classes: the population holds"),
+        ({"recipes": ["loss"], "known": "share:0.5"}, "features: of partly known records there are none"),
+    ],
+)
+def test_a_function_that_may_work_for_hours_is_called_after_all_else_is_checked(options, message):
+    target, parts, _ = _draw(8, leak=0.0)
+    calls = []
+    with pytest.raises(InputError, match=f"^{message}"):
+        dv.audit(target, **parts, features=lambda r: calls.append(r.x) or r.x, **options)
+    assert not calls
+
+
 def test_a_torch_module_gives_features():
     """As it answers when it is evaluated, whatever its mode and the size of the batches; it is left as it was."""
     torch = pytest.importorskip("torch")
@@ -187,9 +205,11 @@ def test_features_follow_their_records_through_duplicates_and_splits():
     ],
 )  # fmt: skip
 def test_features_that_do_not_fit_are_refused_before_any_work(features, message):
-    _, parts, _ = _draw(7, leak=0.0)
+    """A function is called last, after the model was asked about a few records."""
+    target, parts, _ = _draw(7, leak=0.0)
+    model = target if callable(features) else lambda x: 1 / 0
     with pytest.raises(InputError, match=message):
-        dv.audit(lambda x: 1 / 0, **parts, recipes=["quantile"], features=features)
+        dv.audit(model, **parts, recipes=["quantile"], features=features)
 
 
 def test_the_network_reads_all_given_columns_and_the_others_their_components():

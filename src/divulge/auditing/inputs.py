@@ -184,6 +184,13 @@ def attach_features(subject: AuditData, seed: int) -> AuditData:
     return replace(subject, **sets, features=None)
 
 
+def attach_placeholders(subject: AuditData) -> AuditData:
+    """Return the data with a constant beside every record, where features are still to be computed."""
+    sets = {name: getattr(subject, name) for name in _FEATURE_SETS}
+    constants = {name: np.zeros(len(records)) for name, records in sets.items() if isinstance(records, Records)}
+    return attach_features(replace(subject, features=constants), 0)
+
+
 def _split_columns(records: Records, prefix: str, set_name: str) -> Records:
     """Return the records without the columns whose names begin with ``prefix``, which become their features."""
     if records.table is None:

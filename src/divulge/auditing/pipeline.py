@@ -15,7 +15,14 @@ from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, plausibility, signals
 from divulge.auditing.feature_origin import describe_target_features, refuse_target_as_features
-from divulge.auditing.inputs import ALL_KNOWN, align_data, attach_features, check_inputs, complete_inputs
+from divulge.auditing.inputs import (
+    ALL_KNOWN,
+    align_data,
+    attach_features,
+    attach_placeholders,
+    check_inputs,
+    complete_inputs,
+)
 from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality, RegressionModel, resolve_task
 from divulge.auditing.prepared import (
@@ -268,7 +275,16 @@ def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, AuditSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
-    subject = attach_features(refuse_target_as_features(subject, target), options.seed)
+    subject = refuse_target_as_features(subject, target)
+    if callable(subject.features):  # it may work for hours: all else is checked before it is called
+        _prepare_with_features(target, attach_placeholders(subject), options, ignore_progress, pool)
+    return _prepare_with_features(target, attach_features(subject, options.seed), options, progress, pool)
+
+
+def _prepare_with_features(
+    target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
+) -> tuple[PreparedAudit, AuditSettings]:
+    """Check and align all inputs, of records that have their features beside them."""
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)
     modality = find_modality(adapted_target)
