@@ -36,6 +36,11 @@ def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, 
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
 
 
+def test_a_signal_that_is_no_function_is_refused_before_training(fit, networks):
+    with pytest.raises(dv.InputError, match="signal: a function is needed, got 'scaled-logit'"):
+        fit(Train(networks.mlp, 2, epochs=1), signal="scaled-logit")
+
+
 def test_arrays_without_labels_may_be_observed(fit, networks, records):
     assert fit(Train(networks.mlp, 2, epochs=1), observe=[records.x[:5]]).outputs[0].shape == (2, 5, 4)
     assert fit(Train(networks.mlp, 2, epochs=1), observe=()).outputs == ()

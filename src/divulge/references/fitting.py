@@ -18,6 +18,7 @@ from divulge.references.pool import DamagedError, Pool
 from divulge.references.progress import Progress, ignore_progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
+from divulge.validation import require_callable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,8 @@ def fit_references(
 ) -> Trained:
     """Train what the pool lacks, and collect outputs of all models."""
     started = time.monotonic()
+    if request.signal is not None:
+        require_callable(request.signal, "signal")
     splits = _check_splits(request, count)
     task = make_task(learner, request)
     learner.check(task)
