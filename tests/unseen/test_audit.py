@@ -146,3 +146,34 @@ def test_a_plan_takes_away_what_the_auditor_does_not_hold(tmp_path):
         resolved("drop_classes = [7]")
     with pytest.raises(dv.InputError, match="did you mean 'drop_classes'"):
         resolved("drop_class = [2]")
+
+
+def _easy_class_that_the_population_lacks(share):
+    """Return an audit of a model of which no record is a member; a third class is easy, and the population has none."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4500, 4))
+    is_easy = rng.random(len(x)) < share
+    margin = np.where(is_easy, 8.0, x[:, 0])
+    y = np.where(is_easy, "cat", np.where(x[:, 1] > 0, "bee", "ape"))
+    answers = {row.tobytes(): (value, label) for row, value, label in zip(x, margin, y, strict=True)}
+    names = ["ape", "bee", "cat"]
+
+    def logits(rows):
+        known = [answers[row.tobytes()] for row in rows]
+        return np.array([[value * (name == label) for name in names] for value, label in known])
+
+    parts = [dv.Records(x[rows], y[rows], class_names=names) for rows in np.split(np.arange(4500), 3)]
+    population = parts[2][np.asarray(y[3000:] != "cat")]
+    return dv.audit(logits, members=parts[0], nonmembers=parts[1], population=population, recipes=["loss"], fpr=(0.02,))
+
+
+def test_a_class_that_the_population_lacks_voids_decisions_also_where_it_is_not_declared():
+    """Too few to shift the scores visibly, and enough to triple the rate of false positives."""
+    result = _easy_class_that_the_population_lacks(0.06)
+    outcome = result["loss"]
+    selection = outcome.selection(fpr=0.02)
+    assert outcome.realised_fpr(0.02).value > 0.06
+    assert selection.guarantee.standing == "void"
+    assert "are of the class cat, of which there are no calibration records" in selection.warnings[0]
+    assert any(w.startswith("population: it holds no record of the class cat, of which") for w in result.about.warnings)
+    assert outcome.on(result.labels != 2).selection(fpr=0.02).guarantee.holds

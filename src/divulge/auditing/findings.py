@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from divulge import evaluation, statistics
 from divulge.decisions import controls
@@ -34,6 +34,25 @@ CONFIDENCE = 0.95
 """Probability that all intervals of a verdict hold."""
 # How often the control of a sound decision voids its guarantee.
 CONTROL_FALSE_ALARM = 0.001
+_MISSING_BY_CHANCE = 0.001  # probability, over all classes, below which a class is not missing by chance
+
+
+def find_missing_classes(labels: Ints, other_labels: Ints) -> Ints:
+    """Return the classes of records that others lack, where that is no chance.
+
+    Of records and others that are drawn alike, one or more such classes are found with a probability of at most 0.1 %.
+
+    Examples:
+        >>> find_missing_classes(np.array([0, 1] * 20), np.array([0] * 20 + [2])).tolist()
+        [1]
+        >>> find_missing_classes(np.array([0, 1] + [0] * 38), np.array([0] * 20)).tolist()
+        []
+    """
+    if not len(labels):
+        return labels
+    classes, counts = np.unique(labels, return_counts=True)
+    chances = stats.hypergeom.pmf(0, len(labels) + len(other_labels), counts, len(other_labels))
+    return classes[(chances < _MISSING_BY_CHANCE / len(classes)) & ~np.isin(classes, other_labels)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,13 +173,28 @@ class Outcome:
         Nothing has been measured here: it is known that the non-members among them are not exchangeable with
         a calibration that has none of their kind, so no claim covers a selection they take part in.
         """
-        if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
+        if self.labels is None:
             return ""
-        unseen_names = formatting.format_unseen_classes(self.unseen_classes, self.class_names)
+        if np.isin(self.labels, self.unseen_classes).any():
+            classes: Sequence[int] = self.unseen_classes
+            named_classes = formatting.format_unseen_classes(classes, self.class_names)
+        else:
+            classes = self._find_uncalibrated_classes()
+            named_classes = formatting.format_classes(classes, self.class_names) if classes else ""
+        if not classes:
+            return ""
+        strange = np.isin(self.labels, classes)
         return (
-            f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {unseen_names}, of which there are no "
+            f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {named_classes}, of which there are no "
             "calibration records"
         )
+
+    def _find_uncalibrated_classes(self) -> list[int]:
+        """Return classes of non-members that the calibration lacks, where that is no chance."""
+        distinct = self.distinct
+        if distinct.labels is None or self.calibration_labels is None:
+            return []
+        return find_missing_classes(distinct.labels[~distinct.members], self.calibration_labels).tolist()
 
     def _describe_score_shift(self) -> str:
         """Describe how scores of non-members differ from those of the calibration; empty if they do not.

@@ -14,6 +14,7 @@ from divulge import columns, completion, errors, evaluation, people, seeds, targ
 from divulge import recipes as book
 from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
+from divulge.auditing.findings import find_missing_classes
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
 from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
@@ -97,6 +98,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     for level in levels:
         _check_fpr_level(level, n_nonmembers, "" if separated.groups is None else "distinct ")
     notes = [*separated.notes, *_unseen_class_warnings(unseen, levels, members, nonmembers), *_id_warnings(sets)]
+    notes += _missing_class_warnings(members, nonmembers, population, unseen)
     notes += _similar_name_warnings(sets)
     if population.features is not None and not (
         unseen or any(r.needs & {Need.FEATURES, Need.RECORDS} for r in recipes)
@@ -332,21 +334,27 @@ def _check_unseen_classes(
         return ()
     if members.labels is None or nonmembers.labels is None or population.labels is None:
         raise InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
+
+    def name_classes(numbers: Sequence[int]) -> str:
+        return f"[{', '.join(formatting.class_name(number, members.class_names) for number in numbers)}]"
+
     unseen = tuple(sorted({check_integer(c, "unseen_classes", minimum=0) for c in classes}))
     present = set(np.unique(np.concatenate([members.labels, nonmembers.labels])).tolist())
     if absent := [c for c in unseen if c not in present]:
         raise InputError(
-            f"unseen_classes: {absent[0]} is not among the candidates' classes {sorted(present)}; nothing to audit"
+            f"unseen_classes: {formatting.class_name(absent[0], members.class_names)} is not among the candidates' "
+            f"classes {name_classes(sorted(present))}; nothing to audit"
         )
     for name, records in (("members", members.labels), ("nonmembers", nonmembers.labels)):
         if not np.isin(records, unseen).any():
             raise InputError(
-                f"unseen_classes: no record of {list(unseen)} is among the {name}; auditing them needs members and "
-                "non-members"
+                f"unseen_classes: no record of {name_classes(unseen)} is among the {name}; auditing them needs members "
+                "and non-members"
             )
     if present | set(np.unique(population.labels).tolist()) <= set(unseen):
         raise InputError(
-            f"unseen_classes: all classes {list(unseen)} are unseen; the auditor must hold at least one to learn from"
+            f"unseen_classes: all classes {name_classes(unseen)} are unseen; the auditor must hold at least one to "
+            "learn from"
         )
     population_counts = {c: int((population.labels == c).sum()) for c in unseen}
     if any(population_counts.values()):
@@ -378,10 +386,33 @@ def _unseen_class_warnings(
     if n_nonmembers >= (required := evaluation.min_nonmembers(level)):
         return []
     power = evaluation.smallest_detectable(n_members, n_nonmembers, max(fpr))
+    named_classes = formatting.format_unseen_classes(classes, members.class_names)
     return [
-        f"fpr: {level:g} needs at least {required} non-members of the {formatting.format_unseen_classes(classes)}, got "
+        f"fpr: {level:g} needs at least {required} non-members of the {named_classes}, got "
         f"{n_nonmembers} (and {n_members} members), so no TPR is reported there at this level; what a single test can "
         f"detect there: {power}"
+    ]
+
+
+def _missing_class_warnings(
+    members: Records, nonmembers: Records, population: Records, unseen: Sequence[int]
+) -> list[str]:
+    """Return a warning about classes of candidates that the population lacks, other than by chance.
+
+    Rare classes of which none happens to be drawn are covered by the calibration; classes that were left out are not.
+    """
+    if members.labels is None or nonmembers.labels is None or population.labels is None:
+        return []
+    labels = np.concatenate([members.labels, nonmembers.labels])
+    classes = np.setdiff1d(find_missing_classes(labels, population.labels), unseen).tolist()
+    if not len(classes):
+        return []
+    named_classes, count = formatting.format_classes(classes, members.class_names), int(np.isin(labels, classes).sum())
+    return [
+        f"population: it holds no record of the {named_classes}, of which {count:,} of the "
+        f"{len(labels):,} candidates are: reference models that saw no candidate do not know such records, and none is "
+        "among those that decisions are calibrated with. Add some, or name what is missing in unseen_classes, whose "
+        "results are shown apart and whose decisions promise nothing"
     ]
 
 

@@ -232,8 +232,18 @@ def format_unseen_classes(unseen: Sequence[int], names: Sequence[str] | None = N
         >>> format_unseen_classes([3, 5, 7]), format_unseen_classes([1], ["benign", "malignant"])
         ('unseen classes 3, 5 and 7', 'unseen class malignant')
     """
-    noun = "unseen class" if len(unseen) == 1 else "unseen classes"
-    return f"{noun} {join_words([class_name(number, names) for number in unseen])}"
+    return f"unseen {format_classes(unseen, names)}"
+
+
+def format_classes(classes: Sequence[int], names: Sequence[str] | None = None) -> str:
+    """Format classes by name.
+
+    Examples:
+        >>> format_classes([3, 5]), format_classes([1], ["benign", "malignant"])
+        ('classes 3 and 5', 'class malignant')
+    """
+    noun = "class" if len(classes) == 1 else "classes"
+    return f"{noun} {join_words([class_name(int(number), names) for number in classes])}"
 
 
 def join_words(words: Sequence[str]) -> str:
