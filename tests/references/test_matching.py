@@ -262,6 +262,7 @@ def clones_of(target):
         ({}, "a mapping of settings"),
         ([0.1], "a mapping of settings"),
         ({"lr": []}, "match: lr: at least 1 value is needed"),
+        ({"lr": [0.1, 0.01, 0.1]}, "match: lr: each value may be given once, got 0.1 twice"),
         ({"lr": 0.1}, "match: lr"),
         ({"lr": range(1, 100), "epochs": range(1, 100)}, "at most 200 combinations .* got 9,801"),
     ],

@@ -595,6 +595,10 @@ def check_match(match: Any) -> Any:
     grid = {name: tuple(as_list(values, f"match: {name}")) for name, values in match.items()}
     if empty := [name for name, values in grid.items() if not values]:
         raise InputError(f"match: {empty[0]}: at least 1 value is needed, got none")
+    for name, values in grid.items():
+        plain = [(type(value), value) for value in values if value is None or isinstance(value, str | int | float)]
+        if repeated := [value for place, (_, value) in enumerate(plain) if plain[place] in plain[:place]]:
+            raise InputError(f"match: {name}: each value may be given once, got {format_value(repeated[0])} twice")
     if "match" in grid:
         raise InputError("match: what is to be tried cannot itself be tried; name other settings")
     if (n_settings := math.prod(map(len, grid.values()))) > MAX_SETTINGS:
