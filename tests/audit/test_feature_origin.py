@@ -99,6 +99,11 @@ def answer(module, records):
         return module(torch.from_numpy(records.x)).numpy()
 
 
+def loss_of(module, records):
+    logits = answer(module, records).astype(np.float64)
+    return np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(logits)), records.y]
+
+
 def test_answers_of_the_target_are_warned_of_however_they_are_computed():
     target = network()
     arrays = {name: answer(target, records) for name, records in PARTS.items()}
@@ -108,6 +113,8 @@ def test_answers_of_the_target_are_warned_of_however_they_are_computed():
         lambda records: torch.softmax(torch.from_numpy(answer(target, records)), 1).numpy(),
         lambda records: np.c_[answer(target, records), records.x[:, 0]],
         lambda records: answer(target[:2], records),
+        lambda records: np.arctan(loss_of(target, records)),
+        lambda records: np.argsort(np.argsort(loss_of(target, records))),
     ):
         (text,) = warnings_of(target, features)
         assert "hide a leak" in text
@@ -146,5 +153,6 @@ def test_the_share_explained_needs_records_and_a_spread():
     assert feature_origin._explained_share(x[:30], y[:30], is_fitted[:30]) == 0.0
     assert feature_origin._explained_share(x, np.full((200, 1), 0.1), is_fitted) == 0.0
     assert feature_origin._explained_share(x, np.where(y > 1e9, y, np.nan), is_fitted) == 0.0
-    assert feature_origin._explained_share(rng.normal(size=(200, 60)), y, is_fitted) == 0.0
+    assert feature_origin._explained_share(rng.normal(size=(200, 60)), y, is_fitted) < 0.9
+    assert feature_origin._explained_share(rng.normal(size=(200, 80)), y, is_fitted) == 0.0  # of 100 records
     assert feature_origin._explained_share(x, rng.normal(size=(200, 1)), is_fitted) < 0.2
