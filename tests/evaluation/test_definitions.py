@@ -64,16 +64,27 @@ def test_a_target_is_compared_with_the_trainings_that_never_saw_a_record(models,
     assert ends(found.spread) == pytest.approx(root(student(variances)))
 
 
+def directions(target, references):
+    """One over the mean squared cosine of deviations that are independent, and of a quarter of a pair in parallel."""
+    contrasts = [references[:i].mean(axis=0) - references[i] for i in range(1, len(references))]
+    vectors = [target - references.mean(axis=0), *contrasts]
+    squares = [(a @ b) ** 2 / (a @ a) / (b @ b) for place, a in enumerate(vectors) for b in vectors[:place]]
+    return (len(squares) + 0.25) / (sum(squares) + 0.25)
+
+
 def differs(target, references):
     """Farther from the mean of all than any reference, or nearer, and by a factor; or of another mean."""
     k = len(references)
+    few = directions(target, references)
     everything = np.vstack([target, references])
     distances = np.abs(everything - everything.mean(axis=0)).mean(axis=1)
     factor = 2.0 if k < 4 else 1.75 if k < 8 else 1.6
     alike = np.abs(references - references.mean(axis=0)).mean() * math.sqrt(k / (k - 1)) * math.sqrt(1 + 1 / k)
     gap = np.abs(target - references.mean(axis=0)).mean()
-    farther = distances[0] > distances[1:].max() and gap > factor * alike
-    nearer = distances[0] < distances[1:].min() and gap < alike / factor
+    far = max(factor, math.sqrt(stats.f.isf(0.03, few, few * (k - 1))))
+    near = max(factor, math.sqrt(stats.f.isf(0.03, few * (k - 1), few)))
+    farther = distances[0] > distances[1:].max() and gap > far * alike
+    nearer = distances[0] < distances[1:].min() and gap < alike / near
     levels = references.mean(axis=1)
     t = abs(target.mean() - levels.mean()) / (levels.std(ddof=1) * math.sqrt(1 + 1 / k))
     return bool(farther or nearer or 2 * stats.t.sf(t, k - 1) < 0.02)
@@ -94,12 +105,25 @@ def test_a_target_differs_where_it_is_farthest_or_nearest_by_a_factor_or_has_ano
 @pytest.mark.parametrize("models", [3, 4, 8])
 def test_the_fewer_references_the_larger_the_factor(models):
     rng = np.random.default_rng(0)
-    references = np.tile([[-1.0], [1.0]], (4, 30))[:models] + 0.01 * rng.normal(size=(models, 30))
+    references = rng.normal(size=(models, 3000))
     gap = np.abs(references - references.mean(axis=0)).mean() * math.sqrt(models / (models - 1) * (1 + 1 / models))
-    signs = np.where(np.arange(30) % 2, 1.0, -1.0)  # the mean stays where it is
+    signs = np.where(np.arange(3000) % 2, 1.0, -1.0)  # the mean stays where it is
     for factor, expected in ((1.55, False), (1.65, models == 8), (1.7, models == 8), (1.9, models >= 4), (2.1, True)):
         target = references.mean(axis=0) + factor * gap * signs
         assert agreement.compare_answers(target, references).differs is expected
+
+
+@pytest.mark.parametrize("models", [2, 3, 5, 9])
+def test_of_models_that_vary_in_one_direction_chance_decides_how_far_they_are(models):
+    """As Student's t of one more: all deviations are multiples of one vector, of which the mean is 0."""
+    rng = np.random.default_rng(models)
+    direction = np.where(np.arange(40) % 2, 1.0, -1.0)
+    places = rng.normal(size=models)
+    t = math.sqrt(stats.f.isf(0.03, 1, models - 1))
+    gap = np.abs(places - places.mean()).mean() * math.sqrt(models / (models - 1) * (1 + 1 / models))
+    for factor, expected in ((0.99, False), (1.01, True)):
+        target = (places.mean() + factor * t * gap) * direction
+        assert agreement.compare_answers(target, np.outer(places, direction)).differs is expected
 
 
 def test_answers_of_few_records_or_beyond_squares_are_refused():

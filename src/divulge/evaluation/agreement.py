@@ -29,6 +29,8 @@ else:
 # to be trained otherwise: with fewer than 4, fewer than 8, and more references. `tests/guarantees/test_agreement.py`
 # measures how often trainings alike are called different.
 _FACTORS = ((4, 2.0), (8, 1.75), (np.inf, 1.6))
+_DISTANCE_LEVEL = 0.03  # of the tests of the distance, on either side, where trainings vary in few directions
+_PARALLEL = 0.25  # of a pair of parallel deviations, beside those seen: few models show few directions
 _LOSS_LEVEL = 0.02  # of the test of the mean loss
 _ROUNDING = 1e-9  # of the largest answer: differences below are none
 _LARGEST = 1e75  # answers of which the squares of squares can still be added, as their variance needs
@@ -46,9 +48,8 @@ class Agreement:
         spread: the same between one such training and their mean; None with one reference.
         differs: whether the target is farther from the mean of the references, or nearer to it, than another training
             like theirs would be, or has another mean loss; None with one reference. Where the target was trained as the
-            references were, it was True in at most an eighth of the simulations of each of six kinds of model. Of
-            models with few free parameters (a logistic regression of one or two columns), which vary in few directions,
-            it was True in up to four of ten with 2 references, three with 4, two with 8.
+            references were, it was True in at most an eighth of the simulations of each of eight kinds of model, also
+            of such with few parameters.
     """
 
     records: int
@@ -142,10 +143,35 @@ def _is_farther_or_nearer(t: Floats, x: Floats, out: Bools, overlap: float) -> b
     """Check whether the target is farther from the others than any reference and than trainings alike, or nearer."""
     target_distance, distances, ratio = _distances(t, x, out)
     factor = next(factor for below, factor in _FACTORS if len(x) < below)
+    directions = _count_directions(t, x, out)
+    degrees = directions, directions * (len(x) - 1)
+    farther, nearer = (max(factor, float(stats.f.isf(_DISTANCE_LEVEL, *d)) ** 0.5) for d in (degrees, degrees[::-1]))
     # Of independent trainings that share no record, by how much more the target than a reference, in the mean.
     inflation = float(np.sqrt(((1 + overlap) / (1 - overlap) + 1 / len(x)) / (1 + 1 / len(x))))
-    is_farther = ratio > factor * inflation and target_distance > inflation * distances.max()
-    return bool(is_farther or (ratio < 1 / factor and target_distance < distances.min()))
+    is_farther = ratio > farther * inflation and target_distance > inflation * distances.max()
+    return bool(is_farther or (ratio < 1 / nearer and target_distance < distances.min()))
+
+
+def _count_directions(t: Floats, x: Floats, out: Bools) -> float:
+    """Estimate in how many independent directions trainings alike vary, by how nearly parallel their deviations are.
+
+    Models with few parameters vary in few: how far one of them lies from the others is then left to chance, however
+    many records are compared.
+    """
+    counts = out.sum(axis=0)
+    deviations = (x - (x * out).sum(axis=0) / counts) * out
+    # Of m deviations that add up to 0, m - 1 orthogonal combinations, which are independent where the models are.
+    m = len(x)
+    helmert = np.tril(np.ones((m - 1, m)), 0)
+    helmert[np.arange(m - 1), np.arange(1, m)] = -np.arange(1, m)
+    helmert /= np.sqrt(np.arange(1, m) * np.arange(2, m + 1))[:, None]
+    rows = np.vstack([t - (x * out).sum(axis=0) / counts, helmert @ deviations])
+    lengths = np.sqrt((rows**2).sum(axis=1))
+    if not lengths.all():
+        return np.inf
+    cosines = (rows / lengths[:, None]) @ (rows / lengths[:, None]).T
+    squares = cosines[np.triu_indices(m, 1)] ** 2
+    return float((len(squares) + _PARALLEL) / (squares.sum() + _PARALLEL))
 
 
 def _distances(t: Floats, x: Floats, out: Bools) -> tuple[float, Floats, float]:
