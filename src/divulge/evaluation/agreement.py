@@ -168,7 +168,7 @@ def _count_directions(t: Floats, x: Floats, out: Bools) -> float:
     rows = np.vstack([t - (x * out).sum(axis=0) / counts, helmert @ deviations])
     lengths = np.sqrt((rows**2).sum(axis=1))
     if not lengths.all():
-        return np.inf
+        return float(len(t))
     cosines = (rows / lengths[:, None]) @ (rows / lengths[:, None]).T
     squares = cosines[np.triu_indices(m, 1)] ** 2
     return float((len(squares) + _PARALLEL) / (squares.sum() + _PARALLEL))
