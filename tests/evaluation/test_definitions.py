@@ -126,6 +126,19 @@ def test_of_models_that_vary_in_one_direction_chance_decides_how_far_they_are(mo
         assert agreement.compare_answers(target, np.outer(places, direction)).differs is expected
 
 
+def test_models_that_answer_alike_show_no_direction():
+    """Two of three are equal: the other two vectors lie in one direction, which counts as a pair in parallel."""
+    direction = np.where(np.arange(40) % 2, 1.0, -1.0)
+    references = np.outer([0.0, 0.0, 3.0], direction)
+    out = np.ones(references.shape, bool)
+    assert agreement._count_directions(9.0 * direction, references, out) == pytest.approx(1.0)
+    assert agreement._count_directions(9.0 * direction, np.zeros((3, 40)), out) == 40  # nothing to go by
+    t = math.sqrt(stats.f.isf(0.03, 1, 2))
+    gap = np.abs([-1, -1, 2]).mean() * math.sqrt(3 / 2 * 4 / 3)
+    for factor, expected in ((0.99, False), (1.01, True)):
+        assert agreement.compare_answers((1.0 + factor * t * gap) * direction, references).differs is expected
+
+
 def test_answers_of_few_records_or_beyond_squares_are_refused():
     with pytest.raises(InputError, match="at least 2 records that they were not trained on are needed, got 1"):
         agreement.compare_answers([1.0, 2.0], [[1.0, 2.0], [2.0, 1.0]], [[True, True], [True, False]])

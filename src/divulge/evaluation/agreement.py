@@ -160,17 +160,16 @@ def _count_directions(t: Floats, x: Floats, out: Bools) -> float:
     """
     counts = out.sum(axis=0)
     deviations = (x - (x * out).sum(axis=0) / counts) * out
-    # Of m deviations that add up to 0, m - 1 orthogonal combinations, which are independent where the models are.
+    # Each model less the mean of those before it: orthogonal contrasts, which are independent where the models are.
     m = len(x)
-    helmert = np.tril(np.ones((m - 1, m)), 0)
-    helmert[np.arange(m - 1), np.arange(1, m)] = -np.arange(1, m)
-    helmert /= np.sqrt(np.arange(1, m) * np.arange(2, m + 1))[:, None]
-    rows = np.vstack([t - (x * out).sum(axis=0) / counts, helmert @ deviations])
+    contrasts = np.tril(np.ones((m - 1, m))) / np.arange(1, m)[:, None]
+    contrasts[np.arange(m - 1), np.arange(1, m)] = -1.0
+    rows = np.vstack([t - (x * out).sum(axis=0) / counts, contrasts @ deviations])
     lengths = np.sqrt((rows**2).sum(axis=1))
-    if not lengths.all():
+    units = rows[lengths > 0] / lengths[lengths > 0][:, None]  # models that answer alike have no direction
+    if len(units) < 2:
         return float(len(t))
-    cosines = (rows / lengths[:, None]) @ (rows / lengths[:, None]).T
-    squares = cosines[np.triu_indices(m, 1)] ** 2
+    squares = (units @ units.T)[np.triu_indices(len(units), 1)] ** 2
     return float((len(squares) + _PARALLEL) / (squares.sum() + _PARALLEL))
 
 
