@@ -174,3 +174,20 @@ def test_smirnovs_p_value_is_exact_where_both_samples_are_small(sizes, method):
     expected = {each: stats.ks_2samp(sample, shifted, method=each).pvalue for each in ("exact", "asymp")}
     assert expected["exact"] != expected["asymp"]
     assert statistics.smirnov_p_value(sample, shifted) == expected[method]
+
+
+def test_classes_are_seldom_said_to_be_missing_where_both_sides_are_drawn_alike():
+    """At most one in 1,000; common and rare classes, many and few records, and what is left out is seen."""
+    rng = np.random.default_rng(0)
+    runs = 3000
+    alarms = 0
+    for _ in range(runs):
+        shares = rng.dirichlet(np.full(rng.integers(2, 40), rng.choice([0.1, 1.0])))
+        sizes = rng.integers(1, 400), rng.integers(1, 400)
+        alarms += len(statistics.find_missing_classes(*(rng.choice(len(shares), n, p=shares) for n in sizes))) > 0
+    assert alarms <= runs / 1000 + 3.3 * (runs / 1000) ** 0.5
+    left_out = np.r_[np.zeros(380, int), np.ones(20, int)]
+    assert statistics.find_missing_classes(left_out, np.zeros(400, int)).tolist() == [1]
+    assert statistics.find_missing_classes(left_out, np.zeros(20, int)).tolist() == []  # too few to tell
+    assert statistics.find_missing_classes(left_out, np.zeros(0, int)).tolist() == []
+    assert statistics.find_missing_classes(np.zeros(0, int), left_out).tolist() == []

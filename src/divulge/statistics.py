@@ -65,6 +65,7 @@ _DIVISIONS = (999, 9_999)  # permutations; the second number if the first gives 
 _MIN_TEXTS = 5  # texts that must contain a word for it to be tested
 _MAX_SHOWN_CHARACTERS = 40  # of a word in a description
 _YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
+_MISSING_BY_CHANCE = 0.001  # probability, over all classes, below which a class is not missing by chance
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
@@ -104,6 +105,24 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
         confidence,
         "clopper-pearson",
     )
+
+
+def find_missing_classes(labels: Ints, other_labels: Ints) -> Ints:
+    """Return the classes of records that others lack, where that is no chance.
+
+    Of records and others that are drawn alike, one or more such classes are found with a probability of at most 0.1 %.
+
+    Examples:
+        >>> find_missing_classes(np.array([0, 1] * 20), np.array([0] * 20 + [2])).tolist()
+        [1]
+        >>> find_missing_classes(np.array([0, 1] + [0] * 38), np.array([0] * 20)).tolist()
+        []
+    """
+    if not len(labels):
+        return labels
+    classes, counts = np.unique(labels, return_counts=True)
+    chances = stats.hypergeom.pmf(0, len(labels) + len(other_labels), counts, len(other_labels))
+    return classes[(chances < _MISSING_BY_CHANCE / len(classes)) & ~np.isin(classes, other_labels)]
 
 
 def upper_bound_rank(n: int, rate: ArrayLike, error: float) -> Floats:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from divulge import evaluation, statistics
 from divulge.decisions import controls
@@ -34,25 +34,6 @@ CONFIDENCE = 0.95
 """Probability that all intervals of a verdict hold."""
 # How often the control of a sound decision voids its guarantee.
 CONTROL_FALSE_ALARM = 0.001
-_MISSING_BY_CHANCE = 0.001  # probability, over all classes, below which a class is not missing by chance
-
-
-def find_missing_classes(labels: Ints, other_labels: Ints) -> Ints:
-    """Return the classes of records that others lack, where that is no chance.
-
-    Of records and others that are drawn alike, one or more such classes are found with a probability of at most 0.1 %.
-
-    Examples:
-        >>> find_missing_classes(np.array([0, 1] * 20), np.array([0] * 20 + [2])).tolist()
-        [1]
-        >>> find_missing_classes(np.array([0, 1] + [0] * 38), np.array([0] * 20)).tolist()
-        []
-    """
-    if not len(labels):
-        return labels
-    classes, counts = np.unique(labels, return_counts=True)
-    chances = stats.hypergeom.pmf(0, len(labels) + len(other_labels), counts, len(other_labels))
-    return classes[(chances < _MISSING_BY_CHANCE / len(classes)) & ~np.isin(classes, other_labels)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +175,7 @@ class Outcome:
         distinct = self.distinct
         if distinct.labels is None or self.calibration_labels is None:
             return []
-        return find_missing_classes(distinct.labels[~distinct.members], self.calibration_labels).tolist()
+        return statistics.find_missing_classes(distinct.labels[~distinct.members], self.calibration_labels).tolist()
 
     def _describe_score_shift(self) -> str:
         """Describe how scores of non-members differ from those of the calibration; empty if they do not.

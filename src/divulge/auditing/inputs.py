@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from divulge import columns, completion, errors, evaluation, people, seeds, targets, user_code
+from divulge import columns, completion, errors, evaluation, people, seeds, statistics, targets, user_code
 from divulge import recipes as book
 from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
-from divulge.auditing.findings import find_missing_classes
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
 from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
@@ -404,7 +403,7 @@ def _missing_class_warnings(
     if members.labels is None or nonmembers.labels is None or population.labels is None:
         return []
     labels = np.concatenate([members.labels, nonmembers.labels])
-    classes = np.setdiff1d(find_missing_classes(labels, population.labels), unseen).tolist()
+    classes = np.setdiff1d(statistics.find_missing_classes(labels, population.labels), unseen).tolist()
     if not len(classes):
         return []
     named_classes, count = formatting.format_classes(classes, members.class_names), int(np.isin(labels, classes).sum())

@@ -22,6 +22,7 @@ from divulge.references.clones import CloneTraining
 from divulge.references.matching import MatchGoal
 from divulge.report.formatting import format_estimate
 from divulge.results import MatchedReferences, ReferenceAgreement, TriedSetting
+from divulge.statistics import proportion
 
 if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit
@@ -190,10 +191,10 @@ def _describe_substitutes(audit: PreparedAudit, measured: Measurements, models: 
     is_right = np.asarray(measured.target["label-loss"][rows]) == 0.0
     likely = np.exp(np.asarray(models.signals["label-loss"][:, rows], dtype=np.float64)).mean(axis=0) > 0.5
     shares = [
-        f"of the {chosen.sum():,} that the target labels {manner}, in {format_estimate(estimate)} of them"
+        f"of the {chosen.sum():,} that the target labels {manner}, in "
+        f"{format_estimate(proportion(int(likely[chosen].sum()), int(chosen.sum())))} of them"
         for chosen, manner in ((is_right, "rightly"), (~is_right, "wrongly"))
         if chosen.any()
-        for estimate in [agreement.share_estimate(likely[chosen])]
     ]
     return (
         f"{Need.REFERENCES_SUBSTITUTES}: on {len(is_right):,} calibration records, which neither they nor the target "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import lazy, statistics
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.types import Estimate
 from divulge.validation import check_mask, check_matrix, check_vector
@@ -158,13 +158,12 @@ def _count_directions(t: Floats, x: Floats, out: Bools) -> float:
     Models with few parameters vary in few: how far one of them lies from the others is then left to chance, however
     many records are compared.
     """
-    counts = out.sum(axis=0)
-    deviations = (x - (x * out).sum(axis=0) / counts) * out
+    means = (x * out).sum(axis=0) / out.sum(axis=0)
     # Each model less the mean of those before it: orthogonal contrasts, which are independent where the models are.
     m = len(x)
     contrasts = np.tril(np.ones((m - 1, m))) / np.arange(1, m)[:, None]
     contrasts[np.arange(m - 1), np.arange(1, m)] = -1.0
-    rows = np.vstack([t - (x * out).sum(axis=0) / counts, contrasts @ deviations])
+    rows = np.vstack([t - means, contrasts @ ((x - means) * out)])
     lengths = np.sqrt((rows**2).sum(axis=1))
     units = rows[lengths > 0] / lengths[lengths > 0][:, None]  # models that answer alike have no direction
     if len(units) < 2:
@@ -218,26 +217,6 @@ def mean_estimate(values: object, confidence: float = 0.95) -> Estimate:
     mean, deviation = float(array.mean()), float(array.std(ddof=1))
     reach = float(stats.t.ppf(0.5 + confidence / 2, len(array) - 1)) * deviation / len(array) ** 0.5
     return Estimate(mean, mean - reach, mean + reach, confidence, "Student's t over records, models as they are")
-
-
-def share_estimate(chosen: object, confidence: float = 0.95) -> Estimate:
-    """Return the share of records that are chosen, bool ``[n]``, with the interval of Clopper and Pearson.
-
-    Raises:
-        divulge.InputError: no records.
-
-    Examples:
-        >>> print(share_estimate([True, True, False, True]))
-        0.7500 [0.1941, 0.9937]
-    """
-    mask = check_mask(chosen, "chosen", (None,))
-    if not len(mask):
-        raise InputError("chosen: at least 1 record is needed, got 0")
-    k, n, error = int(mask.sum()), len(mask), (1 - confidence) / 2
-    low, high = (
-        float(bound(k, n, error)) for bound in (statistics.clopper_pearson_lower, statistics.clopper_pearson_upper)
-    )
-    return Estimate(k / n, low, high, confidence, "clopper-pearson over records, models as they are")
 
 
 def root_of_mean(squares: object, confidence: float = 0.95) -> Estimate:
