@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -156,3 +157,17 @@ def test_the_share_explained_needs_records_and_a_spread():
     assert feature_origin._explained_share(rng.normal(size=(200, 60)), y, is_fitted) < 0.9
     assert feature_origin._explained_share(rng.normal(size=(200, 80)), y, is_fitted) == 0.0  # of 100 records
     assert feature_origin._explained_share(x, rng.normal(size=(200, 1)), is_fitted) < 0.2
+
+
+@pytest.mark.parametrize("columns", [1, 5, 60])
+@pytest.mark.parametrize("n", [60, 200, 1000])
+def test_unrelated_features_determine_nothing(n, columns):
+    """Ties, heavy tails, constants and many columns; answers that are alike, saturated or in steps."""
+    rng = np.random.default_rng([n, columns])
+    is_fitted = np.arange(n) % 2 == 0
+    for draw in range(40):
+        table = rng.normal(size=(n, columns)) if draw % 2 else rng.integers(0, 3, (n, columns)).astype(float)
+        table[:, 0] = 7.0 if draw % 5 == 0 else np.exp(3 * table[:, 0])
+        latent = rng.standard_cauchy((n, 2))
+        for answers in (latent, np.sign(latent), special.expit(20 * latent), np.zeros((n, 2)), np.floor(latent)):
+            assert not feature_origin._is_determined(table, answers, is_fitted)
