@@ -667,6 +667,32 @@ class MatchedReferences:
     tried: tuple[TriedSetting, ...]
 
 
+CheckEffect: TypeAlias = Literal["none", "not cleared", "not comparable", "leak"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """What a check of an audit found, and what that does to verdict and gate.
+
+    Args:
+        check: name of the check.
+        effect: "none": it stands on the page. "not cleared": no answer is "no leak found" and no limit is "kept".
+            "not comparable": no number can be attributed to the model, and every limit is undecided. "leak": the answer
+            is "leak found", and no limit is "kept".
+        sentence: what was found; the first sentence of a verdict that it decides.
+        details: further sentences.
+        figures: what was measured, by name.
+        table: column names, then rows, of what the page shows of it; empty without any.
+    """
+
+    check: str
+    effect: CheckEffect
+    sentence: str
+    details: tuple[str, ...] = ()
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    table: tuple[tuple[str, ...], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
     """An audit without its scores.
@@ -694,6 +720,7 @@ class RunMetadata:
         matched: how their settings were chosen; None where they were given.
         copied: number of candidates whose copy in another set can hide a leak, where copies were kept; None in runs of
             earlier releases, which did not count them.
+        findings: of the checks in `divulge.auditing.checks`, in their order.
     """
 
     settings: AuditSettings
@@ -717,6 +744,7 @@ class RunMetadata:
     uncompared: tuple[str, ...] = ()
     matched: MatchedReferences | None = None
     copied: int | None = None
+    findings: tuple[CheckFinding, ...] = ()
 
     @property
     def told_apart(self) -> bool:

@@ -350,6 +350,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     void, implausible = _void_reason(audit), plausibility.describe_doubt(audit)
     stored_records = audit.about.stored
     suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
+    uncleared = next((each.sentence.rstrip(".") for each in audit.about.findings if each.effect != "none"), "")
 
     def measure(scores: Floats, members: Bools, metric: str) -> Estimate:
         return evaluation.measure(scores, members, metric, single_confidence)
@@ -375,6 +376,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
                         or (implausible if measured.low <= limit.limit else "")
                         or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
                         or (suspicion if is_kept else "")
+                        or (uncleared if is_kept else "")
                     )
                 ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt)
                 rulings.append(replace(ruling, adjusted=scope.adjusted, stored=stored_sentence(audit)))

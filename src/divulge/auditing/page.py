@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         Answer,
         AuditSummary,
         BlindBaseline,
+        CheckFinding,
         GroupStatistics,
         MemberCalls,
         PartialKnowledgeSettings,
@@ -138,6 +139,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         transfer_section(audit.about.transfer),
         *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
         fairness_section(summary),
+        *map(_finding_section, summary.about.findings),
         _links_section(related),
         regulator_section(_regulator_answers(audit, audit_verdict, summary, strongest)),
     ]
@@ -756,6 +758,18 @@ def fairness_section(summary: AuditSummary) -> Section:
         *map(formatting.as_sentence, about.warnings),
     ]
     return Section(FAIRNESS_TITLE, [*map(Paragraph, texts)])
+
+
+def _finding_section(finding: CheckFinding) -> Section:
+    """Return what a check found: its sentences, its figures, its table."""
+    blocks: list[Block] = [Paragraph(text) for text in (finding.sentence, *finding.details)]
+    if finding.figures:
+        rows = [(name, format_estimate(figure)) for name, figure in finding.figures.items()]
+        blocks.append(Table(("what", "value"), rows, sortable=False))
+    if finding.table:
+        columns, *rows = finding.table
+        blocks.append(Table(columns, rows))
+    return Section(formatting.capitalize(finding.check), blocks, annex=True)
 
 
 def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, plausibility, signals
+from divulge.auditing.checks import CHECKS, ScoredAudit
 from divulge.auditing.feature_origin import describe_target_features, refuse_target_as_features
 from divulge.auditing.inputs import (
     ALL_KNOWN,
@@ -421,6 +422,8 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         stored = log.run_timed(
             "search of the model's arrays", lambda: _find_stored_records(prepared, settings.duplicates, is_comparable)
         )
+    scored = ScoredAudit(prepared, views, scores, calibration, log)
+    findings = [log.run_timed(check.name, partial(check.measure, scored)) for check in CHECKS]
     about = RunMetadata(
         settings=settings,
         recipes=recipe_metadata(prepared, log, results, fpr),
@@ -444,6 +447,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         uncompared=tuple(log.uncompared),
         matched=log.matched,
         copied=inputs.copied,
+        findings=tuple(finding for finding in findings if finding is not None),
     )
     return Audit(
         scores=scores,

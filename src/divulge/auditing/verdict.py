@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable, SurestRecords
     from divulge.report.formatting import NaturalFrequency
-    from divulge.results import Answer, BlindBaseline, RecipeRun
+    from divulge.results import Answer, BlindBaseline, CheckEffect, RecipeRun
     from divulge.types import Array, Estimate, Ints, Selection, Tone
 
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
@@ -223,11 +223,39 @@ def decide_verdict(audit: Findings) -> Verdict:
             ),
             recipe=measured.recipe,
         )
-    decided = _decide_by_scores(audit)
+    decided = _weigh_findings(audit, _decide_by_scores(audit))
     if stored is not None and stored.suspected and decided.answer == "split is confounded":
         return replace(decided, details=(*decided.details, stored.sentence))
     if stored is not None and stored.suspected and decided.answer == "no leak found":
         return Verdict("too little data to say", f"Too little data to say: {stored.sentence}", (decided.plain,))
+    return decided
+
+
+_ANSWERS: Mapping[CheckEffect, Answer] = {
+    "leak": "leak found",
+    "not comparable": "split is confounded",
+    "not cleared": "too little data to say",
+}
+"""What a finding makes of a verdict, first to last in precedence."""
+
+
+def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
+    """Return the verdict that the checks leave of the one by scores.
+
+    What keeps a model from being cleared is a detail where a leak was found anyway.
+    """
+    for effect, answer in _ANSWERS.items():
+        findings = [finding for finding in audit.about.findings if finding.effect == effect]
+        if not findings:
+            continue
+        if effect == "not cleared" and decided.answer != "no leak found":
+            return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
+        first, *others = findings
+        details = (*first.details, *(finding.sentence for finding in others))
+        if answer == "too little data to say":
+            return Verdict(answer, f"Too little data to say: {first.sentence}", details)
+        by_scores = (f"What attacks measure beside that: {decided.plain}",) if answer == "leak found" else ()
+        return Verdict(answer, first.sentence, (*details, *by_scores), recipe=decided.recipe)
     return decided
 
 

@@ -1,0 +1,13 @@
+"""Checks of an audit: each is one object in one file that measures, and returns what it found.
+
+Pipeline, verdict, gate and page loop over `CHECKS`. A new check is a file in this package and an entry here.
+"""
+
+from __future__ import annotations
+
+from divulge.auditing.checks.check import Check, ScoredAudit
+
+CHECKS: tuple[Check, ...] = ()
+"""All checks, in the order in which the page shows them."""
+
+__all__ = ["CHECKS", "Check", "ScoredAudit"]
