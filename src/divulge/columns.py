@@ -297,6 +297,11 @@ class TableEncoder:
         return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
 
     @property
+    def encoded_names(self) -> tuple[str, ...]:
+        """Names of the columns of the encoding, such as "sex = F"."""
+        return tuple(name for column in self.columns for name in column.encoded_names)
+
+    @property
     def is_plain(self) -> bool:
         """Whether the table is its own encoding: numbers and booleans, none missing."""
         return all(column.measure in ("number", "boolean") and not column.has_missing for column in self.columns)
@@ -361,6 +366,17 @@ class ColumnEncoder:
         if self.measure == "text":
             return 1 + (0 if self.words is None else self.words[-1].n_components)
         return 1 + self.has_missing
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        """Names of the columns of the encoding."""
+        if self.measure == "category":
+            values = ["missing" if value is None else value for value in self.categories]
+            return tuple(f"{self.name} = {value}" for value in [*values, *["another"] * self.has_rare])
+        if self.measure == "text":
+            return f"length of {self.name}", *(f"words of {self.name} ({i})" for i in range(1, self.width))
+        name = f"{self.name} (a date)" if self.measure == "date" else self.name
+        return (name, f"{self.name} missing")[: self.width]
 
     def encode(self, column: Column) -> Floats:
         """Return the encoding of a column, ``[n, width]``."""

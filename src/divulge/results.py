@@ -561,6 +561,20 @@ class RegressionFit:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassFit:
+    """Fit of a classifier's probabilities to its training records, compared with the classes' shares among them.
+
+    Args:
+        gain: share of the log loss of these shares, as a constant answer, that the model saves on the members once a
+            constant for each class is added to its logits, so that a model of re-weighted classes is judged fairly.
+        p_value: chance of so large a gain if the model knew nothing of the members' labels, by permutation.
+    """
+
+    gain: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
 class TokenFit:
     """Fit of a language model to its training documents, compared with token frequencies.
 
@@ -721,6 +735,8 @@ class RunMetadata:
         copied: number of candidates whose copy in another set can hide a leak, where copies were kept; None in runs of
             earlier releases, which did not count them.
         findings: of the checks in `divulge.auditing.checks`, in their order.
+        class_fit: how well a classifier's probabilities fit its training records, where it is not surely right more
+            often than their most frequent class.
     """
 
     settings: AuditSettings
@@ -745,6 +761,7 @@ class RunMetadata:
     matched: MatchedReferences | None = None
     copied: int | None = None
     findings: tuple[CheckFinding, ...] = ()
+    class_fit: ClassFit | None = None
 
     @property
     def told_apart(self) -> bool:

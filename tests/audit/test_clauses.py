@@ -129,35 +129,6 @@ def test_the_order_of_classes_is_said_or_follows_from_numbers_and_is_never_guess
     )
 
 
-@pytest.mark.parametrize(("n_policies", "n_intervals"), [(1, 5), (1, 1), (3, 2), (1, 0)])
-@pytest.mark.parametrize("confidence", [0.9, 0.99])
-def test_the_error_of_a_gate_is_shared_by_all_intervals_of_the_report_or_by_more_rulings(
-    n_policies, n_intervals, confidence, monkeypatch
-):
-    outcome = SimpleNamespace(recipe="loss", scores=np.arange(8.0), members=np.arange(8) > 3, unexplained=None)
-    scope = SimpleNamespace(name="all", outcomes=[outcome] * 2, adjusted=False, members=4, nonmembers=4)
-    audit = SimpleNamespace(about=SimpleNamespace(stored=None))
-    asked = []
-
-    def measure(scores, members, metric, confidence):
-        asked.append(confidence)
-        return between(0.4, 0.5)
-
-    for name, value in {
-        "scopes": [scope], "unadjusted_scopes": [scope], "_missing_reason": "", "count_intervals": n_intervals,
-        "find_hidden_leaks": (), "_void_reason": "", "_contrary_reason": "", "_copies_reason": "",
-    }.items():  # fmt: skip
-        monkeypatch.setattr(compare, name, lambda *_, value=value: value)
-    monkeypatch.setattr(compare.comparability, "hidden_share", lambda *_: None)
-    monkeypatch.setattr(compare.plausibility, "describe_doubt", lambda _: "")
-    monkeypatch.setattr(compare.evaluation, "measure", measure)
-    policies = ["auc:0.6", "advantage:0.2", "tpr@fpr=0.25:0.5"][:n_policies]
-    rulings = compare.gate(audit, policies, confidence=confidence)
-    assert len(rulings) == len(asked) == 2 * n_policies
-    assert asked == pytest.approx([1 - (1 - confidence) / max(1, n_intervals, 2 * n_policies)] * len(asked))
-    assert [ruling.state for ruling in rulings[:2]] == ["kept", "kept"]
-
-
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5, -0.5, 95])
 def test_a_gate_has_a_confidence_between_0_and_1(confidence):
     with pytest.raises(InputError, match="confidence"):

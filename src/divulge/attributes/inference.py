@@ -164,7 +164,7 @@ def infer(
             None if options.tolerance is None else float(options.tolerance),
             options.max_values, float(options.margin), float(options.confidence), options.seed,
         ),
-        doubt=_doubt_target(study),
+        doubt=_doubt_target(study, options.seed),
         stored=stored,
         copied=study.copied,
     )  # fmt: skip
@@ -386,7 +386,7 @@ def _hide_values(attribute: _Attribute) -> tuple[str, ...]:
     return tuple(f"value {number}" for number in range(1, len(attribute.group_names) + 1))
 
 
-def _doubt_target(study: _Study) -> str:
+def _doubt_target(study: _Study, seed: int) -> str:
     """Say why the target may not be the model that was trained on the members; empty where it surely is."""
     answers = _read_outputs(study.target, study.candidates, study)
     if study.is_regression:
@@ -396,6 +396,10 @@ def _doubt_target(study: _Study) -> str:
         )
     labels = np.asarray(study.candidates.labels)
     predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
+    if answers.ndim == 2:
+        fit = plausibility.measure_class_fit(answers[study.truth], labels[study.truth], seed)
+        if fit is not None and plausibility.fits_classes(fit):
+            return ""
     return plausibility.describe_accuracy_doubt(int((predicted == labels)[study.truth].sum()), labels[study.truth])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 REDRAW_ADVICE = "Draw non-members at random from the records that training records were drawn from, and audit again"
+TIME_ADVICE = (
+    "The sets seem to be of different times, which no new draw of later records mends: take as non-members records of "
+    "the training period that were left out of training; where there are none, compare records of the time that both "
+    "sets share, or plant canaries in the next training (divulge canaries)"
+)
+_TIME = re.compile(r"(?<![a-z])(date|datetime|timestamp|year|month|quarter)(?![a-z])")
 _READABLE_NAMES = {"length": "document length", "year": "years named", "topic": "topic"}
 
 
@@ -60,6 +67,11 @@ def covariates_to_frame(table: Covariates) -> pl.DataFrame:
 EXPLAINED_BY_LENGTH = "members and non-members differ in length, and nothing is seen among documents of like length"
 
 
+def advise_redraw(differences: Sequence[str]) -> str:
+    """Advise how to get sets that can be compared, given what tells them apart; empty if nothing says how."""
+    return TIME_ADVICE if any(_TIME.search(text.replace("_", " ").lower()) for text in differences) else ""
+
+
 def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
     """Describe evidence that the adjusted and the unadjusted comparison do not share; empty if none.
 
@@ -87,14 +99,15 @@ def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confiden
 
 def describe_confounding(adjustment: Adjustment) -> str:
     """Explain why members and non-members cannot be compared, and what to do next."""
+    advice = advise_redraw(adjustment.adjusted_for) or REDRAW_ADVICE
     if not adjustment.overlap:
         return (
             f"The split is confounded: hardly any members and non-members are alike in "
-            f"{describe_covariates(adjustment)}, so none can be compared. {REDRAW_ADVICE}."
+            f"{describe_covariates(adjustment)}, so none can be compared. {advice}."
         )
     return (
         f"The split is confounded: by {describe_covariates(adjustment)} members can be told from non-members without "
-        f"the model, also where the sets were balanced in this respect (p = {adjustment.p_value:.2g}). {REDRAW_ADVICE}."
+        f"the model, also where the sets were balanced in this respect (p = {adjustment.p_value:.2g}). {advice}."
     )
 
 

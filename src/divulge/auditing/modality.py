@@ -16,6 +16,7 @@ import numpy as np
 from divulge import errors
 from divulge import recipes as book
 from divulge.auditing import plausibility, signals
+from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers, signals_from_logits
 from divulge.recipes.recipe import CLASSIFIER_OUTPUTS
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.recipes import Recipe
     from divulge.targets import Task
-    from divulge.types import AuditData, Floats
+    from divulge.types import AuditData, Floats, Ints
 
 _N_PROBED = 64  # candidates that show what the target's outputs are
 
@@ -353,7 +354,7 @@ class Classifier(Modality):
         measured = signals.compute_signals(audit, log)
         if log.predicted_labels is None:  # no signal has queried the target for its outputs
             candidates = audit.views[0][: audit.layout.candidates]
-            log.predicted_labels = query_target(audit.target, candidates, ())[1]
+            _record_answers(audit, *query_target(audit.target, candidates, ()), log)
         return measured
 
     def target_signals(
@@ -363,7 +364,8 @@ class Classifier(Modality):
         output_only = [signal for signal in required if signal.output != "internals"]
         inside = [signal.name for signal in required if signal.output == "internals"]
         logits, predicted = query_target(audit.target, records, output_only)
-        log.predicted_labels = predicted if log.predicted_labels is None else log.predicted_labels
+        if log.predicted_labels is None:
+            _record_answers(audit, logits, predicted, log)
         values = signals_from_answers(logits, predicted, records.labels, output_only, max(2, audit.n_classes)).T
         white_box = internals.measure(audit.target, records, inside).T if inside else ()
         return dict(zip([*(s.name for s in output_only), *inside], [*values, *white_box], strict=True))
@@ -378,6 +380,19 @@ class Classifier(Modality):
         }
         # References of the user's own may return outputs alone: their inside is read only where a recipe needs it.
         return options | ({"inside": partial(signals.measure_reference, names=inside)} if inside else {})
+
+
+def _record_answers(audit: PreparedAudit, logits: Floats | None, predicted: Ints, log: AuditLog) -> None:
+    """Record the classes that the target predicts, and how well its logits fit the members."""
+    log.predicted_labels = predicted
+    inputs = audit.inputs
+    if logits is None or inputs.candidates.labels is None:
+        return
+    is_member = inputs.truth
+    if inputs.duplicate_groups is not None:
+        is_member = is_member & first_of_each_group(inputs.duplicate_groups, is_member)
+    members = np.flatnonzero(is_member)
+    log.class_fit = plausibility.measure_class_fit(logits[members], inputs.candidates.labels[members], audit.seed)
 
 
 def _name_if_known(signal: OutputSignal) -> str | OutputSignal:

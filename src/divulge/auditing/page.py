@@ -141,7 +141,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         fairness_section(summary),
         *map(_finding_section, summary.about.findings),
         _links_section(related),
-        regulator_section(_regulator_answers(audit, audit_verdict, summary, strongest)),
+        regulator_section(_regulator_answers(audit_verdict, summary, strongest)),
     ]
 
 
@@ -199,16 +199,15 @@ def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
     return Section(ADVICE_TITLE, advice if leaks else [])
 
 
-def _regulator_answers(
-    audit: Findings, audit_verdict: Verdict, summary: AuditSummary, strongest: str
-) -> RegulatorAnswers:
+def _regulator_answers(audit_verdict: Verdict, summary: AuditSummary, strongest: str) -> RegulatorAnswers:
     is_valid = summary.verdict.answer != "split is confounded"
-    bound = _epsilon_bound(audit, strongest) if is_valid else None
+    numbers = summary.recipes[strongest] if summary.adjusted is None else summary.adjusted.recipes[strongest]
     epsilon = None
-    if bound is not None:
+    if is_valid and numbers.epsilon is not None:
+        bound = formatting.format_lower_bound(numbers.epsilon.low)
         epsilon = (
-            f"Scores under one trained model bound it from below only: ε ≥ {formatting.format_lower_bound(bound)}. A "
-            "claim that training keeps an ε is tested by divulge canaries."
+            f"Scores under one trained model bound it from below only: ε ≥ {bound}. A claim that training keeps an ε "
+            "is tested by divulge canaries."
         )
     return RegulatorAnswers(
         means=f"membership inference by {', '.join(summary.recipes)}.",
@@ -230,22 +229,6 @@ def _compare_with_guessing(audit_verdict: Verdict) -> str:
             return f"Met by the attacks that were run, down to the size that is named. {sentences}"
         case _:
             return f"Not shown. {audit_verdict.plain}"
-
-
-def _epsilon_bound(audit: Findings, recipe: str) -> float | None:
-    """Return the lower bound on ε from the scores behind the verdict, or from their unexplained part if smaller.
-
-    None where there are too few records.
-    """
-    outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], simultaneous_confidence(audit)
-    score_arrays = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
-    try:
-        bounds = [
-            evaluation.epsilon_lower_bound(scores_, outcome.members, confidence=confidence) for scores_ in score_arrays
-        ]
-    except InputError:
-        return None
-    return min(bound.low for bound in bounds)
 
 
 def _links_section(related: Mapping[str, Findings]) -> Section:

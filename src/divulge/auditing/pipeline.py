@@ -437,6 +437,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine=describe_engines(log),
         accuracy=_target_accuracy(prepared, log),
+        class_fit=log.class_fit,
         token_fit=log.token_fit,
         regression_fit=log.regression_fit,
         single_answer=log.predicted_labels is not None
@@ -524,7 +525,8 @@ def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | N
         return None
     differences: tuple[str, ...] = ()
     if baseline.confounded and (records.x.dtype != object or y is not None):
-        differences = evaluation.differences(records.x, inside, y)
+        names = None if records.encoder is None else records.encoder.encoded_names
+        differences = evaluation.differences(records.x, inside, y, column_names=names, class_names=records.class_names)
         if blind.LABEL_ERRORS in baseline.method:
             differences = (blind.LABEL_ERRORS, *differences)
     return BlindBaseline(

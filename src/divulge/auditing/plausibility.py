@@ -10,10 +10,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
-from divulge import people, statistics
-from divulge.results import RegressionFit, TokenFit
+from divulge import people, seeds, statistics
+from divulge.results import ClassFit, RegressionFit, TokenFit
 from divulge.targets import Endpoint
 from divulge.types import Estimate
 
@@ -30,6 +30,9 @@ ERROR = 1e-3
 _UNBOUNDED = 1e6  # nats: beyond any mean log-probability
 MARGIN, MAX_MARGIN = 0.05, 0.02
 """Margin by which a target must surely be better: a share of what the constant answer gets wrong, and a maximum."""
+CLASS_GAIN_MARGIN = 0.02
+"""Share of the log loss of the classes' shares, as a constant answer, that a classifier must save."""
+_MAX_PERMUTED, _PERMUTATIONS, _SHIFT_STEPS = 20_000, 1_999, 100
 GAIN_MARGIN = 0.01
 """Share of a constant answer's squared or absolute error that a regression model must save."""
 CORRELATION_MARGIN = 0.1
@@ -51,6 +54,8 @@ def describe_doubt(audit: Findings) -> str:
     if about.accuracy is None or audit.labels is None:
         return "the model gives all candidates one and the same class" if about.single_answer else ""
     labels = audit.labels[audit.members]
+    if about.class_fit is not None and fits_classes(about.class_fit):
+        return ""
     n_correct = round(about.accuracy.members.value * len(labels))
     return describe_accuracy_doubt(
         n_correct, labels, ", completed where their values are unknown" * about.accuracy.completed
@@ -75,6 +80,52 @@ def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str
         f"{len(labels):,}{note}), and always answering their most frequent class is right on {_per_cent(share)}"
         f"{uncertainty}"
     )
+
+
+def measure_class_fit(logits: Floats, labels: Ints, seed: int) -> ClassFit | None:
+    """Measure whether a classifier's probabilities fit its members where its predicted classes leave a doubt.
+
+    A sound model of a rare outcome may predict the frequent class for everyone and still rank those at risk first. Its
+    log loss shows that; re-weighted classes, which a sound model may have been trained with, are a constant for each
+    class in its logits, so the constants are taken from the members. That depends on how many are of each class alone,
+    so the p-value by permutation of the labels is exact.
+
+    Args:
+        logits: of distinct members, ``[n, classes]``.
+        labels: their classes, ``[n]``.
+        seed: of the permutations, and of the draw of `_MAX_PERMUTED` members where there are more.
+
+    Returns:
+        None where the members' accuracy leaves no doubt, where all are of one class, or of one that has no logit.
+    """
+    if not describe_accuracy_doubt(int((logits.argmax(axis=1) == labels).sum()), labels):
+        return None
+    rng = seeds.generator(seed, "class fit")
+    if len(labels) > _MAX_PERMUTED:
+        rows = rng.choice(len(labels), _MAX_PERMUTED, replace=False)
+        logits, labels = logits[rows], labels[rows]
+    classes, columns, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(classes) < 2 or classes[-1] >= logits.shape[1]:
+        return None
+    shares = counts / len(labels)
+    log_probabilities = special.log_softmax(logits[:, classes].astype(np.float64), axis=1)
+    constants = np.zeros(len(classes))
+    for _ in range(_SHIFT_STEPS):  # iterative proportional fitting: the mean probability of each class is its share
+        fitted = special.log_softmax(log_probabilities + constants, axis=1)
+        constants += np.log(shares) - special.logsumexp(fitted, axis=0) + np.log(len(labels))
+    fitted = special.log_softmax(log_probabilities + constants, axis=1)
+    rows = np.arange(len(labels))
+    likelihood = fitted[rows, columns].mean()
+    permuted = np.array([fitted[rows, rng.permutation(columns)].mean() for _ in range(_PERMUTATIONS)])
+    entropy = -float(shares @ np.log(shares))
+    # Ties are compared with room for rounding: a constant answer has the same likelihood under every permutation.
+    reached = int((permuted >= likelihood - 1e-12 * abs(likelihood)).sum())
+    return ClassFit(float(1 + likelihood / entropy), (1 + reached) / (1 + _PERMUTATIONS))
+
+
+def fits_classes(fit: ClassFit) -> bool:
+    """Check whether a classifier surely knows the members' labels by its probabilities."""
+    return fit.p_value <= ERROR and fit.gain > CLASS_GAIN_MARGIN
 
 
 def doubt_advice(audit: Findings) -> str:

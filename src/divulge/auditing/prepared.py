@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
+    from divulge.results import ClassFit, MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
     from divulge.settings import AuditOptions
     from divulge.types import Array, Bools, Ints
 
@@ -221,6 +221,7 @@ class AuditLog:
         warnings: messages for the reader of the report.
         engines: engines that trained reference models.
         predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
+        class_fit: fit of a classifier's probabilities, where its accuracy leaves a doubt.
         token_fit: fit of a language model to its training documents; None for other targets.
         regression_fit: how well a regression model predicts; None for other targets.
         agreement: how well each kind of reference models answers like the target.
@@ -233,6 +234,7 @@ class AuditLog:
     warnings: list[str] = field(default_factory=list)
     engines: list[str] = field(default_factory=list)
     predicted_labels: Ints | None = None
+    class_fit: ClassFit | None = None
     token_fit: TokenFit | None = None
     regression_fit: RegressionFit | None = None
     agreement: list[ReferenceAgreement] = field(default_factory=list)

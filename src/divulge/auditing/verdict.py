@@ -269,10 +269,9 @@ def _decide_by_scores(audit: Findings) -> Verdict:
             f"(AUC {format_estimate(auc)}, p = {blind.p_value:.2g}).",
             blind.differences,
         )
-    if audit.about.told_apart:
+    if audit.about.texts is not None and (signs := audit.about.texts.signs):
         return _confounded_verdict(
-            "The split is confounded: words, years or lengths tell members from non-members without the model (the "
-            "warnings name them)."
+            "The split is confounded: words, years or lengths tell members from non-members without the model.", signs
         )
     adjustment = audit.adjustment
     if adjustment is not None and adjustment.confounded:
@@ -297,7 +296,8 @@ def _decide_by_scores(audit: Findings) -> Verdict:
 def _confounded_verdict(sentence: str, differences: Sequence[str] = ()) -> Verdict:
     """Return the verdict on a confounded split, with what separates the sets and what to do next."""
     difference_sentence = f"What tells them apart: {'; '.join(differences)}." if differences else ""
-    details = ("No number below can be attributed to the model.", difference_sentence, f"{NEXT_STEPS}.")
+    advice = comparability.advise_redraw(differences) or NEXT_STEPS
+    details = ("No number below can be attributed to the model.", difference_sentence, f"{advice}.")
     return Verdict("split is confounded", sentence, tuple(filter(None, details)))
 
 
@@ -720,19 +720,35 @@ def summarise_outcome(outcome: Outcome, fpr: tuple[float, ...], tests: int, conf
     """
     outcome = outcome.distinct
     scores, truth = outcome.scores, outcome.members
-    bound = _none_if_too_few(lambda: evaluation.epsilon_lower_bound(scores, truth, confidence=confidence))
     return RecipeStatistics(
         members=int(outcome.members.sum()),
         nonmembers=int((~outcome.members).sum()),
         auc=_none_if_too_few(lambda: evaluation.auc(scores, truth, confidence)),
         advantage=_none_if_too_few(lambda: evaluation.advantage(scores, truth, confidence)),
-        epsilon=None if bound is None else LowerBound(bound.value, bound.low, bound.confidence, bound.method),
+        epsilon=_bound_epsilon(outcome, confidence),
         tpr_at_fpr={
             f"{level:g}": _none_if_too_few(lambda a=level: evaluation.tpr_at_fpr(scores, truth, a, confidence))
             for level in fpr
         },
         realised_fpr={f"{level:g}": _realised_rate(outcome, level, tests) for level in fpr},
     )
+
+
+def _bound_epsilon(outcome: Outcome, confidence: float) -> LowerBound | None:
+    """Return the lower of the bounds on ε by the scores and by what of them the records do not explain.
+
+    None where there are too few records.
+    """
+    bounds = []
+    for scores in (outcome.scores, outcome.unexplained):
+        if scores is None:
+            continue
+        try:
+            bound = evaluation.epsilon_lower_bound(scores, outcome.members, confidence=confidence)
+        except InputError:
+            return None
+        bounds.append(LowerBound(bound.value, bound.low, bound.confidence, bound.method))
+    return min(bounds, key=lambda bound: bound.low)
 
 
 def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None, tests: int) -> DecisionSummary:

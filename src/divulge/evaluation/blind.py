@@ -384,7 +384,15 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
     return Duplicates(member_places, nonmember_places)
 
 
-def differences(x: Array, inside: Bools, labels: Array | None = None, *, max_differences: int = 3) -> tuple[str, ...]:
+def differences(
+    x: Array,
+    inside: Bools,
+    labels: Array | None = None,
+    *,
+    max_differences: int = 3,
+    column_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+) -> tuple[str, ...]:
     """Name the columns, image summaries and classes in which members and non-members differ, most significant first.
 
     Each is compared by rank sums (classes by their shares), with Bonferroni's correction at 1 %. Use it to describe a
@@ -395,14 +403,20 @@ def differences(x: Array, inside: Bools, labels: Array | None = None, *, max_dif
         inside: bool ``[n]``, True for members.
         labels: classes ``[n]``, int; real values ``[n]``, float, which are compared as a column; or None.
         max_differences: maximum number of differences.
+        column_names: of the columns of ``x``; None where they have none.
+        class_names: of the classes, by their numbers; None where they have none.
 
     Examples:
         >>> x = np.random.default_rng(0).normal(size=(400, 3))
         >>> x[:200, 1] += 1
         >>> differences(x, np.arange(400) < 200)[0]
         'column 1 (from 0) is larger among the members (AUC 0.78)'
+        >>> differences(x, np.arange(400) < 200, column_names=["age", "income", "height"])[0]
+        'income is larger among the members (AUC 0.78)'
     """
     columns, names = _compared_columns(x)
+    if column_names is not None and x.ndim == 2:
+        names = list(column_names[: columns.shape[1]])
     if labels is not None and labels.dtype.kind == "f":
         columns, names, labels = np.column_stack([columns, labels]), [*names, "y"], None
     descriptions: list[tuple[float, str]] = []
@@ -423,7 +437,8 @@ def differences(x: Array, inside: Bools, labels: Array | None = None, *, max_dif
         deviation = (pooled * (1 - pooled) * (1 / m + 1 / n)) ** 0.5
         distance = abs(member_share - nonmember_share) / deviation if deviation else 0.0
         shares = f"{member_share:.1%} of the members and {nonmember_share:.1%} of the non-members"
-        descriptions.append((distance, f"class {class_label} is {shares}"))
+        name = f"class {class_label}" if class_names is None else f"class {class_names[class_label]}"
+        descriptions.append((distance, f"{name} is {shares}"))
     limit = float(stats.norm.isf(_FALSE_ALARM / 2 / tests))
     significant = sorted((pair for pair in descriptions if pair[0] > limit), key=lambda pair: -pair[0])
     return tuple(text.replace("%", " %") for _, text in significant[:max_differences])
