@@ -15,6 +15,7 @@ from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts, has_unmatched_repeats
 from divulge.decisions.fdr import ScoreCounts
 from divulge.decisions.methods import BH, Auto, resolve_method
+from divulge.decisions.rounding import AlignedCalibration, align_calibration, round_alike
 from divulge.decisions.weighted import Strata, Weights
 from divulge.errors import InputError
 from divulge.identification import decision
@@ -29,8 +30,7 @@ from divulge.identification.decision import (
     share_level,
 )
 from divulge.identification.score_adjustment import (
-    AdjustedScores,
-    adjust_scores,
+    ScoreSets,
     collect_blind_scores,
     compare_holdout,
     learn_score,
@@ -177,30 +177,24 @@ def identify(
             "members_baseline": (members_baseline, member_scores),
         }
     )
-    scores = AdjustedScores(candidate_scores, calibration_scores, member_scores)
-    if blind is not None:
-        scores = adjust_scores(
-            candidate_scores,
-            calibration_scores,
-            blind,
-            holdout=holdout_scores,
-            members=member_scores,
-            truth=None if truth is None else check_mask(truth, "truth", (len(candidate_scores),)),
-            seed=seed,
-        )
+    sets, precision = ScoreSets(
+        candidate_scores, calibration_scores, holdout_scores, member_scores, blind
+    ).round_alike()
+    labels = None if truth is None or blind is None else check_mask(truth, "truth", (len(candidate_scores),))
+    scores = sets.adjust(labels, seed)
     several = scores.candidates.ndim == 2
     control_results = _compare_texts(
         candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed
     )
-    candidate_counts = ScoreCounts.from_scores(
-        *learn_score(scores.candidates, scores.calibration, fdr, seed), scores.members
-    )
-    control_results += scores.controls
-    if holdout_scores is not None and blind is None:
+    learned, known = learn_score(scores.candidates, scores.calibration, fdr, seed)
+    aligned = AlignedCalibration(known, known) if several or blind is not None else align_calibration(learned, known)
+    candidate_counts = ScoreCounts.from_scores(learned, aligned.raised, scores.members)
+    control_results += [*scores.controls, *precision]
+    if sets.holdout is not None and sets.blind is None:
         control_results += compare_holdout(
-            holdout_scores, scores.calibration, scores.candidates if several else None, seed
+            sets.holdout, scores.calibration, scores.candidates if several else None, seed
         )
-    control_results.append(controls.low_scores_from_counts(candidate_counts.counts, level=LEVEL))
+    control_results.append(controls.low_scores(aligned.lowered, learned, level=LEVEL))
     control_results = share_level(control_results)
     policy = Policy(fdr, requested)
     choice = choose(policy, control_results, several=several)
@@ -216,7 +210,7 @@ def identify(
         policy,
         choice=choice,
         orientation=orientation,
-        notes=scores.notes,
+        notes=(*scores.notes, aligned.note),
         doubts=(CANDIDATE_COPIES,) if candidates_repeat else (),
     )
     selection = candidate_counts.make_selection(
@@ -379,21 +373,23 @@ def _select_adjusted(
             raise InputError(f"{name}: cannot be combined with adjust")
     orientation = orientation_warning(candidates, truth)
     step_up.require_distinct_scores(candidates, np.sort(calibration))
+    aligned = align_calibration(candidates, calibration)
     if isinstance(adjust, Strata):
-        return _select_within_strata(candidates, calibration, holdout, adjust, fdr, orientation, seed)
+        return _select_within_strata(candidates, calibration, aligned, holdout, adjust, fdr, orientation, seed)
     if holdout is not None:
         raise InputError(
             "holdout: no control compares it by weights; hand its features to weighted.density_ratio as like"
         )
     # Nothing can check weights, so the guarantee is doubtful at best.
-    selection = weighted.select(candidates, calibration, adjust, fdr=fdr, seed=seed)
-    warnings = tuple(text for text in (UNCHECKED, orientation, *selection.warnings) if text)
+    selection = weighted.select(candidates, aligned.raised, adjust, fdr=fdr, seed=seed)
+    warnings = tuple(text for text in (UNCHECKED, orientation, aligned.note, *selection.warnings) if text)
     return replace(selection, guarantee=selection.guarantee.capped_at("doubtful"), warnings=warnings)
 
 
 def _select_within_strata(
     candidates: Floats,
     calibration: Floats,
+    aligned: AlignedCalibration,
     holdout: Floats | None,
     adjust: Strata,
     level: float,
@@ -403,15 +399,16 @@ def _select_within_strata(
     """Select within strata; controls run in each stratum, and the most significant one counts."""
     if (holdout is None) != (adjust.holdout is None):
         raise InputError("holdout: its scores and its strata are needed, both or neither")
-    selection = weighted.select_within_strata(candidates, calibration, adjust, fdr=level)
+    selection = weighted.select_within_strata(candidates, aligned.raised, adjust, fdr=level)
     low_scores = [
-        controls.low_scores(calibration[known_rows], candidates[rows], level=LEVEL)
+        controls.low_scores(aligned.lowered[known_rows], candidates[rows], level=LEVEL)
         for rows, known_rows in adjust.iterate_rows()
     ]
     control_results = [controls.strongest(low_scores)]
     uncompared = ""
     if holdout is not None and adjust.holdout is not None:
         check_vector(holdout, "holdout", length=len(adjust.holdout))
+        (holdout, calibration), _ = round_alike(holdout, calibration)
         if not np.isin(adjust.holdout, adjust.calibration).any():
             raise InputError("holdout: none of its strata has calibration records to be compared with")
         comparisons = [
@@ -429,5 +426,5 @@ def _select_within_strata(
     return replace(
         selection,
         guarantee=selection.guarantee.capped_at(decision.combined_standing(control_results)),
-        warnings=decision.warnings(control_results, [orientation, *selection.warnings, uncompared]),
+        warnings=decision.warnings(control_results, [orientation, aligned.note, *selection.warnings, uncompared]),
     )

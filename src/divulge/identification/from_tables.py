@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from divulge import provenance, store, tables
-from divulge.decisions import controls, fdr, usage
+from divulge.decisions import controls, fdr, rounding, usage
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, method_parameters, resolve_method
+from divulge.decisions.rounding import align_calibration
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run, identification_page, score_adjustment
 from divulge.identification.decision import (
@@ -32,7 +33,7 @@ from divulge.identification.decision import (
 )
 from divulge.identification.finished_run import RUN_TYPE, labelled_orientation, realised_in
 from divulge.identification.identification_page import IdentificationRun
-from divulge.identification.score_adjustment import BlindScores
+from divulge.identification.score_adjustment import BlindScores, ScoreSets
 from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
 from divulge.report.run_kinds import RunKind, write_run
 from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import Method
     from divulge.identification.decision import Decision
-    from divulge.identification.score_adjustment import AdjustedScores, BlindComparison
+    from divulge.identification.score_adjustment import BlindComparison
     from divulge.identification.score_tables import CleanTable
     from divulge.tables import Table
     from divulge.types import Estimate, Floats
@@ -245,7 +246,7 @@ class _ScoredCandidates:
         counts: candidates above each calibration score.
         controls: each at its part of the level.
         choice: the method.
-        notes: notes on the blind score.
+        notes: notes on the precision of the scores, or on the blind score.
         members: scores of known members ``[k]``; None where there are none.
         comparison: with a blind score; None where there is none.
     """
@@ -265,69 +266,76 @@ def _score(
 
     Candidates are held in memory only where one score is learned from several, or adjusted for a blind score.
     """
-    n_scores = len(plan.columns.scores)
-    several, has_baseline = n_scores > 1, plan.columns.baseline is not None
-    calibration = clean.calibration.scores(n_scores)
-    candidates = clean.candidates.scores(n_scores) if several or has_baseline else None
-    holdout = None if clean.holdout is None else clean.holdout.scores(n_scores)
-    members = None if clean.members is None else clean.members.scores(1)[:, 0]
+    several = len(plan.columns.scores) > 1
+    sets, precision = None, []
+    if several or plan.columns.baseline is not None:
+        sets, precision = _read_sets(clean, plan.columns).round_alike()
     adjusted = None
-    if candidates is not None and has_baseline:
-        adjusted = _adjust_for_baseline(clean, candidates, calibration, holdout, members, plan)
-        candidates, calibration, members = adjusted.candidates, adjusted.calibration, adjusted.members
-    if candidates is None:
-        counts = _count(clean.candidates, calibration[:, 0], progress)
+    if sets is not None and sets.blind is not None:
+        truth = clean.candidates.column("truth") if plan.columns.truth else None
+        adjusted = sets.adjust(truth, plan.seed)
+        sets = replace(sets, candidates=adjusted.candidates, calibration=adjusted.calibration, members=adjusted.members)
+    if sets is None:
+        sets = _read_sets(clean, plan.columns, candidates=_sample_scores(clean.candidates))
+        aligned = align_calibration(sets.candidates, sets.calibration)
+        counts = _count(clean.candidates, aligned.raised, progress)
+        low_counts = counts if aligned.lowered is aligned.raised else _count(clean.candidates, aligned.lowered)
+        notes = (aligned.note,) if aligned.note else ()
     else:
-        scores = score_adjustment.learn_score(candidates, calibration, plan.policy.fdr, plan.seed)
-        counts = _replace_scores(clean.candidates, *scores, progress)
-    control_results = [*text_controls, *(adjusted.controls if adjusted else ())]
-    if holdout is not None and adjusted is None:
+        learned = score_adjustment.learn_score(sets.candidates, sets.calibration, plan.policy.fdr, plan.seed)
+        counts = low_counts = _replace_scores(clean.candidates, *learned, progress)
+        notes = adjusted.notes if adjusted else ()
+    control_results = [*text_controls, *(adjusted.controls if adjusted else ()), *precision]
+    if sets.holdout is not None and adjusted is None:
         control_results += score_adjustment.compare_holdout(
-            holdout, calibration, candidates if several else None, plan.seed
+            sets.holdout, sets.calibration, sets.candidates if several else None, plan.seed
         )
-    control_results = share_level([*control_results, controls.low_scores_from_counts(counts, level=LEVEL)])
+    control_results = share_level([*control_results, controls.low_scores_from_counts(low_counts, level=LEVEL)])
     choice = choose(plan.policy, control_results, several=several)
-    if several and candidates is not None and isinstance(choice.method, BH):
-        counts = _replace_scores(clean.candidates, *score_adjustment.mean_rank(candidates, calibration), progress)
-    notes, comparison = (adjusted.notes, adjusted.comparison) if adjusted else ((), None)
-    return _ScoredCandidates(counts, control_results, choice, notes, members, comparison)
+    if several and isinstance(choice.method, BH):
+        ranked = score_adjustment.mean_rank(sets.candidates, sets.calibration)
+        counts = _replace_scores(clean.candidates, *ranked, progress)
+    comparison = adjusted.comparison if adjusted else None
+    return _ScoredCandidates(counts, control_results, choice, notes, sets.members, comparison)
 
 
-def _adjust_for_baseline(
-    clean: _CleanTables,
-    candidates: Floats,
-    calibration: Floats,
-    holdout: Floats | None,
-    members: Floats | None,
-    plan: DecisionPlan,
-) -> AdjustedScores:
-    """Adjust the scores for the blind score."""
-    if len(plan.columns.scores) == 1:
-        candidates, calibration = candidates[:, 0], calibration[:, 0]
-        holdout = None if holdout is None else holdout[:, 0]
-    blind = BlindScores(
-        clean.candidates.column("baseline"),
-        clean.calibration.column("baseline"),
-        None if clean.holdout is None else clean.holdout.column("baseline"),
-        None if clean.members is None else clean.members.column("baseline"),
-    )
-    return score_adjustment.adjust_scores(
-        candidates,
-        calibration,
+def _read_sets(clean: _CleanTables, columns: Columns, candidates: Floats | None = None) -> ScoreSets:
+    """Read the scores of all sets, or of all but the ``candidates``, into memory; one column as a vector."""
+    count = len(columns.scores)
+
+    def read(table: CleanTable) -> Floats:
+        return table.scores(count) if count > 1 else table.scores(1)[:, 0]
+
+    blind = None
+    if columns.baseline is not None:
+        blind = BlindScores(
+            clean.candidates.column("baseline"),
+            clean.calibration.column("baseline"),
+            None if clean.holdout is None else clean.holdout.column("baseline"),
+            None if clean.members is None else clean.members.column("baseline"),
+        )
+    return ScoreSets(
+        read(clean.candidates) if candidates is None else candidates,
+        read(clean.calibration),
+        None if clean.holdout is None else read(clean.holdout),
+        None if clean.members is None else read(clean.members),
         blind,
-        holdout=holdout,
-        members=members,
-        truth=clean.candidates.column("truth") if plan.columns.truth else None,
-        seed=plan.seed,
     )
 
 
-def _count(candidates: CleanTable, calibration: Floats, progress: Progress) -> Counts:
+def _sample_scores(candidates: CleanTable) -> Floats:
+    """Return evenly spaced scores of the candidates, enough to see their precision."""
+    step = -(-candidates.n_rows // rounding.MAX_SCORES)
+    return candidates.scan().select(pl.col("score0").gather_every(step)).collect()["score0"].to_numpy()
+
+
+def _count(candidates: CleanTable, calibration: Floats, progress: Progress | None = None) -> Counts:
     """Count the candidates above each calibration score, batch by batch; raise where all scores are equal."""
     counts = Counts.empty(calibration)
     for batch in tables.row_batches(candidates.scan().select("score0"), _ROWS_PER_BATCH):
         counts = counts.add(batch["score0"].to_numpy())
-        progress(counts.total, 2 * candidates.n_rows)
+        if progress is not None:
+            progress(counts.total, 2 * candidates.n_rows)
     lowest, highest = counts.calibration[0], counts.calibration[-1]
     if lowest == highest and counts.tied[0] == counts.total:
         fdr.require_distinct_scores(counts.calibration[:1], counts.calibration)

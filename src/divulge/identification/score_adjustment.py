@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy
-from divulge.decisions import controls, pooled_scores
+from divulge.decisions import controls, pooled_scores, rounding
 from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
 from divulge.decisions.pooled_scores import Adjustment
@@ -70,6 +70,8 @@ def compare_holdout(holdout: Floats, calibration: Floats, candidates: Floats | N
         candidates: ``[m, d]``; None where there is one score.
         seed: of random splits.
     """
+    if candidates is None:
+        (holdout, calibration), _ = rounding.round_alike(holdout, calibration)
     direct = controls.exchangeability(calibration, holdout, level=LEVEL, seed=seed)
     if candidates is None:
         return [direct, controls.low_end(calibration.ravel(), holdout.ravel(), level=LEVEL)]
@@ -99,6 +101,50 @@ class BlindScores:
     calibration: Floats
     holdout: Floats | None = None
     members: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreSets:
+    """Scores of each set, ``[rows]`` or ``[rows, d]``, and blind scores; None where there are none."""
+
+    candidates: Floats
+    calibration: Floats
+    holdout: Floats | None = None
+    members: Floats | None = None
+    blind: BlindScores | None = None
+
+    def round_alike(self) -> tuple[ScoreSets, list[Control]]:
+        """Round all sets to the coarsest precision of any, and raise doubt if that changed something.
+
+        One score is left to `divulge.decisions.rounding.align_calibration`. A score that is learned from several, or
+        adjusted, has no direction in which rounding is safe: the bound holds if the coarser ones were rounded to the
+        nearest number.
+        """
+        if self.candidates.ndim == 1 and self.blind is None:
+            return self, []
+        scores, found = rounding.round_alike(self.candidates, self.calibration, self.holdout, self.members)
+        blind, found_blind = None, ""
+        if self.blind is not None:
+            of_blind = (self.blind.candidates, self.blind.calibration, self.blind.holdout, self.blind.members)
+            blind_scores, found_blind = rounding.round_alike(*of_blind)
+            blind = BlindScores(*blind_scores)
+            found_blind = found_blind and f"blind scores: {found_blind}"
+        doubts = [Control("precision", 0.0, LEVEL, text) for text in (found, found_blind) if text]
+        return ScoreSets(*scores, blind), doubts
+
+    def adjust(self, truth: Array | None, seed: int) -> AdjustedScores:
+        """Adjust the scores for the blind scores, if there are any, see `adjust_scores`."""
+        if self.blind is None:
+            return AdjustedScores(self.candidates, self.calibration, self.members)
+        return adjust_scores(
+            self.candidates,
+            self.calibration,
+            self.blind,
+            holdout=self.holdout,
+            members=self.members,
+            truth=truth,
+            seed=seed,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
