@@ -256,7 +256,10 @@ def selection_warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...
     if rule.rank < 0:
         messages.append(_explain_empty_selection(counts, rule, fdr))
     elif rule.rank >= n:
-        messages.append(f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere")
+        messages.append(
+            f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere; are both "
+            "in the same unit, sign and scale?"
+        )
     return tuple(messages)
 
 

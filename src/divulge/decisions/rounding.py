@@ -36,14 +36,17 @@ _SIZES: dict[Family, tuple[int, ...]] = {
 _FULL: dict[Family, int] = {"decimals": 16, "digits": 16, "bits": 53}  # float64
 _BASES: dict[Family, float] = {"decimals": 10.0, "digits": 10.0, "bits": 2.0}
 _FORMATS = {8: "bfloat16", 11: "float16", 24: "float32"}
-_ORDINARY = (-1.0, -0.5, 0.0, 0.5, 1.0)  # values that scores of full precision have as well
+_ORDINARY = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)  # values that scores of full precision have as well
 MAX_SCORES = 100_000  # evenly spaced ones, in which a grid is looked for
 _MAX_CHANCE = 1e-6  # that so many different values are on a grid if they are not rounded to it
 _MOST = 0.99  # of the rounded scores, that give the size of their grid
-_MIN_VALUES = 3  # different values on a grid, where the set has other scores, too
+_MIN_ROWS = 2  # on a grid, where the set has other scores, too
+_MIN_VALUES = 3  # different values off a grid, where a finer one is likely
 _SHARE_ALIKE = 0.05  # of the candidates, that are assumed to be like the calibration at least …
 _MAX_TAIL = 1e-3  # … and the chance of so few on the other's grid, below which grids differ
 _FLOAT64_ERROR, _FLOAT32_ERROR = 2.0**-51, 2.0**-24  # relative ones: of a few operations, and of a conversion
+_MAX_EXPONENT = 300  # of ten, in float64
+_UNEVEN = 0.2  # of the scores, that have at least two decimals fewer than the one with most
 _CELLS = 50  # rounding errors that a cell must have, or nothing can be told from it
 
 
@@ -72,9 +75,11 @@ class Grid:
         """Return which scores ``[n]`` are on the grid, but for errors of the arithmetic that made them."""
         if self.family == "bits":
             return self.round(scores) == scores
-        error = relative_error * np.abs(scores)
-        cells = 10.0 ** -self._exponents(scores).astype(np.float64)
-        return (np.abs(self.round(scores) - scores) <= error) & (cells >= _CELLS * error)
+        exponents, error = self._exponents(scores), relative_error * np.abs(scores)
+        with np.errstate(over="ignore", under="ignore"):
+            is_on: Bools = np.abs(self.round(scores) - scores) <= error
+            is_wide: Bools = 10.0 ** -exponents.astype(np.float64) >= _CELLS * error
+        return is_on & is_wide & (np.abs(exponents) < _MAX_EXPONENT)
 
     def _exponents(self, scores: Floats) -> Ints:
         """Return the power of the base that makes whole numbers of the scores on the grid."""
@@ -90,8 +95,8 @@ class Grid:
         if self.family == "bits":
             return np.ldexp(change(np.ldexp(scores, exponents)), -exponents)
         # One multiplication or division by a power of ten gives the float that is nearest to the decimal number.
-        factors = 10.0 ** np.abs(exponents)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
+            factors = 10.0 ** np.abs(exponents)
             scaled = change(np.where(exponents > 0, scores * factors, scores / factors))
             changed = np.where(exponents > 0, scaled / factors, scaled * factors)
         return np.where(np.isfinite(changed), changed, scores)
@@ -208,15 +213,24 @@ def find_coarser_grids(candidates: Floats, calibration: Floats) -> tuple[list[Gr
     so many that a twentieth of them would be seen.
     """
     candidates, calibration = _sample(candidates), _sample(calibration)
-    extremes = [min(candidates.min(), calibration.min()), max(candidates.max(), calibration.max())]
+    highest = max(candidates.max(), calibration.max())
+    ordinary = ([highest, *_ORDINARY], [min(candidates.min(), calibration.min()), highest, *_ORDINARY])
+    sets = (candidates, calibration)
     grids: tuple[list[Grid], list[Grid]] = ([], [])
-    for family in _SIZES:
-        sizes = [_sizes(side, family) for side in (candidates, calibration)]
-        for i, scores in enumerate((candidates, calibration)):
-            size = _rounded_size(scores, sizes[i], sizes[1 - i], family, [*extremes, *_ORDINARY], is_candidate=i == 0)
+    sizes: dict[Family, list[Ints]] = {family: [_sizes(side, family) for side in sets] for family in _SIZES}
+    for i, scores in enumerate(sets):
+        for family, of_sets in sizes.items():
+            if family == "digits" and _has_even_decimals(sizes["decimals"][i]):
+                continue
+            size = _rounded_size(scores, of_sets[i], of_sets[1 - i], family, ordinary[i], is_candidate=i == 0)
             if size is not None:
                 grids[i].append(Grid(family, size))
     return (_drop_explained(candidates, grids[0]), _drop_explained(calibration, grids[1]))
+
+
+def _has_even_decimals(sizes: Ints) -> bool:
+    """Return whether all scores have about the same number of decimals; of few digits, large ones have fewer."""
+    return bool(sizes.max() < _FULL["decimals"] and (sizes < sizes.max() - 1).mean() < _UNEVEN)
 
 
 def _drop_explained(scores: Floats, grids: list[Grid]) -> list[Grid]:
@@ -235,7 +249,8 @@ def _rounded_size(
     most = 1.0 if len(rounded_sizes) == len(sizes) else _MOST
     finest, own = int(other_sizes.max()), int(np.quantile(rounded_sizes, most, method="inverted_cdf"))
     values, first_rows = np.unique(scores, return_index=True)
-    is_telling = ~np.isin(values, ordinary)
+    error = _relative_error(scores)
+    is_telling = ~np.isclose(values[:, None], ordinary, rtol=2 * error, atol=0).any(axis=1)
     values, value_sizes = values[is_telling], sizes[first_rows][is_telling]
     coarser = np.unique(sizes[sizes < own]).tolist() if family == "decimals" else []
     for size in (size for size in (*coarser, own) if size < finest):
@@ -245,7 +260,11 @@ def _rounded_size(
             compared_sizes = _sizes_in_one_decade(values, value_sizes, size)
         n_on, n_off = int((compared_sizes <= size).sum()), int((compared_sizes > size).sum())
         chance = max(other_share, *(_BASES[family] ** (size - finer) for finer in (finest, own) if finer > size))
-        is_enough = n_on >= 1 if is_on.all() else family != "bits" and n_on >= _MIN_VALUES
+        if family != "bits":  # a number of full precision lies so near the grid by chance
+            largest = np.abs(values).max(initial=0.0) if family == "decimals" else 1.0
+            chance = min(max(chance, 2 * error * float(largest) * 10.0**size), 1.0)
+        n_rows = int(is_on[np.isin(scores, values)].sum())
+        is_enough = n_on >= 1 and (is_on.all() or (family != "bits" and n_rows >= _MIN_ROWS))
         if (
             is_enough
             and (n_off >= _MIN_VALUES or size == own)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import statistics
+from divulge import lazy, statistics
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import has_unmatched_repeats
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
@@ -20,12 +20,16 @@ from divulge.validation import check_mask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import stats
+
     from divulge.decisions.controls import Control
     from divulge.decisions.counts import Counts
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import StepUp
     from divulge.identification.score_tables import Score
     from divulge.types import Bools, Floats, Standing
+else:
+    stats = lazy.module("scipy.stats")
 
 RESOLVED_METHODS = (BH, PTDI, Storey, Adaptive, AdaDetect)
 METHODS = (Auto, *RESOLVED_METHODS)
@@ -44,6 +48,8 @@ _COPIES = (
 )
 CALIBRATION_COPIES = f"calibration scores repeat, and no candidate has one of these scores, {_COPIES}"
 CANDIDATE_COPIES = f"scores of candidates repeat, and the calibration has none of these scores, {_COPIES}"
+_PLAUSIBLE_SHARE = 0.05  # of non-members among the candidates, at least
+_MAX_TAIL = 1e-3  # probability below which a result is implausible
 _SURELY_LOW = 3.09  # standard deviations; a normal variable lies beyond them with probability 1/1000
 
 
@@ -107,6 +113,7 @@ def decide(
     orientation: str = "",
     notes: Sequence[str] = (),
     doubts: Sequence[str] = (),
+    scored_together: bool = False,
 ) -> Decision:
     """Decide on candidates that have one score each.
 
@@ -118,6 +125,7 @@ def decide(
         orientation: a warning that the scores seem to be the wrong way round.
         notes: further notes for the user.
         doubts: what else puts the guarantee in doubt.
+        scored_together: whether candidates and calibration were scored in one call, so that their units are the same.
 
     Raises:
         divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
@@ -136,12 +144,36 @@ def decide(
         rule = step_up.decide(counts, fdr=level, method=method)
         rule_notes, cautions = step_up.selection_warnings(counts, rule, level), method.caution(m)
     guarantee = Guarantee("FDR", level, step_up.ASSUMES, combined_standing(controls))
-    cautions = (*cautions, *doubts, *([CALIBRATION_COPIES] if has_unmatched_repeats(counts) else []))
+    cautions = (
+        *cautions,
+        *doubts,
+        *(() if scored_together else _scale_doubts(counts)),
+        *([CALIBRATION_COPIES] if has_unmatched_repeats(counts) else []),
+    )
     if cautions:
         guarantee = guarantee.capped_at("doubtful")
     all_doubts = [f"the guarantee is in doubt: {text}" for text in cautions]
     all_notes = [*all_doubts, orientation, *rule_notes, *notes, choice.reason]
     return Decision(choice, rule, guarantee, tuple(controls), tuple(text for text in all_notes if text))
+
+
+def _scale_doubts(counts: Counts) -> tuple[str, ...]:
+    """Return a doubt where over 95 % of the candidates would have to be members; empty where they need not.
+
+    Per cent beside shares, log10 beside ln, sums beside means or a turned sign shift all candidates alike, and nothing
+    in the scores says so but this: hardly any candidate scores among the calibration. If a twentieth of them are not
+    members, so few do with probability 1/1000 at most, below the largest and below the median calibration score.
+    """
+    m, n = counts.total, len(counts.calibration)
+    for place in (n - 1, n // 2):
+        n_low = m - int(counts.above[place])
+        least = float(stats.beta.ppf(_MAX_TAIL, place + 1, n - place))  # share of non-members that is as low
+        if stats.binom.cdf(n_low, m, _PLAUSIBLE_SHARE * least) <= _MAX_TAIL:
+            return (
+                f"over {1 - _PLAUSIBLE_SHARE:.0%} of the candidates would have to be members ({n_low} of {m} score as "
+                f"low as {(place + 1) / n:.0%} of the calibration): are both in the same unit, sign and scale?",
+            )
+    return ()
 
 
 def choose(policy: Policy, controls: Sequence[Control], *, several: bool = False) -> Choice:
