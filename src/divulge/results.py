@@ -371,6 +371,7 @@ class AuditSettings:
         data: digests of the records.
         target: what was audited.
         partial: what is known of the records; None where whole records are.
+        calls: how often the target was asked about each record.
     """
 
     seed: int
@@ -386,6 +387,7 @@ class AuditSettings:
     data: Digests
     target: str
     partial: PartialKnowledgeSettings | None
+    calls: int = 1
 
 
 @dataclass(frozen=True, slots=True)

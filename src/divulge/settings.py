@@ -311,6 +311,9 @@ class AuditSettings(SeedSetting):
         "error", description="What to do about records of a class that the target was not fitted on."
     )
     device: Name = Field("auto", description="Where torch runs: auto, cpu, cuda or mps.")
+    calls: Count = Field(
+        1, description="How often the target is asked about each record; the mean of its answers counts."
+    )
     show_records: Flag = Field(
         True, description="Whether the most exposed records may be stored and shown in the report."
     )

@@ -202,7 +202,7 @@ class Modality:
         self, audit: PreparedAudit, records: Records, required: Sequence[OutputSignal], log: AuditLog
     ) -> dict[str, Floats]:
         """Compute signals of the target by name; each output is asked for once."""
-        return measure_outputs(audit.target, records, required)
+        return measure_outputs(audit.averaged_target, records, required)
 
     def reference_options(self, audit: PreparedAudit, required: Sequence[OutputSignal]) -> dict[str, Any]:
         """Return the arguments with which ``references.fit`` keeps these signals of every model, in this order."""
@@ -354,7 +354,7 @@ class Classifier(Modality):
         measured = signals.compute_signals(audit, log)
         if log.predicted_labels is None:  # no signal has queried the target for its outputs
             candidates = audit.views[0][: audit.layout.candidates]
-            _record_answers(audit, *query_target(audit.target, candidates, ()), log)
+            _record_answers(audit, *query_target(audit.averaged_target, candidates, ()), log)
         return measured
 
     def target_signals(
@@ -363,7 +363,7 @@ class Classifier(Modality):
         """Compute signals of the target from one query, and record its predicted labels of the first view."""
         output_only = [signal for signal in required if signal.output != "internals"]
         inside = [signal.name for signal in required if signal.output == "internals"]
-        logits, predicted = query_target(audit.target, records, output_only)
+        logits, predicted = query_target(audit.averaged_target, records, output_only)
         if log.predicted_labels is None:
             _record_answers(audit, logits, predicted, log)
         values = signals_from_answers(logits, predicted, records.labels, output_only, max(2, audit.n_classes)).T
@@ -439,7 +439,7 @@ class RegressionModel(Modality):
         self, audit: PreparedAudit, records: Records, required: Sequence[OutputSignal], log: AuditLog
     ) -> dict[str, Floats]:
         """Compute signals of the target by name, and how well it predicts, from one query."""
-        predictions = as_predictions(audit.target.predictions(records), len(records))
+        predictions = as_predictions(audit.averaged_target.predictions(records), len(records))
         if log.regression_fit is None and records.y is not None:
             rows = audit.layout.candidate_rows
             log.regression_fit = plausibility.measure_regression_fit(

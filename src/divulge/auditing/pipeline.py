@@ -97,6 +97,7 @@ def audit(
     task: Task = _DEFAULTS.task,
     unknown_classes: UnknownClasses = _DEFAULTS.unknown_classes,
     device: str = _DEFAULTS.device,
+    calls: int = _DEFAULTS.calls,
     show_records: bool = _DEFAULTS.show_records,
     seed: int = _DEFAULTS.seed,
     out: str | Path | RunDraft | None = None,
@@ -147,6 +148,9 @@ def audit(
             module or callable of one output is a regression model where some of ``y`` is not a whole number.
         unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
+        calls: how often the target is asked about each record. Probabilities, predictions and the like are averaged,
+            and the label that it gives most often counts: against noise that differs from call to call. Reference
+            models are asked once, as they add none.
         show_records: whether the most exposed records are kept in the run directory and shown in the report.
         seed: of every random draw.
         out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
@@ -193,6 +197,7 @@ def audit(
         task=task,
         unknown_classes=unknown_classes,
         device=device,
+        calls=calls,
         show_records=show_records,
         seed=seed,
     )
@@ -289,6 +294,8 @@ def _prepare_with_features(
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)
     modality = find_modality(adapted_target)
+    if options.calls > 1 and isinstance(modality, LanguageModel):
+        raise InputError(f"calls: a language model is asked once about each document, got {options.calls}")
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
     requested_references = options.references
@@ -310,7 +317,7 @@ def _prepare_with_features(
     prepared = PreparedAudit(
         inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
         show_records=options.show_records, version_views=versions.places,
-        held_out=choose_held_out(inputs.population, options.seed) if is_matched else None,
+        held_out=choose_held_out(inputs.population, options.seed) if is_matched else None, calls=options.calls,
     )  # fmt: skip
     partial_metadata = (
         None if subject.known is None else ALL_KNOWN if partial_knowledge is None else partial_knowledge.metadata()

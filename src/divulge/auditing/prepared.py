@@ -30,7 +30,7 @@ from divulge.references.progress import ignore_progress
 from divulge.results import AuditSettings, Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts
 from divulge.signals import internals
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
-from divulge.targets.rights import FramedTarget, UserTarget, weights_key
+from divulge.targets.rights import Averaged, FramedTarget, UserTarget, weights_key
 from divulge.types import PartialRecords, Records
 from divulge.validation import check_memory
 
@@ -188,6 +188,7 @@ class PreparedAudit:
         version_views: recipe name → positions in ``views`` of the further versions that the recipe queries.
         held_out: bool ``[z]``, the population records on which settings of reference models are matched and that no
             such model is trained on; None where settings are given.
+        calls: how often the target is asked about each record.
     """
 
     inputs: AuditInputs
@@ -204,6 +205,12 @@ class PreparedAudit:
     show_records: bool = True
     version_views: Mapping[str, range] = field(default_factory=dict)
     held_out: Bools | None = None
+    calls: int = 1
+
+    @property
+    def averaged_target(self) -> Any:
+        """The target, whose answers are means of ``calls`` of them."""
+        return self.target if self.calls == 1 else Averaged(self.target, self.calls)
 
     @property
     def layout(self) -> Layout:
@@ -327,7 +334,7 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
     )
     return replace(
         forecast,
-        scoring=(answers * _time_call(lambda: audit.modality.query(audit.target, sample)) + white_box_seconds)
+        scoring=(answers * _time_call(lambda: audit.modality.query(audit.averaged_target, sample)) + white_box_seconds)
         / len(sample),
     )
 
@@ -481,6 +488,7 @@ def describe_settings(
         ),
         target=target,
         partial=partial,
+        calls=options.calls,
     )
 
 
@@ -662,5 +670,5 @@ def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
 def _count_queries(audit: PreparedAudit, recipe: Recipe) -> int:
     """Count the records on which the target is queried for a recipe."""
     versions = 1 + len(audit.version_views.get(recipe.name, ()))
-    n_passes = versions + internals.count_passes(recipe.inside)
-    return recipe.imputed.random * audit.layout.scored or n_passes * audit.layout.total
+    n_passes = audit.calls * versions + internals.count_passes(recipe.inside)
+    return audit.calls * recipe.imputed.random * audit.layout.scored or n_passes * audit.layout.total

@@ -165,7 +165,7 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
             work = partial(
                 _measure_partial,
                 signal,
-                audit.target,
+                audit.averaged_target,
                 visible,
                 population,
                 audit.references,
@@ -175,8 +175,9 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
         elif isinstance(signal, PreparedSignal):
             work = partial(_measure_prepared, signal, audit.target, audit.views[0], audit.inputs.population, audit.seed)
         else:
-            work = partial(_measure_signal, signal, audit.target, audit.views[0])
-        values[name], log.queries[name] = log.run_timed(f"signal {name}", work)
+            work = partial(_measure_signal, signal, audit.averaged_target, audit.views[0])
+        values[name], n_queries = log.run_timed(f"signal {name}", work)
+        log.queries[name] = audit.calls * n_queries
     return values
 
 

@@ -192,9 +192,10 @@ def round_alike(candidates: Floats, calibration: Floats, *others: Floats | None)
     found: set[Grid] = set()
     sets = [None if scores is None else scores.copy() for scores in (candidates, calibration, *others)]
     columns = [None if scores is None else scores.reshape(len(scores), -1) for scores in sets]  # views
-    for j in range(columns[1].shape[1]):
-        sides = [side for side in columns if side is not None]
-        pairs = [find_coarser_grids(side[:, j], columns[1][:, j]) for side in sides if side is not columns[1]]
+    sides = [side for side in columns if side is not None]
+    known = sides[1]
+    for j in range(known.shape[1]):
+        pairs = [find_coarser_grids(side[:, j], known[:, j]) for side in sides if side is not known]
         grids = {grid for pair in pairs for side in pair for grid in side}
         for grid in sorted(grids, key=lambda grid: grid.family == "bits"):
             for side in sides:

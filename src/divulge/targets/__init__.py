@@ -11,6 +11,7 @@ from divulge import lazy
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.estimators import Regressor, SklearnRegressor, as_regressor
 from divulge.targets.rights import (
+    Averaged,
     FramedTarget,
     GivesGradientNorms,
     GivesGradients,
@@ -71,6 +72,7 @@ __all__ = [
     "GivesPredictions",
     "GivesTokens",
     "GivesWeights",
+    "Averaged",
     "Metered",
     "Noisy",
     "OnnxTarget",

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
+from scipy import special
 
 from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
@@ -34,9 +35,12 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from scipy import stats
+
     from divulge.targets import torch_modules
     from divulge.types import Array, Floats, Ints, Records
 else:
+    stats = lazy.module("scipy.stats")
     torch_modules = lazy.module("divulge.targets.torch_modules")
 
 Task: TypeAlias = Literal["auto", "classification", "regression"]
@@ -135,7 +139,7 @@ def declared_modality(target: Any) -> Any:
 
 def class_name(target: Any) -> str:
     """Return the name of a target's class, for messages: of the user's own class where ours are around it."""
-    while isinstance(target, UserTarget | FramedTarget | Metered):
+    while isinstance(target, UserTarget | FramedTarget | Metered | Averaged):
         target = target.target
     return type(target).__name__
 
@@ -381,6 +385,51 @@ class Metered:
                 f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are requested"
             )
         self.queries += len(records)
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """A target that is asked several times, for the mean of its answers.
+
+    It grants exactly the rights of the target behind it. Probabilities are averaged, not logits, as noise may be added
+    to either and single logits have no bound; a record's label is the one given most often. Gradients and whatever else
+    is read from weights are asked for once.
+
+    Args:
+        target: the target to ask.
+        calls: how often.
+
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget
+        >>> rng = np.random.default_rng(0)
+        >>> noise = lambda x: rng.uniform(-0.2, 0.2, (len(x), 1)) * [1, -1]
+        >>> noisy = CallableTarget(lambda x: x + noise(x), outputs="probabilities")
+        >>> np.exp(Averaged(noisy, calls=1000).logits(Records([[0.3, 0.7]]))).round(1)
+        array([[0.3, 0.7]])
+    """
+
+    target: Any
+    calls: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", wrap_target(self.target))
+        check_integer(self.calls, "calls", minimum=1)
+        grant_rights(self, self.target, self._ask)
+
+    def _ask(self, right: str, records: Records) -> Any:
+        if right == "labels" and hasattr(self.target, "logits"):
+            return self._ask("logits", records).argmax(axis=1)
+        if right not in ("logits", "labels", "predictions", "loss", *_declared_outputs(self.target)):
+            return getattr(self.target, right)(records)
+        answers = np.stack([np.asarray(getattr(self.target, right)(records)) for _ in range(self.calls)])
+        if right == "logits":
+            return special.logsumexp(special.log_softmax(answers, axis=2), axis=0) - np.log(self.calls)
+        if right == "labels":
+            return stats.mode(answers, axis=0).mode
+        if right == "loss":
+            return np.log(self.calls) - special.logsumexp(-answers, axis=0)
+        return answers.mean(axis=0)
 
 
 @dataclass(frozen=True, slots=True)
