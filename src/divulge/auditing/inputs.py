@@ -16,7 +16,7 @@ from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
-from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
+from divulge.duplicates import first_of_each_group, groups_are_split_whole, match_records, number_groups, number_pairs
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.recipes import Imputed
@@ -710,13 +710,15 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         divulge.InputError: there are some and the policy is "error"; nothing is left without them.
     """
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
-    all_records = concatenate_records([members, nonmembers, population])
-    digests = all_records.digests()
-    copies = number_digests(digests, all_records.y)
     # Two records of different classes and equal values are one that was labelled twice. A real value is measured: two
     # records that differ in it are two.
-    has_real_values = all_records.y is not None and all_records.labels is None and all_records.x.dtype != object
-    values = copies if has_real_values else number_digests(digests)
+    has_real_values = members.y is not None and members.labels is None and members.x.dtype != object
+    matches = match_records(sets, labelled=has_real_values)
+    values = np.concatenate(matches.groups)
+    labels = (
+        None if any(each.y is None for each in sets.values()) else np.concatenate([each.y for each in sets.values()])
+    )
+    copies = values if has_real_values or labels is None else number_pairs(values, labels)
     origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
     among_members, among_nonmembers, among_population = (
         np.isin(values, values[origin == number]) for number in range(3)
@@ -728,16 +730,16 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
     kept_rows = np.ones(int(candidates.sum()), dtype=bool)
     keep_copies = groups_are_split_whole(copies, origin)
     groups = copies[candidates] if keep_copies else None
+    repetitions = (*matches.notes, *_repetition_notes(groups, origin))
     if not n_shared:
-        return SeparatedSets(
-            members, nonmembers, population, kept_rows, notes=_repetition_notes(groups, origin), groups=groups
-        )
+        return SeparatedSets(members, nonmembers, population, kept_rows, notes=repetitions, groups=groups)
     findings = []
+    duplicates = "duplicates" if matches.are_rounded else "exact duplicates"
     if is_shared_nonmember.any():
-        findings.append(f"{int(is_shared_nonmember.sum())} non-members are exact duplicates of members")
+        findings.append(f"{int(is_shared_nonmember.sum())} non-members are {duplicates} of members")
     if is_shared_population.any():
-        findings.append(f"{int(is_shared_population.sum())} population records are exact duplicates of candidates")
-    description = " and ".join(findings)
+        findings.append(f"{int(is_shared_population.sum())} population records are {duplicates} of candidates")
+    description = " and ".join(findings) + (" in the digits that both sets have" if matches.are_rounded else "")
     if policy == "error":
         rows, set_name = (
             (is_shared_nonmember, "non-member") if is_shared_nonmember.any() else (is_shared_population, "population")
@@ -751,7 +753,7 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         is_in_population = among_population[candidates]
         _check_copies_in_population(is_in_population[: len(members)], is_in_population[len(members) :])
         n_copied = int(is_shared_nonmember.sum() + is_in_population[: len(members)].sum())
-        notes = (f"{description}; they were kept{_KEPT_COPIES if n_copied else ''}", *_repetition_notes(groups, origin))
+        notes = (f"{description}; they were kept{_KEPT_COPIES if n_copied else ''}", *repetitions)
         return SeparatedSets(members, nonmembers, population, kept_rows, n_shared, notes, groups, n_copied)
     # Out of every set, or the sets would differ by what was taken out of them.
     kept_rows &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
@@ -772,7 +774,7 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         raise InputError(f"duplicates: {description}; nothing is left after dropping them")
     note = f"{description}; all copies were dropped from every set{also_dropped}"
     kept_groups = None if groups is None else groups[kept_rows]
-    notes = (note, *_repetition_notes(kept_groups, origin[: len(kept_rows)][kept_rows]))
+    notes = (note, *matches.notes, *_repetition_notes(kept_groups, origin[: len(kept_rows)][kept_rows]))
     return SeparatedSets(
         members[kept_members],
         nonmembers[kept_nonmembers],
