@@ -775,7 +775,7 @@ def _format_class_names(names: Array) -> str:
 def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[str, ...]]:
     """Read images ``[n, channels, height, width]`` in [0, 1], as torchvision's ``ToTensor``, and class names.
 
-    Hidden files and folders without an image are ignored.
+    Hidden files and folders, those of an operating system, and folders without an image are ignored, at every depth.
 
     Args:
         path: a folder with one folder of images for each class.
@@ -786,7 +786,7 @@ def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Record
         divulge.InputError: no such folders, images of different sizes, files that are no images, too little memory.
         divulge.MissingExtraError: Pillow is not installed.
     """
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not tables.is_hidden(folder, path))
     class_files = {folder.name: files for folder in folders if (files := _image_files(folder))}
     if not class_files:
         raise InputError(
@@ -804,7 +804,7 @@ def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Record
 
 def _image_files(folder: Path) -> list[Path]:
     return sorted(
-        file for file in folder.rglob("*") if file.suffix.lower() in _ENDINGS and not file.name.startswith(".")
+        file for file in folder.rglob("*") if file.suffix.lower() in _ENDINGS and not tables.is_hidden(file, folder)
     )
 
 
