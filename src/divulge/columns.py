@@ -639,6 +639,30 @@ def find_names(candidates: Iterable[Sequence[str]], names: Sequence[str]) -> tup
     return next((tuple(candidate) for candidate in candidates if sorted(candidate) == sorted(names)), ())
 
 
+_NAMELESS = re.compile(r"|Unnamed: \d+(\.\d+)*|__index_level_\d+__")
+
+
+def nameless_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns that nobody named: row numbers that a data frame wrote, which are no part of a record.
+
+    None are where no other column is left.
+
+    Examples:
+        >>> nameless_columns(["Unnamed: 0", "age"]), nameless_columns(["age", "__index_level_0__"])
+        (['Unnamed: 0'], ['__index_level_0__'])
+    """
+    found = [name for name in names if _NAMELESS.fullmatch(name)]
+    return found if len(found) < len(names) else []
+
+
+def describe_nameless(names: Sequence[str]) -> str:
+    """Return the note on nameless columns that are left out."""
+    return (
+        f"{format_names(names)} was left out: a column without a name is the row numbers that a data frame wrote "
+        "(index=False writes none), and no part of a record"
+    )
+
+
 def match_columns(
     frame: nw.DataFrame[Any], required: Sequence[str], name: str, *, required_by_model: bool = False
 ) -> nw.DataFrame[Any]:

@@ -82,13 +82,14 @@ def match_records(sets: Mapping[str, Records], *, labelled: bool = False) -> Mat
         >>> [groups.tolist() for groups in match_records(sets).groups]
         [[0, 1, 2, 3], [2, 3]]
     """
-    parts = list(sets.values())
+    nameless = {name for part in sets.values() if part.table is not None for name in columns.nameless_columns(part.table.columns)}
+    parts = [part.without_columns(sorted(nameless)) if nameless else part for part in sets.values()]
     if any(part.table is None and part.x.dtype == object for part in parts) or len({*map(_column_names, parts)}) > 1:
         numbers = _number(list(itertools.chain.from_iterable(part.digests() for part in parts)))
         return Matches(_divide(numbers, parts))
     tables = [_read_columns(part, labelled=labelled) for part in parts]
     exact = _divide(_number(np.concatenate([_hash_rows(table) for table in tables]).tolist()), parts)
-    pairs, notes = [], []
+    pairs, notes = [], [columns.describe_nameless(sorted(nameless))] if nameless else []
     for (i, name), (j, other) in itertools.combinations(enumerate(sets), 2):
         pair = _Comparison.of((tables[i], tables[j]), (exact[i], exact[j]))
         if pair is None or not (n_equal := int(pair.matched[1].sum())):

@@ -71,6 +71,9 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
                 f"{name}: divulge.Records is needed, got {type(records).__name__}; divulge.Records(x, y) makes them of "
                 "arrays, tensors, lists or columns, divulge.from_pairs(dataset) of a torch data set"
             )
+    rows = _join_row_labels(members, nonmembers)
+    check_row_labels({"members and nonmembers": rows, "groups": subject.groups})
+    check_row_labels({"members and nonmembers": rows, "covariates": subject.covariates})
     groups = None if subject.groups is None else to_numpy(subject.groups, "groups")
     if groups is not None and groups.shape != (len(members) + len(nonmembers),):
         raise InputError(
@@ -888,6 +891,7 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
 
 def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], list[str]]:
     """Order the columns of all sets as the target was fitted, and encode them together."""
+    sets, nameless_notes = _drop_nameless(sets, getattr(target, "feature_names", ()))
     fitted_names = _fitted_names(target, sets["members"])
     with_columns = [name for name, records in sets.items() if records.table is not None]
     if not with_columns:
@@ -918,14 +922,43 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
             "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
             "function of a data frame"
         )
-    notes = []
+    notes = nameless_notes
     if not fitted_names:
+        notes += _key_notes(list(tables.values()))
         listed = columns.format_names(order)
         notes.append(
             f"the target does not say by which columns it was fitted; it was given them in the order of the members': "
             f"{listed}"
         )
     return {name: records.with_encoder(encoder) for name, records in sets.items()}, notes
+
+
+def _drop_nameless(sets: Mapping[str, Records], fitted_names: Sequence[str]) -> tuple[dict[str, Records], list[str]]:
+    """Leave out columns without a name, unless the target was fitted on them; also return a note."""
+    all_names = {name: columns.nameless_columns([] if each.table is None else each.table.columns) for name, each in sets.items()}
+    nameless = {set_name: [name for name in names if name not in fitted_names] for set_name, names in all_names.items()}
+    left_out = sorted({name for names in nameless.values() for name in names})
+    kept = {name: records.without_columns(nameless[name]) if nameless[name] else records for name, records in sets.items()}
+    return kept, [columns.describe_nameless(left_out)] if left_out else []
+
+
+_MIN_KEYS = 20  # records from which whole numbers that go up one by one are no coincidence
+
+
+def _key_notes(tables: Sequence[Any]) -> list[str]:
+    """Note columns that number the records: with them no two records are equal, and copies are not found."""
+    keys = [
+        name
+        for name, dtype in tables[0].schema.items()
+        if dtype.is_integer()
+        and all(len(table) >= _MIN_KEYS and (np.diff(table[name].to_numpy()) == 1).all() for table in tables)
+    ]
+    if not keys:
+        return []
+    return [
+        f"{columns.format_names(keys)} numbers the records from one to the next: as a part of a record it hides "
+        "copies; leave it out, or name it as data.id, unless the model reads it"
+    ]
 
 
 def _fitted_names(target: Any, members: Records) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
     if not names:
         raise InputError("there is no header")
+    names = _name_nameless(names)
     delimited = DelimitedFile(file, sign, names)
     with unpacked(file, compression) as stream:
         stream.read(skipped)
@@ -99,6 +100,16 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     if regular and not compression and not skipped:
         return delimited
     return replace(delimited, file=_rewrite(file, compression, encoding, skipped, delimited))
+
+
+def _name_nameless(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the header with the names that pandas gives to columns without one; a single column keeps its own."""
+    named = list(names)
+    for position, name in enumerate(names):
+        if not name and len(names) > 1:
+            usual = f"Unnamed: {position}"
+            named[position] = next(n for n in (usual, *(f"{usual}.{i}" for i in range(1, len(names) + 1))) if n not in named)
+    return tuple(named)
 
 
 def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:
