@@ -82,24 +82,25 @@ def match_records(sets: Mapping[str, Records], *, labelled: bool = False) -> Mat
         >>> [groups.tolist() for groups in match_records(sets).groups]
         [[0, 1, 2, 3], [2, 3]]
     """
-    nameless = {name for part in sets.values() if part.table is not None for name in columns.nameless_columns(part.table.columns)}
+    tables = [part.table for part in sets.values() if part.table is not None]
+    nameless = {name for table in tables for name in columns.nameless_columns(table.columns)}
     parts = [part.without_columns(sorted(nameless)) if nameless else part for part in sets.values()]
     if any(part.table is None and part.x.dtype == object for part in parts) or len({*map(_column_names, parts)}) > 1:
         numbers = _number(list(itertools.chain.from_iterable(part.digests() for part in parts)))
         return Matches(_divide(numbers, parts))
-    tables = [_read_columns(part, labelled=labelled) for part in parts]
-    exact = _divide(_number(np.concatenate([_hash_rows(table) for table in tables]).tolist()), parts)
+    read = [_read_columns(part, labelled=labelled) for part in parts]
+    exact = _divide(_number(np.concatenate([_hash_rows(table) for table in read]).tolist()), parts)
     pairs, notes = [], [columns.describe_nameless(sorted(nameless))] if nameless else []
     for (i, name), (j, other) in itertools.combinations(enumerate(sets), 2):
-        pair = _Comparison.of((tables[i], tables[j]), (exact[i], exact[j]))
+        pair = _Comparison.of((read[i], read[j]), (exact[i], exact[j]))
         if pair is None or not (n_equal := int(pair.matched[1].sum())):
             continue
         if (expected := pair.explain_by_chance()) is None:
             pairs.append((i, j, pair))
         else:
             notes.append(
-                f"{n_equal} records of the {other} equal one of the {name} in the digits that both sets have, and about "
-                f"{expected:.3g} independent ones would, too; they count as different records"
+                f"{n_equal} records of the {other} equal one of the {name} in the digits that both sets have, and "
+                f"about {expected:.3g} independent ones would, too; they count as different records"
             )
     return Matches(_join(exact, pairs), bool(pairs), tuple(notes))
 
@@ -137,6 +138,10 @@ def _read_columns(records: Records, *, labelled: bool) -> list[NumberColumn | In
     return read
 
 
+def _values(column: NumberColumn | Ints) -> Array:
+    return column.values if isinstance(column, NumberColumn) else column
+
+
 _BLOCK = 1 << 22  # values that are hashed in one go
 
 
@@ -149,7 +154,7 @@ def _hash_rows(
     """Return a 64-bit hash of each row in the precision of ``common``, of every bit without it, ``[n]``."""
     hashes = None
     for number, column in enumerate(table):
-        values = column.values if isinstance(column, NumberColumn) else column
+        values = _values(column)
         precise = common[number] if common else None
         width = 1 if values.ndim == 1 else values.shape[1]
         step = max(1, _BLOCK // width)
@@ -208,8 +213,8 @@ class _Comparison:
         is_rounded = any(each is not None and any(each.is_coarser) and each.rounds for each in common)
         best = None
         for rounding in precision.ROUNDINGS if is_rounded else precision.ROUNDINGS[:1]:
-            keys = tuple(_hash_rows(tables[side], common, side, rounding) for side in (0, 1))
-            matched = tuple(is_new[side] & np.isin(keys[side], keys[1 - side]) for side in (0, 1))
+            keys = _hash_rows(tables[0], common, 0, rounding), _hash_rows(tables[1], common, 1, rounding)
+            matched = is_new[0] & np.isin(keys[0], keys[1]), is_new[1] & np.isin(keys[1], keys[0])
             if best is None or matched[1].sum() > best.matched[1].sum():
                 best = cls(tables, common, rounding, keys, groups, matched)
         return best
@@ -253,7 +258,7 @@ class _Comparison:
         The number of pairs falls by a constant factor for each digit, as in a space of some dimension (Grassberger and
         Procaccia 1983); three quarters of this dimension are counted on.
         """
-        width = sum(1 if getattr(c, "values", c).ndim == 1 else c.values.shape[1] for c in self.tables[side])
+        width = sum(column[:1].size for column in map(_values, self.tables[side]))
         rows = rows[:: 1 + len(rows) * width // _BLOCK]
         codes = []
         for number, column in enumerate(self.tables[side]):

@@ -7,7 +7,7 @@ grid (float16, bfloat16, float32, so many decimals or significant digits) and th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -49,12 +49,14 @@ class Step:
     denominator: float
 
     def contains(self, values: Floats, spacing: float) -> Bools:
+        """Return which values lie on the grid; see `Grid`."""
         on_grid = np.rint(values * self.denominator / self.numerator) * self.numerator / self.denominator
         distance, step = np.abs(values - on_grid), self.numerator / self.denominator
         tolerances = [2 * each * np.abs(values) for each in {_DOUBLE, spacing}]
         return np.any([(distance <= each) & (step > _MARGIN * each) for each in tolerances], axis=0)
 
     def encode(self, values: Floats, rounding: str) -> Codes:
+        """Return the number of the nearest grid point; see `Grid`."""
         if rounding == "exact":
             scaled = values.astype(np.longdouble) * self.denominator / self.numerator
             return _to_integers(np.rint(scaled).astype(np.float64))
@@ -77,6 +79,7 @@ class Digits:
     digits: int
 
     def contains(self, values: Floats, spacing: float) -> Bools:
+        """Return which values lie on the grid; see `Grid`."""
         mantissa, exponent = self._split(values)
         with np.errstate(over="ignore", invalid="ignore"):
             on_grid = np.where(exponent < 0, mantissa / 10.0**-exponent, mantissa * 10.0**exponent)
@@ -84,6 +87,7 @@ class Digits:
         return is_coarse & (np.abs(values - on_grid) <= 2 * max(spacing, 2.0**-50) * np.abs(values))
 
     def encode(self, values: Floats, rounding: str) -> Codes:
+        """Return the number of the nearest grid point; see `Grid`."""
         mantissa, exponent = self._split(values)
         # From 1.00e-300 on, each power of ten has 9 * 10^(digits - 1) numbers.
         size = 9 * 10 ** (self.digits - 1)
@@ -106,12 +110,9 @@ class Binary:
     """Numbers of a binary type: float16, bfloat16 or float32, or the shortest decimals that stand for one."""
 
     name: str
-    _types: ClassVar[dict[str, tuple[Any, Any]]] = {
-        "float16": (np.float16, np.int16),
-        "float32": (np.float32, np.int32),
-    }
 
     def contains(self, values: Floats, spacing: float) -> Bools:
+        """Return which values lie on the grid; see `Grid`."""
         exact = self._round(values).astype(np.float64) == values
         if self.name == "bfloat16" or exact.all():
             return exact
@@ -120,6 +121,7 @@ class Binary:
         return printed
 
     def encode(self, values: Floats, rounding: str) -> Codes:
+        """Return the number of the nearest grid point; see `Grid`."""
         rounded = self._round(values)
         signed = rounded.view(np.int16 if rounded.dtype == np.float16 else np.int32).astype(np.int64)
         codes = np.where(signed < 0, -(signed & (0x7FFF if rounded.dtype == np.float16 else 0x7FFFFFFF)), signed)
@@ -140,6 +142,7 @@ class Binary:
 _BINARY = (Binary("bfloat16"), Binary("float16"), Binary("float32"))
 _DECIMALS = (*(Step(10.0**power, 1.0) for power in range(6, 0, -1)), *(Step(1.0, 10.0**power) for power in range(13)))
 _DIGITS = tuple(Digits(digits) for digits in range(1, 13))
+_FAMILIES: tuple[tuple[Grid, ...], ...] = (*((grid,) for grid in _BINARY), _DECIMALS, _DIGITS)
 _TIME = tuple(Step(step, 1.0) for step in _STEPS_OF_TIME)
 
 

@@ -332,16 +332,16 @@ def check_row_labels(values: Mapping[str, Any]) -> None:
         >>> import pandas as pd
         >>> check_row_labels({"x": pd.Series([1, 2], index=[7, 8]), "y": pd.Series([0, 1])})
     """
-    labels = {name: getattr(value, "index", None) for name, value in values.items() if hasattr(value, "iloc")}
+    labels = {name: value.index for name, value in values.items() if hasattr(value, "iloc")}
     for (name, index), (other_name, other_index) in itertools.combinations(labels.items(), 2):
         if len(index) != len(other_index) or index.equals(other_index):
             continue
         if len(index.symmetric_difference(other_index)) and any(_counts_rows(each) for each in (index, other_index)):
             continue
         raise InputError(
-            f"{name}, {other_name}: their rows have other labels (the index of pandas), or the same in another order, and "
-            "would be joined by position; bring them into one order, or pass .to_numpy() or .reset_index(drop=True) of "
-            "both if they are"
+            f"{name}, {other_name}: their rows have different labels (the index of pandas) or the same in another order, "
+            "and would be joined by position; bring them into one order, or, if they are, pass .to_numpy() or "
+            ".reset_index(drop=True) of both"
         )
 
 

@@ -32,6 +32,7 @@ from divulge.validation import (
     check_integer,
     check_mask,
     check_number,
+    check_row_labels,
     check_vector,
     format_value,
     is_missing,
@@ -71,9 +72,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
                 f"{name}: divulge.Records is needed, got {type(records).__name__}; divulge.Records(x, y) makes them of "
                 "arrays, tensors, lists or columns, divulge.from_pairs(dataset) of a torch data set"
             )
-    rows = _join_row_labels(members, nonmembers)
-    check_row_labels({"members and nonmembers": rows, "groups": subject.groups})
-    check_row_labels({"members and nonmembers": rows, "covariates": subject.covariates})
+    _check_row_order(members, nonmembers, subject)
     groups = None if subject.groups is None else to_numpy(subject.groups, "groups")
     if groups is not None and groups.shape != (len(members) + len(nonmembers),):
         raise InputError(
@@ -131,6 +130,17 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         duplicate_groups=separated.groups,
         copied=separated.copied,
     )
+
+
+def _check_row_order(members: Records, nonmembers: Records, subject: AuditData) -> None:
+    """Check that groups and covariates that are columns of pandas have the rows of members and then non-members."""
+    if members.table is None or nonmembers.table is None or not members.table.implementation.is_pandas_like():
+        return
+    rows = members.table.to_native().index.append(nonmembers.table.to_native().index).to_series()
+    covariates = subject.covariates if isinstance(subject.covariates, Mapping) else {"": subject.covariates}
+    named = {f"covariates{name and f': {name}'}": values for name, values in covariates.items()}
+    for name, values in ({"groups": subject.groups} | named).items():
+        check_row_labels({"members and nonmembers": rows, name: values})
 
 
 def _check_population_size(recipes: Sequence[Recipe], n_learned: int, n_population: int) -> None:
@@ -935,11 +945,13 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
 
 def _drop_nameless(sets: Mapping[str, Records], fitted_names: Sequence[str]) -> tuple[dict[str, Records], list[str]]:
     """Leave out columns without a name, unless the target was fitted on them; also return a note."""
-    all_names = {name: columns.nameless_columns([] if each.table is None else each.table.columns) for name, each in sets.items()}
-    nameless = {set_name: [name for name in names if name not in fitted_names] for set_name, names in all_names.items()}
-    left_out = sorted({name for names in nameless.values() for name in names})
-    kept = {name: records.without_columns(nameless[name]) if nameless[name] else records for name, records in sets.items()}
-    return kept, [columns.describe_nameless(left_out)] if left_out else []
+    kept_sets, left_out = dict(sets), set()
+    for name, records in sets.items():
+        if records.table is not None:
+            nameless = {*columns.nameless_columns(records.table.columns)} - {*fitted_names}
+            kept_sets[name] = records.without_columns(sorted(nameless)) if nameless else records
+            left_out |= nameless
+    return kept_sets, [columns.describe_nameless(sorted(left_out))] if left_out else []
 
 
 _MIN_KEYS = 20  # records from which whole numbers that go up one by one are no coincidence

@@ -108,7 +108,9 @@ def _name_nameless(names: Sequence[str]) -> tuple[str, ...]:
     for position, name in enumerate(names):
         if not name and len(names) > 1:
             usual = f"Unnamed: {position}"
-            named[position] = next(n for n in (usual, *(f"{usual}.{i}" for i in range(1, len(names) + 1))) if n not in named)
+            named[position] = next(
+                n for n in (usual, *(f"{usual}.{i}" for i in range(1, len(names) + 1))) if n not in named
+            )
     return tuple(named)
 
 
