@@ -256,7 +256,7 @@ class _Comparison:
         """Return the chance that two records agree, from pairs that agree with fewer and fewer binary digits.
 
         The number of pairs falls by a constant factor for each digit, as in a space of some dimension (Grassberger and
-        Procaccia 1983); three quarters of this dimension are counted on.
+        Procaccia 1983); half of this dimension is counted on.
         """
         width = sum(column[:1].size for column in map(_values, self.tables[side]))
         rows = rows[:: 1 + len(rows) * width // _BLOCK]
@@ -279,12 +279,13 @@ class _Comparison:
             return 0.0
         dropped_digits = len(counts) - 3
         dimension = max(np.log2(count / (before + 2 * before**0.5 + 1)), np.log2(after / count))
-        share = (count + 2 * count**0.5) / (len(rows) * (len(rows) - 1) / 2)
-        return float(share * 2.0 ** (-dropped_digits * dimension * _SHARE_OF_DIMENSION))
+        n_agreeing = (count + 2 * count**0.5) * 2.0 ** (-dropped_digits * dimension * _SHARE_OF_DIMENSION)
+        n_agreeing = max(n_agreeing, counts[1] + 2 * counts[1] ** 0.5)  # no fewer than do with all digits
+        return float(n_agreeing / (len(rows) * (len(rows) - 1) / 2))
 
 
 _MIN_EXTRAPOLATED = 5  # pairs from which an extrapolation starts
-_SHARE_OF_DIMENSION = 0.75
+_SHARE_OF_DIMENSION = 0.5
 _MIN_AGREEING = 20  # pairs from which a share is estimated
 _MAX_DEVIATIONS_OF_MATCHES = 4.0
 _MAX_P_VALUE_OF_MATCHES = 1e-4

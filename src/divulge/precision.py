@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-ROUNDINGS = ("numpy", "exact", "away", "truncate", "floor", "single")
-"""How numbers may have been rounded: as NumPy does, as ``%.3f``, half away from zero, toward zero, down, as float32."""
+ROUNDINGS = ("numpy", "exact", "away", "truncate", "floor", "single", "whole")
+"""How numbers may have been rounded: as NumPy does, as ``%.3f``, half away from zero, toward zero, down, as float32, or
+as NumPy does but where whole numbers are left, toward zero."""
 _MISSING = np.iinfo(np.int64).min
 _MAX_PROBE = 64  # values that rule out nearly every grid before all are read
 _MAX_SAMPLE = 5000
@@ -43,10 +44,11 @@ class Grid(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Multiples of ``numerator / denominator``, such as 1 / 1000."""
+    """Multiples of ``numerator / denominator``, such as 1 / 1000; of time, to which dates are rounded down."""
 
     numerator: float
     denominator: float
+    is_time: bool = False
 
     def contains(self, values: Floats, spacing: float) -> Bools:
         """Return which values lie on the grid; see `Grid`."""
@@ -57,6 +59,10 @@ class Step:
 
     def encode(self, values: Floats, rounding: str) -> Codes:
         """Return the number of the nearest grid point; see `Grid`."""
+        if self.is_time:
+            return _to_integers(np.floor(values / self.numerator))
+        if rounding == "whole":
+            rounding = "truncate" if self.numerator == self.denominator else "numpy"
         if rounding == "exact":
             scaled = values.astype(np.longdouble) * self.denominator / self.numerator
             return _to_integers(np.rint(scaled).astype(np.float64))
@@ -143,7 +149,7 @@ _BINARY = (Binary("bfloat16"), Binary("float16"), Binary("float32"))
 _DECIMALS = (*(Step(10.0**power, 1.0) for power in range(6, 0, -1)), *(Step(1.0, 10.0**power) for power in range(13)))
 _DIGITS = tuple(Digits(digits) for digits in range(1, 13))
 _FAMILIES: tuple[tuple[Grid, ...], ...] = (*((grid,) for grid in _BINARY), _DECIMALS, _DIGITS)
-_TIME = tuple(Step(step, 1.0) for step in _STEPS_OF_TIME)
+_TIME = tuple(Step(step, 1.0, is_time=True) for step in _STEPS_OF_TIME)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +208,7 @@ class CommonColumn:
     @property
     def rounds(self) -> bool:
         """Whether numbers may have been rounded to the grid in several ways."""
-        return isinstance(self.grid, Step)
+        return isinstance(self.grid, Step) and not self.grid.is_time
 
     @classmethod
     def of(cls, one: NumberColumn, other: NumberColumn) -> CommonColumn:

@@ -339,8 +339,8 @@ def check_row_labels(values: Mapping[str, Any]) -> None:
         if len(index.symmetric_difference(other_index)) and any(_counts_rows(each) for each in (index, other_index)):
             continue
         raise InputError(
-            f"{name}, {other_name}: their rows have different labels (the index of pandas) or the same in another order, "
-            "and would be joined by position; bring them into one order, or, if they are, pass .to_numpy() or "
+            f"{name}, {other_name}: their rows have different labels (the index of pandas), or the same in another "
+            "order, and would be joined by position; bring them into one order, or, if they are, pass .to_numpy() or "
             ".reset_index(drop=True) of both"
         )
 
