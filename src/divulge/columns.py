@@ -655,10 +655,10 @@ def nameless_columns(names: Sequence[str]) -> list[str]:
     return found if len(found) < len(names) else []
 
 
-def describe_nameless(names: Sequence[str]) -> str:
-    """Return the note on nameless columns that are left out."""
+def describe_nameless(names: Sequence[str], consequence: str) -> str:
+    """Return the note on nameless columns that are left out, or otherwise treated."""
     return (
-        f"{format_names(names)} was left out: a column without a name is the row numbers that a data frame wrote "
+        f"{format_names(names)} {consequence}: a column without a name is the row numbers that a data frame wrote "
         "(index=False writes none), and no part of a record"
     )
 

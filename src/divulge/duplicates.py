@@ -90,7 +90,7 @@ def match_records(sets: Mapping[str, Records], *, labelled: bool = False) -> Mat
         return Matches(_divide(numbers, parts))
     read = [_read_columns(part, labelled=labelled) for part in parts]
     exact = _divide(_number(np.concatenate([_hash_rows(table) for table in read]).tolist()), parts)
-    pairs, notes = [], [columns.describe_nameless(sorted(nameless))] if nameless else []
+    pairs, notes = [], [columns.describe_nameless(sorted(nameless), "was not compared")] if nameless else []
     for (i, name), (j, other) in itertools.combinations(enumerate(sets), 2):
         pair = _Comparison.of((read[i], read[j]), (exact[i], exact[j]))
         if pair is None or not (n_equal := int(pair.matched[1].sum())):

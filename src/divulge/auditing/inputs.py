@@ -951,7 +951,7 @@ def _drop_nameless(sets: Mapping[str, Records], fitted_names: Sequence[str]) -> 
             nameless = {*columns.nameless_columns(records.table.columns)} - {*fitted_names}
             kept_sets[name] = records.without_columns(sorted(nameless)) if nameless else records
             left_out |= nameless
-    return kept_sets, [columns.describe_nameless(sorted(left_out))] if left_out else []
+    return kept_sets, [columns.describe_nameless(sorted(left_out), "was left out")] if left_out else []
 
 
 _MIN_KEYS = 20  # records from which whole numbers that go up one by one are no coincidence
