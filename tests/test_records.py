@@ -4,6 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -357,3 +358,26 @@ class TestClaims:
 def test_records_are_not_taken_one_by_one(use):
     with pytest.raises(InputError, match=r"records\[0\]: a mask, positions or a slice is needed.*records\.x"):
         use(Records(np.zeros((3, 2)), [0, 1, 0]))
+
+
+class TestRowLabels:
+    """Columns of pandas are joined by position only where that is surely right."""
+
+    X = pd.DataFrame({"a": [0.0, 1.0, 2.0]}, index=[2, 0, 1])
+
+    @pytest.mark.parametrize("index", [[2, 0, 1], None])
+    def test_equal_labels_fit_and_so_do_arrays(self, index):
+        y = pd.Series([0, 1, 1], index=index) if index else np.array([0, 1, 1])
+        assert Records(self.X, y).y.tolist() == [0, 1, 1]
+
+    @pytest.mark.parametrize("index", [[0, 1, 2], [1, 0, 2], [7, 8, 9]])
+    def test_the_same_labels_in_another_order_or_others_are_refused(self, index):
+        with refused("x, y"):
+            Records(self.X, pd.Series([0, 1, 1], index=index))
+        with refused("ids"):
+            Records(self.X, ids=pd.Series(["p", "q", "r"], index=index))
+        with refused("features"):
+            Records(self.X).with_features(pd.DataFrame({"f": [1.0, 2.0, 3.0]}, index=index))
+
+    def test_labels_that_count_from_zero_fit_a_part_of_a_larger_frame(self):
+        assert Records(self.X.set_axis([5, 0, 9]), pd.Series([0, 1, 1])).y.tolist() == [0, 1, 1]

@@ -381,7 +381,7 @@ class ColumnEncoder:
     def encode(self, column: Column) -> Floats:
         """Return the encoding of a column, ``[n, width]``."""
         if self.measure == "date" and column.measure == "category":
-            column = _parse_dates(column)
+            column = parse_dates(column)
         if self.measure == "category":
             numbers = {category: number for number, category in enumerate(self.categories)}
             codes = np.array([numbers.get(value, len(numbers)) for value in column.values.tolist()])
@@ -442,7 +442,7 @@ def _join(name: str, parts: Sequence[Column]) -> Column:
 def _fit_column(column: Column, *, is_nominal: bool) -> ColumnEncoder:
     """Learn an encoding; texts are dates where all of them are, and free text where most are different."""
     if column.measure == "category" and not is_nominal:
-        if (dates := _parse_dates(column)).measure == "date":
+        if (dates := parse_dates(column)).measure == "date":
             return _fit_column(dates, is_nominal=False)
         n_distinct, n_present = len(set(column.values[~column.missing])), int((~column.missing).sum())
         if n_distinct > MAX_CATEGORIES and 2 * n_distinct > n_present:
@@ -460,8 +460,10 @@ def _fit_column(column: Column, *, is_nominal: bool) -> ColumnEncoder:
     return ColumnEncoder(column.name, column.measure, has_missing, median)
 
 
-def _parse_dates(column: Column) -> Column:
+def parse_dates(column: Column) -> Column:
     """Parse the column as dates where every text in it is one in ISO 8601; else return it as it is."""
+    if column.measure != "category":
+        return column
     texts = [text for text in column.values.tolist() if text is not None]
     if not texts or not all(_ISO_DATE.fullmatch(text) for text in texts):
         return column
@@ -553,6 +555,16 @@ def row_digests(frame: nw.DataFrame[Any], *, single_precision: bool = False) -> 
     ]
 
 
+def digest_texts(column: Column) -> NDArray[np.int64]:
+    """Return a 64-bit digest of each text or category, equal where these are, ``[n]``; 0 where it is missing."""
+    hashes = {
+        text: hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+        for text in {*column.values.tolist()} - {None}
+    }
+    codes = {text: int.from_bytes(each.digest(), "little", signed=True) for text, each in hashes.items()}
+    return np.array([codes.get(text, 0) for text in column.values.tolist()], dtype=np.int64)
+
+
 def _round_numbers(column: Column) -> Column:
     """Return a column whose numbers are those of float32; dates keep their seconds."""
     if column.measure != "number":
@@ -625,6 +637,30 @@ def format_names(names: Sequence[str]) -> str:
 def find_names(candidates: Iterable[Sequence[str]], names: Sequence[str]) -> tuple[str, ...]:
     """Return the first of the ``candidates`` that has just these ``names``, in any order; empty without one."""
     return next((tuple(candidate) for candidate in candidates if sorted(candidate) == sorted(names)), ())
+
+
+_NAMELESS = re.compile(r"|Unnamed: \d+(\.\d+)*|__index_level_\d+__")
+
+
+def nameless_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns that nobody named: row numbers that a data frame wrote, which are no part of a record.
+
+    None are where no other column is left.
+
+    Examples:
+        >>> nameless_columns(["Unnamed: 0", "age"]), nameless_columns(["age", "__index_level_0__"])
+        (['Unnamed: 0'], ['__index_level_0__'])
+    """
+    found = [name for name in names if _NAMELESS.fullmatch(name)]
+    return found if len(found) < len(names) else []
+
+
+def describe_nameless(names: Sequence[str], consequence: str) -> str:
+    """Return the note on nameless columns that are left out, or otherwise treated."""
+    return (
+        f"{format_names(names)} {consequence}: a column without a name is the row numbers that a data frame wrote "
+        "(index=False writes none), and no part of a record"
+    )
 
 
 def match_columns(

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from divulge import errors, lazy, people, store, tables
+from divulge.columns import nameless_columns
 from divulge.errors import InputError, missing_extra
 from divulge.store import MAX_LINES_BYTES, open_untrusted
 from divulge.types import SEPARATOR, Records
@@ -267,6 +268,8 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
         roles = {layout.label: "y", layout.id: "ids", _MEMBER: "member"}
         arrays_by_role = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
         columns = tuple(name for name in frame.columns if name not in roles and name not in layout.drop)
+        nameless = set(nameless_columns(columns)) - {*order}
+        columns = tuple(name for name in columns if name not in nameless)
         if order and sorted(order) != sorted(columns):
             different = sorted({*order} ^ {*columns})
             raise InputError(f"{path}: the columns differ from those of the candidates in {_format_names(different)}")
@@ -678,19 +681,27 @@ def _check_classes(records: Records, layout: FileLayout) -> Records:
 
 _USUAL_LABEL_COLUMNS = ("label", "labels", "class", "classes", "target", "y", "category", "outcome", "diagnosis")
 _MAX_CLASS_NAMES = 20  # names in a message
+_MISSING_CLASSES = {*tables.MISSING, "?"}
 
 
 def check_class_names(values: Array, classes: Sequence[str] | None, column: str) -> None:
     """Check that labels and the names of classes fit each other.
 
     Raises:
-        divulge.InputError: records without a class; names of classes although labels are numbers.
+        divulge.InputError: records without a class, or with a word such as NA for one that ``classes`` does not name;
+            names of classes although labels are numbers.
     """
     present = (
         [value for value in values.tolist() if value is not None] if values.dtype.kind in "OU" else values.tolist()
     )
     if len(present) < len(values):
         raise InputError(f"{column!r}: {len(values) - len(present)} records have no class; leave them out")
+    words = [value for value in present if value in _MISSING_CLASSES and value not in (classes or ())]
+    if words:
+        raise InputError(
+            f"{column!r}: {len(words)} records have no class: {format_value(words[0])} is a word for a missing value; "
+            "leave them out, or, if it is a class, name all classes in data.classes"
+        )
     if classes is not None and not all(isinstance(value, str) for value in present):
         raise InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
 
@@ -775,7 +786,7 @@ def _format_class_names(names: Array) -> str:
 def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[str, ...]]:
     """Read images ``[n, channels, height, width]`` in [0, 1], as torchvision's ``ToTensor``, and class names.
 
-    Hidden files and folders without an image are ignored.
+    Hidden files and folders, those of an operating system, and folders without an image are ignored, at every depth.
 
     Args:
         path: a folder with one folder of images for each class.
@@ -786,7 +797,7 @@ def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Record
         divulge.InputError: no such folders, images of different sizes, files that are no images, too little memory.
         divulge.MissingExtraError: Pillow is not installed.
     """
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not tables.is_hidden(folder, path))
     class_files = {folder.name: files for folder in folders if (files := _image_files(folder))}
     if not class_files:
         raise InputError(
@@ -804,7 +815,7 @@ def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Record
 
 def _image_files(folder: Path) -> list[Path]:
     return sorted(
-        file for file in folder.rglob("*") if file.suffix.lower() in _ENDINGS and not file.name.startswith(".")
+        file for file in folder.rglob("*") if file.suffix.lower() in _ENDINGS and not tables.is_hidden(file, folder)
     )
 
 

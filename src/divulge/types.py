@@ -28,6 +28,7 @@ from divulge.validation import (
     check_matrix,
     check_nonempty,
     check_records,
+    check_row_labels,
     check_vector,
     format_value,
     to_numpy,
@@ -83,7 +84,8 @@ class Records:
 
     Raises:
         divulge.InputError: empty ``x``, NaN or infinity in an array, infinity or nested values in a frame, labels that
-            are missing or no classes, lengths that differ, repeated ids.
+            are missing or no classes, lengths that differ, repeated ids, columns of pandas whose rows have other labels
+            (they are joined by position, which is right where the labels are equal or merely count from 0).
 
     Examples:
         >>> Records([[0.0, 1.0], [2.0, 3.0]], [0, 1])
@@ -106,6 +108,7 @@ class Records:
     def __init__(
         self, x: object, y: object = None, ids: object = None, *, class_names: Sequence[str] | None = None
     ) -> None:
+        check_row_labels({"x": x, "y": y, "ids": ids})
         table = columns.read_frame(x, "x") if columns.is_frame(x) else None
         if table is None:
             columns.check_numbered_columns(x, "x")
@@ -279,6 +282,7 @@ class Records:
         """
         if features is None:
             return self._with(features=None, feature_names=None)
+        check_row_labels({"x": None if self.table is None else self.table.to_native(), "features": features})
         values, columns_of_frame = check_features(features, "features", len(self))
         return self._with(features=values, feature_names=columns_of_frame or (None if names is None else tuple(names)))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Entries looked at in one go: a memory-mapped array is never read whole.
 _BLOCK = 1 << 24
@@ -315,6 +315,39 @@ def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
             f"{name}: identifiers must be unique, {unique[counts > 1].tolist()[0]!r} occurs more than once"
         )
     return values
+
+
+def check_row_labels(values: Mapping[str, Any]) -> None:
+    """Raise if two of these pandas objects have rows of other labels, so that joining them by position may be wrong.
+
+    Rows of the same labels in one order fit, and so do others beside labels that merely count from 0.
+
+    Args:
+        values: data frames, columns or row labels of pandas by the name of their argument; anything else is passed by.
+
+    Raises:
+        divulge.InputError: the same labels in another order, or other labels.
+
+    Examples:
+        >>> import pandas as pd
+        >>> check_row_labels({"x": pd.Series([1, 2], index=[7, 8]), "y": pd.Series([0, 1])})
+    """
+    labels = {name: value.index for name, value in values.items() if hasattr(value, "iloc")}
+    for (name, index), (other_name, other_index) in itertools.combinations(labels.items(), 2):
+        if len(index) != len(other_index) or index.equals(other_index):
+            continue
+        if len(index.symmetric_difference(other_index)) and any(_counts_rows(each) for each in (index, other_index)):
+            continue
+        raise InputError(
+            f"{name}, {other_name}: their rows have different labels (the index of pandas), or the same in another "
+            "order, and would be joined by position; bring them into one order, or, if they are, pass .to_numpy() or "
+            ".reset_index(drop=True) of both"
+        )
+
+
+def _counts_rows(index: Any) -> bool:
+    """Return whether row labels of pandas are 0, 1, 2, …, which it makes itself."""
+    return index.dtype.kind in "iu" and bool((np.asarray(index) == np.arange(len(index))).all())
 
 
 def check_names(value: object, name: str, *, length: int | None = None) -> NDArray[Any]:

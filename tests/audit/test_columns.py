@@ -663,3 +663,19 @@ def test_a_plan_audits_a_pipeline_on_a_table_however_it_is_spelt(tmp_path, name)
     assert cli.run(["compare", str(tmp_path / "run"), str(tmp_path / "run")]) == 0
     report = (tmp_path / "run" / "report.html").read_text()
     assert "smoker: " in report
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "__index_level_0__"])
+def test_a_column_without_a_name_is_no_part_of_a_record_unless_the_model_was_fitted_on_it(name):
+    rng = np.random.default_rng(0)
+    x, y = pd.DataFrame({"a": rng.normal(size=3 * N), "b": rng.normal(size=3 * N)}), rng.integers(0, 2, 3 * N)
+    numbered = x.assign(**{name: rng.permutation(3 * N)})
+    result = audited(LogisticRegression().fit(x, y), numbered, y)
+    assert any(repr(name) in warning and "left out" in warning for warning in result.warnings)
+    with_number = audited(LogisticRegression().fit(numbered, y), numbered, y)
+    assert not any("left out" in warning for warning in with_number.warnings)
+    for model in (LogisticRegression().fit(x, y), LogisticRegression().fit(numbered, y)):
+        copied = numbered.copy()
+        copied.loc[N : N + 4, ["a", "b"]] = x.loc[:4, ["a", "b"]].to_numpy()
+        with pytest.raises(dv.InputError, match="5 non-members are exact duplicates"):
+            audited(model, copied, y)

@@ -327,3 +327,31 @@ def test_a_name_that_is_a_pattern_to_polars_is_refused_where_the_column_is_read(
             read()
     assert table.collect(["ab", "ac"]).rows() == [(1.0, 5.0), (2.0, 6.0)]
     assert [batch.rows() for batch in table.batches({"ac": tables.NUMBER})] == [[(5.0,), (6.0,)]]
+
+
+@pytest.mark.parametrize(("mark", "decimal"), [(".", ","), (",", ".")])
+def test_numbers_that_may_be_thousands_are_read_rightly_or_refused(tmp_path, mark, decimal):
+    path = tmp_path / "table.csv"
+
+    def read(*cells):
+        path.write_text(
+            "income;rate;label\n" + "".join(f"{cell};2{decimal}5;{row % 2}\n" for row, cell in enumerate(cells))
+        )
+        return read_records(path, FileLayout()).records.x[:, 0].tolist()
+
+    for cells in (("1_234", "12_500"), ("1_234", "5", "")):
+        with pytest.raises(dv.InputError, match="income"):
+            read(*(cell.replace("_", mark) for cell in cells))
+    assert read(f"1{mark}234{decimal}5", f"5{mark}678", "12") == [1234.5, 5678.0, 12.0]
+    assert read(f"0{decimal}234", f"12{decimal}500") == [0.234, 12.5]
+
+
+def test_a_word_for_a_missing_class_is_no_class_unless_it_is_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,country\n1,FR\n2,NA\n3,NA\n")
+    with pytest.raises(dv.InputError, match=r"'country': 2 records .*'NA'.*data\.classes"):
+        read_records(path, FileLayout(label="country"))
+    with pytest.raises(dv.InputError, match="2 records"):
+        read_records(path, FileLayout(label="country", classes=("FR", "DE")))
+    declared = read_records(path, FileLayout(label="country", classes=("FR", "NA"))).records
+    assert declared.y.tolist() == [0, 1, 1]

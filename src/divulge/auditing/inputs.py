@@ -16,7 +16,7 @@ from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
 from divulge.auditing.prepared import AuditInputs, PartialKnowledge
 from divulge.columns import TableEncoder
-from divulge.duplicates import first_of_each_group, groups_are_split_whole, number_digests, number_groups
+from divulge.duplicates import first_of_each_group, groups_are_split_whole, match_records, number_groups, number_pairs
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate_records
 from divulge.recipes import Imputed
@@ -32,6 +32,7 @@ from divulge.validation import (
     check_integer,
     check_mask,
     check_number,
+    check_row_labels,
     check_vector,
     format_value,
     is_missing,
@@ -71,6 +72,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
                 f"{name}: divulge.Records is needed, got {type(records).__name__}; divulge.Records(x, y) makes them of "
                 "arrays, tensors, lists or columns, divulge.from_pairs(dataset) of a torch data set"
             )
+    _check_row_order(members, nonmembers, subject)
     groups = None if subject.groups is None else to_numpy(subject.groups, "groups")
     if groups is not None and groups.shape != (len(members) + len(nonmembers),):
         raise InputError(
@@ -128,6 +130,17 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         duplicate_groups=separated.groups,
         copied=separated.copied,
     )
+
+
+def _check_row_order(members: Records, nonmembers: Records, subject: AuditData) -> None:
+    """Check that groups and covariates that are columns of pandas have the rows of members and then non-members."""
+    if members.table is None or nonmembers.table is None or not members.table.implementation.is_pandas_like():
+        return
+    rows = members.table.to_native().index.append(nonmembers.table.to_native().index).to_series()
+    covariates = subject.covariates if isinstance(subject.covariates, Mapping) else {"": subject.covariates}
+    named = {f"covariates{name and f': {name}'}": values for name, values in covariates.items()}
+    for name, values in ({"groups": subject.groups} | named).items():
+        check_row_labels({"members and nonmembers": rows, name: values})
 
 
 def _check_population_size(recipes: Sequence[Recipe], n_learned: int, n_population: int) -> None:
@@ -710,13 +723,15 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         divulge.InputError: there are some and the policy is "error"; nothing is left without them.
     """
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
-    all_records = concatenate_records([members, nonmembers, population])
-    digests = all_records.digests()
-    copies = number_digests(digests, all_records.y)
     # Two records of different classes and equal values are one that was labelled twice. A real value is measured: two
     # records that differ in it are two.
-    has_real_values = all_records.y is not None and all_records.labels is None and all_records.x.dtype != object
-    values = copies if has_real_values else number_digests(digests)
+    has_real_values = members.y is not None and members.labels is None and members.x.dtype != object
+    matches = match_records(sets, labelled=has_real_values)
+    values = np.concatenate(matches.groups)
+    labels = (
+        None if any(each.y is None for each in sets.values()) else np.concatenate([each.y for each in sets.values()])
+    )
+    copies = values if has_real_values or labels is None else number_pairs(values, labels)
     origin = np.repeat([0, 1, 2], [len(members), len(nonmembers), len(population)])
     among_members, among_nonmembers, among_population = (
         np.isin(values, values[origin == number]) for number in range(3)
@@ -728,16 +743,16 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
     kept_rows = np.ones(int(candidates.sum()), dtype=bool)
     keep_copies = groups_are_split_whole(copies, origin)
     groups = copies[candidates] if keep_copies else None
+    repetitions = (*matches.notes, *_repetition_notes(groups, origin))
     if not n_shared:
-        return SeparatedSets(
-            members, nonmembers, population, kept_rows, notes=_repetition_notes(groups, origin), groups=groups
-        )
+        return SeparatedSets(members, nonmembers, population, kept_rows, notes=repetitions, groups=groups)
     findings = []
+    duplicates = "duplicates" if matches.are_rounded else "exact duplicates"
     if is_shared_nonmember.any():
-        findings.append(f"{int(is_shared_nonmember.sum())} non-members are exact duplicates of members")
+        findings.append(f"{int(is_shared_nonmember.sum())} non-members are {duplicates} of members")
     if is_shared_population.any():
-        findings.append(f"{int(is_shared_population.sum())} population records are exact duplicates of candidates")
-    description = " and ".join(findings)
+        findings.append(f"{int(is_shared_population.sum())} population records are {duplicates} of candidates")
+    description = " and ".join(findings) + (" in the digits that both sets have" if matches.are_rounded else "")
     if policy == "error":
         rows, set_name = (
             (is_shared_nonmember, "non-member") if is_shared_nonmember.any() else (is_shared_population, "population")
@@ -751,7 +766,7 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         is_in_population = among_population[candidates]
         _check_copies_in_population(is_in_population[: len(members)], is_in_population[len(members) :])
         n_copied = int(is_shared_nonmember.sum() + is_in_population[: len(members)].sum())
-        notes = (f"{description}; they were kept{_KEPT_COPIES if n_copied else ''}", *_repetition_notes(groups, origin))
+        notes = (f"{description}; they were kept{_KEPT_COPIES if n_copied else ''}", *repetitions)
         return SeparatedSets(members, nonmembers, population, kept_rows, n_shared, notes, groups, n_copied)
     # Out of every set, or the sets would differ by what was taken out of them.
     kept_rows &= ~among_population[candidates] & ~(among_members & among_nonmembers)[candidates]
@@ -772,7 +787,7 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         raise InputError(f"duplicates: {description}; nothing is left after dropping them")
     note = f"{description}; all copies were dropped from every set{also_dropped}"
     kept_groups = None if groups is None else groups[kept_rows]
-    notes = (note, *_repetition_notes(kept_groups, origin[: len(kept_rows)][kept_rows]))
+    notes = (note, *matches.notes, *_repetition_notes(kept_groups, origin[: len(kept_rows)][kept_rows]))
     return SeparatedSets(
         members[kept_members],
         nonmembers[kept_nonmembers],
@@ -886,6 +901,7 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
 
 def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], list[str]]:
     """Order the columns of all sets as the target was fitted, and encode them together."""
+    sets, nameless_notes = _drop_nameless(sets, getattr(target, "feature_names", ()))
     fitted_names = _fitted_names(target, sets["members"])
     with_columns = [name for name, records in sets.items() if records.table is not None]
     if not with_columns:
@@ -916,14 +932,45 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
             "texts, categories, dates or missing values; pass the model with its encoder, as a pipeline or as a "
             "function of a data frame"
         )
-    notes = []
+    notes = nameless_notes
     if not fitted_names:
+        notes += _key_notes(list(tables.values()))
         listed = columns.format_names(order)
         notes.append(
             f"the target does not say by which columns it was fitted; it was given them in the order of the members': "
             f"{listed}"
         )
     return {name: records.with_encoder(encoder) for name, records in sets.items()}, notes
+
+
+def _drop_nameless(sets: Mapping[str, Records], fitted_names: Sequence[str]) -> tuple[dict[str, Records], list[str]]:
+    """Leave out columns without a name, unless the target was fitted on them; also return a note."""
+    kept_sets, left_out = dict(sets), set()
+    for name, records in sets.items():
+        if records.table is not None:
+            nameless = {*columns.nameless_columns(records.table.columns)} - {*fitted_names}
+            kept_sets[name] = records.without_columns(sorted(nameless)) if nameless else records
+            left_out |= nameless
+    return kept_sets, [columns.describe_nameless(sorted(left_out), "was left out")] if left_out else []
+
+
+_MIN_KEYS = 20  # records from which whole numbers that go up one by one are no coincidence
+
+
+def _key_notes(tables: Sequence[Any]) -> list[str]:
+    """Note columns that number the records: with them no two records are equal, and copies are not found."""
+    keys = [
+        name
+        for name, dtype in tables[0].schema.items()
+        if dtype.is_integer()
+        and all(len(table) >= _MIN_KEYS and (np.diff(table[name].to_numpy()) == 1).all() for table in tables)
+    ]
+    if not keys:
+        return []
+    return [
+        f"{columns.format_names(keys)} numbers the records from one to the next: as a part of a record it hides "
+        "copies; leave it out, or name it as data.id, unless the model reads it"
+    ]
 
 
 def _fitted_names(target: Any, members: Records) -> tuple[str, ...]:

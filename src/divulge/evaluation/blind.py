@@ -22,11 +22,12 @@ from divulge.duplicates import (
     first_of_each_group,
     fold_groups,
     groups_are_split_whole,
+    match_records,
     orient_columns,
 )
 from divulge.errors import InputError
 from divulge.statistics import auc
-from divulge.types import Estimate
+from divulge.types import Estimate, Records
 from divulge.validation import check_integer, check_labels, check_number, check_records, check_vector, to_numpy
 
 if TYPE_CHECKING:
@@ -344,7 +345,7 @@ def adjust_scores(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duplicates:
-    """Records that appear in both sets, equal in every bit.
+    """Records that appear in both sets, equal in the digits that both sets have.
 
     Attributes:
         members: positions of members that equal a non-member, ascending.
@@ -359,7 +360,7 @@ class Duplicates:
 
 
 def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
-    """Find members and non-members that are exact copies of each other, in time linear in the size of the data.
+    """Find members and non-members that are copies of each other, whatever precision each side is stored in.
 
     A non-member that is also a member makes attacks look weaker than they are, or the split void.
 
@@ -375,13 +376,9 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
         >>> copies.members, copies.nonmembers
         (array([1]), array([0]))
     """
-    member_digests, nonmember_digests = (list(digest_records(side)) for side in _check_pair(x_members, x_nonmembers))
-    shared = set(member_digests) & set(nonmember_digests)
-    member_places, nonmember_places = (
-        np.flatnonzero(np.fromiter((d in shared for d in side), bool, len(side)))
-        for side in (member_digests, nonmember_digests)
-    )
-    return Duplicates(member_places, nonmember_places)
+    _check_pair(x_members, x_nonmembers)
+    groups, other_groups = match_records({"members": Records(x_members), "nonmembers": Records(x_nonmembers)}).groups
+    return Duplicates(np.flatnonzero(np.isin(groups, other_groups)), np.flatnonzero(np.isin(other_groups, groups)))
 
 
 def differences(

@@ -7,7 +7,16 @@ missing value; whatever is wrong with a file is one `divulge.InputError` that na
 
 from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
-from divulge.tables.sources import ENDINGS, find_files, is_saved_dataset, is_table, is_table_file, table_errors
+from divulge.tables.delimited import MISSING
+from divulge.tables.sources import (
+    ENDINGS,
+    find_files,
+    is_hidden,
+    is_saved_dataset,
+    is_table,
+    is_table_file,
+    table_errors,
+)
 from divulge.tables.table import (
     NUMBER,
     TEXT,
@@ -27,6 +36,7 @@ from divulge.tables.table import (
 
 __all__ = [
     "ENDINGS",
+    "MISSING",
     "NUMBER",
     "TEXT",
     "ColumnNames",
@@ -36,6 +46,7 @@ __all__ = [
     "escape_formulas",
     "find_files",
     "from_arrays",
+    "is_hidden",
     "is_saved_dataset",
     "is_table",
     "is_table_file",

@@ -23,7 +23,7 @@ from divulge.errors import InputError
 from divulge.tables.sources import TableFile, TemporaryFolder, blocks_of_lines, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from divulge.types import Array
 
@@ -35,8 +35,11 @@ _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _EXCEL_SEPARATOR = re.compile(r'[\r\n]*"?sep=(?P<sign>[^"])"?[\r\n]*')  # a first line that is no header
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _UTF8_LIKE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_LIKE_THOUSANDS = r"^ *[+-]?[1-9]\d{0,2}[.,]\d{3} *$"
 _EXACT_DECIMAL = r"^[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?$"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
+_GROUPED_NUMBER = r"^[+-]?[1-9]\d{{0,2}}(\{group}\d{{3}})+\{decimal}\d+$"
+_DECIMAL_NUMBER = r"^[+-]?([1-9]\d{{0,2}}(\{group}\d{{3}})+|\d+)(\{decimal}\d+)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
     if not names:
         raise InputError("there is no header")
+    names = _name_nameless(names)
     delimited = DelimitedFile(file, sign, names)
     with unpacked(file, compression) as stream:
         stream.read(skipped)
@@ -96,6 +100,18 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     if regular and not compression and not skipped:
         return delimited
     return replace(delimited, file=_rewrite(file, compression, encoding, skipped, delimited))
+
+
+def _name_nameless(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the header with the names that pandas gives to columns without one; a single column keeps its own."""
+    named = list(names)
+    for position, name in enumerate(names):
+        if not name and len(names) > 1:
+            usual = f"Unnamed: {position}"
+            named[position] = next(
+                n for n in (usual, *(f"{usual}.{i}" for i in range(1, len(names) + 1))) if n not in named
+            )
+    return tuple(named)
 
 
 def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:
@@ -301,6 +317,7 @@ class NumberReader:
     commas: bool = field(default=False, init=False)
     thousands: str = field(default="", init=False)
     decided: bool = field(default=False, init=False)
+    has_proof: bool = field(default=False, init=False)  # that its marks are decimal ones: 0.5 or 12,25
 
     def read(self, texts: pl.Series) -> pl.Series:
         """Return the numbers, float64; what is empty is missing.
@@ -310,6 +327,8 @@ class NumberReader:
         """
         numbers = texts.cast(pl.Float64, strict=False)
         unread = numbers.is_null() & texts.is_not_null() & (texts != "")
+        if not self.has_proof and (self.points or self.commas or bool(texts.str.contains(r"[.,]").any())):
+            self.has_proof = bool((texts.str.contains(r"[.,]") & ~texts.str.contains(_LIKE_THOUSANDS)).any())
         if not unread.any() and not self.commas:
             if not self.points:
                 self.points = bool(texts.str.contains(".", literal=True).any())
@@ -392,5 +411,53 @@ def infer_column(texts: pl.Series, separator: str, *, with_gaps: bool = False) -
         numbers = reader.read(texts)
         reader.check()
     except ValueError:  # of which both BadCell and InputError are
-        return texts
+        ungrouped = _remove_thousands(texts)
+        return texts if ungrouped is None else infer_column(ungrouped, ";")
     return numbers.alias(texts.name)
+
+
+def _remove_thousands(texts: pl.Series) -> pl.Series | None:
+    """Return numbers such as 1.234,5 or 1,234.5 without the marks between thousands; None where others are among them.
+
+    That each value has both marks, or is such a number without its fraction, leaves no doubt which is which.
+    """
+    present = texts.drop_nulls()
+    for group, decimal in ((".", ","), (",", ".")):
+        if (
+            present.str.contains(_GROUPED_NUMBER.format(group=group, decimal=decimal)).any()
+            and present.str.contains(_DECIMAL_NUMBER.format(group=group, decimal=decimal)).all()
+        ):
+            return texts.str.replace_all(group, "", literal=True)
+    return None
+
+
+def check_decimal_marks(readers: Mapping[str, NumberReader]) -> None:
+    """Raise where a column of one file may hold thousands: 1.234 beside a column that has decimal commas, or reversed.
+
+    Raises:
+        divulge.InputError: in that case.
+    """
+    marks = {name: "," if each.commas else "." for name, each in readers.items() if each.commas or each.points}
+    for name, mark in marks.items():
+        if not readers[name].has_proof and (others := set(marks.values()) - {mark}):
+            raise InputError(
+                f"column {name!r}: {mark!r} in all of its values may stand between thousands (1{mark}234), as other "
+                f"columns have {others.pop()!r} before their decimals; write its numbers without it, or all numbers "
+                "with one decimal mark"
+            )
+
+
+def read_marks(texts: pl.Series, separator: str) -> NumberReader | None:
+    """Return the reader of a column of numbers, which knows their decimal marks; None where it holds others."""
+    present = texts.filter(~texts.is_in(list(MISSING)))
+    reader = NumberReader(separator)
+    if not len(present) or not bool(present.str.contains(r"[.,]").any()):
+        return None
+    try:
+        reader.read(present)
+    except BadCell:
+        if (ungrouped := _remove_thousands(present)) is None:
+            return None
+        reader = NumberReader(";")
+        reader.read(ungrouped)
+    return reader

@@ -17,7 +17,16 @@ from divulge.errors import InputError
 from divulge.store import open_untrusted
 from divulge.tables import json_lines
 from divulge.tables.arrays import text_expression
-from divulge.tables.delimited import MISSING, BadCell, DelimitedFile, NumberReader, infer_column, open_delimited
+from divulge.tables.delimited import (
+    MISSING,
+    BadCell,
+    DelimitedFile,
+    NumberReader,
+    check_decimal_marks,
+    infer_column,
+    open_delimited,
+    read_marks,
+)
 from divulge.tables.json_lines import LINE, JsonLines, convert_json_lines
 from divulge.tables.sources import (
     FileType,
@@ -128,6 +137,7 @@ class Part:
                 reader.check()
             except InputError as error:
                 raise InputError(f"column {name!r}: {error}") from None
+        check_decimal_marks(readers)
 
     def _with_exact_numbers(self, column_types: Mapping[str, ColumnType]) -> Part:
         """Return the part with the numbers of columns that are requested as texts in the spelling of the file."""
@@ -260,7 +270,9 @@ class Table:
         if are_alike:
             frame = pl.concat(frames, how="diagonal")
             names = [name for name in names if name in frame.columns]
-            return _infer_columns(frame.select(names), str(separators.pop()), texts, with_gaps)
+            separator = str(separators.pop())
+            _check_marks(self.parts, frame, separator, texts)
+            return _infer_columns(frame.select(names), separator, texts, with_gaps)
         return frames[0] if len(frames) == 1 else _stack(self.name, [group[0] for group in groups], frames, names)
 
     def has_rows(self) -> bool:
@@ -506,6 +518,7 @@ def _collect_part(
         return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in present_names})
     frame = _read_part(part, names)
     if part.delimited is not None:
+        _check_marks([part], frame, part.delimited.separator, texts)
         return _infer_columns(frame, part.delimited.separator, texts, with_gaps)
     present_names = frame.columns
     for name in present_names:
@@ -524,6 +537,24 @@ def _read_part(part: Part, names: Sequence[str]) -> pl.DataFrame:
             raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
     with without_panic_output():
         return part.frames[0]().select(present_names).collect()
+
+
+def _check_marks(parts: Sequence[Part], frame: pl.DataFrame, separator: str, texts: Sequence[str]) -> None:
+    """Check the decimal marks of columns of CSV files, where need be against those of the columns that are not read.
+
+    Raises:
+        divulge.InputError: numbers that may be thousands.
+    """
+    readers = {name: read_marks(frame[name], separator) for name in frame.columns if name not in texts}
+    marked = {name: reader for name, reader in readers.items() if reader is not None}
+    if all(reader.has_proof for reader in marked.values()):
+        return
+    for part in parts:
+        others = [name for name in part.dtypes if name not in frame.columns and name not in part.repeated]
+        for name, column in _read_part(part, others).to_dict().items() if others else ():
+            if (reader := read_marks(column, separator)) is not None:
+                marked[name] = reader
+    check_decimal_marks(marked)
 
 
 def _infer_columns(frame: pl.DataFrame, separator: str, texts: Sequence[str], with_gaps: Sequence[str]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from divulge import evaluation, people, statistics
 from divulge import plan as plans
 from divulge.auditing.pipeline import list_reference_data
 from divulge.auditing.result import KIND
+from divulge.duplicates import match_records
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.comparison import measure
@@ -305,32 +307,28 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
 
     Copies of a record are no further observations: they would shorten every interval.
     """
-    warnings = []
+    matches = match_records({_argument(name): records for name, records in sets.items()})
+    groups = dict(zip(sets, matches.groups, strict=True))
+    warnings = [*matches.notes]
     for name, records in sets.items():
         if records.ids is None:  # numbered before any is left out
             records = records.with_ids(name_rows(_argument(name), len(records)))
         if name in (RETAINED, OTHER):
             sets = sets | {name: records}
             continue
-        first_rows = np.unique(np.array(records.digests()), return_index=True)[1]
+        first_rows = np.unique(groups[name], return_index=True)[1]
         sets = sets | {name: records[np.sort(first_rows)]}
         if copies := len(records) - len(first_rows):
             warnings.append(f"{_argument(name)}: {copies} copies of records within it were left out")
-    digests = {name: records.digests() for name, records in sets.items()}
     names = [name for name in sets if name not in (RETAINED, OTHER)]
-    for i, name in enumerate(names):
-        for later in names[i + 1 :]:
-            shared = set(digests[name]) & set(digests[later])
-            if shared:
-                raise InputError(
-                    f"{_argument(name)}, {_argument(later)}: {len(shared)} records are in both; a model that never saw "
-                    "them cannot be told from one that forgot them"
-                )
-    sets, notes = _separate_documents(sets, names)
-    warnings += notes
-    digests = {name: records.digests() for name, records in sets.items()}
-    requested = {digest for name in names if name != NEVER for digest in digests[name]}
-    if RETAINED in sets and (copies := np.array([digest in requested for digest in digests[RETAINED]])).any():
+    for name, later in itertools.combinations(names, 2):
+        if n_shared := len(np.intersect1d(groups[name], groups[later])):
+            raise InputError(
+                f"{_argument(name)}, {_argument(later)}: {n_shared} records are in both; a model that never saw them "
+                "cannot be told from one that forgot them"
+            )
+    requested = np.concatenate([groups[name] for name in names if name != NEVER])
+    if RETAINED in sets and (copies := np.isin(groups[RETAINED], requested)).any():
         if copies.all():
             raise InputError("retained: all of these records were to be forgotten")
         sets = sets | {RETAINED: sets[RETAINED][~copies]}
@@ -338,7 +336,8 @@ def _separate(sets: dict[str, Records]) -> tuple[dict[str, Records], list[str]]:
             f"{int(copies.sum())} of the retained records equal one that was to be forgotten and were left out; where "
             "such copies were trained on again, a model rightly remembers them"
         )
-    return sets, warnings
+    sets, notes = _separate_documents(sets, names)
+    return sets, [*warnings, *notes]
 
 
 def _separate_documents(sets: dict[str, Records], names: Sequence[str]) -> tuple[dict[str, Records], list[str]]:

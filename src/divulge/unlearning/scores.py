@@ -13,7 +13,7 @@ from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
 from divulge.auditing.modality import Classifier, Modality, measure_outputs, resolve_task
 from divulge.auditing.pipeline import find_modality
-from divulge.duplicates import number_groups
+from divulge.duplicates import match_records, number_groups
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers
 from divulge.references import FineTune, Train, splits
@@ -192,8 +192,9 @@ def train_controls(
     if isinstance(references, Train):
         references = references.for_target(target)
     check_instance(population, "population", Records)
-    digests = set(population.digests())
-    shared = sum(digest in digests for records in sets[:2] for digest in records.digests())
+    compared = {"forget": sets[0], "never": sets[1], "population": population}
+    *candidate_groups, population_groups = match_records(compared).groups
+    shared = int(np.isin(np.concatenate(candidate_groups), population_groups).sum())
     if shared and not saw_candidates:
         raise InputError(
             f"population: {shared} records to be forgotten or never used are in it, so that the reference models would "
@@ -259,10 +260,11 @@ def _find_training_records(
     Raises:
         divulge.InputError: a record that is compared is not among those whose training is known.
     """
-    places: dict[Any, list[int]] = {}
-    for row, digest in enumerate(trained_records.digests()):
-        places.setdefault(digest, []).append(row)
-    rows_of_each = [places.get(digest, []) for digest in records.digests()]
+    groups, trained_groups = match_records({"records": records, "training records": trained_records}).groups
+    places: dict[int, list[int]] = {}
+    for row, group in enumerate(trained_groups.tolist()):
+        places.setdefault(group, []).append(row)
+    rows_of_each = [places.get(group, []) for group in groups.tolist()]
     if required and (absent := sum(not rows for rows in rows_of_each[:n_compared])):
         raise InputError(
             f"references: {absent} of the {n_compared} records to be forgotten or never used are not among the records "
