@@ -167,6 +167,16 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         array([[-0.693, -0.693]])
     """
     check_choice(declared, "outputs", OUTPUT_TYPES)
+    values = as_columns(outputs, length, name)
+    return _from_probabilities(values, name) if declared == "probabilities" else _from_logits(values, name)
+
+
+def as_columns(outputs: Any, length: int, name: str = "target outputs") -> Floats:
+    """Convert ``outputs`` to float64 ``[n, K]``; a vector becomes one column.
+
+    Raises:
+        divulge.InputError: NaN or infinity, a wrong shape.
+    """
     values = check_array(outputs, name).astype(np.float64, copy=False)
     if values.ndim == 0 or len(values) != length:
         raise InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
@@ -174,7 +184,7 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         values = values[:, None]
     if values.ndim != 2:
         raise InputError(f"{name}: shape [n, classes] is needed, got {values.shape}")
-    return _from_probabilities(values, name) if declared == "probabilities" else _from_logits(values, name)
+    return values
 
 
 def _from_logits(logits: Floats, name: str) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime as dt
+import json
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -86,6 +87,8 @@ class SklearnTarget:
 
     def __post_init__(self) -> None:
         check_choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
+        self._classes()
+        _reject_several_outcomes(self.estimator)
         places = self._columns()
         class_names = self.class_names
         width = int(places.max()) + 1 if class_names is None else len(class_names)
@@ -185,11 +188,6 @@ class SklearnTarget:
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
             raise InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
-        if any(np.ndim(value) for value in classes):
-            raise InputError(
-                f"target: {type(self.estimator).__name__} predicts {len(classes)} outcomes at once; audit each by a "
-                "function that returns the probabilities of its classes"
-            )
         return classes
 
     def _columns(self) -> Ints:
@@ -211,21 +209,64 @@ class SklearnTarget:
         return self.logits(records).argmax(axis=1)
 
     def _own_logits(self, x: Any) -> Floats:
-        n = len(x)
-        decision = self.estimator.decision_function(x) if hasattr(self.estimator, "decision_function") else None
-        logits = None if decision is None else out.as_logits(decision, "logits", n)
-        if not hasattr(self.estimator, "predict_proba"):
-            if logits is None:
-                raise InputError(
-                    f"target: {type(self.estimator).__name__} has neither predict_proba nor decision_function"
-                )
-            return self._full(logits)
-        probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
-        if logits is not None and logits.shape == probabilities.shape:
+        logits = self._decision_values(x) if hasattr(self.estimator, "decision_function") else None
+        if hasattr(self.estimator, "predict_proba"):
+            probabilities = self._probabilities(x)
+            if logits is None or logits.shape != probabilities.shape:
+                return self._log(x, probabilities)
             shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-            if np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6):
-                return self._full(logits)
-        return self._log(x, probabilities)
+            is_softmax = np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6)
+            return self._full(logits) if is_softmax else self._log(x, probabilities)
+        name, n_classes = f"target: {type(self.estimator).__name__}", len(self._classes())
+        if logits is None:
+            raise InputError(f"{name} has neither predict_proba nor decision_function")
+        if logits.shape[1] != n_classes:
+            raise InputError(
+                f"{name}.decision_function: a column for each of the {n_classes} classes is needed, got "
+                f"{logits.shape[1]}; of a machine that answers for pairs of classes, set "
+                "decision_function_shape='ovr', which needs no new fit"
+            )
+        return self._full(logits)
+
+    def _decision_values(self, x: Any) -> Floats:
+        """Return the decision values, one column for each class; those of pairs of classes are summed up."""
+        values = out.as_columns(self.estimator.decision_function(x), len(x), "target outputs")
+        n_classes = len(self._classes())
+        if values.shape[1] == 1:
+            return np.hstack([np.zeros_like(values), values])
+        if n_classes < 3 or values.shape[1] != n_classes * (n_classes - 1) // 2:
+            return values
+        summed = _sum_pairs(values, n_classes)
+        if any(getattr(part, "decision_function_shape", None) == "ovo" for part in _answering_parts(self.estimator)):
+            return summed
+        # Three classes have three pairs. Of an estimator that does not say what its columns are, its own predictions do.
+        if hasattr(self.estimator, "predict_proba") or len(values) < _LEAST_SHOWN or not hasattr(self.estimator, "predict"):
+            return values
+        predicted = np.asarray(self.estimator.predict(x[:_PROBED])).ravel()
+        classes = np.asarray(self._classes())
+        agreement, agreement_of_pairs = (
+            float(np.mean(classes[table[:_PROBED].argmax(axis=1)] == predicted)) if n_classes == table.shape[1] else 0.0
+            for table in (values, summed)
+        )
+        return summed if agreement_of_pairs > _FAITHFUL > agreement else values
+
+    def _probabilities(self, x: Any) -> Floats:
+        """Return the probabilities ``[n, K]`` of the estimator's own classes."""
+        name, n_classes = f"target: {type(self.estimator).__name__}.predict_proba", len(self._classes())
+        probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
+        if probabilities.shape != (len(x), n_classes):
+            raise InputError(
+                f"{name}: a row for each record and a column for each of the {n_classes} classes are needed, got shape "
+                f"{probabilities.shape}; {_ONE_LABEL}"
+            )
+        sums = probabilities.sum(axis=1)
+        # One-vs-rest estimators leave a row of zeros where no class is recognised.
+        if (off := (np.abs(sums - 1) > 0.01 * n_classes) & (sums != 0)).any():
+            raise InputError(
+                f"{name}: row {int(off.argmax())} sums to {sums[off.argmax()]:g}, not to one: these are no probabilities "
+                f"of classes that exclude each other; {_ONE_LABEL}"
+            )
+        return probabilities
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
         """Return the estimator's own log-probabilities where they are finite, else the floor."""
@@ -268,6 +309,70 @@ class SklearnLabels(SklearnTarget):
         hint = "" if records.table is None else describe_inputs(inputs)
         with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
             return self.predicted_classes(inputs)
+
+
+# Of so many records, and in so large a share, decision values must agree with predictions to be those of pairs.
+_LEAST_SHOWN, _FAITHFUL = 8, 0.9
+_ONE_LABEL = (
+    "of a model of several labels, audit one label: a function such as lambda x: model.predict_proba(x)[:, 0], with "
+    "outputs='probabilities', and this label, 0 or 1, as y"
+)
+
+
+def _reject_several_outcomes(estimator: Any) -> None:
+    """Raise where an estimator predicts several labels, or outcomes, of each record."""
+    count, parts = 0, list(_answering_parts(estimator))
+    for part in parts:
+        classes = part.classes_
+        if any(np.ndim(value) for value in classes) or getattr(part, "multilabel_", False):
+            count = len(classes)
+        elif str(getattr(getattr(part, "_label_binarizer", None), "y_type_", "")).startswith("multilabel"):
+            count = len(classes)  # perceptrons and ridge classifiers
+        elif hasattr(part, "get_booster"):  # XGBoost, whose classes are those of each label
+            learner = json.loads(part.get_booster().save_config())["learner"]
+            count = int(learner["learner_model_param"].get("num_target", 1))
+        elif hasattr(part, "get_cat_feature_indices"):  # CatBoost
+            is_multilabel = part.get_all_params().get("loss_function") in ("MultiLogloss", "MultiCrossEntropy")
+            count = len(classes) if is_multilabel else 0
+    if count < 2:
+        return
+    method = "predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"
+    # A list of tables, one for each outcome, or a table with a column for each label; a chain makes the latter.
+    is_list = any(np.ndim(value) for value in parts[-1].classes_) and not hasattr(parts[-1], "order_")
+    raise InputError(
+        f"target: {type(estimator).__name__} predicts {count} outcomes at once; audit one label: a function such as "
+        f"lambda x: model.{method}(x){'[0]' if is_list else '[:, 0]'}"
+        f"{', with outputs=' + repr('probabilities') if method == 'predict_proba' else ''}, and this label as y"
+    )
+
+
+def _answering_parts(estimator: Any) -> Iterator[Any]:
+    """Yield a fitted classifier and, where it hands records on, the parts whose answer it gives as its own."""
+    yield estimator
+    last_step = [step for _, step in getattr(estimator, "steps", ())][-1:]
+    inner = [getattr(estimator, name, None) for name in ("best_estimator_", "estimator_", "estimator")]
+    for part in (*last_step, *inner):
+        # Not what an ensemble of binary classifiers is made of: that has other classes, or is not fitted.
+        if len(getattr(part, "classes_", ())) == len(estimator.classes_):
+            yield from _answering_parts(part)
+            return
+
+
+def _sum_pairs(values: Floats, n_classes: int) -> Floats:
+    """Return decision values of classes from those of pairs, ``[n, K (K - 1) / 2]``, as one-vs-rest machines give them.
+
+    Each class has its votes and, smaller than a vote, what speaks for it in all its pairs (LIBSVM and scikit-learn's
+    ``decision_function_shape="ovr"``).
+    """
+    first, second = np.triu_indices(n_classes, 1)
+    votes, confidence = np.zeros((2, len(values), n_classes))
+    for pair, (one, other) in enumerate(zip(first, second, strict=True)):
+        wins = values[:, pair] >= 0
+        votes[:, one] += wins
+        votes[:, other] += ~wins
+        confidence[:, one] += values[:, pair]
+        confidence[:, other] -= values[:, pair]
+    return votes + confidence / (3 * (np.abs(confidence) + 1))
 
 
 def gives_labels(model: Any) -> bool:

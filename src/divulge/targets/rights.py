@@ -165,7 +165,8 @@ def weights_key(target: Any) -> str:
         return store.hash_values(sorted(target.key().items()))[:16]
     if not isinstance(target, GivesWeights):
         return ""
-    weights = target.weights()
+    if not (weights := target.weights()):
+        return ""
     return store.hash_values(*(part for name in sorted(weights) for part in (name, weights[name])))[:16]
 
 
