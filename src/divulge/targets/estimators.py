@@ -30,7 +30,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from sklearn import base
@@ -734,8 +734,10 @@ def text_columns(estimator: Any) -> tuple[str, ...]:
     names = fitted_columns(estimator)
     categories = _categories_by_column(estimator, names)
     for part in sub_estimators(estimator):
-        for name, values in zip(_category_names(part, names), _pandas_categories(part) or (), strict=False):
-            categories.setdefault(name, values)
+        fitted = _pandas_categories(part) or []
+        if fitted and len(_column_names(part)[0]) == len(names):
+            for name, values in zip(_find_category_columns(part, fitted, names), fitted, strict=False):
+                categories.setdefault(name, values)
     return tuple(name for name, values in categories.items() if _type_of_values(values) == "texts")
 
 
@@ -747,14 +749,6 @@ def known_texts(target: Any) -> tuple[str, ...]:
         ()
     """
     return text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
-
-
-def _category_names(part: Any, names: Sequence[str]) -> list[str]:
-    """Return the names of LightGBM's columns of categories; nothing where they are unknown."""
-    if _pandas_categories(part) is None or list(_column_names(part)[0]) != list(names):
-        return []
-    positions = part.booster_.params.get("categorical_column")
-    return [names[position] for position in positions or ()]
 
 
 def restore_numbers(estimator: Any, frame: Any) -> Any:
@@ -940,33 +934,100 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
         return frame
     texts = [name for name in frame.columns if str(frame[name].dtype) in ("object", "str", "string", "category")]
     for part in sub_estimators(estimator):
-        if fitted_categories := _pandas_categories(part):
-            positions = part.booster_.params.get("categorical_column")
-            fits = positions is not None and list(_column_names(part)[0]) == list(frame.columns)
-            names = [frame.columns[place] for place in positions] if fits else texts
-            if len(names) == len(fitted_categories):
-                return frame.assign(
-                    **{
-                        name: _cast_categories(frame[name], categories)
-                        for name, categories in zip(names, fitted_categories, strict=True)
-                    }
+        if not (fitted_categories := _pandas_categories(part)):
+            continue
+        names, part_columns = texts, _column_names(part)[0]
+        if len(part_columns) == len(frame.columns):
+            names = _find_category_columns(part, fitted_categories, list(frame.columns), frame)
+        if len(names) == len(fitted_categories):
+            return _assign_categories(frame, dict(zip(names, fitted_categories, strict=True)))
+        if len(part_columns) == len(frame.columns):
+            raise InputError(
+                f"records: the target was fitted on {len(fitted_categories)} columns of categories, and which ones these "
+                "are does not show in the values: pass data frames of pandas to divulge.audit in which they are of type category"
+            )
+    for part in sub_estimators(estimator):
+        if getattr(part, "enable_categorical", False) and part.__sklearn_is_fitted__():
+            booster = part.get_booster()
+            # XGBoost before 3.1 kept the codes of its categories, and not what they stood for.
+            if hasattr(booster, "get_categories") and len(booster.feature_types or ()) == len(frame.columns):
+                named = zip(frame.columns, booster.get_categories(export_to_arrow=True).to_arrow(), strict=True)
+                return _assign_categories(
+                    frame, {name: kept.to_pylist() for name, (_, kept) in named if kept is not None}
                 )
-    # Before its version 3.1, XGBoost kept the codes of its categories and not what they stood for.
-    booster = estimator.get_booster() if getattr(estimator, "enable_categorical", False) else None
-    if hasattr(booster, "get_categories"):
-        return frame.assign(**{name: frame[name].astype("category") for name in texts})
     return frame
 
 
-def _cast_categories(column: Any, categories: Sequence[Any]) -> Any:
-    """Return a column with the categories that the model was fitted on."""
-    fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
-    if column.notna().any() and not fitted.notna().any():
-        raise InputError(
-            f"column {column.name!r}: the target knows none of its values, such as "
-            f"{format_value(column.dropna().iloc[0])}; it was fitted on {format_value(list(categories))}"
-        )
-    return fitted
+def _find_category_columns(
+    part: Any, fitted_categories: Sequence[Any], names: Sequence[str], frame: Any = None
+) -> list[str]:
+    """Return the columns, in their order, of which LightGBM kept the categories; none where several choices fit.
+
+    LightGBM says which columns have categories without an order. Those with an order are numbers to it: they are found
+    by their codes, of which it keeps the range, and by the values in the frame. Texts in a frame are always categories.
+    """
+    positions = part.booster_.params.get("categorical_column") or []
+    header = part.booster_.model_to_string(num_iteration=1).split("\nfeature_infos=")[1].split("\n")[0].split()
+    ranges = [[float(value) for value in re.findall(r"[^:\[\]]+", info) if info != "none"] for info in header]
+
+    def fits(place: int, categories: Sequence[Any]) -> bool:
+        if any(code not in range(-1, len(categories)) for code in ranges[place]):
+            return False
+        if frame is None:
+            return True
+        present = _convert_to_fitted(frame[names[place]], categories).dropna()
+        return bool(present.isin(categories).all()) or (place in texts and bool(present.isin(categories).any()))
+
+    texts = set()
+    if frame is not None:
+        readable = ("object", "str", "string", "category")
+        texts = {place for place, name in enumerate(names) if str(frame[name].dtype) in readable}
+    # The first places may not be categories: the user may have named columns of numbers.
+    for certain in (texts | set(positions), texts):
+        choices = [[()], *([] for _ in fitted_categories)]  # by how many lists of categories are placed; two are enough
+        for place in range(len(names)):
+            placed = [[] if place in certain else list(found) for found in choices]
+            for number, categories in enumerate(fitted_categories):
+                if choices[number] and fits(place, categories):
+                    placed[number + 1] += [(*found, place) for found in choices[number]]
+            choices = [found[:2] for found in placed]
+        if choices[-1]:
+            return [names[place] for place in choices[-1][0]] if len(choices[-1]) == 1 else []
+    # A column of which the target knows no value is named by the error that follows.
+    return [names[place] for place in sorted(texts | set(positions))]
+
+
+def _assign_categories(frame: Any, categories_by_column: Mapping[Any, Sequence[Any]]) -> Any:
+    """Return a pandas frame in which columns have the categories that the model was fitted on.
+
+    Raises:
+        divulge.InputError: a column of which no value is among the categories.
+    """
+    changed = {}
+    for name, categories in categories_by_column.items():
+        column = _convert_to_fitted(frame[name], categories)
+        fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
+        if column.notna().any() and not fitted.notna().any():
+            raise InputError(
+                f"column {name!r}: the target knows none of its values, such as "
+                f"{format_value(column.dropna().iloc[0])}; it was fitted on {format_value(list(categories))}"
+            )
+        changed[name] = fitted
+    return frame.assign(**changed)
+
+
+def _convert_to_fitted(column: Any, categories: Sequence[Any]) -> Any:
+    """Return a column of pandas with its values in the type of the categories, where there is a way to write them so."""
+    column_type = _type_of_column(nw.from_native(column, series_only=True))
+    fitted_type = _type_of_values(categories)
+    if column_type == fitted_type or column_type is None or fitted_type is None:
+        return column
+    try:
+        convert = _find_conversion(column_type, fitted_type, [str(value) for value in categories])
+        values = [np.nan if columns.is_missing(value) else convert(value) for value in column]
+    except (KeyError, ValueError, TypeError):
+        return column
+    return pd.Series(values, column.index, dtype=object)
 
 
 @dataclass(frozen=True, slots=True)
