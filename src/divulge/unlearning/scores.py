@@ -11,7 +11,7 @@ import numpy as np
 from divulge import columns
 from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
-from divulge.auditing.modality import Classifier, Modality, measure_outputs, resolve_task
+from divulge.auditing.modality import Classifier, Modality, check_binary_outputs, measure_outputs, resolve_task
 from divulge.auditing.pipeline import find_modality
 from divulge.duplicates import number_groups
 from divulge.errors import InputError
@@ -116,6 +116,10 @@ def score_model(
             raise InputError("forget, never: classifiers are read by the class of each record, and there is no y")
         signal = _LABEL_SIGNAL if is_label_only(target) else _CLASSIFIER_SIGNAL
         logits, predicted = query_target(target, records, (signal,))
+        try:
+            check_binary_outputs(target, logits, labels, np.zeros(0, dtype=bool))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
         if labels.max() >= classes:
             raise InputError(f"{name}: it has {classes} classes, and the records have a class {labels.max()}")
