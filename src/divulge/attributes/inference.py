@@ -20,7 +20,7 @@ from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference, is_failed
 from divulge.auditing import plausibility
 from divulge.auditing.inputs import align_data, check_inputs
-from divulge.auditing.modality import Classifier, RegressionModel, check_binary_outputs, resolve_task
+from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
 from divulge.auditing.pipeline import find_modality
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
@@ -32,6 +32,7 @@ from divulge.results import ErasureControl, StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
+from divulge.targets.rights import check_binary_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing
 

@@ -24,9 +24,9 @@ from divulge.references import FineTune, Train
 from divulge.signals import internals
 from divulge.signals.named import NAMED_SIGNALS, OutputSignal
 from divulge.targets import as_regressor, declared_modality, is_label_only, is_regression_model
-from divulge.targets.arrays import as_predictions, check_log_odds
+from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import settle_frames
-from divulge.targets.rights import class_name
+from divulge.targets.rights import check_binary_outputs, class_name
 from divulge.types import Records
 from divulge.validation import check_array, check_choice, check_labels, check_string, check_strings
 

@@ -213,7 +213,7 @@ def _are_probabilities(values: Floats) -> bool:
 
 
 _PROBABILITIES_OF_CLASS_1 = (
-    "these are probabilities of class 1; declare outputs='probabilities' (if they are log-odds z, return the two columns "
+    "these are probabilities of class 1; declare outputs='probabilities' (if they are log-odds z, return two columns, "
     "-z/2 and z/2)"
 )
 
@@ -248,8 +248,8 @@ def check_log_odds(values: Floats, labels: Ints, is_member: Bools, name: str = "
       under p (the logit flattened about the mean to 1, 1/2, 1/4, 1/8 or 0 of it, each a fifth) than under log-odds z
       (flattened or steepened about theirs, 1/16- to 16-fold). Where such log-odds made the labels, that has a chance of
       at most 1 in 10,000 (Markov's inequality).
-    - Labels, or those of members, are 10,000 times likelier under p than under z, which for labels made by z has a chance
-      of at most 1 in 10,000 each; and the values span 0.9, or 0.6 and half of them differ, so that neither is z a small
+    - Labels, or those of members, are 10,000 times likelier under p than under z, which for labels made by z has a
+      chance of at most 1 in 10,000 each; and the values span 0.9, or 0.6 and half of them differ, so that neither is z a small
       multiple of better log-odds, as after a few steps of training.
 
     Args:

@@ -239,8 +239,12 @@ class SklearnTarget:
         summed = _sum_pairs(values, n_classes)
         if any(getattr(part, "decision_function_shape", None) == "ovo" for part in _answering_parts(self.estimator)):
             return summed
-        # Three classes have three pairs. Of an estimator that does not say what its columns are, its own predictions do.
-        if hasattr(self.estimator, "predict_proba") or len(values) < _LEAST_SHOWN or not hasattr(self.estimator, "predict"):
+        # Three classes have three pairs. What the columns of an unknown estimator are, its own predictions say.
+        if (
+            hasattr(self.estimator, "predict_proba")
+            or len(values) < _LEAST_SHOWN
+            or not hasattr(self.estimator, "predict")
+        ):
             return values
         predicted = np.asarray(self.estimator.predict(x[:_PROBED])).ravel()
         classes = np.asarray(self._classes())
@@ -263,8 +267,8 @@ class SklearnTarget:
         # One-vs-rest estimators leave a row of zeros where no class is recognised.
         if (off := (np.abs(sums - 1) > 0.01 * n_classes) & (sums != 0)).any():
             raise InputError(
-                f"{name}: row {int(off.argmax())} sums to {sums[off.argmax()]:g}, not to one: these are no probabilities "
-                f"of classes that exclude each other; {_ONE_LABEL}"
+                f"{name}: row {int(off.argmax())} sums to {sums[off.argmax()]:g}, not to one: these are no "
+                f"probabilities of classes that exclude each other; {_ONE_LABEL}"
             )
         return probabilities
 
@@ -943,8 +947,9 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
             return _assign_categories(frame, dict(zip(names, fitted_categories, strict=True)))
         if len(part_columns) == len(frame.columns):
             raise InputError(
-                f"records: the target was fitted on {len(fitted_categories)} columns of categories, and which ones these "
-                "are does not show in the values: pass data frames of pandas to divulge.audit in which they are of type category"
+                f"records: the target was fitted on {len(fitted_categories)} columns of categories, and which ones "
+                "these are does not show in the values: pass data frames of pandas to divulge.audit in which they are of "
+                "type category"
             )
     for part in sub_estimators(estimator):
         if getattr(part, "enable_categorical", False) and part.__sklearn_is_fitted__():
@@ -1017,7 +1022,7 @@ def _assign_categories(frame: Any, categories_by_column: Mapping[Any, Sequence[A
 
 
 def _convert_to_fitted(column: Any, categories: Sequence[Any]) -> Any:
-    """Return a column of pandas with its values in the type of the categories, where there is a way to write them so."""
+    """Return a column of pandas with its values in the type of the categories, where they can be written so."""
     column_type = _type_of_column(nw.from_native(column, series_only=True))
     fitted_type = _type_of_values(categories)
     if column_type == fitted_type or column_type is None or fitted_type is None:

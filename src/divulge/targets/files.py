@@ -90,8 +90,8 @@ def load(
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
             cannot be imported, types that are not trusted, an adapter without its base.
     """
-    if output is not None and not model.lower().endswith(".onnx"):
-        raise InputError(f"target.output: only .onnx files have named outputs, and {model} is none")
+    only_onnx = f"only .onnx files have named outputs, and {model} is none"
+    _reject_options(output=None if model.lower().endswith(".onnx") else output, reason=only_onnx)
     if endpoint is not None:
         _reject_options(base=base, dtype=dtype, bos=bos, factory=factory, reason="a model behind an endpoint has none")
         return Endpoint(endpoint, model)

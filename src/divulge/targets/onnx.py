@@ -66,8 +66,8 @@ class OnnxTarget:
         scores = [name for name, kind in types.items() if kind in _FLOATS or kind.startswith(_ZIPPED)]
         if self.output is None and len(scores) > 1:
             raise InputError(
-                f"output: {self.path} has several outputs of numbers, {', '.join(map(repr, scores))}; name the one with "
-                "the classes' logits or probabilities, output='…', in a plan target.output"
+                f"output: {self.path} has several outputs of numbers, {', '.join(map(repr, scores))}; name the one "
+                "with the classes' logits or probabilities, output='…', in a plan target.output"
             )
         output = check_choice(self.output or [*types, *scores][-1], "output", list(types))
         object.__setattr__(self, "session", session)
@@ -135,8 +135,8 @@ class OnnxTarget:
         """Return one row of scores for each dictionary from classes to scores."""
         if not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
             raise InputError(
-                f"target: the ONNX model's output {self.output!r} is a sequence, not a table of scores: of several outcomes "
-                "at once, export a model of one"
+                f"target: the ONNX model's output {self.output!r} is a sequence, not a table of scores: of several "
+                "outcomes at once, export a model of one"
             )
         values = np.array([list(row.values()) for row in rows], dtype=np.float64)
         if self.class_names is not None:

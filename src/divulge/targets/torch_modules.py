@@ -15,7 +15,14 @@ from torch.func import functional_call, grad, vmap
 from divulge import networks
 from divulge.errors import InputError
 from divulge.targets import arrays as out
-from divulge.validation import check_choice, check_integer, check_labels, format_exception, format_value, require_callable
+from divulge.validation import (
+    check_choice,
+    check_integer,
+    check_labels,
+    format_exception,
+    format_value,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -163,10 +170,12 @@ class TorchTarget:
         return np.stack([last_layer_norms, clip_log_norms(log_length + np.concatenate(parts))], axis=1)
 
     def weights(self) -> Mapping[str, Array]:
-        """Return every parameter by name, in single precision where NumPy has no such type (bfloat16); none if frozen."""
+        """Return every parameter by name, in single precision where NumPy lacks the type; none if frozen."""
         tensors = {name: tensor.detach().cpu() for name, tensor in self.module.named_parameters()}
         return {
-            name: (tensor.float() if tensor.is_floating_point() and tensor.dtype not in _NUMPY_FLOATS else tensor).numpy()
+            name: (
+                tensor.float() if tensor.is_floating_point() and tensor.dtype not in _NUMPY_FLOATS else tensor
+            ).numpy()
             for name, tensor in tensors.items()
         }
 
@@ -207,7 +216,9 @@ class TorchTarget:
             raise InputError("records: a network needs numbers, got text (turn it into token numbers first)")
         tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
         dtypes = _input_dtypes(self.module, is_integer=not tensor.is_floating_point())
-        dtype = next((each for each in dtypes if self._takes(tensor[:2].to(each))), dtypes[0]) if dtypes[1:] else dtypes[0]
+        dtype = (
+            next((each for each in dtypes if self._takes(tensor[:2].to(each))), dtypes[0]) if dtypes[1:] else dtypes[0]
+        )
         return [batch.to(dtype) for batch in tensor.split(self._records_per_pass(x))] if len(tensor) else []
 
     def _takes(self, batch: torch.Tensor) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from divulge import columns
 from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
-from divulge.auditing.modality import Classifier, Modality, check_binary_outputs, measure_outputs, resolve_task
+from divulge.auditing.modality import Classifier, Modality, measure_outputs, resolve_task
 from divulge.auditing.pipeline import find_modality
 from divulge.duplicates import number_groups
 from divulge.errors import InputError
@@ -20,6 +20,7 @@ from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
 from divulge.targets import TokenStatistics, adapt, is_label_only
+from divulge.targets.rights import check_binary_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_ids, check_instance, check_vector, format_value
 
