@@ -249,7 +249,8 @@ def check_log_odds(values: Floats, labels: Ints, is_member: Bools, name: str = "
       (flattened or steepened about theirs, 1/16- to 16-fold). Where such log-odds made the labels, that has a chance of
       at most 1 in 10,000 (Markov's inequality).
     - Labels, or those of members, are 10,000 times likelier under p than under z, which for labels made by z has a
-      chance of at most 1 in 10,000 each; and the values span 0.9, or 0.6 and half of them differ, so that neither is z a small
+      chance of at most 1 in 10,000 each; and the values span 0.9, or 0.6 and half of them differ, so that neither is
+      z a small
       multiple of better log-odds, as after a few steps of training.
 
     Args:

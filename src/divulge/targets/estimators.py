@@ -948,7 +948,7 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
         if len(part_columns) == len(frame.columns):
             raise InputError(
                 f"records: the target was fitted on {len(fitted_categories)} columns of categories, and which ones "
-                "these are does not show in the values: pass data frames of pandas to divulge.audit in which they are of "
+                "these are does not show in the values: pass data frames of pandas to divulge.audit where they are of "
                 "type category"
             )
     for part in sub_estimators(estimator):
