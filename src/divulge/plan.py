@@ -160,6 +160,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         labels_only=True,
         names=plan.data.classes,
         task=plan.task,
+        output=plan.target.output,
     )
     if codes_of_target := datafiles.find_code_columns(list(sets.values()), known_texts(target)):
         sets = {key: _read_records(folder, plan.data, key, (*codes, *codes_of_target)) for key in sets}
@@ -218,7 +219,7 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
                 name, factory=plan.target.factory, outputs=plan.target.outputs, device=plan.device, folder=folder,
                 trust=(*plan.target.trust, *trust), base=plan.target.base, dtype=plan.target.dtype,
                 bos=plan.target.bos, endpoint=plan.target.endpoint, labels_only=True, names=plan.data.classes,
-                task=plan.task,
+                task=plan.task, output=plan.target.output if name.lower().endswith(".onnx") else None,
             )  # fmt: skip
         except InputError as error:
             raise InputError(f"forget.{key}: {error}") from None

@@ -400,6 +400,9 @@ class TargetPlan(OutputsSetting):
     factory: str | None = Field(
         None, description='"package.module:callable" that builds the empty network for the weights.'
     )
+    output: str | None = Field(
+        None, description="Name of the output of an .onnx file that holds the classes' scores, where there are several."
+    )
     trust: list[str] = Field([], description="Types that a .skops file may be built from, beside scikit-learn's own.")
     frames: Literal["auto", "pandas", "polars"] = Field(
         "auto",

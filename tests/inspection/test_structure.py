@@ -279,7 +279,7 @@ def test_outputs_that_differ_in_their_last_bits_alone_are_one_output():
 )
 def test_models_of_several_outcomes_are_refused_with_the_way_on(model, y):
     model.fit(X, y)
-    with pytest.raises(dv.InputError, match=r"predicts 2 outcomes at once; audit each by a function"):
+    with pytest.raises(dv.InputError, match=r"predicts 2 outcomes at once; audit one label"):
         inspect_outputs(model, dv.Records(X))
     with pytest.raises(dv.InputError, match=r"predicts 2 outcomes at once"):
         dv.audit(model, members=dv.Records(X[:40], Y[:40]), nonmembers=dv.Records(X[40:80], Y[40:80]),

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import special
 
 import divulge as dv
+from divulge import plan
 
 
 def make_patients(n, seed):
@@ -94,6 +96,54 @@ def test_categories_of_any_library_are_those_that_the_model_knows(name, tables):
     for frame in frames:
         inputs = dv.targets.estimators.estimator_inputs(model, dv.Records(frame, y))
         np.testing.assert_array_equal(model.predict_proba(inputs), expected)
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
+def test_ordered_categories_and_those_of_numbers_are_found_in_a_csv_file(name, tables, tmp_path):
+    library, skops_io = pytest.importorskip(name), pytest.importorskip("skops.io")
+    types = {
+        "size": pd.CategoricalDtype(["small", "medium", "large"], ordered=True),
+        "ward": pd.CategoricalDtype(["north", "south", "east"]),
+        "grade": pd.CategoricalDtype([1, 2, 3, 4, 5], ordered=True),
+        "code": pd.CategoricalDtype(["1", "2", "10"], ordered=True),
+        "floor": pd.CategoricalDtype([3, 1, 2]),
+    }
+    rng, frames = np.random.default_rng(0), {}
+    for role, (x, _) in tables.items():
+        drawn = {column: rng.choice(dtype.categories, len(x)) for column, dtype in types.items()}
+        ill = (x["age"] + (drawn["size"] == "large") + (drawn["code"] == "10") + rng.normal(size=len(x)) > 1).astype(
+            int
+        )
+        frames[role] = x.assign(**drawn, rooms=rng.integers(0, 9, len(x)), y=ill)
+        frames[role].to_csv(tmp_path / f"{role}.csv", index=False)
+    typed = frames["members"].drop(columns="y").astype(types)
+    options = {"enable_categorical": True} if name == "xgboost" else {"verbose": -1}
+    classifier = library.XGBClassifier if name == "xgboost" else library.LGBMClassifier
+    model = classifier(n_estimators=10, n_jobs=1, **options).fit(typed, frames["members"]["y"])
+    expected = dv.targets.adapt(model).logits(dv.Records(typed))
+    np.testing.assert_allclose(special.softmax(expected, axis=1), model.predict_proba(typed), rtol=1e-5)
+    plain = frames["members"].drop(columns="y")
+    for frame in (plain, plain[plain.columns[::-1]], pl.from_pandas(plain), plain.astype({"code": int})):
+        np.testing.assert_array_equal(dv.targets.adapt(model).logits(dv.Records(frame)), expected)
+    skops_io.dump(model, tmp_path / "model.skops")
+    (tmp_path / "plan.toml").write_text(
+        'recipes = ["loss"]\n[target]\nmodel = "model.skops"\n[data]\nlabel = "y"\n'
+        + "".join(f'{role} = "{role}.csv"\n' for role in tables)
+    )
+    resolved = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
+    np.testing.assert_array_equal(resolved.target.logits(resolved.subject.members), expected)
+
+
+def test_categories_that_fit_several_columns_are_asked_for(tables):
+    x, y = tables["members"]
+    numbers = np.random.default_rng(0).integers(0, 3, (2, len(x)))
+    frame = x.assign(grade=numbers[0], rooms=numbers[1])
+    typed = frame.astype({"grade": pd.CategoricalDtype([0, 1, 2], ordered=True)})
+    model = fit_lightgbm(typed, y)
+    with pytest.raises(dv.InputError, match="which ones these are"):
+        dv.targets.adapt(model).logits(dv.Records(frame))
+    logits = dv.targets.adapt(model).logits(dv.Records(typed))
+    np.testing.assert_allclose(special.softmax(logits, axis=1), model.predict_proba(typed))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from divulge.validation import check_array, check_choice, check_ids, check_nonem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.types import Array, Floats, Ints, Records
+    from divulge.types import Array, Bools, Floats, Ints, Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,9 @@ PROBABILITY_FLOOR = 1e-7
 # Different rows that must all look like probabilities before logits are refused for it. Logits rounded to 0.1 may
 # sum to one row after row; of finer ones hardly a row does.
 _ROWS, _FINE_ROWS, _FINE = 8, 2, 3  # _FINE: decimals beyond which values are fine
+# Of one column: how close to 0 and 1 counts as close, and what a single wrong label can say at most.
+_NEAR_END, _LEAST_PROBABILITY = 0.05, 1e-3
+_EVIDENCE, _WIDE, _FAIRLY_WIDE = np.log(1e4), 0.9, 0.6
 
 
 def as_logits(outputs: Any, declared: str, length: int, name: str = "target outputs") -> Floats:
@@ -167,6 +170,16 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         array([[-0.693, -0.693]])
     """
     check_choice(declared, "outputs", OUTPUT_TYPES)
+    values = as_columns(outputs, length, name)
+    return _from_probabilities(values, name) if declared == "probabilities" else _from_logits(values, name)
+
+
+def as_columns(outputs: Any, length: int, name: str = "target outputs") -> Floats:
+    """Convert ``outputs`` to float64 ``[n, K]``; a vector becomes one column.
+
+    Raises:
+        divulge.InputError: NaN or infinity, a wrong shape.
+    """
     values = check_array(outputs, name).astype(np.float64, copy=False)
     if values.ndim == 0 or len(values) != length:
         raise InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
@@ -174,11 +187,13 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         values = values[:, None]
     if values.ndim != 2:
         raise InputError(f"{name}: shape [n, classes] is needed, got {values.shape}")
-    return _from_probabilities(values, name) if declared == "probabilities" else _from_logits(values, name)
+    return values
 
 
 def _from_logits(logits: Floats, name: str) -> Floats:
     if logits.shape[1] == 1:
+        if description := _describe_other_column(logits[:, 0]):
+            raise InputError(f"{name}: declared as logits, but {description}")
         return np.hstack([np.zeros_like(logits), logits])
     if _are_probabilities(logits):
         raise InputError(
@@ -195,6 +210,91 @@ def _are_probabilities(values: Floats) -> bool:
     distinct_rows = np.unique(values[values.max(axis=1) < 1], axis=0)
     has_fine_values = (distinct_rows != distinct_rows.round(_FINE)).any(axis=1)
     return len(distinct_rows) >= _ROWS or has_fine_values.sum() >= _FINE_ROWS
+
+
+_PROBABILITIES_OF_CLASS_1 = (
+    "these are probabilities of class 1; declare outputs='probabilities' (if they are log-odds z, return two columns, "
+    "-z/2 and z/2)"
+)
+
+
+def _describe_other_column(values: Floats) -> str:
+    """Say what ``[n]`` values are that can hardly be log-odds, whatever the labels; empty if they may well be.
+
+    All of them lie in [0, 1]. Log-odds are not exactly 0 here and exactly 1 there, as predicted classes and shares of
+    votes are, and those that come within 0.05 of both ends go beyond them.
+    """
+    if len(values) < _ROWS or values.min() < 0 or values.max() > 1:
+        return ""
+    distinct = np.unique(values)
+    has_both_ends = distinct[0] == 0 and distinct[-1] == 1
+    if has_both_ends and len(distinct) == 2:
+        return (
+            "all values are 0 or 1: these are predicted labels; to audit labels alone, pass an object with a method "
+            "labels(records) that returns them, or the classifier itself"
+        )
+    near_ends = min((distinct <= _NEAR_END).sum(), (distinct >= 1 - _NEAR_END).sum())
+    if not has_both_ends and near_ends < _ROWS:
+        return ""
+    return f"all values lie between 0 and 1, some close to each end: {_PROBABILITIES_OF_CLASS_1}"
+
+
+def check_log_odds(values: Floats, labels: Ints, is_member: Bools, name: str = "target outputs") -> str:
+    """Return a remark where values that were read as log-odds of class 1 may be its probabilities; raise if they are.
+
+    Both may lie in [0, 1]; log-odds, where a model predicts class 1 of every record. Probabilities show by the labels:
+
+    - Their share of class 1 is the mean of the values p, not of their logistic function: they are 10,000 times likelier
+      under p (the logit flattened about the mean to 1, 1/2, 1/4, 1/8 or 0 of it, each a fifth) than under log-odds z
+      (flattened or steepened about theirs, 1/16- to 16-fold). Where such log-odds made the labels, that has a chance of
+      at most 1 in 10,000 (Markov's inequality).
+    - Labels, or those of members, are 10,000 times likelier under p than under z, which for labels made by z has a
+      chance of at most 1 in 10,000 each; and the values span 0.9, or 0.6 and half of them differ, so that neither is
+      z a small
+      multiple of better log-odds, as after a few steps of training.
+
+    Args:
+        values: ``[n]``.
+        labels: ``[n]``, 0 or 1.
+        is_member: ``[n]``, whether the model was trained on it.
+        name: what to call the values in errors.
+
+    Raises:
+        divulge.InputError: they are probabilities.
+
+    Examples:
+        >>> p = np.linspace(0.01, 0.2, 100)
+        >>> check_log_odds(p, (np.arange(100) % 10 == 0).astype(int), np.zeros(100, bool))
+        Traceback (most recent call last):
+        divulge.errors.InputError: target outputs: declared as logits, but all values lie between 0 and 1, and as ...
+        >>> check_log_odds(p - 1, np.arange(100) % 2, np.zeros(100, bool))
+        ''
+    """
+    distinct = len(np.unique(values))
+    if distinct < 2 or values.min() < 0 or values.max() > 1 or not np.isin(labels, (0, 1)).all():
+        return ""
+    sign = np.where(labels == 1, -1.0, 1.0)
+    p = np.clip(values, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+    logits, centre, middle = np.log(p / (1 - p)), np.log(p.mean() / (1 - p.mean())), values.mean()
+
+    def log_likelihoods(z: Floats) -> Floats:  # of each label under log-odds z
+        return -np.logaddexp(0.0, sign * z)
+
+    as_p = [log_likelihoods(centre + slope * (logits - centre)).sum() for slope in (1.0, 0.5, 0.25, 0.125, 0.0)]
+    as_z = [log_likelihoods(middle + 2.0**step * (values - middle)).sum() for step in range(-4, 5)]
+    by_share = np.logaddexp.reduce(as_p) - np.log(len(as_p)) - max(as_z)
+    gains = log_likelihoods(logits) - log_likelihoods(values)
+    span = np.ptp(values)
+    is_wide = span >= _WIDE or (span >= _FAIRLY_WIDE and distinct >= len(values) / 2)
+    if by_share > _EVIDENCE or (is_wide and max(gains.sum(), gains[is_member].sum()) > _EVIDENCE):
+        raise InputError(
+            f"{name}: declared as logits, but all values lie between 0 and 1, and as often as they say labels are 1: "
+            f"{_PROBABILITIES_OF_CLASS_1}"
+        )
+    return (
+        "all its outputs lie between 0 and 1 and were read as log-odds of class 1; if they are probabilities, declare "
+        "outputs='probabilities': every number changes"
+    )
 
 
 def _from_probabilities(probabilities: Floats, name: str) -> Floats:

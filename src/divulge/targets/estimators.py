@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime as dt
+import json
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +30,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from sklearn import base
@@ -86,6 +87,8 @@ class SklearnTarget:
 
     def __post_init__(self) -> None:
         check_choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
+        self._classes()
+        _reject_several_outcomes(self.estimator)
         places = self._columns()
         class_names = self.class_names
         width = int(places.max()) + 1 if class_names is None else len(class_names)
@@ -185,11 +188,6 @@ class SklearnTarget:
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
             raise InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
-        if any(np.ndim(value) for value in classes):
-            raise InputError(
-                f"target: {type(self.estimator).__name__} predicts {len(classes)} outcomes at once; audit each by a "
-                "function that returns the probabilities of its classes"
-            )
         return classes
 
     def _columns(self) -> Ints:
@@ -211,21 +209,68 @@ class SklearnTarget:
         return self.logits(records).argmax(axis=1)
 
     def _own_logits(self, x: Any) -> Floats:
-        n = len(x)
-        decision = self.estimator.decision_function(x) if hasattr(self.estimator, "decision_function") else None
-        logits = None if decision is None else out.as_logits(decision, "logits", n)
-        if not hasattr(self.estimator, "predict_proba"):
-            if logits is None:
-                raise InputError(
-                    f"target: {type(self.estimator).__name__} has neither predict_proba nor decision_function"
-                )
-            return self._full(logits)
-        probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
-        if logits is not None and logits.shape == probabilities.shape:
+        logits = self._decision_values(x) if hasattr(self.estimator, "decision_function") else None
+        if hasattr(self.estimator, "predict_proba"):
+            probabilities = self._probabilities(x)
+            if logits is None or logits.shape != probabilities.shape:
+                return self._log(x, probabilities)
             shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-            if np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6):
-                return self._full(logits)
-        return self._log(x, probabilities)
+            is_softmax = np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6)
+            return self._full(logits) if is_softmax else self._log(x, probabilities)
+        name, n_classes = f"target: {type(self.estimator).__name__}", len(self._classes())
+        if logits is None:
+            raise InputError(f"{name} has neither predict_proba nor decision_function")
+        if logits.shape[1] != n_classes:
+            raise InputError(
+                f"{name}.decision_function: a column for each of the {n_classes} classes is needed, got "
+                f"{logits.shape[1]}; of a machine that answers for pairs of classes, set "
+                "decision_function_shape='ovr', which needs no new fit"
+            )
+        return self._full(logits)
+
+    def _decision_values(self, x: Any) -> Floats:
+        """Return the decision values, one column for each class; those of pairs of classes are summed up."""
+        values = out.as_columns(self.estimator.decision_function(x), len(x), "target outputs")
+        n_classes = len(self._classes())
+        if values.shape[1] == 1:
+            return np.hstack([np.zeros_like(values), values])
+        if n_classes < 3 or values.shape[1] != n_classes * (n_classes - 1) // 2:
+            return values
+        summed = _sum_pairs(values, n_classes)
+        if any(getattr(part, "decision_function_shape", None) == "ovo" for part in _answering_parts(self.estimator)):
+            return summed
+        # Three classes have three pairs. What the columns of an unknown estimator are, its own predictions say.
+        if (
+            hasattr(self.estimator, "predict_proba")
+            or len(values) < _LEAST_SHOWN
+            or not hasattr(self.estimator, "predict")
+        ):
+            return values
+        predicted = np.asarray(self.estimator.predict(x[:_PROBED])).ravel()
+        classes = np.asarray(self._classes())
+        agreement, agreement_of_pairs = (
+            float(np.mean(classes[table[:_PROBED].argmax(axis=1)] == predicted)) if n_classes == table.shape[1] else 0.0
+            for table in (values, summed)
+        )
+        return summed if agreement_of_pairs > _FAITHFUL > agreement else values
+
+    def _probabilities(self, x: Any) -> Floats:
+        """Return the probabilities ``[n, K]`` of the estimator's own classes."""
+        name, n_classes = f"target: {type(self.estimator).__name__}.predict_proba", len(self._classes())
+        probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
+        if probabilities.shape != (len(x), n_classes):
+            raise InputError(
+                f"{name}: a row for each record and a column for each of the {n_classes} classes are needed, got shape "
+                f"{probabilities.shape}; {_ONE_LABEL}"
+            )
+        sums = probabilities.sum(axis=1)
+        # One-vs-rest estimators leave a row of zeros where no class is recognised.
+        if (off := (np.abs(sums - 1) > 0.01 * n_classes) & (sums != 0)).any():
+            raise InputError(
+                f"{name}: row {int(off.argmax())} sums to {sums[off.argmax()]:g}, not to one: these are no "
+                f"probabilities of classes that exclude each other; {_ONE_LABEL}"
+            )
+        return probabilities
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
         """Return the estimator's own log-probabilities where they are finite, else the floor."""
@@ -268,6 +313,70 @@ class SklearnLabels(SklearnTarget):
         hint = "" if records.table is None else describe_inputs(inputs)
         with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
             return self.predicted_classes(inputs)
+
+
+# Of so many records, and in so large a share, decision values must agree with predictions to be those of pairs.
+_LEAST_SHOWN, _FAITHFUL = 8, 0.9
+_ONE_LABEL = (
+    "of a model of several labels, audit one label: a function such as lambda x: model.predict_proba(x)[:, 0], with "
+    "outputs='probabilities', and this label, 0 or 1, as y"
+)
+
+
+def _reject_several_outcomes(estimator: Any) -> None:
+    """Raise where an estimator predicts several labels, or outcomes, of each record."""
+    count, parts = 0, list(_answering_parts(estimator))
+    for part in parts:
+        classes = part.classes_
+        if any(np.ndim(value) for value in classes) or getattr(part, "multilabel_", False):
+            count = len(classes)
+        elif str(getattr(getattr(part, "_label_binarizer", None), "y_type_", "")).startswith("multilabel"):
+            count = len(classes)  # perceptrons and ridge classifiers
+        elif hasattr(part, "get_booster"):  # XGBoost, whose classes are those of each label
+            learner = json.loads(part.get_booster().save_config())["learner"]
+            count = int(learner["learner_model_param"].get("num_target", 1))
+        elif hasattr(part, "get_cat_feature_indices"):  # CatBoost
+            is_multilabel = part.get_all_params().get("loss_function") in ("MultiLogloss", "MultiCrossEntropy")
+            count = len(classes) if is_multilabel else 0
+    if count < 2:
+        return
+    method = "predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"
+    # A list of tables, one for each outcome, or a table with a column for each label; a chain makes the latter.
+    is_list = any(np.ndim(value) for value in parts[-1].classes_) and not hasattr(parts[-1], "order_")
+    raise InputError(
+        f"target: {type(estimator).__name__} predicts {count} outcomes at once; audit one label: a function such as "
+        f"lambda x: model.{method}(x){'[0]' if is_list else '[:, 0]'}"
+        f"{', with outputs=' + repr('probabilities') if method == 'predict_proba' else ''}, and this label as y"
+    )
+
+
+def _answering_parts(estimator: Any) -> Iterator[Any]:
+    """Yield a fitted classifier and, where it hands records on, the parts whose answer it gives as its own."""
+    yield estimator
+    last_step = [step for _, step in getattr(estimator, "steps", ())][-1:]
+    inner = [getattr(estimator, name, None) for name in ("best_estimator_", "estimator_", "estimator")]
+    for part in (*last_step, *inner):
+        # Not what an ensemble of binary classifiers is made of: that has other classes, or is not fitted.
+        if len(getattr(part, "classes_", ())) == len(estimator.classes_):
+            yield from _answering_parts(part)
+            return
+
+
+def _sum_pairs(values: Floats, n_classes: int) -> Floats:
+    """Return decision values of classes from those of pairs, ``[n, K (K - 1) / 2]``, as one-vs-rest machines give them.
+
+    Each class has its votes and, smaller than a vote, what speaks for it in all its pairs (LIBSVM and scikit-learn's
+    ``decision_function_shape="ovr"``).
+    """
+    first, second = np.triu_indices(n_classes, 1)
+    votes, confidence = np.zeros((2, len(values), n_classes))
+    for pair, (one, other) in enumerate(zip(first, second, strict=True)):
+        wins = values[:, pair] >= 0
+        votes[:, one] += wins
+        votes[:, other] += ~wins
+        confidence[:, one] += values[:, pair]
+        confidence[:, other] -= values[:, pair]
+    return votes + confidence / (3 * (np.abs(confidence) + 1))
 
 
 def gives_labels(model: Any) -> bool:
@@ -629,8 +738,10 @@ def text_columns(estimator: Any) -> tuple[str, ...]:
     names = fitted_columns(estimator)
     categories = _categories_by_column(estimator, names)
     for part in sub_estimators(estimator):
-        for name, values in zip(_category_names(part, names), _pandas_categories(part) or (), strict=False):
-            categories.setdefault(name, values)
+        fitted = _pandas_categories(part) or []
+        if fitted and len(_column_names(part)[0]) == len(names):
+            for name, values in zip(_find_category_columns(part, fitted, names), fitted, strict=False):
+                categories.setdefault(name, values)
     return tuple(name for name, values in categories.items() if _type_of_values(values) == "texts")
 
 
@@ -642,14 +753,6 @@ def known_texts(target: Any) -> tuple[str, ...]:
         ()
     """
     return text_columns(target.estimator) if isinstance(target, SklearnTarget | SklearnRegressor) else ()
-
-
-def _category_names(part: Any, names: Sequence[str]) -> list[str]:
-    """Return the names of LightGBM's columns of categories; nothing where they are unknown."""
-    if _pandas_categories(part) is None or list(_column_names(part)[0]) != list(names):
-        return []
-    positions = part.booster_.params.get("categorical_column")
-    return [names[position] for position in positions or ()]
 
 
 def restore_numbers(estimator: Any, frame: Any) -> Any:
@@ -835,33 +938,101 @@ def restore_categories(estimator: Any, frame: Any) -> Any:
         return frame
     texts = [name for name in frame.columns if str(frame[name].dtype) in ("object", "str", "string", "category")]
     for part in sub_estimators(estimator):
-        if fitted_categories := _pandas_categories(part):
-            positions = part.booster_.params.get("categorical_column")
-            fits = positions is not None and list(_column_names(part)[0]) == list(frame.columns)
-            names = [frame.columns[place] for place in positions] if fits else texts
-            if len(names) == len(fitted_categories):
-                return frame.assign(
-                    **{
-                        name: _cast_categories(frame[name], categories)
-                        for name, categories in zip(names, fitted_categories, strict=True)
-                    }
+        if not (fitted_categories := _pandas_categories(part)):
+            continue
+        names, part_columns = texts, _column_names(part)[0]
+        if len(part_columns) == len(frame.columns):
+            names = _find_category_columns(part, fitted_categories, list(frame.columns), frame)
+        if len(names) == len(fitted_categories):
+            return _assign_categories(frame, dict(zip(names, fitted_categories, strict=True)))
+        if len(part_columns) == len(frame.columns):
+            raise InputError(
+                f"records: the target was fitted on {len(fitted_categories)} columns of categories, and which ones "
+                "these are does not show in the values: pass data frames of pandas to divulge.audit where they are of "
+                "type category"
+            )
+    for part in sub_estimators(estimator):
+        if getattr(part, "enable_categorical", False) and part.__sklearn_is_fitted__():
+            booster = part.get_booster()
+            # XGBoost before 3.1 kept the codes of its categories, and not what they stood for.
+            if hasattr(booster, "get_categories") and len(booster.feature_types or ()) == len(frame.columns):
+                named = zip(frame.columns, booster.get_categories(export_to_arrow=True).to_arrow(), strict=True)
+                return _assign_categories(
+                    frame, {name: kept.to_pylist() for name, (_, kept) in named if kept is not None}
                 )
-    # Before its version 3.1, XGBoost kept the codes of its categories and not what they stood for.
-    booster = estimator.get_booster() if getattr(estimator, "enable_categorical", False) else None
-    if hasattr(booster, "get_categories"):
-        return frame.assign(**{name: frame[name].astype("category") for name in texts})
     return frame
 
 
-def _cast_categories(column: Any, categories: Sequence[Any]) -> Any:
-    """Return a column with the categories that the model was fitted on."""
-    fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
-    if column.notna().any() and not fitted.notna().any():
-        raise InputError(
-            f"column {column.name!r}: the target knows none of its values, such as "
-            f"{format_value(column.dropna().iloc[0])}; it was fitted on {format_value(list(categories))}"
-        )
-    return fitted
+def _find_category_columns(
+    part: Any, fitted_categories: Sequence[Any], names: Sequence[str], frame: Any = None
+) -> list[str]:
+    """Return the columns, in their order, of which LightGBM kept the categories; none where several choices fit.
+
+    LightGBM says which columns have categories without an order. Those with an order are numbers to it: they are found
+    by their codes, of which it keeps the range, and by the values in the frame. Texts in a frame are always categories.
+    """
+    positions = part.booster_.params.get("categorical_column") or []
+    header = part.booster_.model_to_string(num_iteration=1).split("\nfeature_infos=")[1].split("\n")[0].split()
+    ranges = [[float(value) for value in re.findall(r"[^:\[\]]+", info) if info != "none"] for info in header]
+
+    def fits(place: int, categories: Sequence[Any]) -> bool:
+        if any(code not in range(-1, len(categories)) for code in ranges[place]):
+            return False
+        if frame is None:
+            return True
+        present = _convert_to_fitted(frame[names[place]], categories).dropna()
+        return bool(present.isin(categories).all()) or (place in texts and bool(present.isin(categories).any()))
+
+    texts = set()
+    if frame is not None:
+        readable = ("object", "str", "string", "category")
+        texts = {place for place, name in enumerate(names) if str(frame[name].dtype) in readable}
+    # The first places may not be categories: the user may have named columns of numbers.
+    for certain in (texts | set(positions), texts):
+        choices = [[()], *([] for _ in fitted_categories)]  # by how many lists of categories are placed; two are enough
+        for place in range(len(names)):
+            placed = [[] if place in certain else list(found) for found in choices]
+            for number, categories in enumerate(fitted_categories):
+                if choices[number] and fits(place, categories):
+                    placed[number + 1] += [(*found, place) for found in choices[number]]
+            choices = [found[:2] for found in placed]
+        if choices[-1]:
+            return [names[place] for place in choices[-1][0]] if len(choices[-1]) == 1 else []
+    # A column of which the target knows no value is named by the error that follows.
+    return [names[place] for place in sorted(texts | set(positions))]
+
+
+def _assign_categories(frame: Any, categories_by_column: Mapping[Any, Sequence[Any]]) -> Any:
+    """Return a pandas frame in which columns have the categories that the model was fitted on.
+
+    Raises:
+        divulge.InputError: a column of which no value is among the categories.
+    """
+    changed = {}
+    for name, categories in categories_by_column.items():
+        column = _convert_to_fitted(frame[name], categories)
+        fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
+        if column.notna().any() and not fitted.notna().any():
+            raise InputError(
+                f"column {name!r}: the target knows none of its values, such as "
+                f"{format_value(column.dropna().iloc[0])}; it was fitted on {format_value(list(categories))}"
+            )
+        changed[name] = fitted
+    return frame.assign(**changed)
+
+
+def _convert_to_fitted(column: Any, categories: Sequence[Any]) -> Any:
+    """Return a column of pandas with its values in the type of the categories, where they can be written so."""
+    column_type = _type_of_column(nw.from_native(column, series_only=True))
+    fitted_type = _type_of_values(categories)
+    if column_type == fitted_type or column_type is None or fitted_type is None:
+        return column
+    try:
+        convert = _find_conversion(column_type, fitted_type, [str(value) for value in categories])
+        values = [np.nan if columns.is_missing(value) else convert(value) for value in column]
+    except (KeyError, ValueError, TypeError):
+        return column
+    return pd.Series(values, column.index, dtype=object)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ def load(
     labels_only: bool = False,
     names: Sequence[str] | None = None,
     task: Task = "auto",
+    output: str | None = None,
 ) -> Any:
     """Load the target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
@@ -83,11 +84,14 @@ def load(
         labels_only: whether a named object, or an estimator in a file, that gives labels and no logits will do.
         names: of the classes, see `divulge.targets.adapt`.
         task: "auto", "classification" or "regression", see `divulge.targets.adapt`.
+        output: name of the output to read of an ``.onnx`` file, see `divulge.targets.OnnxTarget`.
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
             cannot be imported, types that are not trusted, an adapter without its base.
     """
+    only_onnx = f"only .onnx files have named outputs, and {model} is none"
+    _reject_options(output=None if model.lower().endswith(".onnx") else output, reason=only_onnx)
     if endpoint is not None:
         _reject_options(base=base, dtype=dtype, bos=bos, factory=factory, reason="a model behind an endpoint has none")
         return Endpoint(endpoint, model)
@@ -127,7 +131,7 @@ def load(
             read_skops(path, trusted), outputs=outputs, device=device, labels_only=labels_only, names=names, task=task
         )
     if suffix == ".onnx":
-        onnx_target = _load_onnx(path, outputs)
+        onnx_target = _load_onnx(path, outputs, output)
         return as_regressor(onnx_target) if task == "regression" else onnx_target
     raise _not_loadable(path)
 
@@ -161,9 +165,9 @@ def _reject_options(reason: str, **options: Any) -> None:
             raise InputError(f"target.{key}: {reason}")
 
 
-def _load_onnx(path: Path, outputs: str) -> GivesLogits:
+def _load_onnx(path: Path, outputs: str, output: str | None) -> GivesLogits:
     try:
-        return OnnxTarget(path, outputs=outputs)
+        return OnnxTarget(path, outputs=outputs, output=output)
     except InputError as error:
         raise InputError(f"target.model: {error}") from None
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scipy import stats
 
     from divulge.targets import torch_modules
-    from divulge.types import Array, Floats, Ints, Records
+    from divulge.types import Array, Bools, Floats, Ints, Records
 else:
     stats = lazy.module("scipy.stats")
     torch_modules = lazy.module("divulge.targets.torch_modules")
@@ -159,13 +159,41 @@ def is_label_only(target: Any) -> bool:
     return isinstance(target, GivesLabels) and not isinstance(target, GivesLogits)
 
 
+def check_binary_outputs(target: Any, logits: Floats | None, labels: Ints | None, is_member: Bools) -> list[str]:
+    """Return remarks on outputs that were read as log-odds of class 1 and may be its probabilities.
+
+    Args:
+        target: the model.
+        logits: its answers, ``[n, 2]`` where it has two classes.
+        labels: ``[n]``.
+        is_member: for the first records, whether each is a member; the others are not.
+
+    Raises:
+        divulge.InputError: they are probabilities (`divulge.targets.arrays.check_log_odds`).
+    """
+    # An estimator says itself what its decision values are.
+    if (
+        logits is None
+        or labels is None
+        or hasattr(target, "known_classes")
+        or logits.shape[1] != 2
+        or logits[:, 0].any()
+    ):
+        return []
+    membership = np.zeros(len(labels), dtype=bool)
+    membership[: len(is_member)] = is_member
+    remark = out.check_log_odds(logits[:, 1], labels, membership)
+    return [f"target: {remark}"] if remark else []
+
+
 def weights_key(target: Any) -> str:
     """Return a digest that tells a model from others: of its own key, or of its weights; empty if it shows neither."""
     if isinstance(target, GivesTokens):
         return store.hash_values(sorted(target.key().items()))[:16]
     if not isinstance(target, GivesWeights):
         return ""
-    weights = target.weights()
+    if not (weights := target.weights()):
+        return ""
     return store.hash_values(*(part for name in sorted(weights) for part in (name, weights[name])))[:16]
 
 

@@ -299,7 +299,12 @@ def _check_boosting(model: Any) -> None:
 def _check_histogram(model: Any) -> None:
     features = model.n_features_in_
     _require(not getattr(model, "_in_fit", False), "a model in the middle of its training")
-    _require(model._preprocess_X(np.zeros((1, features)), reset=False).shape[1] == features, "columns that are lost")
+    row = np.zeros((1, features), dtype=object)
+    if getattr(model, "is_categorical_", None) is not None:  # whose categories may be texts
+        row[0, model.is_categorical_] = [
+            known[0] for known in model._preprocessor.named_transformers_["encoder"].categories_
+        ]
+    _require(model._preprocess_X(row, reset=False).shape[1] == features, "columns that are lost")
     mapped = model._bin_mapper.is_categorical_
     _require(len(mapped) == features, "a mapper for other features")
     for step in model._predictors:

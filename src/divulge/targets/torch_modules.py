@@ -15,10 +15,17 @@ from torch.func import functional_call, grad, vmap
 from divulge import networks
 from divulge.errors import InputError
 from divulge.targets import arrays as out
-from divulge.validation import check_choice, check_integer, check_labels, format_value, require_callable
+from divulge.validation import (
+    check_choice,
+    check_integer,
+    check_labels,
+    format_exception,
+    format_value,
+    require_callable,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from divulge.types import Array, Floats, Ints, Records
 
@@ -27,11 +34,12 @@ if TYPE_CHECKING:
 class TorchTarget:
     """A classifier ``module(x) -> [n, K]``.
 
-    Records are cast to the module's own type; integers go as int64 into a module with an embedding (they are
-    token ids there). Nothing is rescaled. The module stays on the device it was run on.
+    Records are cast to the module's own type, of several to the first that it takes; integers go as int64 into a
+    module with an embedding (they are token ids there). Nothing is rescaled. The module stays on the device it was run
+    on.
 
     Args:
-        module: a ``torch.nn.Module`` (or a loaded TorchScript or exported module).
+        module: a ``torch.nn.Module``, a TorchScript module (frozen ones too), or a program that ``torch.export`` made.
         outputs: "logits" or "probabilities": what the module returns.
         device: "auto" (CUDA, else Apple's MPS, else CPU), or a torch device.
         batch_size: records per forward pass (None: 64 images on the CPU, where more are slower, and 1,024 otherwise).
@@ -52,6 +60,8 @@ class TorchTarget:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.module, torch.export.ExportedProgram):
+            object.__setattr__(self, "module", self.module.module())
         require_callable(self.module, "module")
         check_choice(self.outputs, "outputs", out.OUTPUT_TYPES)
         if self.batch_size is not None:
@@ -69,10 +79,12 @@ class TorchTarget:
 
     def raw_outputs(self, records: Records) -> Array:
         """Return what the module returns for the records, as it is."""
+        return self._answers(self._batches(records.x))
+
+    def _answers(self, batches: Sequence[torch.Tensor]) -> Array:
         device = resolve_device(self.device)
         with _evaluation_mode(self.module, device), torch.inference_mode():
-            parts = [self._forward(batch.to(device)).float().cpu().numpy() for batch in self._batches(records.x)]
-        return np.concatenate(parts)
+            return np.concatenate([self._forward(batch.to(device)).float().cpu().numpy() for batch in batches])
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
@@ -94,11 +106,20 @@ class TorchTarget:
             ):
                 x = batch.to(device).requires_grad_()
                 answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
-                logits = (
-                    torch.log(answer.clamp_min(out.PROBABILITY_FLOOR)) if self.outputs == "probabilities" else answer
-                )
+                is_probability = self.outputs == "probabilities"
+                if answer.numel() == len(batch):  # of class 1 alone
+                    answer = answer.reshape(-1, 1)
+                    answer = torch.hstack([1 - answer if is_probability else torch.zeros_like(answer), answer])
+                logits = torch.log(answer.clamp_min(out.PROBABILITY_FLOOR)) if is_probability else answer
                 loss = torch.nn.functional.cross_entropy(logits, truth.to(device), reduction="sum")
-                parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
+                try:
+                    parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
+                except torch.OutOfMemoryError:
+                    raise
+                except RuntimeError as error:
+                    raise InputError(
+                        f"target: the module cannot be differentiated in its records ({format_exception(error)})"
+                    ) from None
         return np.concatenate(parts).astype(np.float64)
 
     def head(self, records: Records) -> tuple[Floats, Floats]:
@@ -149,8 +170,14 @@ class TorchTarget:
         return np.stack([last_layer_norms, clip_log_norms(log_length + np.concatenate(parts))], axis=1)
 
     def weights(self) -> Mapping[str, Array]:
-        """Return every parameter by name."""
-        return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}
+        """Return every parameter by name, in single precision where NumPy lacks the type; none if frozen."""
+        tensors = {name: tensor.detach().cpu() for name, tensor in self.module.named_parameters()}
+        return {
+            name: (
+                tensor.float() if tensor.is_floating_point() and tensor.dtype not in _NUMPY_FLOATS else tensor
+            ).numpy()
+            for name, tensor in tensors.items()
+        }
 
     def _output_layer(self) -> torch.nn.Linear:
         layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
@@ -161,9 +188,10 @@ class TorchTarget:
     def _forward_with_hidden(self, records: Records) -> tuple[Floats, Floats]:
         """Return logits, and the input of the last linear layer."""
         hidden: list[torch.Tensor] = []
+        batches = self._batches(records.x)
         hook = self._output_layer().register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0].detach().cpu()))
         try:
-            logits = self.logits(records)
+            logits = out.as_logits(self._answers(batches), self.outputs, len(records))
         finally:
             hook.remove()
         if not hidden or hidden[0].ndim != 2 or sum(map(len, hidden)) != len(records):
@@ -175,7 +203,7 @@ class TorchTarget:
             answer = _output_tensor(self.module(batch))
         except torch.OutOfMemoryError:
             raise
-        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        except (RuntimeError, IndexError, TypeError, ValueError, AssertionError) as error:  # the last of torch.export
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(
                 f"target: the module cannot take records of shape {tuple(batch.shape[1:])} "
@@ -187,10 +215,21 @@ class TorchTarget:
         if x.dtype == object:
             raise InputError("records: a network needs numbers, got text (turn it into token numbers first)")
         tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
-        dtype = next((t.dtype for t in _state_tensors(self.module) if t.is_floating_point()), torch.float32)
-        if not tensor.is_floating_point() and _has_embedding(self.module):
-            dtype = torch.int64
+        dtypes = _input_dtypes(self.module, is_integer=not tensor.is_floating_point())
+        dtype = (
+            next((each for each in dtypes if self._takes(tensor[:2].to(each))), dtypes[0]) if dtypes[1:] else dtypes[0]
+        )
         return [batch.to(dtype) for batch in tensor.split(self._records_per_pass(x))] if len(tensor) else []
+
+    def _takes(self, batch: torch.Tensor) -> bool:
+        """Check whether the module takes records of this type."""
+        device = resolve_device(self.device)
+        try:
+            with _evaluation_mode(self.module, device), torch.inference_mode():
+                self._forward(batch.clone().to(device))
+        except InputError:
+            return False
+        return True
 
     def _records_per_pass(self, x: Array) -> int:
         if self.batch_size is not None:
@@ -227,8 +266,23 @@ def _output_tensor(answer: Any) -> torch.Tensor:
     return output
 
 
+_NUMPY_FLOATS = (torch.float16, torch.float32, torch.float64)
+
+
+def _input_dtypes(module: Any, *, is_integer: bool) -> list[torch.dtype]:
+    """Return the types in which a module may take its records, the likeliest first."""
+    if is_integer and _has_embedding(module):
+        return [torch.int64]
+    own = list(dict.fromkeys(tensor.dtype for tensor in _state_tensors(module) if tensor.is_floating_point()))
+    if not own and isinstance(module, torch.jit.ScriptModule):  # frozen: its weights are constants of its code
+        return [torch.float32, torch.bfloat16, torch.float16, torch.float64, *([torch.int64] if is_integer else [])]
+    return own or [torch.float32]
+
+
 def _has_embedding(module: Any) -> bool:
-    return hasattr(module, "modules") and any(isinstance(part, torch.nn.Embedding) for part in module.modules())
+    parts = module.modules() if hasattr(module, "modules") else ()
+    # A scripted part is of torch's class, and remembers the name of its own.
+    return any(isinstance(part, nn.Embedding) or getattr(part, "original_name", "") == "Embedding" for part in parts)
 
 
 def _state_tensors(module: Any) -> list[torch.Tensor]:
@@ -247,8 +301,9 @@ def _label_tensor(records: Records) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _evaluation_mode(module: Any, device: torch.device) -> Generator[None]:
-    """Put a module into evaluation mode on ``place`` inside the block; afterwards every part is in its former mode."""
+    """Put a module into evaluation mode on ``device`` inside the block; afterwards every part is in its former mode."""
     parts = list(module.modules()) if hasattr(module, "modules") else []
+    parts = [part for part in parts if hasattr(part, "training")]  # a frozen TorchScript module has no modes
     training_flags = [part.training for part in parts]
     if not _is_exported(module) and hasattr(module, "eval"):  # exported modules refuse it
         module.eval()

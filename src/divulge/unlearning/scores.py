@@ -20,6 +20,7 @@ from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
 from divulge.targets import TokenStatistics, adapt, is_label_only
+from divulge.targets.rights import check_binary_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_ids, check_instance, check_vector, format_value
 
@@ -116,6 +117,10 @@ def score_model(
             raise InputError("forget, never: classifiers are read by the class of each record, and there is no y")
         signal = _LABEL_SIGNAL if is_label_only(target) else _CLASSIFIER_SIGNAL
         logits, predicted = query_target(target, records, (signal,))
+        try:
+            check_binary_outputs(target, logits, labels, np.zeros(0, dtype=bool))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
         if labels.max() >= classes:
             raise InputError(f"{name}: it has {classes} classes, and the records have a class {labels.max()}")
