@@ -14,7 +14,7 @@ from divulge.validation import check_array, check_choice, check_ids, check_nonem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.types import Array, Bools, Floats, Ints, Records
+    from divulge.types import Array, Floats, Ints, Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,8 @@ PROBABILITY_FLOOR = 1e-7
 # Different rows that must all look like probabilities before logits are refused for it. Logits rounded to 0.1 may
 # sum to one row after row; of finer ones hardly a row does.
 _ROWS, _FINE_ROWS, _FINE = 8, 2, 3  # _FINE: decimals beyond which values are fine
-# Of one column: how close to 0 and 1 counts as close, and what a single wrong label can say at most.
-_NEAR_END, _LEAST_PROBABILITY = 0.05, 1e-3
-_EVIDENCE, _WIDE, _FAIRLY_WIDE = np.log(1e4), 0.9, 0.6
+# Of one column: how close to 0 and 1 counts as close, and of how many values all lie between them by no chance.
+_NEAR_END, _MIN_VALUES = 0.05, 20
 
 
 def as_logits(outputs: Any, declared: str, length: int, name: str = "target outputs") -> Floats:
@@ -239,62 +238,27 @@ def _describe_other_column(values: Floats) -> str:
     return f"all values lie between 0 and 1, some close to each end: {_PROBABILITIES_OF_CLASS_1}"
 
 
-def check_log_odds(values: Floats, labels: Ints, is_member: Bools, name: str = "target outputs") -> str:
-    """Return a remark where values that were read as log-odds of class 1 may be its probabilities; raise if they are.
+def check_log_odds(values: Floats, name: str = "target outputs") -> None:
+    """Raise where values that were read as log-odds of class 1 are as good as surely its probabilities.
 
-    Both may lie in [0, 1]; log-odds, where a model predicts class 1 of every record. Probabilities show by the labels:
-
-    - Their share of class 1 is the mean of the values p, not of their logistic function: they are 10,000 times likelier
-      under p (the logit flattened about the mean to 1, 1/2, 1/4, 1/8 or 0 of it, each a fifth) than under log-odds z
-      (flattened or steepened about theirs, 1/16- to 16-fold). Where such log-odds made the labels, that has a chance of
-      at most 1 in 10,000 (Markov's inequality).
-    - Labels, or those of members, are 10,000 times likelier under p than under z, which for labels made by z has a
-      chance of at most 1 in 10,000 each; and the values span 0.9, or 0.6 and half of them differ, so that neither is
-      z a small
-      multiple of better log-odds, as after a few steps of training.
+    The log-odds of a model that learned something lie on both sides of 0 or beyond 1 for some record; that all of them
+    vary and lie between 0 and 1 is as rare as rows of logits that sum to one. Who has such returns two columns.
 
     Args:
-        values: ``[n]``.
-        labels: ``[n]``, 0 or 1.
-        is_member: ``[n]``, whether the model was trained on it.
+        values: of all records that were asked about, ``[n]``.
         name: what to call the values in errors.
 
     Raises:
-        divulge.InputError: they are probabilities.
+        divulge.InputError: at least 20 values, not all equal, lie in [0, 1].
 
     Examples:
-        >>> p = np.linspace(0.01, 0.2, 100)
-        >>> check_log_odds(p, (np.arange(100) % 10 == 0).astype(int), np.zeros(100, bool))
+        >>> check_log_odds(np.linspace(0.01, 0.2, 100))
         Traceback (most recent call last):
-        divulge.errors.InputError: target outputs: declared as logits, but all values lie between 0 and 1, and as ...
-        >>> check_log_odds(p - 1, np.arange(100) % 2, np.zeros(100, bool))
-        ''
+        divulge.errors.InputError: target outputs: declared as logits, but all values lie between 0 and 1: these are ...
+        >>> check_log_odds(np.linspace(-0.99, 0.2, 100))
     """
-    distinct = len(np.unique(values))
-    if distinct < 2 or values.min() < 0 or values.max() > 1 or not np.isin(labels, (0, 1)).all():
-        return ""
-    sign = np.where(labels == 1, -1.0, 1.0)
-    p = np.clip(values, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-    logits, centre, middle = np.log(p / (1 - p)), np.log(p.mean() / (1 - p.mean())), values.mean()
-
-    def log_likelihoods(z: Floats) -> Floats:  # of each label under log-odds z
-        return -np.logaddexp(0.0, sign * z)
-
-    as_p = [log_likelihoods(centre + slope * (logits - centre)).sum() for slope in (1.0, 0.5, 0.25, 0.125, 0.0)]
-    as_z = [log_likelihoods(middle + 2.0**step * (values - middle)).sum() for step in range(-4, 5)]
-    by_share = np.logaddexp.reduce(as_p) - np.log(len(as_p)) - max(as_z)
-    gains = log_likelihoods(logits) - log_likelihoods(values)
-    span = np.ptp(values)
-    is_wide = span >= _WIDE or (span >= _FAIRLY_WIDE and distinct >= len(values) / 2)
-    if by_share > _EVIDENCE or (is_wide and max(gains.sum(), gains[is_member].sum()) > _EVIDENCE):
-        raise InputError(
-            f"{name}: declared as logits, but all values lie between 0 and 1, and as often as they say labels are 1: "
-            f"{_PROBABILITIES_OF_CLASS_1}"
-        )
-    return (
-        "all its outputs lie between 0 and 1 and were read as log-odds of class 1; if they are probabilities, declare "
-        "outputs='probabilities': every number changes"
-    )
+    if len(values) >= _MIN_VALUES and values.min() >= 0 and values.max() <= 1 and np.ptp(values) > 0:
+        raise InputError(f"{name}: declared as logits, but all values lie between 0 and 1: {_PROBABILITIES_OF_CLASS_1}")
 
 
 def _from_probabilities(probabilities: Floats, name: str) -> Floats:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scipy import stats
 
     from divulge.targets import torch_modules
-    from divulge.types import Array, Bools, Floats, Ints, Records
+    from divulge.types import Array, Floats, Ints, Records
 else:
     stats = lazy.module("scipy.stats")
     torch_modules = lazy.module("divulge.targets.torch_modules")
@@ -159,31 +159,20 @@ def is_label_only(target: Any) -> bool:
     return isinstance(target, GivesLabels) and not isinstance(target, GivesLogits)
 
 
-def check_binary_outputs(target: Any, logits: Floats | None, labels: Ints | None, is_member: Bools) -> list[str]:
-    """Return remarks on outputs that were read as log-odds of class 1 and may be its probabilities.
+def check_binary_outputs(target: Any, logits: Floats | None) -> None:
+    """Raise where outputs that were read as log-odds of class 1 are its probabilities.
 
     Args:
         target: the model.
-        logits: its answers, ``[n, 2]`` where it has two classes.
-        labels: ``[n]``.
-        is_member: for the first records, whether each is a member; the others are not.
+        logits: its answers to all records, ``[n, 2]`` where it has two classes.
 
     Raises:
         divulge.InputError: they are probabilities (`divulge.targets.arrays.check_log_odds`).
     """
     # An estimator says itself what its decision values are.
-    if (
-        logits is None
-        or labels is None
-        or hasattr(target, "known_classes")
-        or logits.shape[1] != 2
-        or logits[:, 0].any()
-    ):
-        return []
-    membership = np.zeros(len(labels), dtype=bool)
-    membership[: len(is_member)] = is_member
-    remark = out.check_log_odds(logits[:, 1], labels, membership)
-    return [f"target: {remark}"] if remark else []
+    is_one_column = logits is not None and logits.shape[1] == 2 and not logits[:, 0].any()
+    if logits is not None and is_one_column and not hasattr(target, "known_classes"):
+        out.check_log_odds(logits[:, 1])
 
 
 def weights_key(target: Any) -> str:
