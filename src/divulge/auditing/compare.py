@@ -392,9 +392,10 @@ def gate(
     only where there are more rulings than intervals there are they wider. So with probability ``confidence`` no ruling
     is wrong, however many there are: none is "broken" that keeps its limit, none "kept" that does not.
 
-    Every class, and every group that was declared, is held to the same limits, except one on ε. A class is not judged
-    where even one that gives nothing away would seldom be shown to keep the limit, as it has too few records, and
-    where nothing is seen in it; the ruling on all candidates names it in ``unjudged``, and may be "kept".
+    Every class, and every group that was declared, is held to the same limits, except one on ε. A class with
+    so few records that even one that gives nothing away would seldom be shown to keep the limit is not judged, unless
+    something is seen in it (at 1 - ``confidence`` over all classes): the ruling on all candidates names it in
+    ``unjudged``, and may be "kept".
 
     ``exposed:5`` allows 5 members that stand above the non-members (of their class) beyond chance; see
     `divulge.evaluation.exposed_members`. It is broken where more surely do, and kept where no more than 5 members are
@@ -476,6 +477,7 @@ def gate(
         ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
         return replace(ruling, stored=stored_sentence(audit), by=scope.by)
 
+    noticed = 1 - (1 - confidence) / max(1, len(groups.judged) * len(audit))
     rulings: list[Ruling] = []
     for limit in limits:
         pairs = scope_pairs if limit.metric != "epsilon" else [pair for pair in scope_pairs if not pair[0].by]
@@ -484,7 +486,9 @@ def gate(
         for scope, unadjusted_scope in pairs:
             for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
                 ruling = rule(limit, scope, outcome, raw)
-                if scope.by and not _is_judged(ruling, limit, scope, confidences.groups):
+                if scope.by and not (
+                    _shows_leak(outcome, limit, noticed) or _can_keep(limit, scope, confidences.groups)
+                ):
                     unjudged[outcome.recipe].append(scope.name)
                 else:
                     ruled.append(ruling)
@@ -512,17 +516,19 @@ def parse_groupings(by: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(grouping for grouping in groupings if grouping != "none")
 
 
-def _is_judged(ruling: Ruling, limit: Limit, scope: Scope, confidence: float) -> bool:
-    """Check whether a class or group has enough records for a limit, or shows something all the same.
-
-    Enough: with 80 % probability, one that gives nothing away would be shown to keep it.
-    """
-    if ruling.estimate is None:
+def _shows_leak(outcome: Outcome, limit: Limit, confidence: float) -> bool:
+    """Check whether anything is seen in a class or group; so little evidence accuses nobody, and clears nobody."""
+    try:
+        estimate = evaluation.measure(outcome.scores, outcome.members, limit.metric, confidence)
+    except InputError:
         return False
+    chance = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}.get(limit.metric)
+    return _is_above(estimate, replace(limit, limit=parse_fpr(limit.metric) if chance is None else chance))
+
+
+def _can_keep(limit: Limit, scope: Scope, confidence: float) -> bool:
+    """Check whether so many records would show with 80 % probability that one that gives nothing away keeps a limit."""
     if limit.metric == "exposed":
-        return True
-    chance = {"auc": 0.5, "advantage": 0.0}.get(limit.metric)
-    if _is_above(ruling.estimate, replace(limit, limit=parse_fpr(limit.metric) if chance is None else chance)):
         return True
     if limit.metric == "advantage":
         members = scope.outcomes[0].members

@@ -446,8 +446,8 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
         is_overall = not worst[0][0].by
         strongest = worst[0] if is_overall else max(worst, key=lambda pair: pair[1].strength)
         return _leak_verdict(audit, *strongest, _describe_worst_groups(worst))
-    raw_leaks = [claim.recipe for claim in test_statistics(unadjusted, audit.fpr, confidences) if claim.leak]
-    raw_leaks = [] if evidence[0].leaks else raw_leaks
+    raw_tests = [] if evidence[0].leaks else test_statistics(unadjusted, audit.fpr, confidences)
+    raw_leaks = [claim.recipe for claim in raw_tests if claim.leak]
     if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
         return _confounded_verdict(f"The split may be confounded{scope.suffix}: {doubt}.")
     if implausible := plausibility.describe_doubt(audit):
@@ -526,7 +526,8 @@ def _find_leaks(audit: Findings, scope: Scope, confidences: Confidences) -> _Evi
 
 def find_hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
     """Return recipes that show a leak only in the unexplained scores."""
-    return _find_leaks(audit, scope, split_confidence(audit)).hidden_recipes
+    has_unexplained = any(outcome.unexplained is not None for outcome in scope.outcomes)
+    return _find_leaks(audit, scope, split_confidence(audit)).hidden_recipes if has_unexplained else ()
 
 
 def _describe_worst_groups(worst: Sequence[tuple[Scope, TestedStatistic]]) -> tuple[str, ...]:
@@ -535,9 +536,9 @@ def _describe_worst_groups(worst: Sequence[tuple[Scope, TestedStatistic]]) -> tu
     for by in ("class", "group"):
         if leaking := [pair for pair in worst if pair[0].by == by]:
             scope, claim = max(leaking, key=lambda pair: pair[1].strength)
-            others = f", the worst of {len(leaking):,} that leak by themselves" if len(leaking) > 1 else ""
             counts = format_counts(scope.members, scope.nonmembers)
-            sentences.append(f"{formatting.capitalize(scope.name)} ({counts}) leaks by itself{others}: {claim}.")
+            others = f", the worst of {len(leaking):,} that leak by themselves" if len(leaking) > 1 else ""
+            sentences.append(f"Within {scope.name} alone ({counts}{others}): {claim}.")
     return tuple(sentences)
 
 

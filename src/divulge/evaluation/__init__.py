@@ -39,7 +39,7 @@ from divulge.evaluation.epsilon import (
     surest_records,
 )
 from divulge.evaluation.erasure import ErasureTest, erasure_test
-from divulge.evaluation.exposure import exposed_members, smallest_exposed
+from divulge.evaluation.exposure import exposed_members, rank_exposed, smallest_exposed
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.metrics import (
     ROC,
@@ -107,6 +107,7 @@ __all__ = [
     "paired_difference",
     "paired_rate_difference",
     "proportion",
+    "rank_exposed",
     "rate_difference",
     "rates",
     "records_to_see",

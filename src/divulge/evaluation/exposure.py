@@ -1,4 +1,4 @@
-"""Members that stand above the non-members: how many do so beyond chance, and how many would have been seen."""
+"""Members that stand above the non-members: which, how many beyond chance, and how many would have been seen."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from divulge.validation import check_integer, check_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.types import Floats, Ints
+    from divulge.types import Bools, Floats, Ints
 
 EXPOSED = "negative hypergeometric, members above the highest non-members"
 MAX_AS_HIGH = 2
 """A member is exposed if at most so many non-members score as high: one odd non-member must not hide a hundred."""
 _SHARES = np.array([0.5, 0.25, 0.25])  # of the error, by the number of non-members that score as high
 _MAX_RECORDS = 10**7
+_MAX_SHOWN = 10  # non-members that may score as high as a member that is shown
 
 
 def exposed_members(scores: object, members: object, confidence: float = 0.95) -> Estimate:
@@ -63,6 +64,34 @@ def exposed_members(scores: object, members: object, confidence: float = 0.95) -
     low = int(ends.max())
     high = int(counts[-1]) if n > MAX_AS_HIGH else m
     return Estimate(float(max(counts[0], low)), float(low), float(high), confidence, EXPOSED)
+
+
+def rank_exposed(scores: Floats, members: Bools, labels: Ints | None = None) -> Ints:
+    """Return the rows of the members that nearly no non-member of their own class scores as high as, clearest first.
+
+    At most ten such non-members, and one in twenty, may: of a score that hundreds of others reach nobody is exposed.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        labels: class of each record ``[n]``; None where all are compared with all.
+
+    Examples:
+        >>> members = np.array([True, True, True, False, False, False])
+        >>> rank_exposed(np.array([0.9, 0.7, 0.5, 0.8, 0.4, 0.3]), members, np.array([0, 1, 0, 0, 1, 1]))
+        array([0, 1])
+    """
+    classes = np.zeros(len(scores), np.int64) if labels is None else labels
+    n_as_high, n_nonmembers = np.zeros(len(scores)), np.zeros(len(scores))
+    for label in np.unique(classes):
+        rows = np.flatnonzero(classes == label)
+        outside = np.sort(scores[rows[~members[rows]]])
+        n_as_high[rows] = len(outside) - np.searchsorted(outside, scores[rows], side="left")
+        n_nonmembers[rows] = len(outside)
+    is_exposed = members & (n_nonmembers > 0) & (n_as_high <= np.minimum(_MAX_SHOWN, n_nonmembers / 20))
+    shares = n_as_high / np.maximum(n_nonmembers, 1)
+    order = np.lexsort((-scores, shares))
+    return order[is_exposed[order]]
 
 
 def smallest_exposed(n_members: int, n_nonmembers: int, confidence: float = 0.95, power: float = 0.8) -> int | None:
