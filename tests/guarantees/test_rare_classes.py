@@ -124,10 +124,11 @@ def test_a_gate_is_true_only_if_every_limit_is_kept():
     kept, undecided = dv.gate(audit, "auc:0.8"), dv.gate(audit, ["auc:0.8", "epsilon:5"])
     assert kept
     assert not undecided
-    assert undecided[0] and undecided[0] == kept[0]
+    assert undecided[0] == kept[0]
     assert (kept.state, undecided.state) == ("kept", "undecided")
     assert "undecided" in repr(undecided)
-    assert not undecided[:0] and undecided[:1]
+    assert not undecided[:0]
+    assert undecided[:1]
     assert len(list(undecided)) == len(undecided)
 
 

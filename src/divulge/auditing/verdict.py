@@ -1036,7 +1036,7 @@ def _realised_rate(outcome: Outcome, level: float, tests: int) -> RealisedRate |
 
 
 def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
-    tests, level = len(audit) * len(audit.fpr) * len(scopes(audit)), max(audit.fpr)
+    tests = len(audit) * len(audit.fpr) * len(scopes(audit))
     counted_rows = slice(None) if outcome.is_counted is None else outcome.is_counted
     confidences = split_confidence(audit)
     confidence = confidences.overall
@@ -1053,11 +1053,11 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
         classes={}
         if audit.labels is None
         else _summarise_subgroups(
-            outcome.distinct, _class_of_each(audit, audit.labels)[counted_rows], level, confidences.groups
+            outcome.distinct, _class_of_each(audit, audit.labels)[counted_rows], audit.fpr, confidences.groups
         ),
         groups={}
         if audit.groups is None
-        else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], level, confidences.groups),
+        else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], audit.fpr, confidences.groups),
     )
 
 
@@ -1075,11 +1075,19 @@ def _summarise_selection(outcome: Outcome, level: float, selection: Selection | 
 
 
 def _summarise_subgroups(
-    outcome: Outcome, names: Array, level: float, confidence: float
+    outcome: Outcome, names: Array, levels: Sequence[float], confidence: float
 ) -> Mapping[str, GroupStatistics]:
-    """Return each group's AUC, and its TPR and FPR at the common threshold."""
-    rows = evaluation.subgroups(outcome.scores, outcome.members, names, level, confidence)
-    return {str(row.group): GroupStatistics(row.members, row.nonmembers, row.auc, row.tpr, row.fpr) for row in rows}
+    """Return each group's AUC and own TPR, and its TPR and FPR at the common threshold."""
+    groups = {}
+    for row in evaluation.subgroups(outcome.scores, outcome.members, names, max(levels), confidence):
+        supported = [level for level in levels if row.nonmembers >= evaluation.min_nonmembers(level)]
+        own_tpr = None
+        if supported and row.members:
+            is_inside = names == row.group
+            own = outcome.scores[is_inside], outcome.members[is_inside]
+            own_tpr = evaluation.tpr_at_fpr(*own, max(supported), confidence)
+        groups[str(row.group)] = GroupStatistics(row.members, row.nonmembers, row.auc, row.tpr, row.fpr, own_tpr)
+    return groups
 
 
 def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:
