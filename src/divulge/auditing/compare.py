@@ -393,9 +393,9 @@ def gate(
     is wrong, however many there are: none is "broken" that keeps its limit, none "kept" that does not.
 
     Every class, and every group that was declared, is held to the same limits, except one on ε. A class with
-    so few records that even one that gives nothing away would seldom be shown to keep the limit is not judged, unless
-    something is seen in it (at 1 - ``confidence`` over all classes): the ruling on all candidates names it in
-    ``unjudged``, and may be "kept".
+    so few records that it would seldom be shown to keep the limit if it were like all others is not judged, and the
+    ruling on all candidates, which may be "kept", names it in ``unjudged``; unless it is above the limit and leaks (at
+    1 - ``confidence`` over all classes).
 
     ``exposed:5`` allows 5 members that stand above the non-members (of their class) beyond chance; see
     `divulge.evaluation.exposed_members`. It is broken where more surely do, and kept where no more than 5 members are
@@ -482,16 +482,20 @@ def gate(
     for limit in limits:
         pairs = scope_pairs if limit.metric != "epsilon" else [pair for pair in scope_pairs if not pair[0].by]
         unjudged = {name: list(too_few) if limit.metric != "epsilon" else [] for name in audit}
-        ruled = []
+        ruled: list[Ruling] = []
+        of_all: dict[str, Estimate | None] = {}
         for scope, unadjusted_scope in pairs:
             for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
                 ruling = rule(limit, scope, outcome, raw)
-                if scope.by and not (
-                    _shows_leak(outcome, limit, noticed) or _can_keep(limit, scope, confidences.groups)
+                if not scope.by:
+                    of_all[outcome.recipe] = ruling.estimate
+                elif not (
+                    _exceeds(outcome, limit, noticed)
+                    or _can_keep(limit, scope, of_all[outcome.recipe], confidences.groups)
                 ):
                     unjudged[outcome.recipe].append(scope.name)
-                else:
-                    ruled.append(ruling)
+                    continue
+                ruled.append(ruling)
         rulings += [
             replace(ruling, unjudged=tuple(unjudged[ruling.recipe])) if ruling.scope == "all" else ruling
             for ruling in ruled
@@ -516,27 +520,37 @@ def parse_groupings(by: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(grouping for grouping in groupings if grouping != "none")
 
 
-def _shows_leak(outcome: Outcome, limit: Limit, confidence: float) -> bool:
-    """Check whether anything is seen in a class or group; so little evidence accuses nobody, and clears nobody."""
+def _exceeds(outcome: Outcome, limit: Limit, confidence: float) -> bool:
+    """Check whether a class or group is above the limit and surely leaks: too little to accuse it, or to clear it."""
     try:
         estimate = evaluation.measure(outcome.scores, outcome.members, limit.metric, confidence)
     except InputError:
         return False
-    chance = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}.get(limit.metric)
-    return _is_above(estimate, replace(limit, limit=parse_fpr(limit.metric) if chance is None else chance))
+    chance = _CHANCE.get(limit.metric)
+    leaks = _is_above(estimate, replace(limit, limit=parse_fpr(limit.metric) if chance is None else chance))
+    value = max(estimate.value, 1 - estimate.value) if limit.metric == "auc" else estimate.value
+    return leaks and value > limit.limit
 
 
-def _can_keep(limit: Limit, scope: Scope, confidence: float) -> bool:
-    """Check whether so many records would show with 80 % probability that one that gives nothing away keeps a limit."""
-    if limit.metric == "exposed":
-        return True
+def _can_keep(limit: Limit, scope: Scope, of_all: Estimate | None, confidence: float) -> bool:
+    """Check whether so many records would show with 80 % probability that a limit is kept by a class like all others.
+
+    An AUC as far below the limit as that of all candidates is must be told from it; so must a TPR and an advantage.
+    """
+    if limit.metric == "exposed" or of_all is None:
+        return limit.metric == "exposed"
+    chance = _CHANCE.get(limit.metric)
+    chance = parse_fpr(limit.metric) if chance is None else chance
+    margin = limit.limit - max(of_all.value, chance)
     if limit.metric == "advantage":
         members = scope.outcomes[0].members
-        return evaluation.advantage(np.zeros(len(members)), members, confidence).high <= limit.limit
-    level = 0.5 if limit.metric == "auc" else parse_fpr(limit.metric)
-    smallest = evaluation.smallest_detectable(scope.members, scope.nonmembers, level, confidence)
+        return evaluation.advantage(np.zeros(len(members)), members, confidence).high <= margin
+    smallest = evaluation.smallest_detectable(scope.members, scope.nonmembers, chance, confidence)
     detectable = smallest.auc if limit.metric == "auc" else smallest.tpr
-    return detectable is not None and detectable <= limit.limit
+    return detectable is not None and detectable - chance <= margin
+
+
+_CHANCE: Mapping[str, float] = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}  # that of a TPR is its FPR
 
 
 def _void_reason(audit: Audit) -> str:
