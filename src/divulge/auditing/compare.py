@@ -335,7 +335,7 @@ class Rulings(Sequence[Ruling]):
         >>> rulings = Rulings([Ruling("loss", "all", "auc", 0.55, Estimate(0.7, 0.6, 0.8, 0.95, ""))])
         >>> rulings
         Rulings(broken: 1 of 1)
-          broken: auc of loss on all is 0.7000 [0.6000, 0.8000], limit 0.55
+          broken: auc of loss on all is 0.700 [0.600, 0.800], limit 0.55
         >>> rulings.state, bool(rulings), len(rulings)
         ('broken', False, 1)
     """
