@@ -157,13 +157,23 @@ class MemberCalls:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """A class or subgroup: its AUC, and its TPR and FPR at the threshold of all; None with one kind of record only."""
+    """A class or subgroup; None where it has too few records for a number.
+
+    Args:
+        members: number of members.
+        nonmembers: number of non-members.
+        auc: area under the ROC curve.
+        tpr: TPR at the threshold of all.
+        fpr: FPR at the threshold of all.
+        own_tpr: TPR at a threshold of its own, at the largest FPR reported that its non-members resolve.
+    """
 
     members: int
     nonmembers: int
     auc: Estimate | None
     tpr: Estimate | None
     fpr: Estimate | None
+    own_tpr: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

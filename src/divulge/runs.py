@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.auditing import Audit
-    from divulge.auditing.compare import Ruling
+    from divulge.auditing.compare import Rulings
     from divulge.report import Page
     from divulge.report.run_kinds import Run, RunKind
 
@@ -150,7 +150,8 @@ def gate(
     policy: str | Sequence[str],
     *,
     confidence: float = compare.CONFIDENCE,
-) -> list[Ruling]:
+    by: str | Sequence[str] = compare.GROUPINGS,
+) -> Rulings:
     """Hold an audit, an erasure check or attribute inference against policies.
 
     Args:
@@ -158,15 +159,18 @@ def gate(
         policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`, of an erasure check
             `divulge.unlearning.gate`, of attribute inference `divulge.attributes.gate`.
         confidence: probability that all rulings are right.
+        by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none".
 
     Returns:
-        Rulings, each with its ``state``: "kept", "broken" or "undecided".
+        A sequence of rulings, each with its ``state``: "kept", "broken" or "undecided". It is true only if all are
+        kept, so that a test can assert it; its own ``state`` is the worst.
 
     Raises:
-        divulge.InputError: another kind of run, no policy, one that cannot be read, a confidence outside (0, 1).
+        divulge.InputError: another kind of run, no policy, one that cannot be read, a confidence outside (0, 1),
+            another grouping.
 
     Examples:
-        >>> gate("runs/demo", ["auc:0.55", "tpr@fpr=0.01:0.02"])  # doctest: +SKIP
+        >>> assert gate("runs/demo", ["auc:0.55", "exposed:5"])  # doctest: +SKIP
     """
     policies = [policy] if isinstance(policy, str) else check_strings(policy, "policy")
     if isinstance(run, FinishedRun):
@@ -185,7 +189,7 @@ def gate(
     if isinstance(run, AttributeInference):
         return attributes.gate(run, policies, confidence=confidence)
     result = check_instance(run, "run", audits.Audit, "an audit's result or its run directory")
-    return compare.gate(result, policies, confidence=confidence)
+    return compare.gate(result, policies, confidence=confidence, by=by)
 
 
 _GATED_RESULTS: dict[str, Callable[[Path], Audit | Erasure | AttributeInference]] = {

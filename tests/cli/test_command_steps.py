@@ -11,7 +11,7 @@ import typer
 import typer.core
 
 from divulge import InputError
-from divulge.auditing.compare import Ruling
+from divulge.auditing.compare import Ruling, Rulings
 from divulge.cli import (
     attributes,
     canaries,
@@ -66,11 +66,11 @@ class TestGate:
         values = {"kept": estimate(0, 0.1), "undecided": estimate(0.4, 0.6), "broken": estimate(0.6, 0.7)}
         rulings = [Ruling("lira", "all", "auc", 0.5, values[state], adjusted=state == "kept") for state in states]
         assert [ruling.state for ruling in rulings] == states
-        monkeypatch.setattr(runs.modules.runs, "gate", lambda run, limits: rulings)
+        monkeypatch.setattr(runs.modules.runs, "gate", lambda run, limits, by: Rulings(rulings))
         monkeypatch.setattr(runs.run_directory.RunDirectory, "kind", lambda self: "audit")
         for json in (False, True):
             with stopped(code):
-                runs.gate(RUN, ["auc:0.5"], passing, json)
+                runs.gate(RUN, ["auc:0.5"], passing, json=json)
             out = capsys.readouterr().out
             if json:
                 order = ["kept", "undecided", "broken"]
@@ -87,7 +87,7 @@ class TestGate:
     )
     def test_rulings_are_of_recipes_requests_or_guesses(self, kind, heading, monkeypatch, capsys):
         ruling = Ruling("a", "all", "share", 0.5, estimate(0, 0.1))
-        monkeypatch.setattr(runs.modules.runs, "gate", lambda run, limits: [ruling])
+        monkeypatch.setattr(runs.modules.runs, "gate", lambda run, limits, by: Rulings([ruling]))
         monkeypatch.setattr(runs.run_directory.RunDirectory, "kind", lambda self: kind)
         runs.gate(RUN, ["share:0.5"])
         assert heading in capsys.readouterr().out
@@ -97,7 +97,7 @@ class TestGate:
         with refused("^--pass: 'fine' is unknown"):
             runs.gate(RUN, ["auc:0.5"], "kept,fine")
 
-        def fail(run, limits):
+        def fail(run, limits, by):
             raise InputError("policy: policy: x")
 
         monkeypatch.setattr(runs.modules.runs, "gate", fail)

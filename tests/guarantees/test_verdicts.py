@@ -93,7 +93,7 @@ def test_the_smallest_leak_named_is_found_as_often_as_said(m, n):
     rng = np.random.default_rng(3)
     members = sizes(m, n)
     detectable = null(rng, "continuous", m, n, 1).summary().smallest_detectable
-    assert detectable.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
+    assert detectable.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.9 * 0.05 / 3).auc
     shifts = 2**0.5 * ndtri(detectable.auc) * members
     score_rows = rng.normal(size=(200, m + n)) + shifts
     result = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in score_rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from divulge.attributes.finding import CONFOUNDED, describe_copies, possibly_given_away
 from divulge.attributes.result import AttributeInference
-from divulge.auditing.compare import CONFIDENCE, Ruling, parse_limits
+from divulge.auditing.compare import CONFIDENCE, Ruling, Rulings, parse_limits
 from divulge.results import AttributeValue
 from divulge.types import Estimate
 from divulge.validation import check_instance, check_number
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 METRICS = ("share", "value")
 
 
-def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
+def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> Rulings:
     """Hold every attack of attribute inference against one or more policies such as ``"share:0.05"``.
 
     What is given away is the smaller of two differences: what an attack is right on members more often than on
@@ -66,7 +66,7 @@ def gate(result: AttributeInference, policy: str | Sequence[str], *, confidence:
             if is_within and not doubt and possibly_given_away(part, *counts, result.copied) > limit:
                 doubt = describe_copies(result.copied)
             rulings.append(Ruling(name, scope, metric, limit, measured, void or doubt, stored=stored))
-    return rulings
+    return Rulings(rulings)
 
 
 def _smaller_difference(part: AttributeAttack | AttributeValue) -> Estimate:

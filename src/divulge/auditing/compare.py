@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 import numpy as np
 import polars as pl
@@ -14,10 +16,12 @@ from divulge.auditing import comparability, plausibility
 from divulge.auditing import result as results_of_audits
 from divulge.auditing.findings import CONFIDENCE
 from divulge.auditing.verdict import (
-    count_intervals,
     decide_verdict,
     find_hidden_leaks,
+    group_scopes,
+    list_names,
     scopes,
+    split_confidence,
     unadjusted_scopes,
 )
 from divulge.errors import InputError
@@ -37,14 +41,15 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.verdict import Scope
     from divulge.types import Bools, Estimate, Floats, Tone
 
-METRICS = ("auc", "advantage", "epsilon")
+METRICS = ("auc", "advantage", "epsilon", "exposed")
+GROUPINGS = ("class", "group")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
 EXPLAINED_BY_RECORDS = (
@@ -176,12 +181,12 @@ class Limit:
     """A limit on one statistic.
 
     Args:
-        metric: "auc", "advantage", "epsilon" or "tpr@fpr=0.01".
+        metric: "auc", "advantage", "epsilon", "exposed" or "tpr@fpr=0.01".
         limit: the largest value that is allowed.
 
     Raises:
         divulge.InputError: another metric, or a limit that every model keeps or none can: outside (0, 1) for AUC and
-            TPR, outside [0, 1) for the advantage, negative or infinite for ε.
+            TPR, outside [0, 1) for the advantage, negative or infinite for ε, no whole number for exposed members.
 
     Examples:
         >>> Limit.parse("tpr@fpr=0.001:0.02")
@@ -196,11 +201,14 @@ class Limit:
             parse_fpr(self.metric)
         elif self.metric not in METRICS:
             raise InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
-        zero, upper = self.metric in ("advantage", "epsilon"), np.inf if self.metric == "epsilon" else 1
+        zero = self.metric in ("advantage", "epsilon", "exposed")
+        upper = np.inf if self.metric in ("epsilon", "exposed") else 1
         if not ((0 < self.limit < upper) or (zero and self.limit == 0)):
             raise InputError(
                 f"--max: the limit of {self.metric} must lie in {'[' if zero else '('}0, {upper:g}), got {self.limit:g}"
             )
+        if self.metric == "exposed" and self.limit % 1:
+            raise InputError(f"--max: the limit of exposed must be a whole number of members, got {self.limit:g}")
 
     @classmethod
     def parse(cls, text: str) -> Limit:
@@ -258,7 +266,7 @@ class Ruling:
 
     Args:
         recipe: name of the recipe.
-        scope: "all" candidates, or the "unseen classes" alone.
+        scope: "all" candidates, the "unseen classes" alone, or one class or group, such as "class 3".
         metric: the policy's statistic.
         limit: the policy's limit.
         estimate: the statistic, with an interval that holds together with those of all other rulings; None where
@@ -267,6 +275,8 @@ class Ruling:
         adjusted: whether the statistic is one of scores adjusted for covariates.
         stored: what is said of training records that stand in the model itself; no limit is kept then. Empty where none
             were found.
+        by: "class" or "group" where the scope is one; else empty.
+        unjudged: classes and groups within which the limit was not judged, as so few records could not show it kept.
     """
 
     recipe: str
@@ -277,6 +287,8 @@ class Ruling:
     doubt: str = ""
     adjusted: bool = False
     stored: str = ""
+    by: str = ""
+    unjudged: tuple[str, ...] = ()
 
     @property
     def state(self) -> State:
@@ -294,9 +306,11 @@ class Ruling:
 
     @property
     def reason(self) -> str:
-        """Reason for an undecided ruling, or for one that was not measured; empty otherwise."""
+        """Reason for an undecided ruling, or for one that was not measured; what a kept one leaves out; else empty."""
         if self.stored:
             return self.stored
+        if self.state == "kept" and self.unjudged:
+            return f"not judged within {list_names(self.unjudged)}: so few records could not show the limit kept"
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -305,44 +319,128 @@ class Ruling:
             return "scores bound ε from below only: a limit on it can be shown broken, never shown kept"
         return f"the limit of {self.metric} lies within the interval; more records would narrow it"
 
+    def __str__(self) -> str:
+        estimate = format_statistic(self.metric, self.estimate)
+        return f"{self.state}: {self.metric} of {self.recipe} on {self.scope} is {estimate}, limit {self.limit:g}"
 
-def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
+
+class Rulings(Sequence[Ruling]):
+    """Rulings of a gate: a sequence that is true only if every limit is kept, so that a test can assert it.
+
+    Args:
+        rulings: a ruling for each limit and for what it was held against.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> rulings = Rulings([Ruling("loss", "all", "auc", 0.55, Estimate(0.7, 0.6, 0.8, 0.95, ""))])
+        >>> rulings
+        Rulings(broken: 1 of 1)
+          broken: auc of loss on all is 0.700 [0.600, 0.800], limit 0.55
+        >>> rulings.state, bool(rulings), len(rulings)
+        ('broken', False, 1)
+    """
+
+    def __init__(self, rulings: Iterable[Ruling] = ()) -> None:
+        self._rulings = tuple(rulings)
+
+    @property
+    def state(self) -> State:
+        """The worst state of all rulings; "undecided" without any."""
+        return max((ruling.state for ruling in self), key=STATES.index, default="undecided")
+
+    def __bool__(self) -> bool:
+        return self.state == "kept"
+
+    @overload
+    def __getitem__(self, index: int) -> Ruling: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rulings: ...
+    def __getitem__(self, index: int | slice) -> Ruling | Rulings:
+        """Return a ruling, or several as `Rulings`."""
+        return Rulings(self._rulings[index]) if isinstance(index, slice) else self._rulings[index]
+
+    def __len__(self) -> int:
+        return len(self._rulings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(other) == self._rulings
+
+    def __hash__(self) -> int:
+        return hash(self._rulings)
+
+    def __repr__(self) -> str:
+        """Return the state, and the rulings that are in it; of many the first."""
+        worst = [str(ruling) for ruling in self if ruling.state == self.state]
+        lines = [f"Rulings({self.state}: {len(worst):,} of {len(self):,})", *worst[:_MAX_SHOWN]]
+        further = [f"{len(worst) - _MAX_SHOWN:,} more"] if len(worst) > _MAX_SHOWN else []
+        return "\n  ".join([*lines, *further])
+
+
+_MAX_SHOWN = 10  # rulings in a repr
+
+
+def gate(
+    audit: Audit,
+    policy: str | Sequence[str],
+    *,
+    confidence: float = CONFIDENCE,
+    by: str | Sequence[str] = GROUPINGS,
+) -> Rulings:
     """Hold every recipe of ``audit`` against one or more policies such as ``"tpr@fpr=0.001:0.02"``.
 
     The intervals are those of verdict and report, which hold at once (Bonferroni over recipes, scopes and statistics);
     only where there are more rulings than intervals there are they wider. So with probability ``confidence`` no ruling
     is wrong, however many there are: none is "broken" that keeps its limit, none "kept" that does not.
 
+    Every class, and every group that was declared, is held to the same limits, except one on ε. A class with
+    so few records that it would seldom be shown to keep the limit if it were like all others is not judged, and the
+    ruling on all candidates, which may be "kept", names it in ``unjudged``; unless it is above the limit and leaks (at
+    1 - ``confidence`` over all classes).
+
+    ``exposed:5`` allows 5 members that stand above the non-members (of their class) beyond chance; see
+    `divulge.evaluation.exposed_members`. It is broken where more surely do, and kept where no more than 5 members are
+    above all but two of the non-members. AUC and TPR cannot see 100 of 20,000.
+
     Args:
         audit: the audit; where it has unseen classes they are judged alone, and all candidates besides.
-        policy: ``METRIC:LIMIT`` with METRIC one of auc, advantage, epsilon, tpr@fpr=LEVEL; or several.
+        policy: ``METRIC:LIMIT`` with METRIC one of auc, advantage, epsilon, exposed, tpr@fpr=LEVEL; or several.
         confidence: probability that all rulings are right.
+        by: what else is held to the limits: "class", "group", both (the default), or "none".
 
     Returns:
-        A ruling for each recipe, scope and policy. Where the split is confounded all are undecided: no number can
-        be blamed on the model. Where there are covariates, the statistics are those of scores adjusted for them, and
-        nothing is "kept" that is above its limit without adjustment, or whose AUC is so when it is turned round. None
-        is "broken", or "kept", where the score less what the records alone explain says otherwise. None is "kept" by a
-        target that is no better on its own training records than a constant answer: it may be another model than the
-        one that was trained on them. None is "kept" that may be exceeded beneath copies of members among the
-        non-members.
+        A ruling for each policy, scope and recipe, then those of classes and groups; false unless all are kept. Where
+        the split is confounded all are undecided: no number can be blamed on the model. Where there are covariates, the
+        statistics are those of scores adjusted for them, and nothing is "kept" that is above its limit without
+        adjustment, or whose AUC is so when it is turned round. None is "broken", or "kept", where the score less what
+        the records alone explain says otherwise. None is "kept" by a target that is no better on its own training
+        records than a constant answer: it may be another model than the one that was trained on them. None is "kept"
+        that may be exceeded beneath copies of members among the non-members.
 
     Raises:
-        divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
+        divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1), another grouping.
     """
     limits = [Limit.parse(text) for text in ([policy] if isinstance(policy, str) else policy)]
     if not limits:
         raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
-    error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    scope_pairs = list(zip(scopes(audit), unadjusted_scopes(audit), strict=True))
+    check_number(confidence, "confidence", above=0, below=1)
+    groupings = parse_groupings(by)
+    groups = group_scopes(audit)
+    scope_pairs = [
+        *zip(scopes(audit), unadjusted_scopes(audit), strict=True),
+        *(pair for pair in zip(groups.judged, groups.unadjusted, strict=True) if pair[0].by in groupings),
+    ]
     metrics = dict.fromkeys(limit.metric for limit in limits)
     missing_reasons = {
         (scope.name, metric): _missing_reason(audit, scope, metric) for scope, _ in scope_pairs for metric in metrics
     }
-    n_measured = sum(
-        len(scope.outcomes) for scope, _ in scope_pairs for metric in metrics if not missing_reasons[scope.name, metric]
+    n_measured = Counter(
+        scope.family(metric)
+        for scope, _ in scope_pairs
+        for metric in metrics
+        for _ in scope.outcomes
+        if not missing_reasons[scope.name, metric]
     )
-    single_confidence = 1 - error / max(1, count_intervals(audit), n_measured)
+    confidences = split_confidence(audit, confidence, **n_measured)
     hidden_leaks = {scope.name: find_hidden_leaks(audit, scope) for scope, _ in scope_pairs}
     hidden_shares = {
         scope.name: comparability.hidden_share(audit, scope.members, scope.nonmembers) for scope, _ in scope_pairs
@@ -351,36 +449,108 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     stored_records = audit.about.stored
     suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
     uncleared = next((each.sentence.rstrip(".") for each in audit.about.findings if each.effect != "none"), "")
+    too_few = tuple(name for name in groups.too_few if name.partition(" ")[0] in groupings)
 
-    def measure(scores: Floats, members: Bools, metric: str) -> Estimate:
-        return evaluation.measure(scores, members, metric, single_confidence)
+    def rule(limit: Limit, scope: Scope, outcome: Outcome, raw: Outcome) -> Ruling:
+        missing = missing_reasons[scope.name, limit.metric]
+        measured, doubt = None, void or missing
+        if not missing:
+            single_confidence = getattr(confidences, scope.family(limit.metric))
 
-    rulings = []
+            def measure(scores: Floats, members: Bools) -> Estimate:
+                return evaluation.measure(scores, members, limit.metric, single_confidence)
+
+            measured = measure(outcome.scores, outcome.members)
+            unadjusted = measure(raw.scores, raw.members) if scope.adjusted else None
+            unexplained = None if outcome.unexplained is None else measure(outcome.unexplained, outcome.members)
+            is_kept, is_hidden = measured.high <= limit.limit, outcome.recipe in hidden_leaks[scope.name]
+            doubt = (
+                void
+                or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted, confidences.overall)
+                or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
+                or (REVERSED if is_kept and _is_above(measured, limit) else "")
+                or (implausible if measured.low <= limit.limit else "")
+                or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
+                or (suspicion if is_kept else "")
+                or (uncleared if is_kept else "")
+            )
+        ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
+        return replace(ruling, stored=stored_sentence(audit), by=scope.by)
+
+    noticed = 1 - (1 - confidence) / max(1, len(groups.judged) * len(audit))
+    rulings: list[Ruling] = []
     for limit in limits:
-        for scope, unadjusted_scope in scope_pairs:
-            missing = missing_reasons[scope.name, limit.metric]
+        pairs = scope_pairs if limit.metric != "epsilon" else [pair for pair in scope_pairs if not pair[0].by]
+        unjudged = {name: list(too_few) if limit.metric != "epsilon" else [] for name in audit}
+        ruled: list[Ruling] = []
+        of_all: dict[str, Estimate | None] = {}
+        for scope, unadjusted_scope in pairs:
             for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
-                measured, doubt = None, void or missing
-                if not missing:
-                    measured = measure(outcome.scores, outcome.members, limit.metric)
-                    unadjusted = measure(raw.scores, raw.members, limit.metric) if scope.adjusted else None
-                    unexplained = None
-                    if outcome.unexplained is not None:
-                        unexplained = measure(outcome.unexplained, outcome.members, limit.metric)
-                    is_kept, is_hidden = measured.high <= limit.limit, outcome.recipe in hidden_leaks[scope.name]
-                    doubt = (
-                        void
-                        or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted, single_confidence)
-                        or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
-                        or (REVERSED if is_kept and _is_above(measured, limit) else "")
-                        or (implausible if measured.low <= limit.limit else "")
-                        or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
-                        or (suspicion if is_kept else "")
-                        or (uncleared if is_kept else "")
-                    )
-                ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt)
-                rulings.append(replace(ruling, adjusted=scope.adjusted, stored=stored_sentence(audit)))
-    return rulings
+                ruling = rule(limit, scope, outcome, raw)
+                if not scope.by:
+                    of_all[outcome.recipe] = ruling.estimate
+                elif not (
+                    _exceeds(outcome, limit, noticed)
+                    or _can_keep(limit, scope, of_all[outcome.recipe], confidences.groups)
+                ):
+                    unjudged[outcome.recipe].append(scope.name)
+                    continue
+                ruled.append(ruling)
+        rulings += [
+            replace(ruling, unjudged=tuple(unjudged[ruling.recipe])) if ruling.scope == "all" else ruling
+            for ruling in ruled
+        ]
+    return Rulings(sorted(rulings, key=lambda ruling: bool(ruling.by)))  # all candidates first
+
+
+def parse_groupings(by: str | Sequence[str]) -> tuple[str, ...]:
+    """Return by what a gate judges besides all candidates.
+
+    Raises:
+        divulge.InputError: something else than "class", "group", both or "none".
+
+    Examples:
+        >>> parse_groupings("class, group"), parse_groupings("none")
+        (('class', 'group'), ())
+    """
+    words = by.split(",") if isinstance(by, str) else as_list(by, "by")
+    groupings = [check_choice(str(word).strip(), "by", (*GROUPINGS, "none")) for word in words]
+    if "none" in groupings and len(groupings) > 1:
+        raise InputError("by: 'none' stands alone, got " + format_value(by))
+    return tuple(grouping for grouping in groupings if grouping != "none")
+
+
+def _exceeds(outcome: Outcome, limit: Limit, confidence: float) -> bool:
+    """Check whether a class or group is above the limit and surely leaks: too little to accuse it, or to clear it."""
+    try:
+        estimate = evaluation.measure(outcome.scores, outcome.members, limit.metric, confidence)
+    except InputError:
+        return False
+    chance = _CHANCE.get(limit.metric)
+    leaks = _is_above(estimate, replace(limit, limit=parse_fpr(limit.metric) if chance is None else chance))
+    value = max(estimate.value, 1 - estimate.value) if limit.metric == "auc" else estimate.value
+    return leaks and value > limit.limit
+
+
+def _can_keep(limit: Limit, scope: Scope, of_all: Estimate | None, confidence: float) -> bool:
+    """Check whether so many records would show with 80 % probability that a limit is kept by a class like all others.
+
+    An AUC as far below the limit as that of all candidates is must be told from it; so must a TPR and an advantage.
+    """
+    if limit.metric == "exposed" or of_all is None:
+        return limit.metric == "exposed"
+    chance = _CHANCE.get(limit.metric)
+    chance = parse_fpr(limit.metric) if chance is None else chance
+    margin = limit.limit - max(of_all.value, chance)
+    if limit.metric == "advantage":
+        members = scope.outcomes[0].members
+        return evaluation.advantage(np.zeros(len(members)), members, confidence).high <= margin
+    smallest = evaluation.smallest_detectable(scope.members, scope.nonmembers, chance, confidence)
+    detectable = smallest.auc if limit.metric == "auc" else smallest.tpr
+    return detectable is not None and detectable - chance <= margin
+
+
+_CHANCE: Mapping[str, float] = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}  # that of a TPR is its FPR
 
 
 def _void_reason(audit: Audit) -> str:
@@ -648,7 +818,11 @@ def format_statistic(name: str, estimate: Estimate | None) -> str:
         >>> from divulge.types import Estimate
         >>> format_statistic("tpr@fpr=0.01", Estimate(0.32, 0.102, 0.565, 0.95, "")), format_statistic("auc", None)
         ('32.0 % [10.2, 56.5]', '–')
+        >>> format_statistic("exposed", Estimate(11, 3, 14, 0.95, ""))
+        '11 [3, 14]'
     """
+    if name == "exposed" and estimate is not None:
+        return f"{estimate.value:,.0f} [{estimate.low:,.0f}, {estimate.high:,.0f}]"
     return formatting.format_percent_estimate(estimate) if name.startswith("tpr@") else format_estimate(estimate)
 
 

@@ -553,8 +553,8 @@ def _group_chart(
     return Chart(
         class_lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
         title=f"AUC by {grouping}",
-        note=f"One dot per recipe. The whiskers are 95 % intervals of one recipe, each by itself; the dashed line is "
-        f"guessing.{cut_note}",
+        note="One dot per recipe. The whiskers are the intervals of verdict and gate, which hold together with 95 % "
+        f"confidence over classes, groups and recipes; the dashed line is guessing.{cut_note}",
     )
 
 
@@ -572,7 +572,10 @@ def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str
         for rates in [(row.tpr, row.fpr)]
     ]
     nominal = formatting.format_percent(level)
-    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {nominal}.{cut_note}"
+    note = (
+        f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {nominal}. The intervals of "
+        f"the AUC are those of verdict and gate; the others are as wide.{cut_note}"
+    )
     return Table(columns, rows, title=f"{name}: by {grouping}", note=note)
 
 
@@ -669,14 +672,23 @@ _MAX_UNFOLDED = 6  # documents, or rows of a table, that are not folded
 
 
 def exposed_section(audit: Findings, strongest: str) -> Section:
-    """Members with the highest scores under the strongest recipe."""
-    scores = audit.scores[strongest]
+    """Members that the strongest recipe tells from nearly all non-members of their own class."""
+    scores, nonmembers = audit.scores[strongest], ~audit.members
     member_rows = [
-        row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits
-    ]
-    exhibits = [_make_exhibit(audit, int(row), float(scores[row])) for row in member_rows[:_MAX_EXHIBITS]]
-    note = f"Members with the highest scores under {strongest}, the strongest recipe here."
-    note += _count_equal_nonmembers(audit, scores, member_rows)
+        int(row) for row in evaluation.rank_exposed(scores, audit.members, audit.labels) if int(row) in audit.exhibits
+    ][:_MAX_EXHIBITS]
+    exhibits = [_make_exhibit(audit, row, float(scores[row])) for row in member_rows]
+
+    def count_as_high(row: int) -> int:
+        is_comparable = nonmembers if audit.labels is None else nonmembers & (audit.labels == audit.labels[row])
+        return int((scores[is_comparable] >= scores[row]).sum())
+
+    n_as_high = max(map(count_as_high, member_rows), default=0)
+    whose = "of its own class score" if audit.labels is not None else "score"
+    note = (
+        f"Members with the highest scores under {strongest}, the strongest recipe here: of each, at most {n_as_high} "
+        f"non-members {whose} as high."
+    )
     if audit.heat:
         baseline = next(iter(audit.heat.values())).against
         note += f" The deeper a token is marked, the likelier the target finds it than {baseline} does."
@@ -690,14 +702,6 @@ def exposed_section(audit: Findings, strongest: str) -> Section:
     return Section(
         "Most exposed records", [Gallery(exhibits[:n_unfolded], note=note), *folded] if exhibits else [], annex=True
     )
-
-
-def _count_equal_nonmembers(audit: Findings, scores: Floats, member_rows: Sequence[np.intp]) -> str:
-    """State how many non-members score as high as the members shown."""
-    nonmember_scores = scores[~audit.members]
-    lowest = min((scores[row] for row in member_rows[:_MAX_EXHIBITS]), default=np.inf)
-    n_as_high = int((nonmember_scores >= lowest).sum())
-    return f" Of {len(nonmember_scores):,} non-members, {n_as_high:,} score at least as high as the last of them."
 
 
 def _make_exhibit(audit: Findings, row: int, score: float) -> Exhibit:

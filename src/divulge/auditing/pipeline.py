@@ -611,7 +611,9 @@ _MAX_TEXT_LENGTH = 2000  # characters
 def choose_exhibits(
     candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, show_records: bool = True
 ) -> dict[int, Array | str]:
-    """Map the row of each member that any recipe ranks among its `_EXHIBITS_PER_RECIPE` highest to its value.
+    """Map the row of each of the `_EXHIBITS_PER_RECIPE` members that any recipe exposes most to its value.
+
+    Members are compared with the non-members of their own class; see `divulge.evaluation.rank_exposed`.
 
     Args:
         candidates: ``n`` records.
@@ -621,11 +623,10 @@ def choose_exhibits(
     """
     if not show_records:
         return {}
-    member_rows = np.flatnonzero(truth)
     rows = {
         int(row)
         for recipe_scores in scores.values()
-        for row in member_rows[np.argsort(-recipe_scores[member_rows], kind="stable")[:_EXHIBITS_PER_RECIPE]]
+        for row in evaluation.rank_exposed(recipe_scores, truth, candidates.labels)[:_EXHIBITS_PER_RECIPE]
     }
     if (table := candidates.table) is not None:
         return {row: columns.describe_row(table, row)[:_MAX_TEXT_LENGTH] for row in sorted(rows)}

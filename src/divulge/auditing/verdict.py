@@ -7,7 +7,7 @@ number of the report.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from divulge import evaluation
 from divulge.auditing import comparability, plausibility
 from divulge.auditing.findings import CONFIDENCE, realised_fpr
 from divulge.decisions import fpr as by_fpr
+from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
 from divulge.report import DotGrid, formatting
 from divulge.report.formatting import format_estimate
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from divulge.results import Answer, BlindBaseline, CheckEffect, RecipeRun
     from divulge.types import Array, Estimate, Ints, Selection, Tone
 
+# Shares of the error; the other intervals have the rest, so that many classes do not drown what is seen over all.
+_GROUPS_SHARE = 0.1  # of all classes and groups
+_EXPOSED_SHARE = 0.1  # of the members that stand above every non-member
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
 LARGEST_UNSEEN_AUC = 0.75
 NEXT_STEPS = (
@@ -56,8 +60,6 @@ TONES: Mapping[Answer, Tone] = {
     "too little data to say": "undecided",
     "split is confounded": "void",
 }
-
-
 _SEVERITY: Sequence[Answer] = ("leak found", "split is confounded", "too little data to say", "no leak found")
 
 
@@ -107,16 +109,18 @@ class Scope:
     """Candidates on which one verdict is reached.
 
     Args:
-        name: "unseen classes" or "all".
+        name: "unseen classes", "all", or one class or group, such as "class 3".
         suffix: the scope as the end of a sentence; empty for a single scope.
         outcomes: every recipe's scores of these candidates.
         adjusted: whether the scores are adjusted for covariates.
+        by: "class" or "group" of a scope that is one of them; empty for the others.
     """
 
     name: str
     suffix: str
     outcomes: tuple[Outcome, ...]
     adjusted: bool = False
+    by: str = ""
 
     @property
     def members(self) -> int:
@@ -127,6 +131,10 @@ class Scope:
     def nonmembers(self) -> int:
         """Number of non-members."""
         return len(self.outcomes[0].members) - self.members
+
+    def family(self, statistic: str) -> Literal["overall", "groups", "exposed"]:
+        """Return with which other intervals that of a statistic shares its part of the error; see `Confidences`."""
+        return "groups" if self.by else "exposed" if statistic.startswith("exposed") else "overall"
 
 
 def scopes(audit: Findings) -> tuple[Scope, ...]:
@@ -155,32 +163,153 @@ def _make_scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bo
     return Scope("unseen classes", suffix, unseen, adjusted), Scope("all", " on all classes", outcomes, adjusted)
 
 
-def test_statistics(scope: Scope, levels: Sequence[float], confidence: float) -> list[TestedStatistic]:
-    """Return AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
-    tested = []
-    for outcome in scope.outcomes:
-        scores, truth, name = outcome.scores, outcome.members, outcome.recipe
-        tested.append(TestedStatistic(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
-        for level in _supported_levels(scope, levels):
-            rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
-            tested.append(TestedStatistic(name, "TPR", level, rate, scope.adjusted))
-        bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
-        tested.append(TestedStatistic(name, "ε", 0.0, bound, scope.adjusted))
-    return tested
+@dataclass(frozen=True, slots=True)
+class GroupScopes:
+    """Classes and declared groups, each judged by itself.
+
+    Args:
+        judged: those with enough records: members that all outscore the non-members would be seen.
+        unadjusted: the same with unadjusted scores.
+        too_few: names of the others.
+    """
+
+    judged: tuple[Scope, ...] = ()
+    unadjusted: tuple[Scope, ...] = ()
+    too_few: tuple[str, ...] = ()
 
 
-def simultaneous_confidence(audit: Findings) -> float:
+def group_scopes(audit: Findings) -> GroupScopes:
+    """Return each class, and each group that was declared, as a scope of its own.
+
+    Sizes alone decide which are judged: as many of the largest as could each show a leak while they share the error.
+    """
+    groups = _measure_groups(audit)
+    judged = groups[: _count_judged(audit, [size for size, *_ in groups])]
+    adjusted, unadjusted = scopes(audit)[-1], unadjusted_scopes(audit)[-1]
+    rows, raw_rows = _compared_rows(audit, adjusted=adjusted.adjusted), _compared_rows(audit, adjusted=False)
+
+    def select(scope: Scope, scope_rows: Ints) -> tuple[Scope, ...]:
+        return tuple(
+            Scope(
+                f"{by} {name}",
+                f" within {by} {name}",
+                tuple(outcome.on((values == value)[scope_rows]) for outcome in scope.outcomes),
+                scope.adjusted,
+                by,
+            )
+            for _, by, name, values, value in judged
+        )
+
+    too_few = tuple(f"{by} {name}" for _, by, name, *_ in groups[len(judged) :])
+    return GroupScopes(select(adjusted, rows), select(unadjusted, raw_rows), too_few)
+
+
+def _measure_groups(audit: Findings) -> list[tuple[int, str, str, Array, Any]]:
+    """Return size, kind, name, values ``[n]`` and own value of each class and group, largest first.
+
+    The size is the number of members or of non-members, whichever is smaller.
+    """
+    rows = _compared_rows(audit, adjusted=scopes(audit)[-1].adjusted)
+    groups = []
+    for by, values in (("class", audit.labels), ("group", audit.groups)):
+        if values is None:
+            continue
+        distinct, index = np.unique(values[rows], return_inverse=True)
+        n_members = np.bincount(index[audit.members[rows]], minlength=len(distinct))
+        sizes = np.minimum(n_members, np.bincount(index, minlength=len(distinct)) - n_members)
+        for value, size in zip(distinct, sizes, strict=True) if len(distinct) > 1 else ():
+            name = formatting.class_name(int(value), audit.class_names) if by == "class" else str(value)
+            groups.append((int(size), by, name, values, value))
+    return sorted(groups, key=lambda group: -group[0])
+
+
+def _compared_rows(audit: Findings, *, adjusted: bool) -> Ints:
+    """Return the rows of the candidates behind a scope of all, ``[k]``."""
+    rows = np.arange(len(audit.members))
+    if adjusted and audit.adjustment is not None:
+        return rows[audit.adjustment.is_included]
+    return rows if audit.duplicate_groups is None else rows[first_of_each_group(audit.duplicate_groups, audit.members)]
+
+
+def _count_judged(audit: Findings, sizes: Sequence[int]) -> int:
+    """Return how many of the largest groups could each show a perfect AUC while they share the error."""
+    error = (1 - CONFIDENCE) * _GROUPS_SHARE
+    shown = [size * np.log(2) > np.log(2 * _count_group_tests(audit, k) / error) for k, size in enumerate(sizes, 1)]
+    return shown.index(False) if False in shown else len(shown)
+
+
+def _count_group_tests(audit: Findings, n_groups: int) -> int:
+    """Return how many intervals there are of so many groups: AUC, TPR and exposed members of every recipe."""
+    return 3 * n_groups * len(audit)
+
+
+@dataclass(frozen=True, slots=True)
+class Confidences:
+    """Confidence of each interval, by what it is of; all hold at once.
+
+    Args:
+        overall: AUC, ε and each TPR, of all candidates and of unseen classes.
+        groups: every statistic of a class or group.
+        exposed: exposed members among all candidates, and among unseen classes.
+    """
+
+    overall: float
+    groups: float
+    exposed: float
+
+
+def split_confidence(
+    audit: Findings, confidence: float = CONFIDENCE, *, overall: int = 0, groups: int = 0, exposed: int = 0
+) -> Confidences:
     """Return the confidence of each interval for which all intervals of the verdict hold (Bonferroni).
 
     Otherwise, among five recipes with three statistics each, one would exclude chance by luck in every other
-    audit of a model that leaks nothing.
+    audit of a model that leaks nothing. Classes and groups share a tenth of the error, and exposed members have
+    another.
+
+    Args:
+        audit: the audit.
+        confidence: with which all hold.
+        overall: how many intervals of all candidates are needed, where that is more than the verdict's own.
+        groups: the same of classes and groups.
+        exposed: the same of exposed members.
     """
-    return 1 - (1 - CONFIDENCE) / count_intervals(audit)
+    n_judged = _count_judged(audit, [size for size, *_ in _measure_groups(audit)])
+    groups_share = _GROUPS_SHARE if n_judged else 0.0
+    parts = (
+        (1 - groups_share - _EXPOSED_SHARE, max(overall, count_intervals(audit))),
+        (_GROUPS_SHARE, max(groups, _count_group_tests(audit, max(1, n_judged)))),
+        (_EXPOSED_SHARE, max(exposed, sum(len(scope.outcomes) for scope in scopes(audit)))),
+    )
+    return Confidences(*(1 - (1 - confidence) * share / count for share, count in parts))
+
+
+def simultaneous_confidence(audit: Findings) -> float:
+    """Return the confidence of AUC, ε and each TPR of all candidates; see `split_confidence`."""
+    return split_confidence(audit).overall
 
 
 def count_intervals(audit: Findings) -> int:
-    """Return how many intervals the verdict rests on: AUC, ε and each TPR, of every recipe and scope."""
+    """Return how many AUCs, bounds on ε and TPRs of all candidates and of unseen classes the verdict rests on."""
     return sum(len(scope.outcomes) * (2 + len(_supported_levels(scope, audit.fpr))) for scope in scopes(audit))
+
+
+def test_statistics(scope: Scope, levels: Sequence[float], confidences: Confidences) -> list[TestedStatistic]:
+    """Return AUC, TPR, ε and exposed members of every recipe; of a class or group one TPR, and no ε."""
+    tested, supported = [], _supported_levels(scope, levels)
+    confidence, exposed_confidence = (getattr(confidences, scope.family(name)) for name in ("AUC", "exposed members"))
+    for outcome in scope.outcomes:
+        scores, truth, name = outcome.scores, outcome.members, outcome.recipe
+        tested.append(TestedStatistic(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
+        for level in sorted(supported)[-1:] if scope.by else supported:
+            rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
+            tested.append(TestedStatistic(name, "TPR", level, rate, scope.adjusted))
+        if not scope.by:
+            bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
+            tested.append(TestedStatistic(name, "ε", 0.0, bound, scope.adjusted))
+        exposed = evaluation.exposed_members(scores, truth, exposed_confidence)
+        tested.append(TestedStatistic(name, "exposed members", 0.0, exposed, scope.adjusted, scope.members))
+    return tested
 
 
 def _supported_levels(scope: Scope, levels: Sequence[float]) -> list[float]:
@@ -302,20 +431,23 @@ def _confounded_verdict(sentence: str, differences: Sequence[str] = ()) -> Verdi
 
 
 def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
-    """Reach the verdict on one scope from adjusted scores; contradictory evidence leaves it undecided."""
-    confidence = simultaneous_confidence(audit)
-    # If balancing leaves nothing to compare there is no adjusted score, and a raw score may reflect the covariates.
-    comparable = scope.adjusted or audit.adjustment is None
-    leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak and comparable]
-    text_split = audit.about.texts
-    if audit.adjustment is None and text_split is not None:
-        leaks = [claim for claim in leaks if claim.recipe not in text_split.owed_to_length(1 - confidence)]
-    confirmed, hidden_recipes = _check_unexplained(scope, audit.fpr, confidence, leaks)
-    if confirmed_leaks := [claim for claim in leaks if claim.recipe in confirmed]:
-        return _leak_verdict(audit, scope, max(confirmed_leaks, key=lambda claim: claim.strength))
-    raw_leaks = (
-        [] if leaks else [claim.recipe for claim in test_statistics(unadjusted, audit.fpr, confidence) if claim.leak]
-    )
+    """Reach the verdict on one scope from adjusted scores; contradictory evidence leaves it undecided.
+
+    Classes and groups are judged with all candidates.
+    """
+    confidences = split_confidence(audit)
+    confidence, groups = confidences.overall, group_scopes(audit) if scope.name == "all" else GroupScopes()
+    evidence = [_find_leaks(audit, each, confidences) for each in (scope, *groups.judged)]
+    by_scope = zip((scope, *groups.judged), evidence, strict=True)
+    worst = [
+        (each, max(found.confirmed, key=lambda claim: claim.strength)) for each, found in by_scope if found.confirmed
+    ]
+    if worst:  # All candidates come first; else the worst class or group.
+        is_overall = not worst[0][0].by
+        strongest = worst[0] if is_overall else max(worst, key=lambda pair: pair[1].strength)
+        return _leak_verdict(audit, *strongest, _describe_worst_groups(worst))
+    raw_tests = [] if evidence[0].leaks else test_statistics(unadjusted, audit.fpr, confidences)
+    raw_leaks = [claim.recipe for claim in raw_tests if claim.leak]
     if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
         return _confounded_verdict(f"The split may be confounded{scope.suffix}: {doubt}.")
     if implausible := plausibility.describe_doubt(audit):
@@ -324,13 +456,17 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
             f"Too little data to say{scope.suffix}: {implausible}.",
             (plausibility.doubt_advice(audit),),
         )
-    if leaks or hidden_recipes:
-        return _explained_verdict(audit, scope, dict.fromkeys(claim.recipe for claim in leaks), hidden_recipes)
-    smallest_leak = smallest_detectable_leak(audit, scope)
-    if comparable and smallest_leak.auc is not None and smallest_leak.auc <= LARGEST_UNSEEN_AUC:
-        return _no_leak_verdict(audit, scope, smallest_leak, smallest_leak.auc)
-    if not comparable:
+    for each, found in zip((scope, *groups.judged), evidence, strict=True):
+        if found.leaks or found.hidden_recipes:
+            return _explained_verdict(
+                audit, each, dict.fromkeys(claim.recipe for claim in found.leaks), found.hidden_recipes
+            )
+    # If balancing leaves nothing to compare there is no adjusted score, and a raw score may reflect the covariates.
+    if audit.adjustment is not None and not scope.adjusted:
         return _no_overlap_verdict(audit, scope)
+    smallest_leak = smallest_detectable_leak(audit, scope)
+    if smallest_leak.auc is not None and smallest_leak.auc <= LARGEST_UNSEEN_AUC:
+        return _no_leak_verdict(audit, scope, smallest_leak, smallest_leak.auc, groups)
     return (
         _copies_verdict(audit, scope)
         if comparability.count_copies(audit)
@@ -338,13 +474,32 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
     )
 
 
-def _check_unexplained(
-    scope: Scope, levels: Sequence[float], confidence: float, leaks: Sequence[TestedStatistic]
-) -> tuple[set[str], tuple[str, ...]]:
-    """Return recipes confirmed by the unexplained scores, and recipes with evidence in these alone.
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """Evidence of a leak in one scope.
+
+    Args:
+        leaks: statistics whose interval excludes chance.
+        confirmed: those that the unexplained scores confirm.
+        hidden_recipes: recipes with evidence in the unexplained scores alone.
+    """
+
+    leaks: list[TestedStatistic]
+    confirmed: list[TestedStatistic]
+    hidden_recipes: tuple[str, ...]
+
+
+def _find_leaks(audit: Findings, scope: Scope, confidences: Confidences) -> _Evidence:
+    """Return what the scores show of a leak, and what of it the unexplained scores confirm.
 
     Recipes without such scores are confirmed as they are.
     """
+    comparable, texts = scope.adjusted or audit.adjustment is None, audit.about.texts
+    by_length: Sequence[str] = ()
+    if audit.adjustment is None and texts is not None:
+        by_length = texts.owed_to_length(1 - confidences.overall)
+    tested = test_statistics(scope, audit.fpr, confidences) if comparable else []
+    leaks = [claim for claim in tested if claim.leak and claim.recipe not in by_length]
     unexplained_scope = replace(
         scope,
         outcomes=tuple(
@@ -353,23 +508,38 @@ def _check_unexplained(
             if outcome.unexplained is not None
         ),
     )
-    tested = test_statistics(unexplained_scope, levels, confidence) if unexplained_scope.outcomes else []
-    unexplained_leaks = {(claim.recipe, claim.below) for claim in tested if claim.leak}
-    without_unexplained = {outcome.recipe for outcome in scope.outcomes if outcome.unexplained is None}
-    confirmed = {
-        claim.recipe
-        for claim in leaks
-        if claim.recipe in without_unexplained or (claim.recipe, claim.below) in unexplained_leaks
+    unexplained_leaks = {
+        (claim.recipe, claim.evidence)
+        for claim in (test_statistics(unexplained_scope, audit.fpr, confidences) if unexplained_scope.outcomes else ())
+        if claim.leak
     }
+    without_unexplained = {outcome.recipe for outcome in scope.outcomes if outcome.unexplained is None}
+    confirmed = [
+        claim
+        for claim in leaks
+        if claim.recipe in without_unexplained or (claim.recipe, claim.evidence) in unexplained_leaks
+    ]
     leaking = {claim.recipe for claim in leaks}
-    return confirmed, tuple(dict.fromkeys(name for name, _ in sorted(unexplained_leaks) if name not in leaking))
+    hidden = tuple(dict.fromkeys(name for name, _ in sorted(unexplained_leaks) if name not in leaking))
+    return _Evidence(leaks, confirmed, hidden)
 
 
 def find_hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
     """Return recipes that show a leak only in the unexplained scores."""
-    confidence = simultaneous_confidence(audit)
-    leaks = [claim for claim in test_statistics(scope, audit.fpr, confidence) if claim.leak]
-    return _check_unexplained(scope, audit.fpr, confidence, leaks)[1]
+    has_unexplained = any(outcome.unexplained is not None for outcome in scope.outcomes)
+    return _find_leaks(audit, scope, split_confidence(audit)).hidden_recipes if has_unexplained else ()
+
+
+def _describe_worst_groups(worst: Sequence[tuple[Scope, TestedStatistic]]) -> tuple[str, ...]:
+    """Name the class and the group that leak most."""
+    sentences = []
+    for by in ("class", "group"):
+        if leaking := [pair for pair in worst if pair[0].by == by]:
+            scope, claim = max(leaking, key=lambda pair: pair[1].strength)
+            counts = format_counts(scope.members, scope.nonmembers)
+            others = f", the worst of {len(leaking):,} that leak by themselves" if len(leaking) > 1 else ""
+            sentences.append(f"Within {scope.name} alone ({counts}{others}): {claim}.")
+    return tuple(sentences)
 
 
 def _explained_verdict(audit: Findings, scope: Scope, leaking: Iterable[str], hidden_recipes: Sequence[str]) -> Verdict:
@@ -405,13 +575,16 @@ def _describe_smallest_shift(blind: BlindBaseline) -> str:
     )
 
 
-def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> Verdict:
+def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic, worst_groups: tuple[str, ...]) -> Verdict:
     """Return the verdict on a leak: what can be done, by whom, and the evidence."""
     surest = None
     if strongest.statistic == "ε":
         outcome = next(outcome for outcome in scope.outcomes if outcome.recipe == strongest.recipe)
         surest = evaluation.surest_records(outcome.scores, outcome.members, simultaneous_confidence(audit))
-    headline = make_headline(strongest, scope.suffix, surest)
+    if strongest.statistic == "exposed members":
+        headline = Headline(_describe_exposed(strongest, scope))
+    else:
+        headline = make_headline(strongest, scope.suffix, surest)
     evidence = (
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{formatting.format_percent(CONFIDENCE)} confidence."
@@ -433,6 +606,7 @@ def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> 
             (
                 _describe_adversary(audit.about.recipes[strongest.recipe]) + knowledge,
                 evidence,
+                *worst_groups,
                 adjustment_sentence,
                 shift_sentence,
             ),
@@ -441,7 +615,19 @@ def _leak_verdict(audit: Findings, scope: Scope, strongest: TestedStatistic) -> 
     return Verdict("leak found", headline.words, details, headline.pictures, strongest.recipe)
 
 
-def _no_leak_verdict(audit: Findings, scope: Scope, smallest_leak: Detectable, auc: float) -> Verdict:
+def _describe_exposed(claim: TestedStatistic, scope: Scope) -> str:
+    """Say how many members stand above nearly every non-member, and how many of them not by chance."""
+    chance = 3 * scope.members / (scope.nonmembers + 1)
+    return (
+        f"{claim.estimate.high:,.0f} of {scope.members:,} training records score higher{scope.suffix} than all but at "
+        f"most 2 of {scope.nonmembers:,} others, where chance gives about {chance:,.0f}: at least "
+        f"{claim.estimate.low:,.0f} can be recognised because they were used for training."
+    )
+
+
+def _no_leak_verdict(
+    audit: Findings, scope: Scope, smallest_leak: Detectable, auc: float, groups: GroupScopes
+) -> Verdict:
     rate, undetectable = "", ()
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
@@ -461,8 +647,51 @@ def _no_leak_verdict(audit: Findings, scope: Scope, smallest_leak: Detectable, a
             f"probability is an AUC of {auc:.3f}{rate}, under the model of {smallest_leak.method}.",
             *undetectable,
             *(() if audit.adjustment is None else (comparability.describe_adjustment(audit.adjustment),)),
-            f"A smaller leak, or one confined to a few records, may have been missed. {_describe_attacks(audit)}",
+            *_describe_cleared_groups(groups),
+            f"{_describe_unseen_records(audit, scope)} {_describe_attacks(audit)}",
         ),
+    )
+
+
+def _describe_cleared_groups(groups: GroupScopes) -> list[str]:
+    """Say which classes and groups were judged by themselves, and which have too few records."""
+    n_judged, too_few = len(groups.judged), groups.too_few
+    sentences = []
+    if n_judged:
+        listed = (
+            formatting.format_count(n_judged, "class or group") if n_judged == 1 else f"{n_judged:,} classes or groups"
+        )
+        sentences.append(f"Nor does any of {listed} leak measurably by itself.")
+    if too_few:
+        sentences.append(f"Too few records to judge by themselves: {list_names(too_few)}.")
+    return sentences
+
+
+_MAX_NAMED = 10
+
+
+def list_names(names: Sequence[str]) -> str:
+    """List names, of many the first.
+
+    Examples:
+        >>> list_names(["class 1", "class 4"]), list_names([f"class {i}" for i in range(40)])[-22:]
+        ('class 1 and class 4', 'class 9 and 30 further')
+    """
+    further = [f"{len(names) - _MAX_NAMED:,} further"] if len(names) > _MAX_NAMED else []
+    return formatting.join_words([*names[:_MAX_NAMED], *further])
+
+
+def _describe_unseen_records(audit: Findings, scope: Scope) -> str:
+    """Say how many fully exposed members would have been seen; fewer may have been missed."""
+    count = None
+    if not comparability.count_copies(audit):
+        confidence = split_confidence(audit).exposed
+        count = evaluation.smallest_exposed(scope.members, scope.nonmembers, confidence)
+    if count is None:
+        return "A smaller leak, or one confined to a few records, may have been missed."
+    return (
+        f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
+        "80 % probability; a smaller leak, or one of fewer records, may have been missed."
     )
 
 
@@ -532,14 +761,20 @@ def _describe_adversary(recipe: RecipeRun) -> str:
 class TestedStatistic:
     """A statistic of one recipe and its value without a leak: for a TPR, its FPR.
 
-    ``adjusted`` if the scores are adjusted for covariates.
+    ``adjusted`` if the scores are adjusted for covariates. ``total`` is what a count is out of.
     """
 
     recipe: str
-    statistic: Literal["AUC", "TPR", "ε"]
+    statistic: Literal["AUC", "TPR", "ε", "exposed members"]
     chance: float
     estimate: Estimate
     adjusted: bool = False
+    total: int = 0
+
+    @property
+    def evidence(self) -> Literal["exposed members", "below", "above"]:
+        """What other scores of the recipe must show as well to confirm it."""
+        return "exposed members" if self.statistic == "exposed members" else "below" if self.below else "above"
 
     @property
     def below(self) -> bool:
@@ -556,13 +791,19 @@ class TestedStatistic:
 
     @property
     def strength(self) -> float:
-        """Distance of the interval from chance, in units of chance; 0 for ε."""
+        """Distance of the interval from chance, in units of chance; of exposed members their share; 0 for ε."""
+        if self.total:
+            return self.estimate.low / self.total
         gap = self.chance - self.estimate.high if self.below else self.estimate.low - self.chance
         return gap / self.chance if self.chance else 0.0
 
     def __str__(self) -> str:
         e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
         statistic = f"adjusted {self.statistic}" if self.adjusted else self.statistic
+        if self.statistic == "exposed members":
+            return (
+                f"{self.recipe}: at least {e.low:,.0f} of {self.total:,} members stand above the non-members, {chance}"
+            )
         if not self.chance:
             return f"{self.recipe}: {statistic} ≥ {formatting.format_lower_bound(e.low)}, {chance}"
         turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
@@ -795,9 +1036,10 @@ def _realised_rate(outcome: Outcome, level: float, tests: int) -> RealisedRate |
 
 
 def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
-    tests, level = len(audit) * len(audit.fpr) * len(scopes(audit)), max(audit.fpr)
+    tests = len(audit) * len(audit.fpr) * len(scopes(audit))
     counted_rows = slice(None) if outcome.is_counted is None else outcome.is_counted
-    confidence = simultaneous_confidence(audit)
+    confidences = split_confidence(audit)
+    confidence = confidences.overall
     all_candidates = summarise_outcome(outcome, audit.fpr, tests, confidence)
     raw_thresholds = audit.about.recipes[outcome.recipe].raw_thresholds
     return RecipeSummary(
@@ -810,10 +1052,12 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
         unseen=summarise_outcome(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
         classes={}
         if audit.labels is None
-        else _summarise_subgroups(outcome.distinct, _class_of_each(audit, audit.labels)[counted_rows], level),
+        else _summarise_subgroups(
+            outcome.distinct, _class_of_each(audit, audit.labels)[counted_rows], audit.fpr, confidences.groups
+        ),
         groups={}
         if audit.groups is None
-        else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], level),
+        else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], audit.fpr, confidences.groups),
     )
 
 
@@ -830,10 +1074,20 @@ def _summarise_selection(outcome: Outcome, level: float, selection: Selection | 
     return MemberCalls(selection.count, str(selection.guarantee), interval, tuple(selection.warnings))
 
 
-def _summarise_subgroups(outcome: Outcome, names: Array, level: float) -> Mapping[str, GroupStatistics]:
-    """Return each group's AUC, and its TPR and FPR at the common threshold."""
-    rows = evaluation.subgroups(outcome.scores, outcome.members, names, level)
-    return {str(row.group): GroupStatistics(row.members, row.nonmembers, row.auc, row.tpr, row.fpr) for row in rows}
+def _summarise_subgroups(
+    outcome: Outcome, names: Array, levels: Sequence[float], confidence: float
+) -> Mapping[str, GroupStatistics]:
+    """Return each group's AUC and own TPR, and its TPR and FPR at the common threshold."""
+    groups = {}
+    for row in evaluation.subgroups(outcome.scores, outcome.members, names, max(levels), confidence):
+        supported = [level for level in levels if row.nonmembers >= evaluation.min_nonmembers(level)]
+        own_tpr = None
+        if supported and row.members:
+            is_inside = names == row.group
+            own = outcome.scores[is_inside], outcome.members[is_inside]
+            own_tpr = evaluation.tpr_at_fpr(*own, max(supported), confidence)
+        groups[str(row.group)] = GroupStatistics(row.members, row.nonmembers, row.auc, row.tpr, row.fpr, own_tpr)
+    return groups
 
 
 def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:

@@ -280,7 +280,8 @@ def gate(
         list[str],
         typer.Option(
             "--max",
-            help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; of an erasure check difference:0.05 or share:0.1; of "
+            help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
+            "difference:0.05 or share:0.1; of "
             "attribute inference share:0.05 or value:0.2. May be repeated.",
             show_default=False,
         ),
@@ -288,6 +289,12 @@ def gate(
     passing: Annotated[
         str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
     ] = "kept",
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by", help="Of an audit: what else is held to the limits: class, group, both with a comma, or none."
+        ),
+    ] = "class,group",
     json: options.Json = False,
 ) -> None:
     """Hold a run to a policy, for CI: exit code 0 when it is kept, 1 when it is broken, 3 when that is undecided.
@@ -298,17 +305,19 @@ def gate(
     passing_states = {"kept", *states}
     run_kind = run_directory.RunDirectory(run).kind()
     try:
-        rulings = modules.runs.gate(run, limits)
+        rulings = modules.runs.gate(run, limits, by=by)
     except InputError as error:
-        raise InputError(str(error).replace("policy: ", "--max: ", 1)) from None
-    worst = max((ruling.state for ruling in rulings), key=comparison.STATES.index)
+        message = str(error).replace("policy: ", "--max: ", 1)
+        raise InputError(f"--{message}" if message.startswith("by: ") else message) from None
     failed = max(
         (r.state for r in rulings if r.state not in passing_states), key=comparison.STATES.index, default="kept"
     )
     if json:
         values = [results.to_json_values(r) | {"state": r.state, "reason": r.reason} for r in rulings]
-        printing.as_json({"state": worst, "passed": failed == "kept", "rulings": values})
+        printing.as_json({"state": rulings.state, "passed": failed == "kept", "rulings": values})
     else:
+        within = [r for r in rulings if r.by]
+        folded = [r for r in within if r.state == "kept"]
         rows = [
             [
                 r.recipe,
@@ -319,6 +328,7 @@ def gate(
                 "BROKEN" if r.state == "broken" else r.state,
             ]
             for r in rulings
+            if r not in folded
         ]
         printing.table(
             "Policy",
@@ -333,8 +343,10 @@ def gate(
             rows,
         )
         printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
-        for reason in dict.fromkeys(r.reason for r in rulings if r.reason):
-            printing.line(f"undecided: {reason}")
+        if folded:
+            printing.line(f"Kept within classes or groups, too: {len(folded):,} of {len(within):,} rulings.")
+        for state, reason in dict.fromkeys((r.state, r.reason) for r in rulings if r.reason):
+            printing.line(f"{state}: {reason}")
     if failed != "kept":
         raise typer.Exit({"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}[failed])
 

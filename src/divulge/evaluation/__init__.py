@@ -8,6 +8,7 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 | How well do scores separate members from non-members? Which groups and records are exposed? | `metrics` |
 | Do they differ from another run's, or from a blind score? | `comparison` |
 | What ε of differential privacy do they refute? | `epsilon`, under mechanisms of `families` |
+| How many members stand above every non-member beyond chance? | `exposure` |
 | What could so many records or canaries have shown? | `power` |
 | Do members and non-members differ without the model? | `blind`, `near_duplicates` |
 | What remains after adjusting for covariates? | `covariates` |
@@ -38,6 +39,7 @@ from divulge.evaluation.epsilon import (
     surest_records,
 )
 from divulge.evaluation.erasure import ErasureTest, erasure_test
+from divulge.evaluation.exposure import exposed_members, rank_exposed, smallest_exposed
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.metrics import (
     ROC,
@@ -94,6 +96,7 @@ __all__ = [
     "epsilon_lower_bound",
     "epsilon_one_run",
     "erasure_test",
+    "exposed_members",
     "families",
     "measure",
     "min_nonmembers",
@@ -104,11 +107,13 @@ __all__ = [
     "paired_difference",
     "paired_rate_difference",
     "proportion",
+    "rank_exposed",
     "rate_difference",
     "rates",
     "records_to_see",
     "roc",
     "smallest_detectable",
+    "smallest_exposed",
     "smallest_violation",
     "subgroups",
     "text_differences",

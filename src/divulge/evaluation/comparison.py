@@ -11,6 +11,7 @@ import numpy as np
 from divulge import lazy, statistics
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import epsilon_lower_bound
+from divulge.evaluation.exposure import exposed_members
 from divulge.evaluation.metrics import advantage, tpr_at_fpr
 from divulge.statistics import auc, check_fpr, check_scores, min_nonmembers
 from divulge.types import Estimate
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 else:
     stats = lazy.module("scipy.stats")
 
-STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
+STATISTICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=…")
 PAIRED = "two AUC intervals and their correlation; Gaffke's bound as far as differences repeat"
 SEPARATE = "two intervals, each at half the error"
 DISCORDANT = "clopper-pearson on discordant members, threshold by order statistics"
@@ -43,7 +44,7 @@ DISCORDANT = "clopper-pearson on discordant members, threshold by order statisti
 def measure(
     scores: object, members: object, statistic: str, confidence: float = 0.95, *, baseline: object = None
 ) -> Estimate:
-    """Return a statistic by name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
+    """Return a statistic by name: "auc", "advantage", "epsilon" (δ = 0), "exposed" or "tpr@fpr=0.01".
 
     Args:
         scores: ``[n]``; larger means more like a member.
@@ -54,8 +55,8 @@ def measure(
             statistics of ``scores`` and ``baseline``, see `paired_difference`. For a verdict, see `against_baseline`.
 
     Raises:
-        divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1); "epsilon" beside a
-            baseline, as lower bounds have no difference.
+        divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1); "epsilon" or
+            "exposed" beside a baseline, as lower bounds have no difference.
 
     Examples:
         >>> measure([0.1, 0.9], [False, True], "auc").value
@@ -64,13 +65,13 @@ def measure(
         0.0
     """
     if baseline is not None:
-        if check_string(statistic, "statistic") == "epsilon":
+        if check_string(statistic, "statistic") in ("epsilon", "exposed"):
             raise InputError(
-                "statistic: scores bound ε from below only, so 'epsilon' has no difference from a baseline; compare "
-                "'auc', 'advantage' or 'tpr@fpr=…'"
+                f"statistic: scores bound {statistic!r} from below only, so it has no difference from a baseline; "
+                "compare 'auc', 'advantage' or 'tpr@fpr=…'"
             )
         return paired_difference(scores, baseline, members, statistic, confidence)
-    simple = {"auc": auc, "advantage": advantage}
+    simple = {"auc": auc, "advantage": advantage, "exposed": exposed_members}
     if check_string(statistic, "statistic") in simple:
         return simple[statistic](scores, members, confidence)
     if statistic == "epsilon":

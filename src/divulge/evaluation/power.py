@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -84,8 +85,13 @@ def smallest_detectable(
     m = check_integer(n_members, "n_members", minimum=1, maximum=_MAX_RECORDS)
     n = check_integer(n_nonmembers, "n_nonmembers", minimum=1, maximum=_MAX_RECORDS)
     level = check_number(fpr, "fpr", above=0, below=1)
-    error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    target_power = check_number(power, "power", above=0, below=1)
+    check_number(confidence, "confidence", above=0, below=1)
+    return _smallest_detectable(m, n, level, confidence, check_number(power, "power", above=0, below=1))
+
+
+@functools.lru_cache(maxsize=4096)  # Verdict, gate and page ask for the same numbers again, of every class.
+def _smallest_detectable(m: int, n: int, level: float, confidence: float, target_power: float) -> Detectable:
+    error = 1 - confidence
     area = _smallest_distance(lambda d: _auc_power(d, m, n, error), target_power)
     share = _smallest_distance(_tpr_power(m, n, level, error), target_power)
     return Detectable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.auditing.compare import CONFIDENCE, Ruling, parse_limits
+from divulge.auditing.compare import CONFIDENCE, Ruling, Rulings, parse_limits
 from divulge.types import Estimate
 from divulge.unlearning.finding import NO_DIFFERENCE, OVERDONE, REMEMBERED
 from divulge.unlearning.result import Erasure
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 METRICS = ("difference", "share")
 
 
-def gate(erasure: Erasure, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
+def gate(erasure: Erasure, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> Rulings:
     """Hold every request of an erasure check against one or more policies such as ``"difference:0.05"``.
 
     All intervals hold at once (Bonferroni over requests and policies). Nothing is "kept" by fewer than 2 models that
@@ -43,7 +43,7 @@ def gate(erasure: Erasure, policy: str | Sequence[str], *, confidence: float = C
             measured = _measure(request.finding, metric)
             doubt = _doubt(request.finding, measured, limit)
             rulings.append(Ruling(name, "all", metric, limit, measured, doubt))
-    return rulings
+    return Rulings(rulings)
 
 
 def _measure(finding: ErasureFinding, metric: str) -> Estimate | None:
