@@ -44,6 +44,7 @@ _WHOLE_RECORDS: dict[str, AttackSettings] = {
     "loss": Loss(),
     "entropy": Loss(signal="entropy"),
     "gap": Loss(signal="gap"),
+    "max-probability": Loss(signal="max-probability"),
     "calibrated": Calibrated(),
     "lira": LiRA(),
     "lira-online": LiRA(mode="online"),

@@ -212,17 +212,17 @@ class Loss(AttackSettings):
     """Threshold on one signal of the target, LOSS by default; without reference models (Yeom et al. 2018).
 
     Args:
-        signal: the signal. "gap" is that between the two largest logits and needs no label; "weight-gradient" is the
-            length of the loss's gradient in all weights and needs a torch module.
+        signal: the signal. "max-probability" and "gap", that between the two largest logits, need no label;
+            "weight-gradient" is the length of the loss's gradient in all weights and needs a torch module.
         known: of partly known records the best completion; "best" refuses whole records.
     """
 
     name: ClassVar[str] = "loss"
 
     signal: Annotated[
-        Literal["loss", "entropy", "gap", "weight-gradient", "zlib", "min-k", "min-k++", "recall"],
+        Literal["loss", "entropy", "gap", "max-probability", "weight-gradient", "zlib", "min-k", "min-k++", "recall"],
         _Only(
-            classifiers=("loss", "entropy", "gap", "weight-gradient"),
+            classifiers=("loss", "entropy", "gap", "max-probability", "weight-gradient"),
             documents=("loss", "zlib", "min-k", "min-k++", "entropy", "recall"),
         ),
     ] = "loss"
@@ -245,6 +245,7 @@ class Loss(AttackSettings):
             "loss": ("negative-loss", "LOSS: how small the loss is (Yeom et al. 2018)"),
             "entropy": ("modified-entropy", "modified entropy (Song & Mittal 2021)"),
             "gap": ("top-two-gap", "top-two logit gap; needs no label"),
+            "max-probability": ("max-probability", "how sure the target is; needs no label (Salem et al. 2019)"),
             "weight-gradient": (
                 "weight-gradient",
                 "how short the loss's gradient is in all parameters (Nasr et al. 2019)",

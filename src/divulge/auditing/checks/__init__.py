@@ -6,8 +6,9 @@ Pipeline, verdict, gate and page loop over `CHECKS`. A new check is a file in th
 from __future__ import annotations
 
 from divulge.auditing.checks.check import Check, ScoredAudit
+from divulge.auditing.checks.labels import LabelsOfTraining
 
-CHECKS: tuple[Check, ...] = ()
+CHECKS: tuple[Check, ...] = (LabelsOfTraining(),)
 """All checks, in the order in which the page shows them."""
 
 __all__ = ["CHECKS", "Check", "ScoredAudit"]
