@@ -514,7 +514,11 @@ def _describe_attacks(audit: Findings) -> str:
     stronger = (
         "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
     )
-    return f"The adversaries that were tried: {', '.join(audit.about.recipes)}{stronger}."
+    names = [
+        f"{name} (which reads the last tokens of each document)" if recipe.signal == "last_tokens" else name
+        for name, recipe in audit.about.recipes.items()
+    ]
+    return f"The adversaries that were tried: {', '.join(names)}{stronger}."
 
 
 def _describe_adversary(recipe: RecipeRun) -> str:

@@ -108,6 +108,7 @@ _WHITE_BOX: dict[str, AttackSettings] = {
 }
 _DOCUMENTS: dict[str, AttackSettings] = {
     "loss": Loss(),
+    "last-tokens": Loss(signal="last-tokens"),
     "zlib": Loss(signal="zlib"),
     "min-k": Loss(signal="min-k"),
     "min-k++": Loss(signal="min-k++"),
@@ -115,6 +116,8 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "recall": Loss(signal="recall"),
     "base-ratio": Calibrated(reference="base"),
     "reference-ratio": Calibrated(),
+    "last-tokens-base": Calibrated(reference="base", tokens="last"),
+    "last-tokens-out": Calibrated(tokens="last"),
     "wbc": WBC(),
     "windows": WBC(reference="out"),
     "ez": EZ(),

@@ -266,6 +266,8 @@ class Recipe:
         if self.output not in (None, "logits", "tokens"):
             return f"the target's {self.output} on each candidate"
         versions_text = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
+        if self.signal == "last_tokens":
+            return "the target's outputs on the last tokens of each candidate, above all the very last"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{versions_text}{substitute_text}")
 
     @property

@@ -220,10 +220,10 @@ class Loss(AttackSettings):
     name: ClassVar[str] = "loss"
 
     signal: Annotated[
-        Literal["loss", "entropy", "gap", "max-probability", "weight-gradient", "zlib", "min-k", "min-k++", "recall"],
+        Literal["loss", "entropy", "gap", "max-probability", "weight-gradient", "last-tokens", "zlib", "min-k", "min-k++", "recall"],
         _Only(
             classifiers=("loss", "entropy", "gap", "max-probability", "weight-gradient"),
-            documents=("loss", "zlib", "min-k", "min-k++", "entropy", "recall"),
+            documents=("loss", "last-tokens", "zlib", "min-k", "min-k++", "entropy", "recall"),
         ),
     ] = "loss"
     known: Annotated[Literal["any", "best"], _Only(documents=("any",))] = "any"
@@ -257,6 +257,7 @@ class Loss(AttackSettings):
     def _document_recipe(self) -> Recipe:
         signal_and_summary: dict[str, tuple[Any, str]] = {
             "loss": ("log_likelihood", "LOSS: how likely the tokens are on average (Yeom et al. 2018)"),
+            "last-tokens": ("last_tokens", "how likely the last tokens are; of a model tuned on answers alone"),
             "zlib": ("zlib", "likelihood over compressed size (Carlini et al. 2021)"),
             "min-k": ("min_k", "likelihood of the least likely tokens (Shi et al. 2024)"),
             "min-k++": ("min_k_plus", "the same, standardised (Zhang et al. 2025)"),
@@ -273,17 +274,24 @@ class Calibrated(AttackSettings):
 
     Args:
         reference: the other models: trained on no candidate, or the base that a language model was fine-tuned from.
+        tokens: of a document all tokens alike, or above all the last.
     """
 
     name: ClassVar[str] = "calibrated"
 
     reference: Annotated[Literal["out", "base"], _Only(classifiers=("out",))] = "out"
+    tokens: Annotated[Literal["all", "last"], _Only(classifiers=("all",))] = "all"
 
     def _classifier_recipe(self) -> Recipe:
         summary = "loss minus its mean under reference models (Watson et al. 2022)"
         return Recipe("calibrated", "negative-loss", attacks.Calibrated(), "out", summary)
 
     def _document_recipe(self) -> Recipe:
+        if self.tokens == "last":
+            name = "last-tokens-base" if self.reference == "base" else "last-tokens-out"
+            other_models = "the model that was fine-tuned" if self.reference == "base" else "fine-tunes on other documents"
+            summary = f"how likely the last tokens are, relative to {other_models}"
+            return Recipe(name, "last_tokens", attacks.Calibrated(), self.reference, summary)
         if self.reference == "base":
             summary = "likelihood relative to the model that was fine-tuned (Carlini et al. 2021)"
             return Recipe("base-ratio", "log_likelihood", attacks.Calibrated(), "base", summary)

@@ -58,6 +58,30 @@ def scaled_likelihood(stats: TokenStatistics) -> Floats:
     return mean - np.log(-np.expm1(mean))
 
 
+def last_tokens(stats: TokenStatistics) -> Floats:
+    """Mean probability of the tokens, each weighing half as much as the one after it, in [0, 1].
+
+    What a model shows that was fine-tuned on answers alone, which stand at the end. Probabilities and not their
+    logarithms, as a rare word of the prompt would outweigh the answer; and tokens that are always certain (an
+    end-of-text token, a full stop, a newline) leave the order of the documents to those before them.
+
+    Examples:
+        >>> from divulge.targets.token_statistics import TokenStatistics
+        >>> stats = TokenStatistics(np.array([0, 2]), np.array([9]), logp=np.log([0.25, 1.0]))
+        >>> last_tokens(stats).round(3)  # 2/3 of 1 and 1/3 of .25
+        array([0.75])
+    """
+    lengths = np.diff(_check_statistics(stats).offsets)
+    document = np.repeat(np.arange(len(lengths)), lengths)
+    n_later = stats.offsets[1:][document] - 1 - np.arange(len(document))
+    weights = np.exp2(-n_later.astype(np.float64))
+    probabilities = np.exp(np.minimum(stats.logp, 0.0))
+    sums, totals = (
+        np.bincount(document, weights=values, minlength=len(lengths)) for values in (weights * probabilities, weights)
+    )
+    return np.where(lengths > 0, sums / np.maximum(totals, 1.0), np.nan)
+
+
 def zlib(stats: TokenStatistics) -> Floats:
     """Mean log-probability over the bytes that zlib needs for the text (Carlini et al. 2021, §5.2)."""
     return log_likelihood(stats) / stats.zlib_bytes
@@ -166,10 +190,13 @@ RESCALED: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
     {"token_probability": token_probability, "scaled_likelihood": scaled_likelihood}
 )
 
+# Of audits alone: an identification tries all of `SIGNALS`, and is of documents whose end means nothing.
+OF_ENDS: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType({"last_tokens": last_tokens})
+
 
 def get_signal(name: str) -> Callable[[TokenStatistics], Floats]:
-    """Return the signal of that name, of `SIGNALS` or `RESCALED`."""
-    every = {**SIGNALS, **RESCALED}
+    """Return the signal of that name, of `SIGNALS`, `RESCALED` or `OF_ENDS`."""
+    every = {**SIGNALS, **RESCALED, **OF_ENDS}
     return every[check_choice(name, "signal", every)]
 
 
