@@ -347,7 +347,10 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
         message = f"{n_long} documents have more than {length} characters: only their beginning was scored, {_CUT_ENDS}"
     elif getattr(target, "truncation", "") == "head":
         n_long = int((stats.lengths >= length - 1).sum())
-        message = f"{n_long} documents fill the target's context of {length} tokens: only their beginning was scored, {_CUT_ENDS}"
+        message = (
+            f"{n_long} documents fill the target's context of {length} tokens: only their beginning was scored, "
+            f"{_CUT_ENDS}"
+        )
     else:
         n_long = int((stats.lengths >= length).sum())
         message = f"{n_long} documents are longer than the target's context of {length} tokens: scored in windows"

@@ -220,7 +220,18 @@ class Loss(AttackSettings):
     name: ClassVar[str] = "loss"
 
     signal: Annotated[
-        Literal["loss", "entropy", "gap", "max-probability", "weight-gradient", "last-tokens", "zlib", "min-k", "min-k++", "recall"],
+        Literal[
+            "loss",
+            "entropy",
+            "gap",
+            "max-probability",
+            "weight-gradient",
+            "last-tokens",
+            "zlib",
+            "min-k",
+            "min-k++",
+            "recall",
+        ],
         _Only(
             classifiers=("loss", "entropy", "gap", "max-probability", "weight-gradient"),
             documents=("loss", "last-tokens", "zlib", "min-k", "min-k++", "entropy", "recall"),
@@ -289,7 +300,9 @@ class Calibrated(AttackSettings):
     def _document_recipe(self) -> Recipe:
         if self.tokens == "last":
             name = "last-tokens-base" if self.reference == "base" else "last-tokens-out"
-            other_models = "the model that was fine-tuned" if self.reference == "base" else "fine-tunes on other documents"
+            other_models = (
+                "the model that was fine-tuned" if self.reference == "base" else "fine-tunes on other documents"
+            )
             summary = f"how likely the last tokens are, relative to {other_models}"
             return Recipe(name, "last_tokens", attacks.Calibrated(), self.reference, summary)
         if self.reference == "base":
