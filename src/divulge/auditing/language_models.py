@@ -36,7 +36,7 @@ _MAX_LISTED = 3  # rows that a message names
 _CHARACTERS_PER_TOKEN = 4  # in most languages and tokenizers
 _BYTES_PER_TOKEN = 7 * 8  # of the target
 _BYTES_PER_REFERENCE_TOKEN = 4
-_CUT_ENDS = "and last-tokens reads where they were cut off, not their end"
+_CUT_ENDS = "and what reads the last tokens reads where they were cut off, not their end"
 ANSWERS_FILE = "answers.jsonl"  # of an endpoint, while an audit runs
 
 
@@ -62,14 +62,13 @@ class LanguageModel(Modality):
         return book.resolve(requested, documents=True)
 
     def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
-        """Return "auto", the loss to compare with, and the last tokens relative to whatever other models there are.
+        """Return "auto", the loss to compare with, and the ends of documents beside whatever other models there are.
 
-        The last tokens stand alone: a model that was fine-tuned on answers shows nothing elsewhere, and one that was
-        fine-tuned on all tokens shows little there, so their mean would hide either.
+        The ends stand alone: a model that was fine-tuned on answers shows nothing elsewhere, and one that was
+        fine-tuned on all tokens shows little there, so a mean would hide either.
         """
-        if references is None:
-            return ("auto", "loss", "last-tokens")
-        return ("auto", "loss", "last-tokens-out" if references.count else "last-tokens-base")
+        suffix = "" if references is None else "-out" if references.count else "-base"
+        return ("auto", "loss", f"last-tokens{suffix}", f"last-quarter{suffix}")
 
     def auto_recipe(self, target: Any, references: Any) -> Recipe:
         """Return the attacks that do best with fine-tunes, with the base alone, or with neither."""

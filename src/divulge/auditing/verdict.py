@@ -515,7 +515,7 @@ def _describe_attacks(audit: Findings) -> str:
         "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
     )
     names = [
-        f"{name} (which reads the last tokens of each document)" if recipe.signal == "last_tokens" else name
+        f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name
         for name, recipe in audit.about.recipes.items()
     ]
     return f"The adversaries that were tried: {', '.join(names)}{stronger}."

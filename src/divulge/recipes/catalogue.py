@@ -109,6 +109,7 @@ _WHITE_BOX: dict[str, AttackSettings] = {
 _DOCUMENTS: dict[str, AttackSettings] = {
     "loss": Loss(),
     "last-tokens": Loss(signal="last-tokens"),
+    "last-quarter": Loss(signal="last-quarter"),
     "zlib": Loss(signal="zlib"),
     "min-k": Loss(signal="min-k"),
     "min-k++": Loss(signal="min-k++"),
@@ -118,6 +119,8 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "reference-ratio": Calibrated(),
     "last-tokens-base": Calibrated(reference="base", tokens="last"),
     "last-tokens-out": Calibrated(tokens="last"),
+    "last-quarter-base": Calibrated(reference="base", tokens="last-quarter"),
+    "last-quarter-out": Calibrated(tokens="last-quarter"),
     "wbc": WBC(),
     "windows": WBC(reference="out"),
     "ez": EZ(),

@@ -227,6 +227,7 @@ class Loss(AttackSettings):
             "max-probability",
             "weight-gradient",
             "last-tokens",
+            "last-quarter",
             "zlib",
             "min-k",
             "min-k++",
@@ -234,7 +235,7 @@ class Loss(AttackSettings):
         ],
         _Only(
             classifiers=("loss", "entropy", "gap", "max-probability", "weight-gradient"),
-            documents=("loss", "last-tokens", "zlib", "min-k", "min-k++", "entropy", "recall"),
+            documents=("loss", "last-tokens", "last-quarter", "zlib", "min-k", "min-k++", "entropy", "recall"),
         ),
     ] = "loss"
     known: Annotated[Literal["any", "best"], _Only(documents=("any",))] = "any"
@@ -269,6 +270,7 @@ class Loss(AttackSettings):
         signal_and_summary: dict[str, tuple[Any, str]] = {
             "loss": ("log_likelihood", "LOSS: how likely the tokens are on average (Yeom et al. 2018)"),
             "last-tokens": ("last_tokens", "how likely the last tokens are; of a model tuned on answers alone"),
+            "last-quarter": ("last_quarter", "how likely the last quarter of the tokens is; of longer answers"),
             "zlib": ("zlib", "likelihood over compressed size (Carlini et al. 2021)"),
             "min-k": ("min_k", "likelihood of the least likely tokens (Shi et al. 2024)"),
             "min-k++": ("min_k_plus", "the same, standardised (Zhang et al. 2025)"),
@@ -285,26 +287,24 @@ class Calibrated(AttackSettings):
 
     Args:
         reference: the other models: trained on no candidate, or the base that a language model was fine-tuned from.
-        tokens: of a document all tokens alike, or above all the last.
+        tokens: of a document all tokens alike, above all the last, or the last quarter.
     """
 
     name: ClassVar[str] = "calibrated"
 
     reference: Annotated[Literal["out", "base"], _Only(classifiers=("out",))] = "out"
-    tokens: Annotated[Literal["all", "last"], _Only(classifiers=("all",))] = "all"
+    tokens: Annotated[Literal["all", "last", "last-quarter"], _Only(classifiers=("all",))] = "all"
 
     def _classifier_recipe(self) -> Recipe:
         summary = "loss minus its mean under reference models (Watson et al. 2022)"
         return Recipe("calibrated", "negative-loss", attacks.Calibrated(), "out", summary)
 
     def _document_recipe(self) -> Recipe:
-        if self.tokens == "last":
-            name = "last-tokens-base" if self.reference == "base" else "last-tokens-out"
-            other_models = (
-                "the model that was fine-tuned" if self.reference == "base" else "fine-tunes on other documents"
-            )
-            summary = f"how likely the last tokens are, relative to {other_models}"
-            return Recipe(name, "last_tokens", attacks.Calibrated(), self.reference, summary)
+        if self.tokens != "all":
+            name, signal = ("last-tokens", "last_tokens") if self.tokens == "last" else ("last-quarter", "last_quarter")
+            models = "the model that was fine-tuned" if self.reference == "base" else "fine-tunes on other documents"
+            summary = f"{name.replace('-', ' ')}, relative to {models}"
+            return Recipe(f"{name}-{self.reference}", signal, attacks.Calibrated(), self.reference, summary)
         if self.reference == "base":
             summary = "likelihood relative to the model that was fine-tuned (Carlini et al. 2021)"
             return Recipe("base-ratio", "log_likelihood", attacks.Calibrated(), "base", summary)
