@@ -69,8 +69,9 @@ class LabelsOfTraining:
             "the training.",
             (
                 "Labels that were changed before the training for privacy, annotated again later or taken from another "
-                "column do that. Attacks that read labels then miss what leaks: audit with the labels of the training, "
-                "or with recipes that read none, such as max-probability.",
+                "column do that; so does a split whose members are harder. Attacks that read labels then miss what "
+                "leaks: audit with the labels of the training, or with recipes that read none, such as "
+                "max-probability.",
             ),
             figures,
         )
