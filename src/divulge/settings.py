@@ -295,7 +295,8 @@ class AuditSettings(SeedSetting):
 
     recipes: Annotated[tuple[Any, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         ("auto", "loss"),
-        description='Attacks by name (`divulge list`), or "package.module:Class"; each is tested, and corrected for.',
+        description='Attacks by name (`divulge list`), or "package.module:Class"; each is tested, and corrected for. '
+        "The default adds what reads no label, of documents the last tokens.",
     )
     fpr: Annotated[tuple[Rate, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         (0.01,), description="False-positive rates to report; a rate of 0.01 needs at least 99 non-members."

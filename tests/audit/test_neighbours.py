@@ -285,7 +285,7 @@ POPULATION_MODELS = {"population_references", "population_trained_on"}
 CONDITIONS = {"features", "labels"}
 POPULATION_CONDITIONS = {"population_features", "population_labels"}
 READS = {
-    **dict.fromkeys(("loss", "entropy", "gap"), frozenset()),
+    **dict.fromkeys(("loss", "entropy", "gap", "max-probability"), frozenset()),
     **dict.fromkeys(
         ("calibrated", "lira", "lira-online", "learned-online", "bavaria-online", "base", "base-online"), MODELS
     ),

@@ -296,7 +296,16 @@ REFERENCES = {
     ),
 }
 
-_STATISTICS = ("log_likelihood", "token_probability", "scaled_likelihood", "zlib", "modified_entropy", "all_signals")
+_STATISTICS = (
+    "log_likelihood",
+    "token_probability",
+    "scaled_likelihood",
+    "last_tokens",
+    "last_quarter",
+    "zlib",
+    "modified_entropy",
+    "all_signals",
+)
 SIGNALS = {
     f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
     for name in (
@@ -305,6 +314,7 @@ SIGNALS = {
         "scaled_logit",
         "hinge",
         "top_two_gap",
+        "max_probability",
         "modified_entropy",
         "correctness",
         "label_loss",

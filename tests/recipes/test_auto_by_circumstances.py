@@ -71,7 +71,7 @@ def audit(target, n=150, **more):
 
 def test_without_reference_models_the_default_finds_the_leak_and_says_that_references_see_more():
     result = audit(GivesLogits)
-    assert list(result) == ["auto", "loss"]
+    assert list(result) == ["auto", "loss", "max-probability"]
     assert result.about.recipes["auto"].chosen == "quantile-trees + transductive"
     assert any(
         "auto: used quantile-trees + transductive, as there are no reference models" in w for w in result.about.warnings
@@ -88,7 +88,7 @@ def test_of_a_target_that_gives_labels_alone_the_default_reads_no_more():
 
 def test_of_partly_known_records_the_default_reads_the_best_completion():
     result = audit(GivesLogits, known="share:0.5")
-    assert list(result) == ["auto", "loss"]
+    assert list(result) == ["auto", "loss", "max-probability"]
     assert result.about.recipes["auto"].completed_by is not None
 
 

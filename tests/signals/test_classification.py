@@ -31,6 +31,8 @@ def naive(name, z, y):
         return z[rows, y] - other_logits.max(axis=1)
     if name == "top-two-gap":
         return np.diff(np.sort(z, axis=1)[:, -2:], axis=1)[:, 0]
+    if name == "max-probability":
+        return np.log(p.max(axis=1)) - np.log(np.sort(p, axis=1)[:, :-1].sum(axis=1))
     assert name == "modified-entropy"
     total = (1 - py) * np.log(py)
     for k in range(z.shape[1]):

@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from divulge.types import AuditData, Bools, Floats, Ints, Records
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
-_LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED})
+_LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED, *tokens.OF_ENDS})
 _MAX_LISTED = 3  # rows that a message names
 _CHARACTERS_PER_TOKEN = 4  # in most languages and tokenizers
 _BYTES_PER_TOKEN = 7 * 8  # of the target
 _BYTES_PER_REFERENCE_TOKEN = 4
+_CUT_ENDS = "and what reads the last tokens reads where they were cut off, not their end"
 ANSWERS_FILE = "answers.jsonl"  # of an endpoint, while an audit runs
 
 
@@ -61,8 +62,13 @@ class LanguageModel(Modality):
         return book.resolve(requested, documents=True)
 
     def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
-        """Return "auto", and the loss to compare with."""
-        return ("auto", "loss")
+        """Return "auto", the loss to compare with, and the ends of documents beside whatever other models there are.
+
+        The ends stand alone: a model that was fine-tuned on answers shows nothing elsewhere, and one that was
+        fine-tuned on all tokens shows little there, so a mean would hide either.
+        """
+        suffix = "" if references is None else "-out" if references.count else "-base"
+        return ("auto", "loss", f"last-tokens{suffix}", f"last-quarter{suffix}")
 
     def auto_recipe(self, target: Any, references: Any) -> Recipe:
         """Return the attacks that do best with fine-tunes, with the base alone, or with neither."""
@@ -337,10 +343,13 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
         return []
     if isinstance(target, Endpoint):
         n_long = sum(len(text) > length for text in texts)
-        message = f"{n_long} documents have more than {length} characters: only their beginning was scored"
+        message = f"{n_long} documents have more than {length} characters: only their beginning was scored, {_CUT_ENDS}"
     elif getattr(target, "truncation", "") == "head":
         n_long = int((stats.lengths >= length - 1).sum())
-        message = f"{n_long} documents fill the target's context of {length} tokens: only their beginning was scored"
+        message = (
+            f"{n_long} documents fill the target's context of {length} tokens: only their beginning was scored, "
+            f"{_CUT_ENDS}"
+        )
     else:
         n_long = int((stats.lengths >= length).sum())
         message = f"{n_long} documents are longer than the target's context of {length} tokens: scored in windows"

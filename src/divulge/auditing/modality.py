@@ -258,8 +258,12 @@ class Classifier(Modality):
         return book.resolve(requested)
 
     def default_recipes(self, target: Any, references: Any) -> tuple[str, ...]:
-        """Return "auto" and, where the target shows it, the loss to compare with."""
-        return ("auto",) if is_label_only(target) else ("auto", "loss")
+        """Return "auto" and, where the target shows them, the loss to compare with and what reads no label.
+
+        The largest probability stands alone: in a mean with attacks that read labels it would count half, and where
+        the labels are not those of the training it is all that shows a leak.
+        """
+        return ("auto",) if is_label_only(target) else ("auto", "loss", "max-probability")
 
     def auto_recipe(self, target: Any, references: Any) -> Recipe:
         """Return the attacks that do best with or without reference models, of logits or of labels alone."""

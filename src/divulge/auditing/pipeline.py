@@ -119,7 +119,8 @@ def audit(
             distribution of every decision.
         recipes: names (`divulge list` shows them), settings such as ``divulge.recipes.LiRA(mode="online")``,
             `divulge.recipes.Recipe` objects or "module:Class". By default "auto", the attacks that do best in the
-            circumstances, and "loss" to compare with.
+            circumstances, "loss" to compare with, and what reads no label ("max-probability") or, of documents, the
+            last tokens.
         references: how reference models are trained (`divulge.references.Train`); needed by some recipes.
         unseen_classes: classes of which the auditor holds no records.
         fpr: false-positive rates to report.

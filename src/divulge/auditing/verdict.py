@@ -743,7 +743,11 @@ def _describe_attacks(audit: Findings) -> str:
     stronger = (
         "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
     )
-    return f"The adversaries that were tried: {', '.join(audit.about.recipes)}{stronger}."
+    names = [
+        f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name
+        for name, recipe in audit.about.recipes.items()
+    ]
+    return f"The adversaries that were tried: {', '.join(names)}{stronger}."
 
 
 def _describe_adversary(recipe: RecipeRun) -> str:

@@ -44,6 +44,7 @@ _WHOLE_RECORDS: dict[str, AttackSettings] = {
     "loss": Loss(),
     "entropy": Loss(signal="entropy"),
     "gap": Loss(signal="gap"),
+    "max-probability": Loss(signal="max-probability"),
     "calibrated": Calibrated(),
     "lira": LiRA(),
     "lira-online": LiRA(mode="online"),
@@ -107,6 +108,8 @@ _WHITE_BOX: dict[str, AttackSettings] = {
 }
 _DOCUMENTS: dict[str, AttackSettings] = {
     "loss": Loss(),
+    "last-tokens": Loss(signal="last-tokens"),
+    "last-quarter": Loss(signal="last-quarter"),
     "zlib": Loss(signal="zlib"),
     "min-k": Loss(signal="min-k"),
     "min-k++": Loss(signal="min-k++"),
@@ -114,6 +117,10 @@ _DOCUMENTS: dict[str, AttackSettings] = {
     "recall": Loss(signal="recall"),
     "base-ratio": Calibrated(reference="base"),
     "reference-ratio": Calibrated(),
+    "last-tokens-base": Calibrated(reference="base", tokens="last"),
+    "last-tokens-out": Calibrated(tokens="last"),
+    "last-quarter-base": Calibrated(reference="base", tokens="last-quarter"),
+    "last-quarter-out": Calibrated(tokens="last-quarter"),
     "wbc": WBC(),
     "windows": WBC(reference="out"),
     "ez": EZ(),

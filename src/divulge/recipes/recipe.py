@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
-from divulge.signals import internals
+from divulge.signals import internals, tokens
 from divulge.signals.named import CLASSIFIER_SIGNALS, NAMED_SIGNALS, OutputSignal
 from divulge.signals.versions import Versions
 from divulge.validation import as_list, check_choice, check_integer
@@ -266,6 +266,9 @@ class Recipe:
         if self.output not in (None, "logits", "tokens"):
             return f"the target's {self.output} on each candidate"
         versions_text = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
+        if self.signal in tokens.OF_ENDS:
+            part = "the last quarter of the tokens" if self.signal == "last_quarter" else "the last tokens"
+            return f"the target's outputs on {part} of each candidate"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{versions_text}{substitute_text}")
 
     @property

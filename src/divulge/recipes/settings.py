@@ -212,18 +212,30 @@ class Loss(AttackSettings):
     """Threshold on one signal of the target, LOSS by default; without reference models (Yeom et al. 2018).
 
     Args:
-        signal: the signal. "gap" is that between the two largest logits and needs no label; "weight-gradient" is the
-            length of the loss's gradient in all weights and needs a torch module.
+        signal: the signal. "max-probability" and "gap", that between the two largest logits, need no label;
+            "weight-gradient" is the length of the loss's gradient in all weights and needs a torch module.
         known: of partly known records the best completion; "best" refuses whole records.
     """
 
     name: ClassVar[str] = "loss"
 
     signal: Annotated[
-        Literal["loss", "entropy", "gap", "weight-gradient", "zlib", "min-k", "min-k++", "recall"],
+        Literal[
+            "loss",
+            "entropy",
+            "gap",
+            "max-probability",
+            "weight-gradient",
+            "last-tokens",
+            "last-quarter",
+            "zlib",
+            "min-k",
+            "min-k++",
+            "recall",
+        ],
         _Only(
-            classifiers=("loss", "entropy", "gap", "weight-gradient"),
-            documents=("loss", "zlib", "min-k", "min-k++", "entropy", "recall"),
+            classifiers=("loss", "entropy", "gap", "max-probability", "weight-gradient"),
+            documents=("loss", "last-tokens", "last-quarter", "zlib", "min-k", "min-k++", "entropy", "recall"),
         ),
     ] = "loss"
     known: Annotated[Literal["any", "best"], _Only(documents=("any",))] = "any"
@@ -245,6 +257,7 @@ class Loss(AttackSettings):
             "loss": ("negative-loss", "LOSS: how small the loss is (Yeom et al. 2018)"),
             "entropy": ("modified-entropy", "modified entropy (Song & Mittal 2021)"),
             "gap": ("top-two-gap", "top-two logit gap; needs no label"),
+            "max-probability": ("max-probability", "how sure the target is; needs no label (Salem et al. 2019)"),
             "weight-gradient": (
                 "weight-gradient",
                 "how short the loss's gradient is in all parameters (Nasr et al. 2019)",
@@ -256,6 +269,8 @@ class Loss(AttackSettings):
     def _document_recipe(self) -> Recipe:
         signal_and_summary: dict[str, tuple[Any, str]] = {
             "loss": ("log_likelihood", "LOSS: how likely the tokens are on average (Yeom et al. 2018)"),
+            "last-tokens": ("last_tokens", "how likely the last tokens are; of a model tuned on answers alone"),
+            "last-quarter": ("last_quarter", "how likely the last quarter of the tokens is; of longer answers"),
             "zlib": ("zlib", "likelihood over compressed size (Carlini et al. 2021)"),
             "min-k": ("min_k", "likelihood of the least likely tokens (Shi et al. 2024)"),
             "min-k++": ("min_k_plus", "the same, standardised (Zhang et al. 2025)"),
@@ -272,17 +287,24 @@ class Calibrated(AttackSettings):
 
     Args:
         reference: the other models: trained on no candidate, or the base that a language model was fine-tuned from.
+        tokens: of a document all tokens alike, above all the last, or the last quarter.
     """
 
     name: ClassVar[str] = "calibrated"
 
     reference: Annotated[Literal["out", "base"], _Only(classifiers=("out",))] = "out"
+    tokens: Annotated[Literal["all", "last", "last-quarter"], _Only(classifiers=("all",))] = "all"
 
     def _classifier_recipe(self) -> Recipe:
         summary = "loss minus its mean under reference models (Watson et al. 2022)"
         return Recipe("calibrated", "negative-loss", attacks.Calibrated(), "out", summary)
 
     def _document_recipe(self) -> Recipe:
+        if self.tokens != "all":
+            name, signal = ("last-tokens", "last_tokens") if self.tokens == "last" else ("last-quarter", "last_quarter")
+            models = "the model that was fine-tuned" if self.reference == "base" else "fine-tunes on other documents"
+            summary = f"{name.replace('-', ' ')}, relative to {models}"
+            return Recipe(f"{name}-{self.reference}", signal, attacks.Calibrated(), self.reference, summary)
         if self.reference == "base":
             summary = "likelihood relative to the model that was fine-tuned (Carlini et al. 2021)"
             return Recipe("base-ratio", "log_likelihood", attacks.Calibrated(), "base", summary)

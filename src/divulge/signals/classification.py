@@ -82,6 +82,21 @@ def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
     return top[:, 1] - top[:, 0]
 
 
+def max_probability(logits: Floats, labels: Ints | None = None) -> Floats:
+    """log(p / (1 - p)) of the largest probability: how sure the model is, whatever the label (Salem et al. 2019).
+
+    It ranks as the largest probability does and does not saturate.
+
+    Examples:
+        >>> max_probability(np.log([[0.5, 0.25, 0.25]]))
+        array([0.])
+    """
+    z = _clip_logits(logits)
+    if labels is not None:
+        check_labels(labels, "labels", length=len(z))
+    return scaled_logit(z, z.argmax(axis=1))
+
+
 def modified_entropy(logits: Floats, labels: Ints) -> Floats:
     """Minus the modified entropy of Song & Mittal 2021, eq. 7, which is small for members.
 
@@ -156,6 +171,7 @@ SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
         "scaled-logit": scaled_logit,
         "hinge": hinge,
         "top-two-gap": top_two_gap,
+        "max-probability": max_probability,
         "modified-entropy": modified_entropy,
         "correctness": correctness,
         "label-loss": label_loss,
@@ -166,7 +182,7 @@ SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
 LABELS_ENOUGH = frozenset({"correctness", "label-loss"})
 
 # These say something without knowing the record's label.
-LABEL_AGNOSTIC = frozenset({"top-two-gap"})
+LABEL_AGNOSTIC = frozenset({"top-two-gap", "max-probability"})
 
 
 def _check_inputs(logits: Floats, labels: Ints) -> tuple[Floats, Ints]:

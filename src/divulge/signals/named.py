@@ -67,6 +67,9 @@ CLASSIFIER_SIGNALS: Mapping[str, OutputSignal] = MappingProxyType(
 """Signals of a classifier's logits, of its labels alone, and of a network's inside (`divulge.signals.internals`)."""
 
 NAMED_SIGNALS: Mapping[str, OutputSignal] = MappingProxyType(
-    {**CLASSIFIER_SIGNALS, **{name: _token_signal(name) for name in (*tokens.SIGNALS, *tokens.RESCALED)}}
+    {
+        **CLASSIFIER_SIGNALS,
+        **{name: _token_signal(name) for name in (*tokens.SIGNALS, *tokens.RESCALED, *tokens.OF_ENDS)},
+    }
 )
 """All signals that a recipe can name; those of language models are computed from token statistics."""

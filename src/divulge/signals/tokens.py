@@ -18,7 +18,7 @@ from divulge.validation import check_choice, check_instance, check_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from divulge.types import Floats, Ints
+    from divulge.types import Array, Floats, Ints
 
 _ORDERS = {0.5: "renyi_half", 1.0: "entropy", 2.0: "renyi_two", np.inf: "renyi_inf"}
 _FLAT = 1e-12  # variance below which a distribution is as good as one token; keeps Min-K%++ finite
@@ -56,6 +56,33 @@ def scaled_likelihood(stats: TokenStatistics) -> Floats:
     """
     mean = np.minimum(log_likelihood(stats), -_FLAT)
     return mean - np.log(-np.expm1(mean))
+
+
+def last_tokens(stats: TokenStatistics) -> Floats:
+    """Mean probability of the tokens, each weighing half as much as the one after it, in [0, 1].
+
+    What a model shows that was fine-tuned on answers alone, which stand at the end. Probabilities and not their
+    logarithms, as a rare word of the prompt would outweigh the answer; and tokens that are always certain (an
+    end-of-text token, a full stop, a newline) leave the order of the documents to those before them.
+
+    Examples:
+        >>> from divulge.targets.token_statistics import TokenStatistics
+        >>> stats = TokenStatistics(np.array([0, 2]), np.array([9]), logp=np.log([0.25, 1.0]))
+        >>> last_tokens(stats).round(3)  # 2/3 of 1 and 1/3 of .25
+        array([0.75])
+    """
+    return _mean_probability(stats, lambda n_later, length: np.exp2(-n_later))
+
+
+def last_quarter(stats: TokenStatistics) -> Floats:
+    """Mean probability of the last quarter of the tokens, at least one, in [0, 1]: where longer answers stand.
+
+    Examples:
+        >>> from divulge.targets.token_statistics import TokenStatistics
+        >>> last_quarter(TokenStatistics(np.array([0, 4]), np.array([9]), logp=np.log([0.1, 0.2, 0.3, 0.4])))
+        array([0.4])
+    """
+    return _mean_probability(stats, lambda n_later, length: n_later < np.maximum(length // 4, 1))
 
 
 def zlib(stats: TokenStatistics) -> Floats:
@@ -166,10 +193,15 @@ RESCALED: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
     {"token_probability": token_probability, "scaled_likelihood": scaled_likelihood}
 )
 
+# Of audits alone: an identification tries all of `SIGNALS`, and is of documents whose end means nothing.
+OF_ENDS: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
+    {"last_tokens": last_tokens, "last_quarter": last_quarter}
+)
+
 
 def get_signal(name: str) -> Callable[[TokenStatistics], Floats]:
-    """Return the signal of that name, of `SIGNALS` or `RESCALED`."""
-    every = {**SIGNALS, **RESCALED}
+    """Return the signal of that name, of `SIGNALS`, `RESCALED` or `OF_ENDS`."""
+    every = {**SIGNALS, **RESCALED, **OF_ENDS}
     return every[check_choice(name, "signal", every)]
 
 
@@ -205,6 +237,19 @@ def _renyi_entropies(stats: TokenStatistics, alpha: float) -> Floats:
 def _check_paired(stats: TokenStatistics, other_stats: TokenStatistics, name: str) -> None:
     if len(_check_statistics(stats)) != len(_check_statistics(other_stats, name)):
         raise InputError(f"{name}: {len(stats)} documents are needed, got {len(other_stats)}")
+
+
+def _mean_probability(stats: TokenStatistics, weigh: Callable[[Floats, Ints], Array]) -> Floats:
+    """Weighted mean of each document's probabilities; ``weigh`` is given how many tokens follow, and of how many."""
+    lengths = np.diff(_check_statistics(stats).offsets)
+    document = np.repeat(np.arange(len(lengths)), lengths)
+    n_later = (stats.offsets[1:][document] - 1 - np.arange(len(document))).astype(np.float64)
+    weights = weigh(n_later, lengths[document]).astype(np.float64)
+    probabilities = np.exp(np.minimum(stats.logp, 0.0))
+    sums, totals = (
+        np.bincount(document, weights=values, minlength=len(lengths)) for values in (weights * probabilities, weights)
+    )
+    return np.where(lengths > 0, sums / np.maximum(totals, 1.0), np.nan)
 
 
 def _mean_per_document(values: Floats, offsets: Ints) -> Floats:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from divulge.auditing.checks.check import Check, ScoredAudit
 from divulge.auditing.checks.determinism import Determinism
+from divulge.auditing.checks.labels import LabelsOfTraining
 
-CHECKS: tuple[Check, ...] = (Determinism(),)
+CHECKS: tuple[Check, ...] = (LabelsOfTraining(), Determinism())
 """All checks, in the order in which the page shows them."""
 
 __all__ = ["CHECKS", "Check", "ScoredAudit"]

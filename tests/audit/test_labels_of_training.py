@@ -1,0 +1,85 @@
+"""Audits whose labels are not those of the training: a leak that needs no label is found, and no limit is kept."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import divulge as dv
+from divulge.auditing.checks.labels import FALSE_ALARM, LabelsOfTraining, members_worse_p_value
+
+X, Y = load_digits(return_X_y=True)
+
+
+class LabelsAlone:
+    def __init__(self, model):
+        self.model = model
+
+    def labels(self, records):
+        return self.model.predict(records.x)
+
+
+def audited(fit, given, truth, target=lambda model: model, copies=1):
+    """Audit a model that was trained on the members with ``given``, with ``truth`` for labels."""
+    members, nonmembers, population = np.split(np.random.default_rng(0).permutation(900), 3)
+    model = target(fit.fit(X[members], given[members]))
+    sets = {"members": np.repeat(members, copies), "nonmembers": nonmembers, "population": population}
+    return dv.audit(model, **{name: dv.Records(X[rows], truth[rows]) for name, rows in sets.items()})
+
+
+def replaced(share):
+    rng = np.random.default_rng(1)
+    return np.where(rng.random(len(Y)) < share, rng.integers(0, 10, len(Y)), Y)
+
+
+def states(result):
+    return {ruling.recipe: ruling.state for ruling in dv.gate(result, ["auc:0.9"])}
+
+
+def test_a_leak_that_attacks_on_the_labels_miss_is_found_without_them():
+    result = audited(RandomForestClassifier(30, random_state=0), replaced(0.5), Y)
+    assert result["max-probability"].auc.low > 0.8 > result["loss"].auc.high
+    assert result.verdict.answer == "leak found"
+    assert "labels" in result.verdict.text
+    assert "kept" not in states(result).values()
+
+
+def test_of_labels_alone_members_answered_worse_keep_no_limit():
+    result = audited(RandomForestClassifier(30, random_state=0), replaced(0.5), Y, LabelsAlone)
+    assert [finding.check for finding in result.about.findings] == [LabelsOfTraining.name]
+    assert "kept" not in states(result).values()
+
+
+def test_real_values_that_were_noised_before_the_training_are_doubted():
+    values = Y + 0.5
+    noised = values + 8 * np.random.default_rng(2).normal(size=len(Y))
+    result = audited(RandomForestRegressor(30, random_state=0), noised, values)
+    assert [finding.check for finding in result.about.findings] == [LabelsOfTraining.name]
+
+
+def test_labels_of_the_training_are_not_doubted():
+    assert audited(RandomForestClassifier(30, random_state=0), Y, Y).about.findings == ()
+
+
+def test_the_p_value_is_that_of_all_divisions_within_the_classes():
+    rng = np.random.default_rng(3)
+    is_right, strata = rng.random(11) < 0.6, np.repeat([0, 1], [6, 5])
+    is_member = np.isin(np.arange(11), [0, 1, 2, 6, 7])
+    divisions = product(combinations(range(6), 3), combinations(range(6, 11), 2))
+    counts = [is_right[[*first, *second]].sum() for first, second in divisions]
+    expected = np.mean(np.array(counts) <= is_right[is_member].sum())
+    assert members_worse_p_value(is_right, is_member, strata) == pytest.approx(expected)
+
+
+def test_a_random_division_is_hardly_ever_called_worse():
+    """Of 4,000, lopsided and of rare classes among them; more than 12 alarms have a chance below .001."""
+    rng, alarms = np.random.default_rng(4), 0
+    for _ in range(4_000):
+        n = int(rng.integers(6, 80))
+        is_member = rng.permutation(n) < rng.integers(1, n)
+        strata = (rng.random(n) < rng.random()).astype(int)
+        is_right = rng.random(n) < np.where(strata == 0, rng.random(), rng.random())
+        alarms += members_worse_p_value(is_right, is_member, strata) <= FALSE_ALARM
+    assert alarms <= 12
