@@ -8,6 +8,7 @@ many of them as it takes for a wrong label to agree with all by chance in fewer 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ _COIN = 0.5
 _MAX_CONTROLS = 20  # of which wrong labels that pass each with the chance of a coin pass all once in a million attacks
 _MAX_DRAWS = 8  # of a control for a metric that may not be defined on it
 _MAX_EXPONENT = 1000  # of a control's gap; floats end soon after
+_MAX_WORSE = 8  # larger gaps in a row that are no better, after which none is
 _SCORE_ERROR = 1e-12  # of a score, relative to 1 or its size, whichever way the endpoint computes it
 _MAX_ENUMERATED_ROWS = 30
 _MAX_ENUMERATED_SUMS = 3**15
@@ -229,8 +231,8 @@ def _passing_share(spec: OracleSpec) -> float:
 def control_reach(spec: OracleSpec) -> tuple[float, float]:
     """Return the gap between labels in a control query, and the error of its sum, whatever the labels.
 
-    Losses without a bound have the smallest gap that makes a passing wrong label as rare as one in a million, or the
-    one whose errors are smallest beside it: noise has a size of its own, and float errors grow with the losses.
+    Args:
+        spec: an oracle whose score is a sum over rows, or R².
     """
     if spec.name == "r2":
         return 1.0, spec.n * (spec.rounding + noise_bound(spec, _MAX_CONTROLS) + _SCORE_ERROR)
@@ -238,15 +240,25 @@ def control_reach(spec: OracleSpec) -> tuple[float, float]:
     if math.isfinite(loss.two_sided):
         reach = loss.two_sided if spec.classes == 2 else loss.largest_gap(digits)
         return reach, _control_error(spec, loss, reach)
-    best = (1.0, math.inf)
+    return _find_unbounded_reach(spec)
+
+
+@functools.lru_cache(maxsize=64)
+def _find_unbounded_reach(spec: OracleSpec) -> tuple[float, float]:
+    """Return gap and error for a loss without a bound.
+
+    The gap is the smallest that makes a passing wrong label as rare as one in a million, or the one whose error is
+    smallest beside it: noise has a size of its own, while float errors grow with the losses.
+    """
+    best, worse = (1.0, math.inf), 0
     for exponent in range(_MAX_EXPONENT):
         reach = 2.0**exponent / (spec.classes - 1)
-        error = _control_error(spec, loss, reach)
-        if not math.isfinite(error):
-            break
-        if error / reach < best[1] / best[0]:
-            best = (reach, error)
-        if 8 * error / reach < FALSE_ALARM_RATE:
+        error = _control_error(spec, spec.loss(), reach)
+        if error / reach < 0.99 * best[1] / best[0]:
+            best, worse = (reach, error), 0
+        else:
+            worse += 1
+        if worse > _MAX_WORSE or not math.isfinite(error) or 8 * error / reach < FALSE_ALARM_RATE:
             break
     return best
 
