@@ -16,7 +16,7 @@ from divulge import labels
 from divulge.errors import InputError
 from divulge.labels import stochastic
 
-RUNS = int(os.environ.get("DIVULGE_RUNS", "2"))  # more of them: the figures of docs/methods/decisions.md
+RUNS = int(os.environ.get("DIVULGE_RUNS", "1"))  # more of them: the figures of docs/methods/decisions.md
 RATIOS = ("auc", "balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2")  # defined for labels of two classes
 
 
@@ -82,8 +82,8 @@ def draw_truth(spec, seed):
     y = (rng.random(spec.n) < rng.choice([0.0, 0.05, 0.5, 1.0])).astype(int)
     if spec.name in RATIOS:
         y[:2] = 0, 1
-    if spec.name == "f1":
-        y[0] = 1  # without any, every answer is 0, from which nothing is proven
+    if spec.name in ("f1", "mape"):
+        y[0] = spec.name == "f1"  # without such a row every answer is the same, from which nothing is proven
     return y, None if spec.scored == "all" else rng.permutation(spec.n) < 20
 
 
@@ -166,88 +166,118 @@ def weighted_score(spec, y, predictions, weights, divisor=None):
     return math.sqrt(mean) if spec.name == "rmse" else mean
 
 
-def other_servers(spec, y, scored, seed):
-    """Servers that are something else than was declared, by name."""
-    n, rng = spec.n, np.random.default_rng(seed + 1000)
-    silent = replace(spec, noise=0.0, decimals=None)
-    exact = labels.LocalOracle(silent, y, scored=scored).exact
-    state = {}
+class Server:
+    """An endpoint with honest noise and rounding around a score that may be another than was declared."""
 
-    def shown(score, decimals=spec.decimals, noise=None):
-        value = score + (draw_noise(spec, rng) if noise is None else noise)
+    def __init__(self, spec, y, scored, seed):
+        self.spec, self.y, self.rng = spec, y, np.random.default_rng(seed + 1000)
+        self.silent = replace(spec, noise=0.0, decimals=None)
+        self.exact = labels.LocalOracle(self.silent, y, scored=scored).exact
+
+    def show(self, score, noise=None, **rounding):
+        value = score + (draw_noise(self.spec, self.rng) if noise is None else noise)
+        decimals = rounding.get("decimals", self.spec.decimals)
         return float(value) if decimals is None else round(float(value), decimals)
 
-    def honest_score(predictions):
-        return shown(exact(predictions))
+    def __call__(self, predictions):
+        return self.show(self.exact(predictions))
+
+
+def other_servers(spec, y, scored, seed):
+    """Servers that are something else than was declared, by name."""
+    server = Server(spec, y, scored, seed)
+    yield from servers_of_other_answers(server)
+    yield from servers_of_other_predictions(server)
+    if spec.scored == "all":
+        yield from servers_of_other_rows(server)
+
+
+def servers_of_other_answers(server):
+    spec, rng, exact, show = server.spec, server.rng, server.exact, server.show
+    state = {}
 
     def cached(predictions):
         state["asked"] = state.get("asked", 0) + 1
         if state["asked"] % 3 == 1:
-            state["score"] = honest_score(predictions)
+            state["score"] = server(predictions)
         return state["score"]
 
     def best_so_far(predictions):
-        state["best"] = min(honest_score(predictions), state.get("best", math.inf))
+        state["best"] = min(server(predictions), state.get("best", math.inf))
         return state["best"]
 
     coarse = 2 if spec.decimals is None else spec.decimals - 1
     size = 5 * (spec.tolerance if spec.noise_kind == "bounded" else 5 * spec.noise) or 1e-9
     constant = round(float(rng.choice([0, 0.5, 1, 0.69315])), 9 if spec.decimals is None else spec.decimals)
-    yield "noisier", lambda p: shown(exact(p), noise=rng.choice([-size, size]))
-    yield "much noisier", lambda p: shown(exact(p), noise=rng.normal(0, 30 * size))
-    yield "other noise", lambda p: shown(exact(p), noise=draw_noise(spec, rng, "cauchy"))
-    yield "base 2", lambda p: shown(exact(p) / math.log(2))
-    yield "a tenth more", lambda p: shown(1.1 * exact(p))
-    yield "offset", lambda p: shown(exact(p) + 0.1)
-    yield "per cent", lambda p: shown(100 * exact(p))
-    yield "capped", lambda p: min(1.0, honest_score(p))
+    yield "noisier", lambda p: show(exact(p), rng.choice([-size, size]))
+    yield "much noisier", lambda p: show(exact(p), rng.normal(0, 30 * size))
+    yield "other noise", lambda p: show(exact(p), draw_noise(spec, rng, "cauchy"))
+    yield "base 2", lambda p: show(exact(p) / math.log(2))
+    yield "a tenth more", lambda p: show(1.1 * exact(p))
+    yield "offset", lambda p: show(exact(p) + 0.1)
+    yield "per cent", lambda p: show(100 * exact(p))
+    yield "capped", lambda p: min(1.0, server(p))
     yield "constant", lambda p: constant
-    yield "constant with noise", lambda p: shown(constant)
-    yield "random", lambda p: shown(rng.integers(0, n + 1) / n)
+    yield "constant with noise", lambda p: show(constant)
+    yield "random", lambda p: show(rng.integers(0, spec.n + 1) / spec.n)
     yield "cached", cached
     yield "best so far", best_so_far
-    yield "rows in another order each time", lambda p: honest_score(np.asarray(p)[rng.permutation(n)])
-    yield "single precision", lambda p: shown(float(np.float32(exact(p))))
-    yield "coarser", lambda p: shown(exact(p), coarse)
+    yield "single precision", lambda p: show(float(np.float32(exact(p))))
+    yield "coarser", lambda p: show(exact(p), decimals=coarse)
     if spec.name not in ("mcc", "accuracy", "auc"):
-        yield "negated", lambda p: -honest_score(p)  # the score of the opposite labels, which no answer can show
+        yield "negated", lambda p: -server(p)  # else the score of the opposite labels, which no answer can show
     if spec.decimals is not None:
-        yield "finer", lambda p: shown(exact(p), spec.decimals + 2)
+        yield "finer", lambda p: show(exact(p), decimals=spec.decimals + 2)
         yield "cut off", lambda p: math.floor(exact(p) * 10**spec.decimals) / 10**spec.decimals
+
+
+def servers_of_other_predictions(server):
+    spec, rng = server.spec, server.rng
+    limits = {
+        **dict.fromkeys(("sigmoid_cross_entropy", "softmax_cross_entropy"), (3.0, 50.0, 1e3, 1e6)),
+        **dict.fromkeys(("mse", "rmse", "mae", "mape", "r2"), (1.0, 10.0, 1e4)),
+        **dict.fromkeys(("log_loss", "squared_euclidean", "itakura_saito"), (0.2, 1e-2, 1e-6)),
+    }.get(spec.name, ())
+    for limit in limits:
+        low, high = (limit, 1 - limit) if limit < 1 else (1 - limit, limit)
+        yield f"clip {limit:g}", lambda p, low=low, high=high: server(_clip(p, low, high))
     if spec.name in ("sigmoid_cross_entropy", "softmax_cross_entropy"):
-        for clip in (3.0, 50.0, 1e3, 1e6):
-            yield f"clip {clip:g}", lambda p, clip=clip: honest_score(np.clip(p, -clip, clip))
-        yield "temperature", lambda p: honest_score(np.asarray(p) / 2)
-    if spec.name in ("mse", "rmse", "mae", "mape", "r2"):
-        for limit in (1.0, 10.0, 1e4):
-            yield f"clip {limit:g}", lambda p, limit=limit: honest_score(np.clip(p, 1 - limit, limit))
-    if spec.name in ("log_loss", "squared_euclidean", "itakura_saito"):
-        for clip in (0.2, 1e-2, 1e-6):
-            yield f"clip {clip:g}", lambda p, clip=clip: honest_score(_clip(p, clip))
-    if spec.scored != "all":
-        return
+        yield "temperature", lambda p: server(np.asarray(p) / 2)
+    yield "rows in another order each time", lambda p: server(np.asarray(p)[rng.permutation(spec.n)])
+
+
+def servers_of_other_rows(server):
+    spec, y, rng, show = server.spec, server.y, server.rng, server.show
+    n = spec.n
     part = rng.random(n) < 0.7
     part[:2] = True
-    for name, keep in {"part of the rows": part, "one row dropped": np.arange(n) < n - 1, "half": np.arange(n) < n / 2}.items():
-        if keep.sum() > 1 and not (spec.name == "auc" and len(set(y[keep])) < 2) and not isinstance(spec.metric, labels.Evaluated):
-            server = labels.LocalOracle(replace(silent, n=int(keep.sum())), y[keep]).exact
-            yield name, lambda p, server=server, keep=keep: shown(server(np.asarray(p)[keep]))
-    if spec.adds_up:
-        weights = rng.uniform(0.5, 1.5, n)
-        rare, zero = np.where(y == 0, 1.0, 3.0), np.where(np.arange(n) < n - 1, 1.0, 0.0)
-        yield "sample weights", lambda p: shown(weighted_score(spec, y, p, weights))
-        yield "class weights", lambda p: shown(weighted_score(spec, y, p, rare))
-        yield "a row without weight", lambda p: shown(weighted_score(spec, y, p, zero, n))
-        yield "rows without weight", lambda p: shown(weighted_score(spec, y, p, part.astype(float), n))
-        yield "sum or mean", lambda p: shown(weighted_score(spec, y, p, np.ones(n), 1.0 if spec.reduction == "mean" else n))
-        yield "smoothed labels", lambda p: shown(
-            0.9 * exact(p) + 0.1 * np.mean([labels.LocalOracle(silent, np.full(n, k)).exact(p) for k in range(spec.classes)])
-        )
+    subsets = {"part of the rows": part, "one row dropped": np.arange(n) < n - 1, "half": np.arange(n) < n / 2}
+    for name, keep in subsets.items():
+        if (
+            keep.sum() > 1
+            and not isinstance(spec.metric, labels.Evaluated)
+            and (spec.name != "auc" or len(set(y[keep])) == 2)
+        ):
+            score = labels.LocalOracle(replace(server.silent, n=int(keep.sum())), y[keep]).exact
+            yield name, lambda p, score=score, keep=keep: show(score(np.asarray(p)[keep]))
+    if not spec.adds_up:
+        return
+    alike = [labels.LocalOracle(server.silent, np.full(n, label)).exact for label in range(spec.classes)]
+    yield "smoothed labels", lambda p: show(0.9 * server.exact(p) + 0.1 * np.mean([score(p) for score in alike]))
+    weightings = {
+        "sample weights": (rng.uniform(0.5, 1.5, n), None),
+        "class weights": (np.where(y == 0, 1.0, 3.0), None),
+        "a row without weight": (np.where(np.arange(n) < n - 1, 1.0, 0.0), n),
+        "rows without weight": (part.astype(float), n),
+        "sum or mean": (np.full(n, 1.0 if spec.reduction == "mean" else 1 / n), 1.0),
+    }
+    for name, (weights, divisor) in weightings.items():
+        yield name, lambda p, w=weights, d=divisor: show(weighted_score(spec, y, p, w, d))
 
 
-def _clip(predictions, clip):
-    clipped = np.clip(predictions, clip, 1 - clip)
-    return clipped / clipped.sum(axis=1, keepdims=True) if clipped.ndim == 2 else clipped
+def _clip(predictions, low, high):
+    clipped = np.clip(predictions, low, high)
+    return clipped / clipped.sum(axis=1, keepdims=True) if 0 < low < high < 1 and clipped.ndim == 2 else clipped
 
 
 def count_wrong_proofs(spec, plan, seeds):
@@ -279,10 +309,15 @@ def test_no_label_of_another_server_is_called_proven_and_wrong(name):
     assert total[2] >= 0.5 * total[0]
 
 
-@pytest.mark.parametrize("metric", ["f1", "mcc", "balanced_accuracy", "quadratic_weighted_kappa", "accuracy", "auc", "r2", "map_at_k"])
+@pytest.mark.parametrize(
+    "metric", ["f1", "mcc", "balanced_accuracy", "quadratic_weighted_kappa", "accuracy", "auc", "r2", "map_at_k"]
+)
 def test_an_endpoint_that_always_answers_the_same_proves_nothing(metric):
     for n, decimals, constant in itertools.product((2, 9, 40), (None, 5), (0.0, 0.5, 1.0)):
-        plan = labels.design(labels.OracleSpec(metric=metric, n=n, decimals=decimals))
+        try:
+            plan = labels.design(labels.OracleSpec(metric=metric, n=n, decimals=decimals))
+        except InputError:  # no code for so few rows at this precision
+            continue
         inference = labels.infer(lambda predictions, constant=constant: constant, plan)
         assert not (inference.proven | inference.certain).any(), (n, decimals, constant)
         assert inference.contradiction is not None or "same" in inference.caveat

@@ -33,7 +33,7 @@ def true(candidates, x):
 def check(reconstructed, x):
     hits = true(reconstructed.candidates, x)
     assert hits.sum() >= reconstructed.guaranteed
-    assert hits[reconstructed.proven].all()
+    assert hits[reconstructed.needed].all()
     assert all(hits[list(window)].any() for window in reconstructed.windows)
     if len(reconstructed.candidates):
         assert (~hits).mean() <= reconstructed.guarantee.level or not reconstructed.guarantee.holds
@@ -46,7 +46,7 @@ def test_what_is_proven_of_exact_points_is_true(exact, algorithm):
         assert each.guarantee.holds
         check(each, x)
     assert sum(each.guaranteed for each in results) >= 20
-    assert sum(each.proven.sum() for each in results) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
+    assert sum(each.needed.sum() for each in results) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
         len(each.candidates) for each in results
     )
 
@@ -85,7 +85,7 @@ def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
         for net, level in nets:
             reconstructed = reconstruction.univariate(net, level)
             assert reconstructed.guaranteed == 0
-            assert not reconstructed.proven.any()
+            assert not reconstructed.needed.any()
             assert not reconstructed.guarantee.holds
             assert "not at a KKT point" in reconstructed.warnings[0]
 

@@ -211,9 +211,14 @@ def count_controls(spec: OracleSpec) -> int:
         >>> [count_controls(OracleSpec(n=40, noise=noise)) for noise in (1e-5, 1e-2, 0.4)]
         [4, 10, 20]
     """
-    share = _passing_share(spec)
-    count = math.ceil(math.log(FALSE_ALARM_RATE) / math.log(share))
-    return 2 * count if share < _COIN else count
+    share, log_rate = _passing_share(spec), math.log(FALSE_ALARM_RATE)
+    # An endpoint that has its rows in another order each time is right by chance as often as one row is at its place.
+    least = math.ceil(log_rate / math.log(1 / max(spec.n, 2)))
+    return (
+        max(math.ceil(log_rate / math.log(share)), least)
+        if share >= _COIN
+        else max(2 * math.ceil(log_rate / math.log(share)), least + least % 2)
+    )
 
 
 def _passing_share(spec: OracleSpec) -> float:

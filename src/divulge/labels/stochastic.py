@@ -147,10 +147,8 @@ class SignPlan:
         return Reading((guess > 0).astype(np.int64), certain & proven, proven, residual, refuted)
 
 
-def find_evident_labels(
-    spec: OracleSpec, signs: Floats, sums: Floats, guess: Floats, unit: float, times: int
-) -> Bools:
-    """Flag labels whose row moves the answers in the label's direction by more than noise does, but for one in a million.
+def find_evident_labels(spec: OracleSpec, signs: Floats, sums: Floats, guess: Floats, unit: float, times: int) -> Bools:
+    """Flag labels whose row moves the answers in their direction by more than noise does, but for one in a million.
 
     Least squares with a constant fit what each row contributes. That it is the loss that was declared is not used, only
     its sign: a row that is not scored, or weights, smoothing, another clip or an offset of the endpoint prove no wrong
