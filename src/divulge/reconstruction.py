@@ -660,8 +660,8 @@ def verdict(read: Reconstruction) -> str:
     if read.guaranteed and read.guarantee.standing == "conditional":
         text = (
             f"Nothing is proven, as the margin was typed in. If the training set's margin is {read.margin:g}, which "
-            f"the weights cannot confirm, and {_KKT_ASSUMPTION}, at least {read.guaranteed} of the {count} points read off "
-            f"the weights are training points ({needed} of them one by one); under another margin none need be."
+            f"the weights cannot confirm, and {_KKT_ASSUMPTION}, at least {read.guaranteed} of the {count} points read "
+            f"off the weights are training points ({needed} of them one by one); under another margin none need be."
         )
     elif read.guaranteed:
         text = (

@@ -108,3 +108,23 @@ def test_a_margin_that_is_too_large_is_found_out_more_often_than_not(exact):
     assert np.mean([each.guarantee.holds for each in results]) < 0.5
     for each in results:
         assert "the training set's margin is 2, which the weights cannot confirm" in each.guarantee.assumes
+
+
+def test_nothing_is_proven_under_a_margin_that_was_typed_in(exact):
+    """Too small a one: the weights may bear it out, and what they then need are no training points."""
+    n_wrong = 0
+    for share in (0.3, 0.5, 0.9, 1.0):
+        for x, _, net in exact[:12]:
+            each = reconstruction.univariate(net, share)
+            assert each.guarantee.standing in ("conditional", "void")
+            assert not each.proven.any()
+            n_wrong += int((each.needed & ~true(each.candidates, x)).sum())
+    assert n_wrong
+
+
+def test_a_margin_that_the_file_records_proves(exact):
+    x, _, net = exact[0]
+    each = reconstruction.univariate(net, 1.0, is_recorded=True)
+    assert each.guarantee.standing == "holds"
+    assert each.proven.any()
+    assert true(each.candidates, x)[each.proven].all()

@@ -254,10 +254,11 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         disagreement = check_control_answers(plan, reading.labels, control_answers)
     if reading.proven.all():
         contradiction = contradiction or disagreement
-    caveat = ""
-    if contradiction is None and reading.proven.any():
-        caveat = _find_caveat(plan.spec, checked, n_controls - int((~np.isnan(control_answers)).sum()), disagreement)
     determined = reading.proven & (contradiction is None)
+    caveat = ""
+    if contradiction is None:
+        n_open = (n_controls - int((~np.isnan(control_answers)).sum())) * int(determined.any())
+        caveat = _find_caveat(plan.spec, checked, n_open, disagreement)
     proven = determined & (not caveat)
     return LabelInference(
         labels=reading.labels,
@@ -279,11 +280,11 @@ def _find_caveat(spec: OracleSpec, answers: Floats, n_open: int, disagreement: C
     Args:
         spec: the oracle.
         answers: to the plan and the control queries, NaN where there is none yet.
-        n_open: control queries without an answer.
+        n_open: control queries without an answer, where labels are determined.
         disagreement: of the control queries' answers with the labels, of which some are guesses.
     """
     given_answers = answers[~np.isnan(answers)]
-    if np.ptp(given_answers) <= 2 * spec.tolerance:
+    if len(given_answers) > 1 and np.ptp(given_answers) <= 2 * spec.tolerance:
         return (
             f"every answer was the same ({given_answers[0]:g}), as from an endpoint that always says so; nothing is "
             "proven before a submission scores otherwise"
