@@ -69,7 +69,7 @@ def test_a_simulation_against_another_board_ends_with_its_own_exit_code(divulge,
 def test_typed_scores_of_another_board_end_with_their_own_exit_code(divulge, y, spec, tmp_path):
     plan = labels.design(spec)
     oracle = labels.LocalOracle(spec, y)
-    scores = [198 * oracle(query) for query in (*plan.queries, plan.control)]
+    scores = [198 * oracle(query) for query in (*plan.queries, *plan.controls)]
     (tmp_path / "scores").write_text("\n".join(map(str, scores)))
     code, _, error = divulge("attack", *as_options(spec), "--scores", tmp_path / "scores")
     assert code == 4

@@ -84,7 +84,7 @@ def test_ranks_ask_so_many_queries(n, queries):
     assert labels.design(labels.OracleSpec("auc", n=n)).count == queries
 
 
-# A sum over all numbers of all queries and the control query, each with a weight of its own.
+# A sum over all numbers of all queries, each with a weight of its own.
 QUERIES = [
     ({"n": 30, "noise": 0.001}, "auto", 1.91802204),
     ({"n": 30, "noise": 0.001}, "positional", 1.19220305),
@@ -129,6 +129,6 @@ QUERIES = [
 @pytest.mark.parametrize(("oracle", "method", "fingerprint"), QUERIES)
 def test_plans_ask_the_very_queries_they_did_on_which_answers_in_journals_rest(oracle, method, fingerprint):
     plan = labels.design(labels.OracleSpec(**oracle), method)
-    values = np.concatenate([np.ravel(query) for query in (*plan.queries, plan.control)]).astype(float)
+    values = np.concatenate([np.ravel(query) for query in plan.queries]).astype(float)
     scaled = np.sign(values) * np.log1p(np.abs(values))
     assert float(scaled @ np.cos(np.arange(len(scaled)))) == pytest.approx(fingerprint, abs=1e-6)

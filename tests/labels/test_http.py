@@ -65,7 +65,7 @@ def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard
     inference = labels.infer(labels.HttpOracle(board), plan, journal=labels.Journal(journal, plan))
     assert inference.complete
     assert (inference.labels == y).all()
-    assert len(journal.read_text().splitlines()) == plan.count + 1
+    assert len(journal.read_text().splitlines()) == plan.count + len(plan.controls)
 
 
 def test_a_killed_attack_goes_on_where_it_was(leaderboard, server_module, tmp_path):
