@@ -242,12 +242,9 @@ def test_what_was_read_is_told_by_how_much_is_known():
     assert (whole.complete, half.complete) == (True, False)
     assert (whole.queries, half.queries) == (plan.count, plan.count // 2)
     determined = inference.determined_labels(spec, half)
-    assert [label is not None for label in determined] == half.proven.tolist()
-    assert 0 < half.proven.sum() < N
-    assert repr(half) == (
-        f"LabelInference({N} labels from {half.queries} queries, "
-        f"{half.certain.sum()} certain, {half.proven.sum()} proven)"
-    )
+    assert [label is not None for label in determined] == half.determined.tolist()
+    assert 0 < half.determined.sum() < N
+    assert repr(half).startswith(f"LabelInference({N} labels from {half.queries} queries, 0 certain, 0 proven; ")
     counts, shares = inference.recovery_curve(plan, whole)
     assert (counts[0], counts[-1], shares[0], shares[-1]) == (0, plan.count, 0.0, 1.0)
     assert shares == sorted(shares)
@@ -264,7 +261,7 @@ def test_what_was_read_is_told_by_how_much_is_known():
     assert (turned.right, turned.certain_and_wrong) == (0, int(whole.certain.sum()))
 
 
-@pytest.mark.parametrize("count", [-1, 2])
+@pytest.mark.parametrize("count", [-1, 99])
 def test_as_many_answers_as_queries_or_the_control_beside_them_are_read(count):
     plan = labels.design(labels.OracleSpec(n=N, clip=1e-3))
     with pytest.raises(InputError, match=f"answers: {plan.count} are needed"):

@@ -10,7 +10,7 @@ import pytest
 from divulge import labels, seeds
 from divulge.errors import InputError, UserCodeError
 from divulge.labels import inference, plans
-from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, draw_submission, noise_bound
+from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, draw_submission
 from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 SPEC = OracleSpec(n=12, clip=1e-3, noise=0.01)
@@ -243,7 +243,7 @@ def test_a_journal_with_gaps_is_filled():
     store = Store({1: float(exact[1])})
     asked = Asked()
     assert labels.infer(asked, PLAN, journal=store).labels.tolist() == Y.tolist()
-    assert len(asked.queries) == PLAN.count
+    assert len(asked.queries) == PLAN.count - 1 + len(PLAN.controls)
     with pytest.raises(InputError, match=f"query 1 of {PLAN.count} was answered with nan"):
         labels.infer(asked, PLAN, journal=Store({1: math.nan}))
 
@@ -311,7 +311,7 @@ def test_labels_are_told_in_words():
         "the answers contradict the specification: x; check metric, clip, decimals, noise and number of rows"
     )
     exact = answers_of(PLAN)
-    whole = labels.read(PLAN, exact)
+    whole = labels.read(PLAN, np.r_[exact, [LocalOracle(SPEC, Y).exact(query) for query in PLAN.controls]])
     assert (
         repr(whole) == f"LabelInference(12 labels from {PLAN.count} queries, {whole.certain.sum()} certain, 12 proven)"
     )
