@@ -152,7 +152,7 @@ class QueryPlan:
     @property
     def key(self) -> str:
         """Fingerprint of the plan, so that answers are never read with another."""
-        return store.hash_values(self.spec, self.method, self.count)[:16]
+        return store.hash_values(self.spec, self.method, self.count, count_controls(self.spec))[:16]
 
     def __repr__(self) -> str:
         return f"QueryPlan({self.method}, {self.count} queries for {self.spec.n} labels; {self.certificate})"

@@ -54,7 +54,7 @@ def headline(run: LabelsRun) -> Headline:
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     n_read = summary.proven if right is None else right
     return Headline(
-        tone="leak" if leaks else "plain",
+        tone="leak" if leaks else "unproven" if summary.determined else "plain",
         text=_verdict(summary),
         heading="Labels leak" if leaks else "",
         details=(_ADVERSARY, proven),
