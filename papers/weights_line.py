@@ -82,8 +82,8 @@ def reconstructed(scheme, target, seed):
         rates[f"{rule} p"] = gap.any(axis=1).mean() if len(gap) else np.nan
         rates[f"{rule} r"] = gap.any(axis=0).mean()
     rates["of those on m"] = gap.any(axis=0)[on].mean()
-    rates["proven"] = reconstructed_points.proven.mean() if len(gap) else np.nan
-    rates["false"] = int((reconstructed_points.proven & ~gap.any(axis=1)).sum())
+    rates["proven"] = reconstructed_points.needed.mean() if len(gap) else np.nan
+    rates["false"] = int((reconstructed_points.needed & ~gap.any(axis=1)).sum())
     rates["stretches"] = len(reconstructed_points.ambiguous)
     rates["held"] = sum(
         ((x >= s.low - tolerance) & (x <= s.high + tolerance)).any() for s in reconstructed_points.ambiguous

@@ -17,7 +17,7 @@ from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, fit_multipliers
 from divulge.results import OpenStretch, ReconstructionSummary
 from divulge.types import Guarantee
-from divulge.validation import check_instance, check_number, format_value
+from divulge.validation import check_bool, check_instance, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,11 +85,11 @@ class Reconstruction:
             need no training point there.
         residual: ‖θ - Σ λ_i y_i ∇Φ(c_i)‖/‖θ‖; near 0 the candidates explain every weight.
         ambiguous: stretches where training points must lie but their positions are open.
-        proven: bool ``[c]``, candidates without which no training set gives these weights.
-        windows: sets of candidates, by index, each of which holds at least one training point.
-        guaranteed: least number of training points among the candidates.
-        guarantee: largest share of candidates that are not training points; 1 where nothing is proven, void
-            where the weights contradict what the proof assumes.
+        needed: bool ``[c]``, candidates without which no training set *of this margin* gives these weights.
+        windows: sets of candidates, by index, each of which holds at least one training point of such a set.
+        guaranteed: least number of training points among the candidates, if the margin is the training set's.
+        guarantee: largest share of candidates that are not training points; 1 where nothing is claimed, conditional
+            where the margin was typed in, void where the weights contradict what the proof assumes.
         break_points: the distinct break-points, ``[K]``.
         margin: the margin that was used.
         warnings: why nothing is proven, if so.
@@ -101,7 +101,7 @@ class Reconstruction:
     multipliers: Floats
     residual: float
     ambiguous: tuple[Stretch, ...]
-    proven: Bools
+    needed: Bools
     windows: tuple[tuple[int, ...], ...]
     guaranteed: int
     guarantee: Guarantee
@@ -110,12 +110,19 @@ class Reconstruction:
     warnings: tuple[str, ...] = ()
 
     @property
+    def proven(self) -> Bools:
+        """The candidates that are needed, where the margin is recorded with the weights; none where it was typed in."""
+        return self.needed & (self.guarantee.standing == "holds")
+
+    @property
     def supported(self) -> Floats:
         """The candidates that the weights need: those of positive multiplier."""
         return self.candidates[self.multipliers > 1e-6 * self.multipliers.max(initial=0.0)]
 
 
-def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorithm = "both") -> Reconstruction:
+def univariate(
+    net: ShallowReLU, margin: float | None = None, algorithm: Algorithm = "both", *, is_recorded: bool = False
+) -> Reconstruction:
     """Reconstruct candidate training points of a network of one input with known margin.
 
     Theorem 4.2: of two adjacent pieces, neither constant on the margin, the *window* they make holds a training
@@ -132,18 +139,20 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
 
     Windows run over the K distinct break-points (the paper's loops run over the n training points). The fewest
     candidates that meet every window replace the paper's share of 1/4: with overlapping windows only 1/6 follows from
-    its counting. Divulge proves more than windows do: a candidate is ``proven`` where every way to rebuild the
-    weights from places on the margin needs it (`min_group_multipliers`). Proofs are claimed only where the weights
+    its counting. Divulge shows more than windows do: a candidate is ``needed`` where every way to rebuild the
+    weights from places on the margin needs it (`min_group_multipliers`). That is claimed only where the weights
     bear their assumption out: at a KKT point of this margin the places on the margin rebuild the weights exactly,
     and no window is empty. Nothing is claimed of a line that stays on the margin beyond its first or last break-point:
     training points may lie anywhere there. "Is a training point" means up to a thousandth of the width of the data,
     which is how finely candidates are told apart. That the margin is the training set's cannot be checked: a network
-    can be at KKT points of several margins, for different data.
+    can be at KKT points of several margins, for different data. So a candidate is ``proven`` only where the margin is
+    recorded with the weights; under one that was typed in, all of this is conditional on it.
 
     Args:
         net: a network of one input.
         margin: min_i y_i·Φ(x_i) over the training set; from a leaked point, a loss, or published.
         algorithm: 1, 2, "crossings" or "both".
+        is_recorded: the margin was recorded when the network was trained (`margin.read_margin`), not typed in.
 
     Raises:
         divulge.InputError: more than one input, a margin that is absent or ≤ 0, a network that is zero or bends
@@ -169,7 +178,8 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
         )
     if not isinstance(algorithm, str | int) or algorithm not in _ALGORITHM_RULES:
         raise InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {format_value(algorithm)}")
-    return _reconstruct(_MarginLine.from_network(net, float(margin)), _ALGORITHM_RULES[algorithm])
+    check_bool(is_recorded, "is_recorded")
+    return _reconstruct(_MarginLine.from_network(net, float(margin)), _ALGORITHM_RULES[algorithm], is_recorded)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +218,7 @@ class _MarginLine:
         )
 
 
-def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
+def _reconstruct(line: _MarginLine, rules: Sequence[str], is_recorded: bool) -> Reconstruction:
     spans = find_windows(line.break_points, line.flat)
     parts = positions_in_spans(line.places, spans)
     proposals = {
@@ -233,7 +243,12 @@ def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
     claim = Guarantee(
         "share of candidates that are not training points",
         1.0 - guaranteed / len(candidates) if len(candidates) else 1.0,
-        (_KKT_ASSUMPTION, f"the training set's margin is {line.margin:g}, which the weights cannot confirm"),
+        (
+            _KKT_ASSUMPTION,
+            f"the training set's margin is {line.margin:g}, "
+            + ("as the file of the weights records" if is_recorded else "which the weights cannot confirm"),
+        ),
+        "holds" if is_recorded else "conditional",
     )
     return Reconstruction(
         candidates=candidates,
@@ -247,7 +262,7 @@ def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
         multipliers=weights,
         residual=residual,
         ambiguous=stretches,
-        proven=proven,
+        needed=proven,
         windows=proven_windows,
         guaranteed=guaranteed,
         guarantee=claim.capped_at("void") if contradiction else claim,
@@ -619,7 +634,7 @@ def summarise(read: Reconstruction) -> ReconstructionSummary:
     """Summarise a reconstruction."""
     return ReconstructionSummary(
         verdict=verdict(read),
-        tone="leak" if read.guaranteed else "unproven",
+        tone="leak" if read.guaranteed and read.guarantee.standing == "holds" else "unproven",
         candidates=tuple(read.candidates.tolist()),
         labels=tuple(read.labels.tolist()),
         rules=read.rules,
@@ -627,6 +642,8 @@ def summarise(read: Reconstruction) -> ReconstructionSummary:
         residual=float(read.residual),
         ambiguous=tuple(OpenStretch(part.low, part.high, part.label, part.mean) for part in read.ambiguous),
         proven=tuple(read.proven.tolist()),
+        needed=tuple(read.needed.tolist()),
+        standing=read.guarantee.standing,
         windows=read.windows,
         guaranteed=read.guaranteed,
         warnings=read.warnings,
@@ -638,12 +655,18 @@ def summarise(read: Reconstruction) -> ReconstructionSummary:
 
 def verdict(read: Reconstruction) -> str:
     """Describe a reconstruction in a few sentences."""
-    count, proven = len(read.candidates), int(read.proven.sum())
+    count, needed = len(read.candidates), int(read.needed.sum())
     text = f"{count} candidates; they rebuild the weights up to a residual of {read.residual:.2g}."
-    if read.guaranteed:
+    if read.guaranteed and read.guarantee.standing == "conditional":
+        text = (
+            f"Nothing is proven, as the margin was typed in. If the training set's margin is {read.margin:g}, which "
+            f"the weights cannot confirm, and {_KKT_ASSUMPTION}, at least {read.guaranteed} of the {count} points read "
+            f"off the weights are training points ({needed} of them one by one); under another margin none need be."
+        )
+    elif read.guaranteed:
         text = (
             f"At least {read.guaranteed} of the {count} points read off the weights are training points "
-            f"({proven} of them proven one by one), if {' and '.join(read.guarantee.assumes)}."
+            f"({needed} of them proven one by one), if {' and '.join(read.guarantee.assumes)}."
         )
     else:
         text = f"Nothing is proven: {'; '.join(read.warnings)}. Found, but not proven: {text}"

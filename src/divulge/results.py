@@ -14,7 +14,7 @@ from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.provenance import Environment
 from divulge.store import to_json_values
-from divulge.types import Estimate, Guarantee, Tone
+from divulge.types import Estimate, Guarantee, Standing, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -1454,8 +1454,11 @@ class LabelsSummary(Summary):
         queries: how many were answered.
         complete: whether all of the plan's were.
         certain: labels that follow even if the noise was twice what was declared.
-        proven: labels that follow if the noise kept to what was declared.
-        checked: whether the control query was answered as the labels imply.
+        proven: labels that follow if the noise kept to what was declared, with the control queries answered as they
+            imply.
+        determined: labels that follow if the endpoint is what was declared.
+        checked: whether the control queries were answered as the labels imply.
+        caveat: why labels that are determined are not proven; empty where they are.
         contradiction: why the answers cannot come from the oracle that was declared; None where nothing says so.
         labels: what the answers tell, -1 for a row that is not scored, None for one they leave open; None altogether
             where they contradict what was declared.
@@ -1475,7 +1478,9 @@ class LabelsSummary(Summary):
     complete: bool
     certain: int
     proven: int
+    determined: int
     checked: bool
+    caveat: str
     contradiction: str | None
     labels: tuple[int | None, ...] | None
     scored: int
@@ -1576,6 +1581,8 @@ class ReconstructionSummary(Summary):
     proven: tuple[bool, ...]
     windows: tuple[tuple[int, ...], ...]
     guaranteed: int
+    needed: tuple[bool, ...]
+    standing: Standing
     warnings: tuple[str, ...]
     guarantee: str
     break_points: tuple[float, ...]

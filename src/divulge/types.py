@@ -44,7 +44,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
-Standing: TypeAlias = Literal["holds", "doubtful", "void"]  # from best to worst
+Standing: TypeAlias = Literal["holds", "conditional", "doubtful", "void"]  # from best to worst
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "doubt", "plain"]
 
@@ -666,7 +666,8 @@ class Guarantee:
         kind: "marginal FPR", "training-conditional FPR", "FDR", …
         level: the bound that is claimed (0.05: at most five per cent).
         assumes: one sentence per assumption; the report prints them next to the claim.
-        standing: "holds" where there is no evidence against the assumptions; "doubtful" where something was seen
+        standing: "holds" where there is no evidence against the assumptions; "conditional" where one of them is a
+            number that somebody typed in, which nothing here confirms; "doubtful" where something was seen
             that would break the claim under one reading and not under another; "void" where an assumption
             is known, or was shown, to fail: then nothing is claimed.
 
@@ -695,7 +696,7 @@ class Guarantee:
 
     @property
     def holds(self) -> bool:
-        """False only when void: a doubtful claim may hold."""
+        """False only when void: a conditional or doubtful claim may hold."""
         return self.standing != "void"
 
     @property
@@ -713,8 +714,8 @@ class Guarantee:
         claim, rests = f"{self.kind} ≤ {self.level:g}", " and ".join(self.assumes)
         if self.standing == "void":
             return f"VOID: {claim} (an assumption fails: {rests})" if rests else f"VOID: {claim}"
-        if self.standing == "doubtful":
-            return f"DOUBTFUL: {claim}, only if {rests}" if rests else f"DOUBTFUL: {claim}"
+        if self.standing in ("conditional", "doubtful"):
+            return f"{self.standing.upper()}: {claim}" + (f", only if {rests}" if rests else "")
         return f"{claim}, assuming {rests}" if rests else claim
 
 

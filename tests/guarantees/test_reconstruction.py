@@ -33,7 +33,7 @@ def true(candidates, x):
 def check(reconstructed, x):
     hits = true(reconstructed.candidates, x)
     assert hits.sum() >= reconstructed.guaranteed
-    assert hits[reconstructed.proven].all()
+    assert hits[reconstructed.needed].all()
     assert all(hits[list(window)].any() for window in reconstructed.windows)
     if len(reconstructed.candidates):
         assert (~hits).mean() <= reconstructed.guarantee.level or not reconstructed.guarantee.holds
@@ -46,7 +46,7 @@ def test_what_is_proven_of_exact_points_is_true(exact, algorithm):
         assert each.guarantee.holds
         check(each, x)
     assert sum(each.guaranteed for each in results) >= 20
-    assert sum(each.proven.sum() for each in results) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
+    assert sum(each.needed.sum() for each in results) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
         len(each.candidates) for each in results
     )
 
@@ -85,7 +85,7 @@ def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
         for net, level in nets:
             reconstructed = reconstruction.univariate(net, level)
             assert reconstructed.guaranteed == 0
-            assert not reconstructed.proven.any()
+            assert not reconstructed.needed.any()
             assert not reconstructed.guarantee.holds
             assert "not at a KKT point" in reconstructed.warnings[0]
 
@@ -108,3 +108,23 @@ def test_a_margin_that_is_too_large_is_found_out_more_often_than_not(exact):
     assert np.mean([each.guarantee.holds for each in results]) < 0.5
     for each in results:
         assert "the training set's margin is 2, which the weights cannot confirm" in each.guarantee.assumes
+
+
+def test_nothing_is_proven_under_a_margin_that_was_typed_in(exact):
+    """Too small a one: the weights may bear it out, and what they then need are no training points."""
+    n_wrong = 0
+    for share in (0.3, 0.5, 0.9, 1.0):
+        for x, _, net in exact[:12]:
+            each = reconstruction.univariate(net, share)
+            assert each.guarantee.standing in ("conditional", "void")
+            assert not each.proven.any()
+            n_wrong += int((each.needed & ~true(each.candidates, x)).sum())
+    assert n_wrong
+
+
+def test_a_margin_that_the_file_records_proves(exact):
+    x, _, net = exact[0]
+    each = reconstruction.univariate(net, 1.0, is_recorded=True)
+    assert each.guarantee.standing == "holds"
+    assert each.proven.any()
+    assert true(each.candidates, x)[each.proven].all()

@@ -69,7 +69,7 @@ def test_a_simulation_against_another_board_ends_with_its_own_exit_code(divulge,
 def test_typed_scores_of_another_board_end_with_their_own_exit_code(divulge, y, spec, tmp_path):
     plan = labels.design(spec)
     oracle = labels.LocalOracle(spec, y)
-    scores = [198 * oracle(query) for query in (*plan.queries, plan.control)]
+    scores = [198 * oracle(query) for query in (*plan.queries, *plan.controls)]
     (tmp_path / "scores").write_text("\n".join(map(str, scores)))
     code, _, error = divulge("attack", *as_options(spec), "--scores", tmp_path / "scores")
     assert code == 4
@@ -80,7 +80,7 @@ def test_an_honest_board_is_checked_and_its_labels_are_written(divulge, leaderbo
     out = tmp_path / "labels.csv"
     code, output, _ = divulge("attack", leaderboard(y, **BOARD), *as_options(spec), "--out", out)
     assert code == 0
-    assert "the control query was answered as these labels imply" in output
+    assert "the control queries were answered as these labels imply" in output
     table = np.loadtxt(out, delimiter=",", skiprows=1, dtype=int)
     assert (table[:, 1] == y).all()
     assert (table[:, 2:] == 1).all()
@@ -96,7 +96,7 @@ def test_rows_that_the_answers_leave_open_have_no_label_in_the_table(divulge, le
     has_label = np.array([label != "" for _, label, _, _ in rows])
     assert 0 < has_label.sum() < 198
     assert all(int(label) == y[int(row)] for row, label, _, _ in rows if label)
-    assert all(proven == "1" for _, label, _, proven in rows if label)
+    assert all(proven == "0" for *_, proven in rows)  # as no control query was answered
 
 
 LOOKS = {
@@ -165,9 +165,9 @@ def test_without_its_control_query_a_noisy_answer_may_be_read_as_other_labels(y)
         return labels.LocalOracle(spec, other_truth if np.array_equal(rows, control_query) else truth).exact(rows)
 
     trusting, checking = (labels.infer(server, plan, control=with_control) for with_control in (False, True))
-    assert trusting.proven.all()
-    assert not trusting.checked
-    assert checking.contradiction.found.startswith("the control query was answered")
+    assert trusting.determined.all()
+    assert not trusting.proven.any()
+    assert checking.contradiction.found.startswith("a control query was answered")
     assert not checking.proven.any()
     assert labels.infer(exact, plan).checked
 
@@ -184,8 +184,8 @@ def test_a_used_up_quota_leaves_the_labels_unchecked(y, spec):
 
     inference = labels.infer(limited, plan)
     assert inference.complete
-    assert inference.proven.all()
-    assert not inference.checked
+    assert inference.determined.all()
+    assert not inference.proven.any()
 
 
 def test_the_answer_to_the_control_query_is_kept_and_not_asked_again(y, spec, tmp_path):
@@ -203,7 +203,7 @@ def test_the_answer_to_the_control_query_is_kept_and_not_asked_again(y, spec, tm
 def test_a_control_answer_that_is_no_number_is_named(spec, y):
     plan, oracle = labels.design(spec), labels.LocalOracle(spec, y)
     answers = iter([*(oracle(query) for query in plan.queries), math.nan])
-    with pytest.raises(labels.inference.InputError, match="the control query was answered with nan"):
+    with pytest.raises(labels.inference.InputError, match="control query 0 was answered with nan"):
         labels.infer(lambda _: next(answers), plan)
 
 

@@ -97,8 +97,9 @@ def test_twice_the_declared_deviation_makes_no_wrong_label_certain():
 def test_paley_rows_are_orthogonal():
     prime = stochastic._paley_prime(40)
     plan = stochastic.SignPlan(labels.OracleSpec(n=prime + 1), prime + 1, prime)
-    matrix = plan.matrix(np.arange(prime + 1))
-    assert (matrix @ matrix.T == (prime + 1) * np.eye(prime + 1)).all()
+    matrix = plan.matrix(np.arange(prime + 1))[:, :prime]
+    assert (matrix.T @ matrix == (prime + 1) * np.eye(prime)).all()
+    assert not matrix.sum(axis=0).any()
 
 
 def test_stochastic_noise_of_many_classes_beyond_integer_codes_is_refused():

@@ -12,6 +12,7 @@ from divulge.labels import endpoints
 from divulge.labels.oracles import QuotaReachedError
 
 PLAN = labels.design(labels.OracleSpec(n=9, clip=1e-3, noise=0.05))
+COUNT = PLAN.count + len(PLAN.controls)
 HEADER = {"plan": PLAN.key, "method": PLAN.method, "queries": PLAN.count}
 
 
@@ -60,7 +61,7 @@ def test_a_half_written_last_line_is_dropped(tmp_path):
         (lines({"query": 1, "score": math.nan}), "an answer is not a finite number"),
         (lines({"query": 0, "score": 1}, {"query": 1, "score": math.inf}), "an answer is not a finite number"),
         (lines(header=HEADER | {"plan": "other"}), r"holds answers to another plan \(.*, 4 queries\)"),
-        (lines({"query": PLAN.count + 1, "score": 1.0}), "names a query the plan does not have"),
+        (lines({"query": COUNT, "score": 1.0}), "names a query the plan does not have"),
         (lines({"query": -1, "score": 1.0}), "names a query the plan does not have"),
     ],
 )
@@ -106,13 +107,13 @@ def test_predictions_of_another_form_than_the_template_are_refused(submission, s
 
 def test_every_query_is_written_with_the_control_query_last(tmp_path):
     paths = labels.write_submissions(PLAN, tmp_path, labels.Submission())
-    width = len(str(PLAN.count))
-    assert [path.name for path in paths] == [f"query_{index:0{width}d}.csv" for index in range(PLAN.count + 1)]
-    for path, query in zip(paths, [*PLAN.queries, PLAN.control], strict=True):
+    width = len(str(COUNT - 1))
+    assert [path.name for path in paths] == [f"query_{index:0{width}d}.csv" for index in range(COUNT)]
+    for path, query in zip(paths, [*PLAN.queries, *PLAN.controls], strict=True):
         assert path.read_text() == labels.Submission().text(query)
 
 
-SCORES = [0.5 + index for index in range(PLAN.count + 1)]
+SCORES = [0.5 + index for index in range(COUNT)]
 
 
 def typed(tmp_path, text, name="scores.txt"):
@@ -126,8 +127,8 @@ def test_typed_scores_are_read_line_by_line(tmp_path):
     for content in (plain, comma, ["score", *plain], ['"Scores"', *plain], ["", plain[0], "  ", *plain[1:], ""]):
         assert typed(tmp_path, "\n".join(content)) == SCORES
     assert typed(tmp_path, "\ufeff" + "\n".join(plain)) == SCORES
-    exponents = ["+1,5e-1", "-,5", *["2"] * (PLAN.count - 1)]
-    assert typed(tmp_path, "\n".join(exponents)) == [0.15, -0.5, *[2.0] * (PLAN.count - 1)]
+    exponents = ["+1,5e-1", "-,5", *["2"] * (COUNT - 2)]
+    assert typed(tmp_path, "\n".join(exponents)) == [0.15, -0.5, *[2.0] * (COUNT - 2)]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +139,8 @@ def test_typed_scores_are_read_line_by_line(tmp_path):
         (["inf"], "scores: line 1 of .* is 'inf'; a number is needed"),
         (["1,2,3"], "scores: line 1 of"),
         (["points", "1"], "scores: line 1 of"),
-        (["1"] * PLAN.count, rf"scores: {PLAN.count + 1} are needed .*, got {PLAN.count} in"),
-        (["1"] * (PLAN.count + 2), rf"scores: {PLAN.count + 1} are needed .*, got {PLAN.count + 2} in"),
+        (["1"] * (PLAN.count - 1), rf"scores: {COUNT} are needed .*, got {PLAN.count - 1} in"),
+        (["1"] * (COUNT + 1), rf"scores: {COUNT} are needed .*, got {COUNT + 1} in"),
     ],
 )
 def test_typed_scores_that_are_none_or_too_few_are_refused(tmp_path, content, message):

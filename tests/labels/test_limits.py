@@ -16,7 +16,6 @@ from divulge.labels import (
     paper_codes,
     search,
     split,
-    stochastic,
 )
 from divulge.labels.oracles import OracleSpec
 
@@ -194,12 +193,6 @@ def test_of_a_split_up_to_64_numbers_of_scored_rows_are_tried(n, is_told):
 
 
 WIDE = OracleSpec(n=1001, clip=0.01, noise=0.5, noise_kind="gaussian")
-
-
-def test_eigenvalues_of_more_than_1000_rows_are_not_computed():
-    plan = stochastic.SignPlan(WIDE, 2000, 1019)
-    assert plan._smallest_eigenvalue(np.arange(1020), None) == 1020.0
-    assert plan._smallest_eigenvalue(np.arange(1019), None) == 0.0
 
 
 @pytest.mark.parametrize(("n", "is_told"), [(255, True), (256, False)])

@@ -154,12 +154,13 @@ def test_no_wrong_label_is_ever_certain(data, n, classes, noise, method):
     answers = [
         exact.exact(query) + factor * noise * step for query, step in zip(plan.queries, disturbance, strict=True)
     ]
+    answers += [exact.exact(query) for query in plan.controls]
     inference = labels.read(plan, answers)
     wrong = inference.labels != y
     assert not (inference.certain & wrong).any()
     if factor <= 1:
         assert not wrong.any()
-        assert inference.proven.all()
+        assert inference.determined.all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
@@ -260,8 +261,8 @@ def test_half_the_answers_prove_half_the_labels():
     answers[plan.count // 2 :] = np.nan
     inference = labels.read(plan, answers)
     assert not inference.complete
-    assert 0.2 < inference.proven.mean() < 0.8
-    assert (inference.labels[inference.proven] == y[inference.proven]).all()
+    assert 0.2 < inference.determined.mean() < 0.8
+    assert (inference.labels[inference.determined] == y[inference.determined]).all()
 
 
 def test_a_million_labels_are_designed_and_decoded():

@@ -93,10 +93,10 @@ def test_what_is_proven_is_what_all_labellings_with_these_answers_share(name, de
                 labelling for labelling, e in zip(every, exact, strict=True) if (np.abs(e - answers) <= tolerance).all()
             ]
             shared = np.array([len({int(labelling[i]) for labelling in consistent}) == 1 for i in range(n)])
-            assert (shared | ~inference.proven).all(), (y, consistent)
-            assert (inference.labels[inference.proven] == y[inference.proven]).all()
+            assert (shared | ~inference.determined).all(), (y, consistent)
+            assert (inference.labels[inference.determined] == y[inference.determined]).all()
             if plan.certificate.certified and len(np.unique(y)) > 1:
-                assert inference.proven.all()
+                assert inference.determined.all()
 
 
 def f2(y, p):
@@ -155,7 +155,7 @@ def test_a_search_proves_what_the_labellings_left_over_share(decimals):
             )
         ]
         shared = np.array([len({int(labelling[i]) for labelling in consistent}) == 1 for i in range(6)])
-        assert (inference.proven == shared).all()
+        assert (inference.determined == shared).all()
         assert (inference.labels[shared] == y[shared]).all()
         assert inference.contradiction is None
 

@@ -51,7 +51,7 @@ def test_noise_is_too_loud_beyond_the_law_of_its_sum():
 
 def test_the_least_norm_is_that_of_a_constrained_least_squares_fit():
     rng = np.random.default_rng(1)
-    plan = stochastic.SignPlan(spec("gaussian", n=12), 12, stochastic._paley_prime(12))
+    plan = stochastic.SignPlan(spec("gaussian", n=12), 12, stochastic._paley_prime(13))
     signs = plan.matrix(np.arange(12))
     for size in (0.5, 3.0, 20.0):
         sums = signs @ rng.choice([-1.0, 1.0], 12) + size * rng.normal(size=12)

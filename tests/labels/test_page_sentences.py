@@ -22,7 +22,9 @@ def summary(**changes):
         complete=True,
         certain=900,
         proven=1000,
+        determined=1000,
         checked=True,
+        caveat="",
         contradiction=None,
         labels=(0, 1),
         scored=1200,
@@ -57,7 +59,7 @@ def test_the_verdict_counts_proven_labels_where_the_truth_is_unknown_and_right_o
     [(1, None, True), (0, None, False), (0, 1080, False), (0, 1081, True), (0, 0, False), (5, 0, True)],
 )
 def test_labels_leak_if_one_is_proven_or_nine_of_ten_are_right(proven, right, leaks):
-    rendered = page(proven=proven, certain=0, right=right)
+    rendered = page(proven=proven, determined=proven, certain=0, right=right)
     assert rendered.tone == ("leak" if leaks else "plain")
     assert rendered.heading == ("Labels leak" if leaks else "")
 

@@ -25,16 +25,6 @@ def test_the_order_is_the_smallest_of_paley_s_matrices(min_order):
     assert stochastic._paley_prime(min_order) == naive
 
 
-@pytest.mark.parametrize("prime", [3, 7, 11, 19])
-def test_rows_of_the_matrix_are_orthogonal_and_come_again_when_all_are_used(prime):
-    plan = stochastic.SignPlan(replace(NOISY, n=prime + 1), 99, prime)
-    signs = plan.matrix(np.arange(prime + 1))
-    assert set(np.unique(signs)) == {-1.0, 1.0}
-    np.testing.assert_array_equal(signs @ signs.T, (prime + 1) * np.eye(prime + 1))
-    np.testing.assert_array_equal(plan.matrix(np.arange(prime + 1, 2 * prime + 2)), signs)
-    np.testing.assert_array_equal(plan.matrix(np.array([2])), signs[[2]])
-
-
 def test_a_query_is_sure_of_every_row_as_its_sign_says():
     plan = stochastic.plan_signs(NOISY, 9)
     confident = stochastic.confident_predictions(NOISY)
@@ -115,49 +105,6 @@ def naive_odds(spec, signs, difference, guess, smallest, unit, times):
     return [odds[i] * math.prod(1 + odds[j] for j in range(n) if j != i) < 1e-6 for i in range(n)]
 
 
-@pytest.mark.parametrize("decimals", [None, 2])
-@pytest.mark.parametrize("times", [1, 2])
-def test_gaussian_labels_are_excluded_by_the_odds_of_all_other_labellings(times, decimals):
-    rng = np.random.default_rng(0)
-    seen = set()
-    for trial in range(60):
-        noise = (0.3, 0.6, 1.0, 1.5)[trial % 4]
-        spec = replace(NOISY, noise=noise, decimals=decimals)
-        signs = rng.choice([-1.0, 1.0], (12, 6))
-        difference = rng.normal(size=12) * (0.2, 2.0)[trial % 2]
-        guess = rng.choice([-1.0, 1.0], 6)
-        arguments = (signs, difference, guess, 10.0, 0.7, times)
-        found = stochastic.exclude_other_labels(spec, *arguments).tolist()
-        assert found == naive_odds(spec, *arguments)
-        seen |= set(found)
-    assert seen == {True, False}
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_laplace_labels_are_excluded_where_every_other_labelling_leaves_more_than_the_noise_reaches(times):
-    rng = np.random.default_rng(1)
-    seen = set()
-    for trial in range(60):
-        spec = replace(NOISY, noise=(0.02, 0.05, 0.1)[trial % 3], noise_kind="laplace")
-        signs = rng.choice([-1.0, 1.0], (12, 6))
-        difference = rng.normal(size=12) * (0.5, 1.5)[trial % 2]
-        guess = rng.choice([-1.0, 1.0], 6)
-        smallest = 3.0
-        found = stochastic.exclude_other_labels(spec, signs, difference, guess, smallest, 0.7, times)
-        reach = stochastic.noise_norm_bound(replace(spec, noise=times * spec.noise), 12) / 0.7
-        gains = [smallest + guess[i] * float(signs[:, i] @ difference) for i in range(6)]
-        for row in range(6):
-            least = min(
-                sum(gains[i] for i in {row, *others})
-                for size in range(6)
-                for others in itertools.combinations(range(6), size)
-            )
-            expected = float(difference @ difference) + 4 * least > reach**2
-            assert found[row] == expected
-            seen.add(expected)
-    assert seen == {True, False}
-
-
 def answers_of(plan, y, extra=0.0):
     oracle = labels.LocalOracle(plan.spec, y)
     return np.array([oracle.exact(query) for query in plan.queries]) + extra
@@ -207,32 +154,6 @@ def test_a_fit_six_deviations_too_loud_proves_nothing_and_one_beyond_the_norm_is
         assert reading.refuted.all() == reading.refuted.any() == refuted
 
 
-def test_the_smallest_eigenvalue_is_that_of_full_rounds_or_of_the_answers():
-    plan = stochastic.SignPlan(NOISY, 40, 7)  # rounds of eight queries
-    signs = plan.matrix(np.arange(40))
-    assert plan._smallest_eigenvalue(np.arange(16), signs[:16]) == 16.0
-    for answered in (np.arange(5), np.arange(6), np.arange(7), np.arange(3, 18)):
-        rows = signs[answered]
-        exact = max(float(np.linalg.eigvalsh(rows.T @ rows)[0]), 0.0)
-        found = plan._smallest_eigenvalue(answered, rows)
-        rounds = int(np.bincount(answered % 8, minlength=8).min()) * 8
-        assert found >= rounds
-        if len(answered) >= 6:
-            assert max(exact - 1e-7, rounds) <= found <= max(exact, rounds)
-        else:
-            assert found == rounds
-
-
-def test_many_rows_have_only_the_eigenvalue_of_full_rounds(monkeypatch):
-    plan = stochastic.SignPlan(NOISY, 40, 7)
-    answered = np.arange(3, 18)
-    rows = plan.matrix(answered)
-    monkeypatch.setattr(stochastic, "_MAX_EIGENVALUE_ROWS", 6)
-    assert plan._smallest_eigenvalue(answered, rows) > 8
-    monkeypatch.setattr(stochastic, "_MAX_EIGENVALUE_ROWS", 5)
-    assert plan._smallest_eigenvalue(answered, rows) == 8
-
-
 def test_polishing_flips_the_label_that_brings_most_and_stops_where_none_does():
     signs = np.array([[1.0, 1.0], [1.0, -1.0]])
     assert stochastic.polish_labels(signs, np.array([2.0, 0.0]), np.array([-1.0, -1.0])).tolist() == [1.0, 1.0]
@@ -251,25 +172,3 @@ def test_the_least_distance_of_sums_is_that_to_the_box(guess):
     for sums, expected in (([3.0, -1.0], 2.0), ([0.5, 0.5], 0.0), ([3.0, 4.0], math.hypot(2, 3)), ([-2.0, 0.0], 1.0)):
         found = stochastic.min_residual_norm(np.eye(2), np.array(sums), np.array(guess))
         assert found == pytest.approx(expected, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("bias", "n", "queries", "sigma", "wrong"),
-    [
-        (0.5, 40, 64, 6.0, 50),
-        (0.5, 40, 30, 3.0, 54),
-        (0.9, 40, 30, 4.5, 61),
-        (0.5, 60, 48, 0.9, 0),
-        (1.0, 30, 20, 3.0, 1),
-    ],
-)
-def test_message_passing_errs_in_as_many_labels_as_it_did(bias, n, queries, sigma, wrong):
-    """Of twelve runs each; more is worse, and fewer is looked at before it is written here."""
-    plan = stochastic.SignPlan(replace(NOISY, n=n), queries, stochastic._paley_prime(n))
-    signs, found = plan.matrix(np.arange(queries)), 0
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        truth = np.where(rng.random(n) < bias, 1.0, -1.0)
-        sums = signs @ truth + sigma * rng.normal(size=queries)
-        found += int((stochastic.message_passing(signs, sums, sigma, plan.prime + 1) != truth).sum())
-    assert found == pytest.approx(wrong, abs=2)

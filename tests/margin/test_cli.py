@@ -95,7 +95,15 @@ def test_reconstruction(divulge, files):
     arguments = ["--truth", files / "truth.npz", "--out", files / "line.html", "--json"]
     code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, *arguments)
     assert code == 0, err
+    typed = json.loads(out)
+    assert typed["standing"] == "conditional"
+    assert not any(typed["proven"])
+    assert "if the margin is 1" in (files / "line.html").read_text()
+    margin.ShallowReLU.from_safetensors(files / "line.safetensors").to_safetensors(files / "recorded.safetensors", 1.0)
+    code, out, err = divulge("reconstruct", files / "recorded.safetensors", *arguments)
+    assert code == 0, err
     content = json.loads(out)
+    assert content["needed"] == typed["needed"]
     assert np.abs(np.subtract.outer(content["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
     # The two in the middle are the ends of a stretch on the margin: found, but points between would do as well.
     assert content["proven"] == [True, False, False, True]

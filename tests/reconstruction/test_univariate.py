@@ -272,8 +272,8 @@ def test_nothing_is_claimed_where_the_line_stays_on_the_margin_for_ever(turn, si
         margin.ShallowReLU([[turn], [turn]], [1.0, 0.0], [sign, -sign]), margin=1.0
     )
     assert reconstructed.guaranteed == 0
-    assert not reconstructed.proven.any()
-    assert reconstructed.guarantee.standing == "holds"
+    assert not reconstructed.needed.any()
+    assert reconstructed.guarantee.standing == "conditional"
     side = "above" if turn > 0 else "below"
     assert reconstructed.warnings == (
         f"the line stays on the margin {side} x = 0, where training points may lie anywhere",

@@ -132,7 +132,8 @@ def show_design(
     printing.line(str(plan.certificate))
     if write is not None:
         printing.line(
-            f"{plan.count + 1} submissions written to {write}, the last a control query; "
+            f"{plan.count + len(plan.controls)} submissions written to {write}, the last {len(plan.controls)} of them "
+            "control queries, without which nothing is proven; "
             "read the scores with: divulge labels attack --scores FILE …"
         )
 
@@ -192,7 +193,7 @@ def attack(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain, proven as CSV.")] = None,
     report: Report = None,
-    control: Annotated[bool, typer.Option(help="Check the labels with one more query.")] = True,
+    control: Annotated[bool, typer.Option(help="Check the labels with more queries; without, none is proven.")] = True,
     json: options.Json = False,
 ) -> None:
     """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query.
@@ -221,7 +222,9 @@ def attack(
         f"({summary.certain} even if the noise is twice what was declared)"
     )
     if inference.checked:
-        printing.line("the control query was answered as these labels imply")
+        printing.line("the control queries were answered as these labels imply")
+    if inference.caveat:
+        printing.line(f"{summary.determined} labels follow if the endpoint is as declared, but {inference.caveat}")
     if spec.scored != "all":
         printing.line(f"{summary.scored} rows are scored; the others have label -1")
     if not inference.complete:

@@ -115,7 +115,11 @@ def reconstruct(
     net = modules.margin.ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
     rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
-    summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
+    recorded_margin = modules.margin.read_margin(model) if margin is None else None
+    read = reconstruction.univariate(
+        net, recorded_margin if margin is None else margin, rule, is_recorded=recorded_margin is not None
+    )
+    summary = reconstruction_summary.summarise(read)
     if out is not None:
         network = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         true_points = None if truth is None else datafiles.read_named_rows(truth).x.ravel()

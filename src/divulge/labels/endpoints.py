@@ -19,6 +19,7 @@ import numpy as np
 from divulge import store, tables, web
 from divulge.errors import InputError
 from divulge.labels.oracles import QuotaReachedError
+from divulge.labels.plans import count_controls
 from divulge.validation import (
     as_list,
     check_instance,
@@ -262,7 +263,7 @@ class Journal:
                 f"{self.path}: holds answers to another plan ({header.get('method')}, {header.get('queries')} "
                 "queries); its queries differ, so its answers cannot be used here"
             )
-        if any(not 0 <= index <= self.plan.count for index in self._answers):
+        if any(not 0 <= index < self.plan.count + count_controls(self.plan.spec) for index in self._answers):
             raise InputError(f"{self.path}: names a query the plan does not have")
 
     def answers(self) -> Mapping[int, float]:
@@ -279,16 +280,18 @@ class Journal:
 
 
 def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> list[Path]:
-    """Write one CSV per query into ``folder``, the control query last; return their paths in order."""
-    width = len(str(plan.count))
-    paths = [folder / f"query_{index:0{width}d}.csv" for index in range(plan.count + 1)]
-    for path, query in zip(paths, (*plan.queries, plan.control), strict=True):
+    """Write one CSV per query into ``folder``, the control queries last; return their paths in order."""
+    controls = plan.controls
+    count = plan.count + len(controls)
+    width = len(str(count - 1))
+    paths = [folder / f"query_{index:0{width}d}.csv" for index in range(count)]
+    for path, query in zip(paths, (*plan.queries, *controls), strict=True):
         store.write_text(path, submission.text(query))
     return paths
 
 
 def read_scores(path: Path, plan: QueryPlan) -> Floats:
-    """Read scores typed in by hand, in the order of the queries, the control query's last.
+    """Read scores typed in by hand, in the order of the queries, the control queries' last.
 
     Args:
         path: of a table with one column, or with one that is called score, or of a text with one score per line; a
@@ -308,10 +311,11 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
             scores[number] = math.nan
         if not math.isfinite(scores[number]):
             raise InputError(f"scores: {line} of {path} is {format_value(text)}; a number is needed")
-    if len(scores) != plan.count + 1:
+    most = plan.count + count_controls(plan.spec)
+    if not plan.count <= len(scores) <= most:
         raise InputError(
-            f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(scores)} "
-            f"in {path}"
+            f"scores: {most} are needed (one per submission, the {most - plan.count} control queries' last, without "
+            f"which nothing is proven), got {len(scores)} in {path}"
         )
     return scores
 

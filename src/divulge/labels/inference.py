@@ -55,34 +55,38 @@ class LabelInference:
 
     Args:
         labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
-        certain: bool ``[n]``; True where no other label explains the answers even if the noise were **twice**
-            the declared bound. A wrong label is never marked certain within that range. For stochastic noise,
-            where nothing is ever proven: where the chance of error is below one in a million. Like ``proven``
-            False everywhere once the answers contradict what was declared.
-        proven: bool ``[n]``; True where the label follows if the oracle is what was declared, and no
-            answer contradicts that. A plan that spends all the range it has proves more labels than it can be
-            certain of; ask `design` for ``guard`` to close the gap.
+        certain: bool ``[n]``; True where the label is proven, and no other one explains the answers even if the noise
+            were **twice** the declared bound. For stochastic noise, where nothing is ever proven: where the chance of
+            error is below one in a million.
+        proven: bool ``[n]``; True where the label is determined and the control queries were answered as the labels
+            imply, which wrong labels pass once in a million attacks. A plan that spends all the range it has proves
+            more labels than it can be certain of; ask `design` for ``guard`` to close the gap.
+        determined: bool ``[n]``; True where the label follows *if* the oracle is what was declared, and no answer
+            contradicts that.
         queries: how many answers were used.
         residual: ``[queries]``, distance of each answer from the one the labels imply, in the oracle's unit.
         answers: ``[count]``, what the oracle said, NaN where it was not asked.
         contradiction: why the answers cannot come from the oracle that was declared; None where nothing speaks
             against it.
-        checked: the control query was answered as the labels imply.
+        checked: all control queries were answered as the labels imply, and not all answers were the same.
+        caveat: why labels that are determined are not proven; empty where they are, or none is determined.
     """
 
     labels: Ints
     certain: Bools
     proven: Bools
+    determined: Bools
     queries: int
     residual: Floats
     answers: Floats
     contradiction: Contradiction | None = None
     checked: bool = False
+    caveat: str = ""
 
     @property
     def complete(self) -> bool:
         """True if all queries of the plan were answered, or all that a search needed."""
-        return self.queries == len(self.answers) or bool(self.proven.all())
+        return self.queries == len(self.answers) or bool(self.determined.all())
 
     def __repr__(self) -> str:
         n = len(self.labels)
@@ -90,7 +94,8 @@ class LabelInference:
             return f"LabelInference({self.contradiction})"
         return (
             f"LabelInference({n} labels from {self.queries} queries, "
-            f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven)"
+            f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven"
+            f"{'; ' if self.caveat else ''}{self.caveat})"
         )
 
 
@@ -101,7 +106,7 @@ class Contradiction:
     Args:
         found: what contradicts it.
         looks: what the answers look like instead; empty where no usual slip explains them.
-        queries: numbers of the answers concerned; empty for the control query.
+        queries: numbers of the answers concerned; those of control queries follow the plan's.
 
     Examples:
         >>> print(Contradiction("3 of 9 answers fit no labels", "rounded to 4 decimals"))
@@ -121,7 +126,7 @@ class AnswerStore(Protocol):
     """A durable store of answers: `Journal`, or anything like it."""
 
     def answers(self) -> Mapping[int, float]:
-        """Return the stored answers by query number; the control query's comes after the last."""
+        """Return the stored answers by query number; those of the control queries come after the plan's."""
         ...
 
     def keep(self, index: int, answer: float) -> None:
@@ -144,8 +149,8 @@ def infer(
         plan: made by `design` for this very oracle.
         journal: keeps every answer before the next query; queries it already holds are not asked again.
         progress: called with (answered, count) after each answer.
-        control: when all labels are proven, ask one query more, whose answer the labels imply; and when the
-            answers contradict the specification, ask up to three more to tell what the oracle is instead.
+        control: ask the control queries as well, whose answers the labels imply, without which nothing is proven;
+            and when the answers contradict the specification, ask up to three more to tell what the oracle is instead.
 
     Raises:
         divulge.InputError: the oracle answered something that is no finite number (the query is named).
@@ -158,9 +163,9 @@ def infer(
         require_callable(progress, "progress")
     check_bool(control, "control")
     answers = _AnswerCollector(oracle, plan, journal, progress)
-    answers.ask_all()
+    is_finished = answers.ask_all()
     inference = read(plan, answers.values)
-    if control and inference.contradiction is None and inference.proven.all() and answers.ask(plan.count, plan.control):
+    if control and is_finished and inference.determined.any() and answers.ask_controls():
         inference = read(plan, answers.values)
     if control and inference.contradiction is not None:
         return replace(
@@ -170,7 +175,7 @@ def infer(
 
 
 class _AnswerCollector:
-    """Answers as they come in, ``values`` ``[count + 1]``: the control query's last, NaN where there is none yet."""
+    """Answers as they come in, ``values``: the plan's, then the control queries', NaN where there is none yet."""
 
     def __init__(
         self,
@@ -180,21 +185,29 @@ class _AnswerCollector:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.oracle, self.plan, self.journal, self.progress = oracle, plan, journal, progress
-        self.values = np.full(plan.count + 1, np.nan)
+        self.controls = plan.controls
+        self.values = np.full(plan.count + len(self.controls), np.nan)
         for index, answer in journal.answers().items() if journal is not None else ():
             self.values[index] = _check_answer(answer, index, plan.count)
 
-    def ask_all(self) -> None:
-        """Ask every query of the plan that has no answer yet, until the quota is used up."""
+    def ask_all(self) -> bool:
+        """Ask every query of the plan that has no answer yet; return False when the quota is used up."""
         for index in range(self.plan.count):
             if not math.isnan(self.values[index]):
                 continue
             query = self.plan.query_after(index, self.values)
-            if query is None or not self.ask(index, query):
-                return
+            if query is None:
+                return True
+            if not self.ask(index, query):
+                return False
             if self.progress is not None:
                 with errors.user_code_errors("progress"):
                     self.progress(index + 1, self.plan.count)
+        return True
+
+    def ask_controls(self) -> bool:
+        """Ask the control queries; return False when the quota is used up."""
+        return all(self.ask(index, query) for index, query in enumerate(self.controls, start=self.plan.count))
 
     def ask(self, index: int, predictions: Array) -> bool:
         """Ask one query, unless it has its answer already; return False when the quota is used up."""
@@ -216,31 +229,71 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
 
     Args:
         plan: the plan the queries came from.
-        answers: ``[count]``, in the order of the queries; NaN where there is none yet. One more at the end is the
-            answer to ``plan.control``.
+        answers: ``[count]``, in the order of the queries; NaN where there is none yet. Those that follow are the
+            answers to ``plan.controls``.
 
     Raises:
         divulge.InputError: another number of answers than the plan has queries.
     """
     check_instance(plan, "plan", QueryPlan, "what labels.design returned")
     checked = check_vector(answers, "answers", finite=False)
-    if len(checked) not in (plan.count, plan.count + 1):
-        raise InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(checked)}")
+    n_controls = plans.count_controls(plan.spec)
+    if not plan.count <= len(checked) <= plan.count + n_controls:
+        raise InputError(
+            f"answers: {plan.count} are needed (one per query of the plan, and up to {n_controls} to its controls), "
+            f"got {len(checked)}"
+        )
     if np.isinf(checked).any():
         raise InputError(f"answers: query {int(np.flatnonzero(np.isinf(checked))[0])} has an infinite answer")
     checked = round_single_precision(checked, plan.spec.decimals)
-    plan_answers = checked[: plan.count]
+    plan_answers, control_answers = checked[: plan.count], checked[plan.count :]
     reading = plan.inner.read(plan_answers)
     contradiction = find_contradiction(plan, plan_answers, reading)
-    control_agrees = False
-    if contradiction is None and reading.proven.all() and len(checked) > plan.count and not math.isnan(checked[-1]):
-        contradiction = check_control_answer(plan.spec, reading.labels, float(checked[-1]))
-        control_agrees = contradiction is None
-    n_answered = int((~np.isnan(plan_answers)).sum())
-    certain, proven = reading.certain & (contradiction is None), reading.proven & (contradiction is None)
+    disagreement = None
+    if contradiction is None and reading.proven.any():
+        disagreement = check_control_answers(plan, reading.labels, control_answers)
+    if reading.proven.all():
+        contradiction = contradiction or disagreement
+    determined = reading.proven & (contradiction is None)
+    caveat = ""
+    if contradiction is None:
+        n_open = (n_controls - int((~np.isnan(control_answers)).sum())) * int(determined.any())
+        caveat = _find_caveat(plan.spec, checked, n_open, disagreement)
+    proven = determined & (not caveat)
     return LabelInference(
-        reading.labels, certain, proven, n_answered, reading.residual, plan_answers, contradiction, control_agrees
+        labels=reading.labels,
+        certain=reading.certain & proven,
+        proven=proven,
+        determined=determined,
+        queries=int((~np.isnan(plan_answers)).sum()),
+        residual=reading.residual,
+        answers=plan_answers,
+        contradiction=contradiction,
+        checked=bool(proven.any()),
+        caveat=caveat,
     )
+
+
+def _find_caveat(spec: OracleSpec, answers: Floats, n_open: int, disagreement: Contradiction | None) -> str:
+    """Return why the labels hold only if the oracle is what was declared; "" where its answers show that it is.
+
+    Args:
+        spec: the oracle.
+        answers: to the plan and the control queries, NaN where there is none yet.
+        n_open: control queries without an answer, where labels are determined.
+        disagreement: of the control queries' answers with the labels, of which some are guesses.
+    """
+    given_answers = answers[~np.isnan(answers)]
+    if len(given_answers) > 1 and np.ptp(given_answers) <= 2 * spec.tolerance:
+        return (
+            f"every answer was the same ({given_answers[0]:g}), as from an endpoint that always says so; nothing is "
+            "proven before a submission scores otherwise"
+        )
+    if n_open:
+        return f"{n_open} control queries are not answered yet"
+    if disagreement is not None:
+        return "some labels are guesses, and the control queries were answered otherwise than all labels imply"
+    return ""
 
 
 def _check_answer(answer: Any, index: int, count: int) -> float:
@@ -249,7 +302,7 @@ def _check_answer(answer: Any, index: int, count: int) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        query = f"query {index} of {count}" if index < count else "the control query"
+        query = f"query {index} of {count}" if index < count else f"control query {index - count}"
         raise InputError(f"oracle: {query} was answered with {format_value(answer)}; a number is needed")
     return number
 
@@ -272,12 +325,14 @@ def find_contradiction(plan: QueryPlan, answers: Floats, reading: Reading) -> Co
     return None
 
 
-def check_control_answer(spec: OracleSpec, labels: Ints, answer: float) -> Contradiction | None:
-    """Return the contradiction between the control query's answer and these labels; None if there is none."""
-    expected, allowed = plans.implied_control_answer(spec, labels)
-    if abs(answer - expected) <= allowed:
-        return None
-    return Contradiction(f"the control query was answered {answer:.10g}, the labels read imply {expected:.10g}")
+def check_control_answers(plan: QueryPlan, labels: Ints, answers: Floats) -> Contradiction | None:
+    """Return the contradiction between the control queries' answers and these labels; None if there is none."""
+    for index in np.flatnonzero(~np.isnan(answers)).tolist():
+        expected, allowed = plans.implied_control_answer(plan.spec, labels, index)
+        if not abs(answers[index] - expected) <= allowed:
+            reason = f"a control query was answered {answers[index]:.10g}, the labels read imply {expected:.10g}"
+            return Contradiction(reason, queries=(plan.count + index,))
+    return None
 
 
 def _query_numbers(flags: Bools) -> tuple[int, ...]:
@@ -416,7 +471,7 @@ def explain_contradiction(
     Args:
         oracle: predictions → score.
         plan: the plan whose answers contradict what was declared.
-        answers: ``[count + 1]``, the control query's last.
+        answers: the plan's, then the control queries'.
         contradiction: what was found.
     """
     try:
@@ -433,9 +488,11 @@ def _describe_noise(
 ) -> str:
     """Ask the same query again: without noise the answer repeats, with bounded noise nearly."""
     spec = plan.spec
-    index = contradiction.queries[0] if contradiction.queries else plan.count
+    index = contradiction.queries[0]
     first_answer = float(answers[index])
-    second_answer = float(oracle(plan.queries[index] if index < plan.count else plan.control))
+    second_answer = float(
+        oracle(plan.queries[index] if index < plan.count else plans.control_query(spec, index - plan.count))
+    )
     bound = noise_bound(spec, 1)
     if abs(second_answer - first_answer) <= (2 * (bound + spec.rounding) * (1 + 1e-9) if bound else 0.0):
         return ""
@@ -564,7 +621,9 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
         complete=inference.complete,
         certain=int(inference.certain.sum()),
         proven=int(inference.proven.sum()),
+        determined=int(inference.determined.sum()),
         checked=inference.checked,
+        caveat=inference.caveat,
         contradiction=None if inference.contradiction is None else str(inference.contradiction),
         labels=determined_labels(spec, inference),
         scored=scored,
@@ -598,7 +657,7 @@ def determined_labels(spec: OracleSpec, inference: LabelInference) -> tuple[int 
     if inference.contradiction is not None:
         return None
     # Under noise without a bound every label is a guess, and the best there is.
-    is_determined = inference.proven | (spec.noise_kind != "bounded")
+    is_determined = inference.determined | (spec.noise_kind != "bounded")
     return tuple(int(label) if sure else None for label, sure in zip(inference.labels, is_determined, strict=True))
 
 
@@ -615,7 +674,7 @@ def write_labels(path: Path, spec: OracleSpec, inference: LabelInference) -> Non
 def recovery_curve(
     plan: QueryPlan, inference: LabelInference, truth: Ints | None = None
 ) -> tuple[list[int], list[float]]:
-    """Return numbers of answers, and the share of labels proven (and right, where the truth is known) by then.
+    """Return numbers of answers, and the share of labels determined (and right, where the truth is known) by then.
 
     Nothing where the answers contradict what was declared, as no labels follow from them.
     """

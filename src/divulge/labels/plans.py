@@ -1,12 +1,14 @@
 """Query plans, the readings and certificates they give, and proofs that different labels give different answers.
 
 Codes waste nothing, so the answers of an oracle other than the declared one may be read as some other labels without a
-trace. The control query therefore gives every row a random prediction once the labels are read; the answer they imply
-is computed with the declared metric itself, and bounded by rounding, noise and any order of summation.
+trace. Control queries therefore give every row a random prediction once the labels are read; the answers they imply
+are computed with the declared metric itself, and bounded by rounding, noise and any order of summation. There are as
+many of them as it takes for a wrong label to agree with all by chance in fewer than one of a million attacks.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from divulge.labels import metrics
 from divulge.labels.metrics import Evaluated
 from divulge.labels.oracles import (
     COUNT_METRICS,
+    FALSE_ALARM_RATE,
     OracleSpec,
     check_predictions,
     compute_score,
@@ -29,8 +32,15 @@ from divulge.labels.oracles import (
 from divulge.validation import check_array, check_instance, check_nonempty
 
 if TYPE_CHECKING:
+    from divulge.labels.metrics import Loss
     from divulge.types import Array, Bools, Floats, Ints
 
+_COIN = 0.5
+_MAX_CONTROLS = 20  # of which wrong labels that pass each with the chance of a coin pass all once in a million attacks
+_MAX_DRAWS = 8  # of a control for a metric that may not be defined on it
+_MAX_EXPONENT = 1000  # of a control's gap; floats end soon after
+_MAX_WORSE = 8  # larger gaps in a row that are no better, after which none is
+_SCORE_ERROR = 1e-12  # of a score, relative to 1 or its size, whichever way the endpoint computes it
 _MAX_ENUMERATED_ROWS = 30
 _MAX_ENUMERATED_SUMS = 3**15
 
@@ -126,9 +136,9 @@ class QueryPlan:
         return Queries(self.inner)
 
     @property
-    def control(self) -> Array:
-        """One more query, whose answer the labels imply (see `control_query`)."""
-        return control_query(self.spec)
+    def controls(self) -> Sequence[Array]:
+        """Further queries, whose answers the labels imply (see `control_query`)."""
+        return [control_query(self.spec, index) for index in range(count_controls(self.spec))]
 
     def query_after(self, index: int, answers: Floats) -> Array | None:
         """Query ``index``, given the answers before it; None when nothing is left to ask.
@@ -142,7 +152,7 @@ class QueryPlan:
     @property
     def key(self) -> str:
         """Fingerprint of the plan, so that answers are never read with another."""
-        return store.hash_values(self.spec, self.method, self.count)[:16]
+        return store.hash_values(self.spec, self.method, self.count, count_controls(self.spec))[:16]
 
     def __repr__(self) -> str:
         return f"QueryPlan({self.method}, {self.count} queries for {self.spec.n} labels; {self.certificate})"
@@ -193,43 +203,146 @@ class Certificate:
         return f"not certified: {self.why}"
 
 
-def control_query(spec: OracleSpec) -> Array:
-    """Return the predictions of the control query; always the same for an oracle.
+def count_controls(spec: OracleSpec) -> int:
+    """Return how many control queries it takes until fewer than one wrong reading in a million agrees with all.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> [count_controls(OracleSpec(n=40, noise=noise)) for noise in (1e-5, 1e-2, 0.4)]
+        [4, 10, 20]
+    """
+    share, log_rate = _passing_share(spec), math.log(FALSE_ALARM_RATE)
+    # An endpoint that has its rows in another order each time is right by chance as often as one row is at its place.
+    least = math.ceil(log_rate / math.log(1 / max(spec.n, 2)))
+    return (
+        max(math.ceil(log_rate / math.log(share)), least)
+        if share >= _COIN
+        else max(2 * math.ceil(log_rate / math.log(share)), least + least % 2)
+    )
+
+
+def _passing_share(spec: OracleSpec) -> float:
+    """Bound how often a wrong label agrees with a control query, or with a pair of opposite ones, by chance."""
+    if spec.name == "map_at_k":
+        return max(_COIN, 1 - 2 / spec.classes)  # a list of one class, which must be one of the two in question
+    if not spec.adds_up and spec.name != "r2":
+        return _COIN  # two wrong labels cancel in half of the draws
+    # Where predictions vary over half of their reach, a loss of either label does over a quarter of it, at least; of
+    # this, answers within the error of the implied one are twice the error.
+    reach, error = control_reach(spec)
+    return min(_COIN, 8 * error / reach)
+
+
+def control_reach(spec: OracleSpec) -> tuple[float, float]:
+    """Return the gap between labels in a control query, and the error of its sum, whatever the labels.
+
+    Args:
+        spec: an oracle whose score is a sum over rows, or R².
+    """
+    if spec.name == "r2":
+        return 1.0, spec.n * (spec.rounding + noise_bound(spec, _MAX_CONTROLS) + _SCORE_ERROR)
+    loss, digits = spec.loss(), np.arange(spec.classes)
+    if math.isfinite(loss.two_sided):
+        reach = loss.two_sided if spec.classes == 2 else loss.largest_gap(digits)
+        return reach, _control_error(spec, loss, reach)
+    return _find_unbounded_reach(spec)
+
+
+@functools.lru_cache(maxsize=64)
+def _find_unbounded_reach(spec: OracleSpec) -> tuple[float, float]:
+    """Return gap and error for a loss without a bound.
+
+    The gap is the smallest that makes a passing wrong label as rare as one in a million, or the one whose error is
+    smallest beside it: noise has a size of its own, while float errors grow with the losses.
+    """
+    best, worse = (1.0, math.inf), 0
+    for exponent in range(_MAX_EXPONENT):
+        reach = 2.0**exponent / (spec.classes - 1)
+        error = _control_error(spec, spec.loss(), reach)
+        if error / reach < 0.99 * best[1] / best[0]:
+            best, worse = (reach, error), 0
+        else:
+            worse += 1
+        if worse > _MAX_WORSE or not math.isfinite(error) or 8 * error / reach < FALSE_ALARM_RATE:
+            break
+    return best
+
+
+def _control_error(spec: OracleSpec, loss: Loss, reach: float) -> float:
+    """Bound the error of a sum of losses in a control query: rounding, noise and floats."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        table = loss.table(loss.predict(reach * np.array([-1.0, 1.0]), np.arange(spec.classes)))
+    largest = float(table.max())
+    if not math.isfinite(spec.n * largest) or spec.n * largest > float(np.finfo(spec.float_dtype).max) / 8:
+        return math.inf
+    floats = 2 * float_error(spec, spec.n, spec.n * largest)
+    off = spec.rounding + noise_bound(spec, _MAX_CONTROLS)
+    if spec.name == "rmse":
+        return floats + spec.n * (2 * math.sqrt(largest) * off + off**2)
+    return floats + spec.rows_per_answer * off
+
+
+def control_query(spec: OracleSpec, index: int = 0) -> Array:
+    """Return the predictions of a control query; always the same for an oracle.
+
+    Where single labels show well above the errors, queries come in opposite pairs: a row that is sure of one label in
+    the first is as sure of the other in the second, so that each label costs something in one of them.
+
+    Args:
+        spec: the oracle.
+        index: below `count_controls`.
 
     Examples:
         >>> from divulge.labels import OracleSpec
         >>> control_query(OracleSpec(n=3, classes=4)).shape
         (3, 4)
     """
-    draws = seeds.generator(0, "labels", "control")
+    in_pairs = _passing_share(spec) < _COIN
+    draws = seeds.generator(0, "labels", "control", index // 2 if in_pairs else index)
     if spec.name == "auc":
         return draws.permutation(spec.n) / spec.n
     if spec.name in COUNT_METRICS:
         return draws.integers(0, 2, spec.n).astype(float)
-    if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
-        return draw_submission(spec, draws)
+    if isinstance(spec.metric, Evaluated):
+        return _draw_defined(spec, spec.metric, draws)
     if spec.name == "r2":
-        return draws.random(spec.n)
+        predictions = draws.random(spec.n)
+        return 1 - predictions if index % 2 else predictions
     if not spec.adds_up:
         classes = draws.integers(0, spec.classes, spec.n)
         return classes[:, None] if spec.name == "map_at_k" else classes
-    loss = spec.loss()
-    # Losses without a bound: one label is to outweigh what an answer may be off by, and no more.
-    span = loss.two_sided if math.isfinite(loss.two_sided) else max(1.0, 16 * spec.rows_per_answer * spec.tolerance)
-    size = draws.uniform(0.25, 1.0, spec.n)
+    reach, _ = control_reach(spec)
+    gaps = reach * draws.uniform(0.5, 1.0, spec.n)
+    is_mirrored = in_pairs and index % 2 == 1
+    loss, digits = spec.loss(), np.arange(spec.classes)
     if spec.classes == 2:
-        return loss.predict(span * size * draws.choice([-1, 1], spec.n), np.arange(2))
-    digits = np.arange(spec.classes)
-    reach = loss.largest_gap(digits) if math.isfinite(loss.two_sided) else span / (spec.classes - 1)
-    return draws.permuted(loss.predict(reach * size, digits), axis=1)
+        return loss.predict(gaps * draws.choice([-1, 1], spec.n) * (-1 if is_mirrored else 1), digits)
+    order = draws.permuted(np.tile(digits, (spec.n, 1)), axis=1)
+    order = spec.classes - 1 - order if is_mirrored else order
+    return np.take_along_axis(loss.predict(gaps, digits), order, axis=1)
 
 
-def implied_control_answer(spec: OracleSpec, labels: Ints) -> tuple[float, float]:
+def _draw_defined(spec: OracleSpec, metric: Evaluated, draws: np.random.Generator) -> Array:
+    """Draw a random submission whose score is defined for all labels that are tried, or for most of them."""
+    labellings = [np.full(spec.n, label) for label in range(min(spec.classes, 4))]
+    labellings += [draws.integers(0, spec.classes, spec.n) for _ in range(4)]
+    best, fewest = draw_submission(spec, draws), math.inf
+    for attempt in range(_MAX_DRAWS):
+        submission = draw_submission(spec, draws) if attempt else best
+        n_undefined = int(np.isnan(metric.values((y, submission) for y in labellings)).sum())
+        best, fewest = (submission, n_undefined) if n_undefined < fewest else (best, fewest)
+        if not fewest:
+            break
+    return best
+
+
+def implied_control_answer(spec: OracleSpec, labels: Ints, index: int = 0) -> tuple[float, float]:
     """Return the answer that these labels imply, and how far an honest one may lie from it.
 
     Args:
         spec: the oracle.
         labels: ``[n]``, -1 for rows that are not scored.
+        index: of the control query.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -237,24 +350,26 @@ def implied_control_answer(spec: OracleSpec, labels: Ints) -> tuple[float, float
         >>> 0 < answer < 37, round(allowed, 6)
         (True, 0.0005)
     """
-    rows, y = control_query(spec)[labels >= 0], labels[labels >= 0]
+    rows, y = control_query(spec, index)[labels >= 0], labels[labels >= 0]
     if spec.name == "auc" and len(np.unique(y)) < 2:
         return math.nan, math.inf  # not defined; a plan for AUC reads both classes or is refuted
     answer = compute_score(spec, y, rows)
-    float_error = _control_float_error(spec, y, rows, answer) if spec.adds_up else 1e-12 * max(1.0, abs(answer))
-    return answer, spec.rounding + noise_bound(spec, 1) + float_error
+    if not spec.adds_up:
+        error = _SCORE_ERROR * max(1.0, abs(answer))
+    else:
+        # Bounds what float arithmetic may add, whatever the order of the sum.
+        total = float(np.abs(spec.loss().table(rows)).max(axis=1).sum()) + abs(answer)
+        weights = 1.0 if spec.class_weight is None else min(spec.class_weight)
+        error = float_error(spec, len(y), total) / (len(y) * weights if spec.reduction == "mean" else 1.0)
+        # A root moves by at most the error of its square over the root.
+        error = error / max(answer, math.sqrt(error)) if spec.name == "rmse" else error
+    return answer, spec.rounding + noise_bound(spec, count_controls(spec)) + error
 
 
-def _control_float_error(spec: OracleSpec, y: Ints, rows: Array, answer: float) -> float:
-    """Bound what float arithmetic may add, whatever the order of the sum."""
-    table = np.abs(spec.loss().table(rows)).max(axis=1)
-    total = float(table.sum()) + abs(answer)
-    error = float(metrics.summation_error(len(y), total, "sequential", spec.float_dtype))
-    error = 2 * (error + 8 * total * metrics.unit_roundoff(spec.float_dtype))
-    weights = 1.0 if spec.class_weight is None else min(spec.class_weight)
-    mean = error / (len(y) * weights if spec.reduction == "mean" else 1.0)
-    # A root moves by at most the error of its square over the root.
-    return mean / max(answer, math.sqrt(mean)) if spec.name == "rmse" else mean
+def float_error(spec: OracleSpec, n: int, total: float) -> float:
+    """Bound twice what floats may add to a sum of ``n`` losses of at most ``total``, and to the losses themselves."""
+    error = float(metrics.summation_error(n, total, "sequential", spec.float_dtype))
+    return 2 * (error + 8 * total * metrics.unit_roundoff(spec.float_dtype))
 
 
 def certify(spec: OracleSpec, predictions: Any) -> Certificate:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _STEP_DEVIATIONS = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
 _MAX_ITERATIONS = 300
-_MAX_EIGENVALUE_ROWS = 1000  # beyond, an eigenvalue takes seconds
+_MAX_FIT_SIZE = 10_000_000  # answers times rows; beyond, a fit takes long
 _MIN_QUERY_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
@@ -77,7 +77,7 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
         queries = max(
             math.ceil((quantile / step) ** 2), math.ceil(_MIN_QUERY_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1
         )
-    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), _paley_prime(max(spec.n, 4)))
+    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), _paley_prime(max(spec.n + 1, 4)))
     accuracy = NormalDist().cdf(step * math.sqrt(queries))
     reason = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {accuracy:.6f} per label"
     return QueryPlan(
@@ -109,9 +109,8 @@ class SignPlan:
         residue = np.full(q, -1.0)
         residue[(np.arange(1, q, dtype=np.int64) ** 2) % q] = 1.0
         residue[0] = 1.0  # the identity on the diagonal of Paley's matrix
-        signs = np.empty((len(rows), n))
-        signs[:, 0] = -1.0
-        signs[:, 1:] = residue[(rows[:, None] - 1 - np.arange(n - 1)) % q]
+        # The matrix's first column is constant, as an offset of the endpoint would be: no label stands there.
+        signs = residue[(rows[:, None] - 1 - np.arange(n)) % q]
         signs[rows == 0] = 1.0
         return signs
 
@@ -140,63 +139,59 @@ class SignPlan:
         residual = np.full(self.count, np.nan)
         residual[answered] = np.abs(difference) * half / spec.rows_per_answer
         fits = float(difference @ difference) <= sigma**2 * (len(answered) + 6 * math.sqrt(2 * len(answered)))
-        smallest = self._smallest_eigenvalue(answered, signs)
-        proven, certain = (
-            fits & exclude_other_labels(spec, signs, difference, guess, smallest, half / spec.rows_per_answer, times)
-            for times in (1, 2)
-        )
-        certain &= proven
+        unit = half / spec.rows_per_answer
+        proven, certain = (fits & find_evident_labels(spec, signs, sums, guess, unit, times) for times in (1, 2))
         refuted = np.zeros(self.count, dtype=bool)
-        allowed = noise_norm_bound(spec, len(answered)) * spec.rows_per_answer / half
+        allowed = noise_norm_bound(spec, len(answered)) / unit
         refuted[answered] = not fits and min_residual_norm(signs, sums, guess) > allowed
-        return Reading((guess > 0).astype(np.int64), certain, proven, residual, refuted)
-
-    def _smallest_eigenvalue(self, answered: Ints, signs: Floats) -> float:
-        """Bound from below the smallest eigenvalue of ``signsᵀ signs``: full rounds of the matrix, or the value."""
-        order = self.prime + 1
-        rounds = int(np.bincount(answered % order, minlength=order).min())
-        if len(answered) < self.spec.n or self.spec.n > _MAX_EIGENVALUE_ROWS:
-            return float(rounds * order)
-        smallest = float(np.linalg.eigvalsh(signs.T @ signs)[0])
-        return max(float(rounds * order), smallest - 1e-9 * len(answered) * self.spec.n)
+        return Reading((guess > 0).astype(np.int64), certain & proven, proven, residual, refuted)
 
 
-def exclude_other_labels(
-    spec: OracleSpec, signs: Floats, difference: Floats, guess: Floats, smallest: float, unit: float, times: int
-) -> Bools:
-    """Flag labels of which no other is possible, against all labellings together, but for one case in a million.
+def find_evident_labels(spec: OracleSpec, signs: Floats, sums: Floats, guess: Floats, unit: float, times: int) -> Bools:
+    """Flag labels whose row moves the answers in their direction by more than noise does, but for one in a million.
 
-    A labelling that differs from the guess g in the rows S misses the sums by ‖r‖² + 4·(‖A_S g_S‖² + Σ_S g_i·A_iᵀr)
-    squared, with ‖A_S g_S‖² ≥ λ·|S|, so by Σ_S of 4·(λ + g_i·A_iᵀr) more, at least. For Gaussian noise the odds of all
-    labellings against a label are then at most e_i·∏(1 + e_j) over the others, e_i = exp(-2(λ + g_i·A_iᵀr)/σ²), where
-    rounding may take as much from every answer as it can. For Laplace noise a label is excluded where every labelling
-    with it leaves more than the noise's norm reaches. With fewer answers than rows λ is 0, and nothing is excluded.
+    Least squares with a constant fit what each row contributes. That it is the loss that was declared is not used, only
+    its sign: a row that is not scored, or weights, smoothing, another clip or an offset of the endpoint prove no wrong
+    label. With hardly more answers than rows there is no fit, and no label is evident.
 
     Args:
         spec: the oracle.
-        signs: A, ``[q, n]``.
-        difference: r, sums minus those of the guess, ``[q]``.
-        guess: g, labels ±1 ``[n]``.
-        smallest: λ, at most the smallest eigenvalue of ``AᵀA``.
+        signs: of the queries, ``[q, n]``.
+        sums: answers, less what they are on average, in units ``[q]``.
+        guess: labels ±1, ``[n]``.
         unit: what one unit of the sums is of an answer.
         times: how many times as loud as declared the noise may be.
 
     Returns:
         Bool ``[n]``.
     """
-    count = len(difference)
-    loud = replace(spec, noise=times * spec.noise)
-    gain = smallest + guess * (signs.T @ difference)
-    norm = float(np.linalg.norm(difference))
+    count, n = signs.shape
+    no_rows = np.zeros(n, dtype=bool)
+    if count < n + 3 or count * n > _MAX_FIT_SIZE:
+        return no_rows
+    terms = np.column_stack([np.ones(count), signs])
+    values, vectors = np.linalg.eigh(terms.T @ terms)
+    if values[0] < 1e-6 * count:
+        return no_rows
+    # Row i's contribution is the answers' sum with these weights.
+    weights = ((vectors / values) @ vectors.T @ terms.T)[1:]
+    contributions = weights @ sums
+    fit = terms @ (vectors @ ((vectors.T @ (terms.T @ sums)) / values))
+    spread = float(np.linalg.norm(sums - fit)) / math.sqrt(count - n - 1)
+    # Estimated noise counts when it is larger.
+    louder = max(1.0, spread * unit / spec.sigma)
+    noise = times * louder * spec.noise / unit
+    rate = FALSE_ALARM_RATE / (2 * n)
+    norms = np.linalg.norm(weights, axis=1)
     if spec.noise_kind == "gaussian":
-        # Estimated noise counts when it is larger.
-        spread = max(loud.noise / unit, times * norm / math.sqrt(count))
-        log_odds = -2 * (gain - count * spec.rounding / unit) / spread**2
-        others = np.logaddexp(0.0, log_odds)
-        return log_odds + (others.sum() - others) < -math.log(1e6)
-    losses = np.minimum(gain, 0.0)
-    left_over = norm**2 + 4 * (gain + (losses.sum() - losses))
-    return left_over > (noise_norm_bound(loud, count) / unit) ** 2
+        reach = -NormalDist().inv_cdf(rate) * noise * norms
+    else:
+        # Chernoff's bound on a weighted sum of Laplace draws, at the best of some exponents.
+        exponents = np.linspace(0.02, 0.98, 49) / (noise * np.abs(weights).max(axis=1, keepdims=True))
+        moments = np.stack([-np.log1p(-((noise * weights * t[:, None]) ** 2)).sum(axis=1) for t in exponents.T], axis=1)
+        reach = ((moments - math.log(rate)) / exponents).min(axis=1)
+    reach = reach + np.abs(weights).sum(axis=1) * spec.rounding / unit
+    return guess * contributions > reach
 
 
 def confident_predictions(spec: OracleSpec) -> Array:

@@ -19,7 +19,7 @@ from divulge.margin.membership import (
     least_margin,
     orthogonality,
 )
-from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers
+from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers, read_margin
 from divulge.margin.training import Optimum, Training, descend, solve, train
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "least_margin",
     "multipliers",
     "orthogonality",
+    "read_margin",
     "solve",
     "train",
 ]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -46,7 +46,8 @@ class MarginDecision:
         low: smallest |Φ| that counts as a member.
         high: largest |Φ| that counts as a member (infinity for a one-sided rule).
         guarantee: the largest probability of calling a fresh record a member: 0 where the geometry of the training
-            set proves it, 1 (nothing is claimed) where that proof was not supplied or says nothing.
+            set proves it, 1 (nothing is claimed) where that proof was not supplied or says nothing. It is conditional
+            where the margin was given, not read off a leaked record.
         warnings: why nothing is claimed, if so.
     """
 
@@ -96,7 +97,9 @@ def known_margin(
     """
     check_number(m, "m", above=0.0, below=np.inf)
     check_number(band, "band", above=0.0)
-    return _decide(net, x, m, m * (1.0 - band), m * (1.0 + band), (), geometry)
+    assumed = (f"the training set's margin is {m:g}, which the weights cannot confirm",)
+    decision = _decide(net, x, m, m * (1.0 - band), m * (1.0 + band), assumed, geometry)
+    return replace(decision, guarantee=decision.guarantee.capped_at("conditional"))
 
 
 def leaked_point(
@@ -160,7 +163,8 @@ def bounded_margin(
     high = check_number(bounds[1], "c", above=0.0, closed=True)
     if high < low:
         raise InputError(f"c: the upper bound {high:g} is below the lower bound {low:g}")
-    return _decide(net, x, low, low, high, (f"the margin lies in [{low:g}, {high:g}]",), geometry)
+    decision = _decide(net, x, low, low, high, (f"the margin lies in [{low:g}, {high:g}]",), geometry)
+    return replace(decision, guarantee=decision.guarantee.capped_at("conditional"))
 
 
 def _decide(

@@ -21,6 +21,7 @@ from divulge.validation import (
     check_nonempty,
     check_number,
     check_vector,
+    format_value,
 )
 
 if TYPE_CHECKING:
@@ -143,12 +144,16 @@ class ShallowReLU:
             message = str(error)
             raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
-    def to_safetensors(self, path: str | Path) -> None:
-        """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""
+    def to_safetensors(self, path: str | Path, margin: float | None = None) -> None:
+        """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``.
+
+        Args:
+            path: the file.
+            margin: of the training set, which `read_margin` reads back.
+        """
         arrays = {"hidden.weight": self.w, "hidden.bias": self.b, "output.weight": self.v[None]}
-        store.write_bytes(
-            Path(path), tensors.save({name: np.ascontiguousarray(value) for name, value in arrays.items()})
-        )
+        values = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+        store.write_bytes(Path(path), tensors.save(values, None if margin is None else {"margin": repr(float(margin))}))
 
     @classmethod
     def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
@@ -168,6 +173,27 @@ class ShallowReLU:
             np.zeros(len(arrays[hidden_name])) if hidden is None else hidden,
             np.ravel(arrays[output_name]),
         )
+
+
+def read_margin(path: str | Path) -> float | None:
+    """Return the margin of the training set that a safetensors file records as ``margin``; None without one.
+
+    Raises:
+        divulge.InputError: missing or damaged file, or a margin that is no number above 0.
+    """
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            text = (file.metadata() or {}).get("margin")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a readable safetensors file ({error})") from None
+    if text is None:
+        return None
+    try:
+        return check_number(float(text), f"{path}: margin", above=0.0, below=np.inf)
+    except ValueError:
+        raise InputError(f"{path}: margin: a number is needed, got {format_value(text)}") from None
 
 
 def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:

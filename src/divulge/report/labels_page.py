@@ -54,7 +54,7 @@ def headline(run: LabelsRun) -> Headline:
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     n_read = summary.proven if right is None else right
     return Headline(
-        tone="leak" if leaks else "plain",
+        tone="leak" if leaks else "unproven" if summary.determined else "plain",
         text=_verdict(summary),
         heading="Labels leak" if leaks else "",
         details=(_ADVERSARY, proven),
@@ -70,7 +70,12 @@ def _verdict(summary: LabelsSummary) -> str:
     if right is not None:
         count_text = f"{right:,} of {rows:,} labels were recovered"
     scores = "1 score" if summary.queries == 1 else f"{summary.queries:,} scores"
-    return f"{count_text} from {scores}."
+    caveat = (
+        f" {summary.determined:,} follow if the endpoint is as declared, but {summary.caveat}."
+        if summary.caveat
+        else ""
+    )
+    return f"{count_text} from {scores}.{caveat}"
 
 
 def sections(run: LabelsRun) -> list[Section]:
@@ -136,15 +141,15 @@ def _facts(run: LabelsRun) -> dict[str, str]:
         "decimals": "not rounded" if oracle.decimals is None else str(oracle.decimals),
         "noise": f"{oracle.noise:g} ({oracle.noise_kind})",
         "rows scored": f"{summary.scored:,}",
-        "control query": "answered as these labels imply" if summary.checked else "not answered or contradicted",
+        "control queries": "answered as these labels imply" if summary.checked else "not answered or contradicted",
         "largest residual": f"{summary.residual:.3g}",
     }
 
 
 def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
     return Chart(
-        charts.lines({"proven": Curve(places, shares)}, x="queries answered", y="share of labels proven"),
-        title="Share of labels proven, by number of queries",
+        charts.lines({"determined": Curve(places, shares)}, x="queries answered", y="share of labels determined"),
+        title="Share of labels that the answers determine, by number of queries",
         note="Labels of a block of queries are read together, when its last answer arrives.",
     )
 

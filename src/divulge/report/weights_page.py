@@ -33,8 +33,8 @@ _LINE = (
     "meets the margin, the dashed lines."
 )
 _CANDIDATES_NOTE = (
-    "Proven: without this point no training set gives these weights. Found: it may be a training point. The multiplier "
-    "is its weight in rebuilding them."
+    "Proven: without this point no training set gives these weights. If the margin is as typed in: no training set of "
+    "this margin does. Found: it may be a training point. The multiplier is its weight in rebuilding the weights."
 )
 _INSTEAD = BulletList(
     [
@@ -205,7 +205,7 @@ def reconstruction_sections(run: ReconstructionRun) -> list[Section]:
 
 
 def _proven(summary: ReconstructionSummary) -> tuple[DotGrid, ...]:
-    if not summary.guaranteed:
+    if not summary.guaranteed or summary.standing != "holds":
         return ()
     return (DotGrid.from_count(summary.guaranteed, len(summary.candidates), "points are training points, at least"),)
 
@@ -260,12 +260,18 @@ def candidate_rows(summary: ReconstructionSummary) -> list[list[str]]:
         [
             f"{summary.candidates[i]:.6g}",
             f"{summary.labels[i]:+.0f}",
-            "proven" if summary.proven[i] else "found",
+            _describe_point(summary, i),
             ", ".join(summary.rules[i]),
             f"{summary.multipliers[i]:.4g}",
         ]
-        for i in sorted(range(len(summary.candidates)), key=lambda i: not summary.proven[i])
+        for i in sorted(range(len(summary.candidates)), key=lambda i: not summary.needed[i])
     ]
+
+
+def _describe_point(summary: ReconstructionSummary, index: int) -> str:
+    if summary.proven[index]:
+        return "proven"
+    return f"if the margin is {summary.margin:g}" if summary.needed[index] else "found"
 
 
 def called_rows(summary: WeightsSummary) -> list[list[str]]:
