@@ -177,7 +177,9 @@ class NumberColumn:
         if not len(sample):
             return cls(values, sample, (), _DOUBLE)
         # A decimal that was stored as float32 differs from the nearest float64.
-        spacing = _SINGLE if (sample.astype(np.float32).astype(np.float64) == sample).all() else _DOUBLE
+        with np.errstate(over="ignore"):  # beyond float32 is infinity, which equals none of them
+            as_single = sample.astype(np.float32).astype(np.float64)
+        spacing = _SINGLE if (as_single == sample).all() else _DOUBLE
         probe = sample[:: len(sample) // _MAX_PROBE + 1]
         families: Sequence[Sequence[Grid]] = (
             [_TIME] if is_date else [*((grid,) for grid in _BINARY), _DECIMALS, _DIGITS]

@@ -20,7 +20,7 @@ LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 
 @pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes()])
 def test_orientation_every_recipe_finds_members_of_a_model_that_overfits(run, recipe):
-    assert run[recipe].auc.low > 0.5, run[recipe].auc
+    assert run[recipe].auc.value > 0.55, run[recipe].auc
 
 
 @pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes() if recipe.references == "none"])

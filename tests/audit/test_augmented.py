@@ -62,7 +62,8 @@ def test_the_target_is_asked_about_every_version():
         return inner(x)
 
     result = audit(["lira-augmented"], target)
-    assert sum(batch_sizes) - 64 == result.about.recipes["lira-augmented"].queries  # 64 to see what its outputs are
+    queries = result.about.recipes["lira-augmented"].queries
+    assert queries <= sum(batch_sizes) <= queries + 64 + 64  # to see what its outputs are, and whether they repeat
 
 
 def test_of_a_target_that_leaks_nothing_nothing_is_told():

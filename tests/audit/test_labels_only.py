@@ -62,8 +62,9 @@ def test_labels_are_enough_for_the_recipes_that_ask_for_no_more():
     assert queries["correct"] == 240
     assert queries["boundary"] <= 500 * 240
     assert queries["noise"] == 50 * 240
-    # The residual shares the distance, and 64 candidates show what the labels are.
-    assert target.asked == queries["correct"] + queries["boundary"] + queries["noise"] + 64
+    # The residual shares the distance; 64 candidates show what the labels are, up to 64 whether they repeat.
+    asked = queries["correct"] + queries["boundary"] + queries["noise"]
+    assert asked + 64 <= target.asked <= asked + 64 + 64
     assert result.about.counts.classes == 3
     assert result.about.recipes["correct"].reads == "the target's label of each candidate"
 
@@ -73,7 +74,7 @@ def test_reference_models_say_what_is_easy_though_the_target_gives_labels_alone(
     target = Nearest()
     names = ["correct", "correct-calibrated"]
     result = audit(target, names, references=references)
-    assert target.asked == 240 + 64
+    assert 240 + 64 <= target.asked <= 240 + 64 + 64  # 64 show what the labels are, up to 64 whether they repeat
     assert set(result.signals) == {"correctness"}
     np.testing.assert_array_equal(result.scores["correct"], target.labels(CANDIDATES) == CANDIDATES.y)
     other_results = audit(Nearest(), names[1:], references=references)

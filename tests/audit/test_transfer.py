@@ -64,7 +64,7 @@ def test_scores_are_the_definition_and_the_target_is_asked_once_a_record():
 
     target = Nearest()
     result = audit(target, ("correct", "transfer"), references=dataclasses.replace(REFERENCES, train=train))
-    assert target.asked == 240 + 64  # 64 candidates show what the labels are
+    assert 240 + 64 <= target.asked <= 240 + 64 + 64  # 64 show what the labels are, up to 64 whether they repeat
     answers, substitutes = target.labels(CANDIDATES), [soft(data, seed) for data, seed in lessons]
     expected = []
     for x, y, answer in zip(CANDIDATES.x, CANDIDATES.y, answers, strict=True):

