@@ -11,7 +11,7 @@ SPEC = labels.OracleSpec(n=6, decimals=6)
 PLAN = labels.design(SPEC)
 TRUTH = np.array([0, 1, 1, 0, 0, 1])
 ORACLE = labels.LocalOracle(SPEC, TRUTH)
-ANSWERS = np.array([ORACLE(query) for query in (*PLAN.queries, PLAN.control)])
+ANSWERS = np.array([ORACLE(query) for query in (*PLAN.queries, *PLAN.controls)])
 NET = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
 DEEP = torch.nn.Sequential(*(torch.nn.Linear(1, 1, bias=False) for _ in range(3)))
 POINTS = np.array([[-2.0], [0.5], [2.001]])
@@ -56,7 +56,7 @@ LABELS = {
         pattern="edge",
         scored=np.arange(6) < 6,
         arithmetic="numpy",
-        use=lambda made: made(PLAN.control),
+        use=lambda made: made(PLAN.controls[0]),
     ),
     "labels.OracleSpec": call(
         metric="log_loss",

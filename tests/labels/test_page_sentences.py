@@ -103,7 +103,8 @@ def inferred(spec=BOUNDED, upto=None, off=0.0):
     plan, truth = labels.design(spec), np.arange(spec.n) % 2
     answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)]) + off
     answers[plan.count if upto is None else upto :] = np.nan
-    return plan, labels.read(plan, answers), truth
+    controls = [labels.LocalOracle(spec, truth).exact(query) for query in plan.controls]
+    return plan, labels.read(plan, np.r_[answers, controls]), truth
 
 
 def test_the_summary_counts_what_was_proven_and_what_was_certain_and_wrong():

@@ -132,8 +132,8 @@ def test_half_the_answers_claim_no_more_than_they_say():
     answers = np.array([labels.LocalOracle(spec, y, scored=scored)(q) for q in plan.queries])
     answers[plan.count // 2 :] = np.nan
     inference = labels.read(plan, answers)
-    assert 0.2 < inference.proven.mean() < 0.8
-    assert (inference.labels[inference.proven] == np.where(scored, y, -1)[inference.proven]).all()
+    assert 0.2 < inference.determined.mean() < 0.8
+    assert (inference.labels[inference.determined] == np.where(scored, y, -1)[inference.determined]).all()
     assert not labels.read(plan, np.full(plan.count, np.nan)).proven.any()
 
 

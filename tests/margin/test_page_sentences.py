@@ -140,6 +140,8 @@ def reconstructed(candidates=(0.5, -0.25, 2.0), tone="leak", guaranteed=2, **cha
         residual=0.01,
         ambiguous=(),
         proven=(False, True, False)[:count],
+        needed=(False, True, False)[:count],
+        standing="holds",
         windows=(),
         guaranteed=guaranteed,
         warnings=(),
@@ -189,6 +191,7 @@ def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
         rules=((),) * 13,
         multipliers=(1.0,) * 13,
         proven=(False,) * 13,
+        needed=(False,) * 13,
     )
     assert isinstance(weights_page._candidates(long_result)[0], Collapsible)
     assert not isinstance(weights_page._candidates(reconstructed())[0], Collapsible)

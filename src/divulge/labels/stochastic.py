@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _STEP_DEVIATIONS = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
 _MAX_ITERATIONS = 300
 _MAX_FIT_SIZE = 10_000_000  # answers times rows; beyond, a fit takes long
+_MIN_ORDER = 8  # of the matrix; in smaller ones labels hardly differ from an offset
 _MIN_QUERY_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
@@ -77,7 +78,7 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
         queries = max(
             math.ceil((quantile / step) ** 2), math.ceil(_MIN_QUERY_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1
         )
-    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), _paley_prime(max(spec.n + 1, 4)))
+    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), _paley_prime(max(spec.n + 1, _MIN_ORDER)))
     accuracy = NormalDist().cdf(step * math.sqrt(queries))
     reason = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {accuracy:.6f} per label"
     return QueryPlan(
@@ -109,7 +110,7 @@ class SignPlan:
         residue = np.full(q, -1.0)
         residue[(np.arange(1, q, dtype=np.int64) ** 2) % q] = 1.0
         residue[0] = 1.0  # the identity on the diagonal of Paley's matrix
-        # The matrix's first column is constant, as an offset of the endpoint would be: no label stands there.
+        # The first column is constant but in one row, as an offset of the endpoint would be: no label stands there.
         signs = residue[(rows[:, None] - 1 - np.arange(n)) % q]
         signs[rows == 0] = 1.0
         return signs
