@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
+from divulge import people
 from divulge.errors import InputError
 from divulge.results import CheckFinding
 from divulge.targets import is_language_model
@@ -103,7 +104,8 @@ def _answers(prepared: PreparedAudit, records: Records) -> Floats:
     if isinstance(target, Endpoint):
         target = replace(target, journal=None)  # which would repeat what was answered before
     if is_language_model(target):
-        stats = target.tokens(list(records.x), vocabulary=False)
+        documents = [people.split_record(text)[0] for text in records.x]  # a record may be all those of a person
+        stats = target.tokens(documents, vocabulary=False)
         sums = np.add.reduceat(np.append(stats.logp, 0.0), stats.offsets[:-1])
         answers = np.where(stats.lengths > 0, sums / np.maximum(stats.lengths, 1), 0.0)
     elif is_label_only(target):
