@@ -314,7 +314,8 @@ def test_decisions_about_unseen_classes_are_void():
 def test_the_power_that_is_stated_is_the_power_of_the_verdict():
     single_recipe, three_recipes = honest_audit(), honest_audit(recipes=("loss", "entropy", "gap"))
     smallest = three_recipes.summary().smallest_detectable
-    assert smallest.confidence == pytest.approx(1 - 0.8 * 0.05 / 9)  # AUC, one TPR and ε of three recipes; classes have a fifth
+    # AUC, one TPR and ε of three recipes; classes and exposed members have a fifth of the error.
+    assert smallest.confidence == pytest.approx(1 - 0.8 * 0.05 / 9)
     assert smallest.auc > single_recipe.summary().smallest_detectable.auc
 
 
