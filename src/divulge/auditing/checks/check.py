@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.prepared import AuditLog, PreparedAudit
+    from divulge.evaluation.covariates import Adjustment
     from divulge.evidence import Measurements
     from divulge.results import CheckFinding
     from divulge.types import Floats
@@ -23,6 +24,8 @@ class ScoredAudit:
         views: signals under target and reference models, of the records and of further versions of them.
         scores: recipe → scores of the candidates, ``[n]``.
         calibration: recipe → scores of the calibration records, ``[k]``.
+        fpr: the levels reported.
+        adjustment: the comparison of candidates that are alike in the covariates; None without any.
         log: what was noted so far; a check may add warnings.
     """
 
@@ -30,6 +33,8 @@ class ScoredAudit:
     views: Sequence[Measurements]
     scores: Mapping[str, Floats]
     calibration: Mapping[str, Floats]
+    fpr: tuple[float, ...]
+    adjustment: Adjustment | None
     log: AuditLog
 
 
