@@ -46,7 +46,7 @@ class SetScores:
         Examples:
             >>> scores = SetScores(np.arange(50.0), np.arange(50.0), np.arange(50.0) - 40)
             >>> print(scores.area("nonmembers", "population", 0.95))
-            0.9800 [0.9448, 0.9929]
+            0.9800 [0.8979, 0.9964]
         """
         first, second = getattr(self, above), getattr(self, below)
         return statistics.auc(np.append(first, second), np.arange(len(first) + len(second)) < len(first), confidence)
