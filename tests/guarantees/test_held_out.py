@@ -5,12 +5,12 @@ Each test states its chance of failing although all is well.
 
 import numpy as np
 import pytest
-from score_audits import SCORE_SHAPES
 from scipy.stats import binom
 
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.evaluation.held_out import SetScores, comparable_rows, compare_held_out, excludes_chance
+from score_audits import SCORE_SHAPES
 
 
 def is_accused(scores):

@@ -144,7 +144,7 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
         f"Had the model been trained on {formatting.format_percent(math.ceil(100 * min(seen)) / 100)} of them or more, "
         "that would probably have been seen."
         if seen
-        else "Members hardly score above the population either, so a model trained on all three would look the same."
+        else "Too few records, or members that hardly score above the population: it would not have been seen."
     )
     clearest = min(shares, key=lambda name: shares[name] or math.inf)
     sentence = (
@@ -193,9 +193,10 @@ def _blind_difference(audit: ScoredAudit, first: Ints, second: Ints, others: Int
 def _unexplained_area(audit: ScoredAudit, attack: _AttackRows, above: str, area: Estimate) -> Estimate:
     """Return the AUC of a set against the population by scores less what the records alone explain."""
     first, second = attack.rows[above], attack.rows["population"]
+    others = attack.rows["members" if above == "nonmembers" else "nonmembers"]
     records, rows, seed = audit.prepared.views[0], np.append(first, second), audit.prepared.seed
-    y = None if records.y is None else records.y[rows]
-    left = blind.adjust_scores({"": attack.values[rows]}, records.x[rows], y, seed)
+    y, other_y = (None if records.y is None else records.y[part] for part in (rows, others))
+    left = blind.adjust_scores({"": attack.values[rows]}, records.x[rows], y, seed, (records.x[others], other_y))
     if records.features is not None:
         left = blind.adjust_scores(left, records.features[rows], None, seed)
     return SetScores(*np.split(left[""], [0, len(first)])).area("nonmembers", "population", area.confidence)
