@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.prepared import AuditLog, PreparedAudit
-    from divulge.evaluation.covariates import Adjustment
     from divulge.evidence import Measurements
     from divulge.results import CheckFinding
     from divulge.types import Floats
@@ -25,7 +24,6 @@ class ScoredAudit:
         scores: recipe → scores of the candidates, ``[n]``.
         calibration: recipe → scores of the calibration records, ``[k]``.
         fpr: the levels reported.
-        adjustment: the comparison of candidates that are alike in the covariates; None without any.
         log: what was noted so far; a check may add warnings.
     """
 
@@ -34,7 +32,6 @@ class ScoredAudit:
     scores: Mapping[str, Floats]
     calibration: Mapping[str, Floats]
     fpr: tuple[float, ...]
-    adjustment: Adjustment | None
     log: AuditLog
 
 

@@ -15,7 +15,6 @@ from divulge.decisions.counts import Counts
 from divulge.duplicates import number_digests
 from divulge.errors import InputError
 from divulge.evaluation import blind
-from divulge.evaluation.covariates import FALSE_ALARM
 from divulge.evaluation.held_out import (
     SetScores,
     comparable_rows,
@@ -70,7 +69,7 @@ class HeldOut:
         if not suspicious:
             return _describe_held_out(self.name, attacks, areas)
         widest = max((attacks[name].rows for name in suspicious), key=lambda rows: len(rows["population"]))
-        if reason := _find_other_reason(audit, widest):
+        if reason := _describe_other_population(audit, widest):
             return CheckFinding(self.name, "none", reason, figures=_figures(attacks[_surest(suspicious)]))
         unexplained = {
             name: _unexplained_area(audit, attacks[name], "nonmembers", area) for name, area in suspicious.items()
@@ -153,14 +152,8 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
     return CheckFinding(check, "none", sentence, (power,), _figures(attacks[clearest]))
 
 
-def _find_other_reason(audit: ScoredAudit, rows: Mapping[str, Ints]) -> str:
-    """Explain why a difference in scores says nothing of training; empty where nothing else is known."""
-    adjustment = audit.adjustment
-    if adjustment is not None and audit.prepared.inputs.covariates is not None and adjustment.p_before <= FALSE_ALARM:
-        return (
-            "Non-members and population score differently. Members and non-members differ in covariates that are not "
-            "known of the population, so whether the model was trained on the non-members cannot be told by it."
-        )
+def _describe_other_population(audit: ScoredAudit, rows: Mapping[str, Ints]) -> str:
+    """Say that the population is of another kind than the non-members; empty if it is not known to be."""
     baseline = _blind_difference(audit, rows["nonmembers"], rows["population"], rows["members"])
     if baseline is None:
         return ""
