@@ -17,6 +17,7 @@ TASKS = {  # each page on a task, and what its examples print
     "audit": "plan.toml can be run",
     "canaries": "canaries find a Gaussian mechanism",
     "evaluation": "AUC ≥",
+    "held_out": "declared non-members",
     "identification": "FDR ≤ 0.05",
     "labels": "60 labels proven",
     "references": "(4, 200, 4)",

@@ -430,7 +430,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         stored = log.run_timed(
             "search of the model's arrays", lambda: _find_stored_records(prepared, settings.duplicates, is_comparable)
         )
-    scored = ScoredAudit(prepared, views, scores, calibration, log)
+    scored = ScoredAudit(prepared, views, scores, calibration, fpr, log)
     findings = [log.run_timed(check.name, partial(check.measure, scored)) for check in CHECKS]
     about = RunMetadata(
         settings=settings,

@@ -11,6 +11,7 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 | How many members stand above every non-member beyond chance? | `exposure` |
 | What could so many records or canaries have shown? | `power` |
 | Do members and non-members differ without the model? | `blind`, `near_duplicates` |
+| Were non-members and population held out? | `held_out` |
 | What remains after adjusting for covariates? | `covariates` |
 | Do forgotten records differ from what models show that never saw them? | `erasure` |
 | Does a rate learned on seen classes hold on another? | `transfer` |
@@ -21,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from divulge import statistics
-from divulge.evaluation import blind, families, transfer
+from divulge.evaluation import blind, families, held_out, transfer
 from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
     AttackDifference,
@@ -98,6 +99,7 @@ __all__ = [
     "erasure_test",
     "exposed_members",
     "families",
+    "held_out",
     "measure",
     "min_nonmembers",
     "most_exposed",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from divulge.auditing.checks.check import Check, ScoredAudit
 from divulge.auditing.checks.determinism import Determinism
+from divulge.auditing.checks.held_out import HeldOut
 from divulge.auditing.checks.labels import LabelsOfTraining
 
-CHECKS: tuple[Check, ...] = (LabelsOfTraining(), Determinism())
+CHECKS: tuple[Check, ...] = (HeldOut(), LabelsOfTraining(), Determinism())
 """All checks, in the order in which the page shows them."""
 
 __all__ = ["CHECKS", "Check", "ScoredAudit"]

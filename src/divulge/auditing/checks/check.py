@@ -23,6 +23,7 @@ class ScoredAudit:
         views: signals under target and reference models, of the records and of further versions of them.
         scores: recipe → scores of the candidates, ``[n]``.
         calibration: recipe → scores of the calibration records, ``[k]``.
+        fpr: the levels reported.
         log: what was noted so far; a check may add warnings.
     """
 
@@ -30,6 +31,7 @@ class ScoredAudit:
     views: Sequence[Measurements]
     scores: Mapping[str, Floats]
     calibration: Mapping[str, Floats]
+    fpr: tuple[float, ...]
     log: AuditLog
 
 

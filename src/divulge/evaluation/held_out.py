@@ -1,0 +1,132 @@
+"""Three sets compared: were non-members and population both held out, as the audit is told?
+
+Members against non-members shows no leak if the model was trained on both, be it by a last fit on everything or by a
+test set that got into training. The population tells: non-members that were held out score like it, and non-members
+that were trained on score higher. The other way round, a population that was trained on scores above the non-members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from divulge import statistics
+from divulge.duplicates import first_of_each_group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from divulge.types import Estimate, Floats, Ints
+
+FALSE_ALARM = 0.001
+"""Probability that sets which were both held out are said to differ, by all attacks together."""
+_POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetScores:
+    """Scores of an attack in the three sets, larger = more like a member.
+
+    Args:
+        members: ``[m]``.
+        nonmembers: ``[n]``.
+        population: ``[k]``, records that nothing was fitted to which the scores depend on.
+    """
+
+    members: Floats
+    nonmembers: Floats
+    population: Floats
+
+    def area(self, above: str, below: str, confidence: float) -> Estimate:
+        """Return the AUC of one set against another: P(a record of ``above`` outscores one of ``below``).
+
+        Examples:
+            >>> scores = SetScores(np.arange(50.0), np.arange(50.0), np.arange(50.0) - 40)
+            >>> print(scores.area("nonmembers", "population", 0.95))
+            0.9800 [0.8979, 0.9964]
+        """
+        first, second = getattr(self, above), getattr(self, below)
+        return statistics.auc(np.append(first, second), np.arange(len(first) + len(second)) < len(first), confidence)
+
+
+def compare_held_out(scores: Mapping[str, SetScores], *, false_alarm: float = FALSE_ALARM) -> dict[str, Estimate]:
+    """Return the AUC of non-members against population by each attack, with intervals that hold together.
+
+    If both sets were held out and are drawn alike, an interval excludes ½ with probability at most ``false_alarm``,
+    over all attacks and both directions (Bonferroni).
+
+    Args:
+        scores: attack → scores of the three sets; at least one record each.
+        false_alarm: probability of error of all intervals together.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> held_out = SetScores(rng.normal(size=300) + 2, rng.normal(size=300), rng.normal(size=300))
+        >>> used = SetScores(rng.normal(size=300) + 2, rng.normal(size=300) + 2, rng.normal(size=300))
+        >>> [round(area.low, 1) for area in compare_held_out({"loss": held_out, "deep": used}).values()]
+        [0.4, 0.9]
+    """
+    confidence = 1 - false_alarm / max(1, len(scores))
+    return {name: sets.area("nonmembers", "population", confidence) for name, sets in scores.items()}
+
+
+def excludes_chance(area: Estimate) -> bool:
+    """Return whether the interval of an AUC excludes ½."""
+    return area.low > 0.5 or area.high < 0.5
+
+
+def smallest_share_seen(nonmember_area: Estimate, member_area: Estimate) -> float | None:
+    """Return the smallest share of the non-members whose training `compare_held_out` would have seen with 80 %.
+
+    Trained on, a share s of them takes their AUC against the population from ½ to ½ + s·(a - ½), where ``a`` is that of
+    members. None where no share would have been seen: where members hardly score above the population.
+
+    Args:
+        nonmember_area: of non-members against population, with the interval that decides.
+        member_area: of members against population.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> around_chance = Estimate(0.5, 0.43, 0.57, 0.999, "delong")
+        >>> round(smallest_share_seen(around_chance, Estimate(0.9, 0.85, 0.95, 0.999, "delong")), 2)
+        0.22
+    """
+    reach = nonmember_area.value - nonmember_area.low
+    standard_error = reach / -special.ndtri((1 - nonmember_area.confidence) / 2)
+    share = (reach + special.ndtri(_POWER) * standard_error) / max(member_area.value - 0.5, 1e-12)
+    return float(share) if member_area.low > 0.5 and share <= 1 else None
+
+
+def comparable_rows(
+    rows: Mapping[str, Ints], groups: Ints, labels: Ints | None, unseen_classes: Sequence[int] = ()
+) -> dict[str, Ints]:
+    """Return the rows of each set that can be compared with the other two.
+
+    Equal records of a set count once, as they are not independent. A copy of a member is known to a model that learned
+    the member, so it is left out of the other sets. Classes of non-members that the population lacks, or the reverse,
+    are left out of all three where that is no chance.
+
+    Args:
+        rows: "members", "nonmembers" and "population" → rows of their records.
+        groups: number of the distinct record that each record is, ``[r]``.
+        labels: classes ``[r]``, or None.
+        unseen_classes: classes of which the population is known to have none.
+
+    Examples:
+        >>> rows = {"members": np.arange(2), "nonmembers": np.arange(2, 5), "population": np.arange(5, 8)}
+        >>> kept = comparable_rows(rows, np.array([0, 1, 1, 2, 2, 3, 4, 5]), None)
+        >>> kept["nonmembers"].tolist(), kept["population"].tolist()
+        ([3], [5, 6, 7])
+    """
+    kept = {name: part[first_of_each_group(groups[part], np.zeros(len(part)))] for name, part in rows.items()}
+    for name in ("nonmembers", "population"):
+        kept[name] = kept[name][~np.isin(groups[kept[name]], groups[kept["members"]])]
+    if labels is None:
+        return kept
+    sides = labels[kept["nonmembers"]], labels[kept["population"]]
+    missing = [statistics.find_missing_classes(*sides), statistics.find_missing_classes(*reversed(sides))]
+    unshared = np.concatenate([np.asarray(unseen_classes, dtype=np.int64), *missing])
+    return {name: part[~np.isin(labels[part], unshared)] for name, part in kept.items()}
