@@ -12,7 +12,7 @@ from divulge.auditing import signals
 from divulge.auditing.findings import CONFIDENCE
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
-from divulge.duplicates import number_digests
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.held_out import (
@@ -101,7 +101,7 @@ def _collect_attacks(audit: ScoredAudit) -> dict[str, _AttackRows]:
     candidates = np.arange(layout.candidates)
     sets = {"members": candidates[inputs.truth], "nonmembers": candidates[~inputs.truth]}
     set_aside = np.arange(layout.candidates, layout.scored)
-    groups = number_digests(records.digests(), records.y)
+    groups = number_groups(records.x, records.y)
     whole, part = (
         comparable_rows({**sets, "population": population}, groups, records.labels, inputs.unseen_classes)
         for population in (np.arange(layout.candidates, layout.total), set_aside)
