@@ -50,10 +50,12 @@ def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, 
 
 
 def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
-    smallest = dv.evaluation.smallest_detectable(1000, 1000, 0.05, 1 - 0.05 / 4)
-    text = quiet(1000, 1000, fpr=(0.01, 0.05)).verdict.text
+    audit = quiet(1000, 1000, fpr=(0.01, 0.05))
+    confidence = audit.summary().smallest_detectable.confidence
+    smallest, text = dv.evaluation.smallest_detectable(1000, 1000, 0.05, confidence), audit.verdict.text
     assert f"with 80 % probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in text
-    min_nonmembers = dv.evaluation.nonmembers_to_tell(0.01, 1 - 0.05 / 3)
+    few = quiet(1000, 120, fpr=(0.01,)).summary().smallest_detectable
+    min_nonmembers = dv.evaluation.nonmembers_to_tell(0.01, few.confidence)
     assert (
         f"No TPR at FPR 1 % could have been told from chance: that would take {min_nonmembers} non-members"
         in quiet(1000, 120, fpr=(0.01,)).verdict.text
@@ -208,7 +210,7 @@ def test_what_the_unseen_classes_clear_does_not_hide_what_all_classes_show():
 def test_no_epsilon_is_reported_that_the_judged_scores_do_not_show():
     """The raw score bounds ε by age alone; adjusted, or less what the records explain, it bounds nothing."""
     rng, members = np.random.default_rng(1), sizes(400, 400)
-    age = rng.normal(size=800) + 0.35 * members
+    age = rng.normal(size=800) + 0.5 * members
     raw = scored({"loss": age + rng.normal(size=800) / 100}, members)
     assert raw.summary().recipes["loss"].epsilon.low > 0
     assert "ε ≥ 0.00" not in str(raw.page())
