@@ -12,6 +12,7 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 | What could so many records or canaries have shown? | `power` |
 | Do members and non-members differ without the model? | `blind`, `near_duplicates` |
 | What remains after adjusting for covariates? | `covariates` |
+| Does a target differ from models that saw none of the candidates? | `control_models` |
 | Do forgotten records differ from what models show that never saw them? | `erasure` |
 | Does a rate learned on seen classes hold on another? | `transfer` |
 """
@@ -21,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from divulge import statistics
-from divulge.evaluation import blind, families, transfer
+from divulge.evaluation import blind, control_models, families, transfer
 from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
     AttackDifference,
@@ -91,6 +92,7 @@ __all__ = [
     "auc",
     "blind",
     "canaries_needed",
+    "control_models",
     "differences",
     "epsilon_fixed_count",
     "epsilon_lower_bound",
