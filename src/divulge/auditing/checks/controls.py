@@ -36,7 +36,7 @@ _Scores: TypeAlias = "tuple[str, Floats, Floats, bool]"
 
 MIN_DECIDING = 8
 """Fewer controls inform, and decide nothing."""
-_DECISION_CONFIDENCE = 0.98  # each end of the interval that may accuse errs in 1 %
+_DECISION_CONFIDENCE = 0.995  # where benchmarks/controls.py accused honest models in at most 2 % of each kind of draws
 _MIN_SIDE = 10  # distinct members, or non-members
 _UNITS = ("scaled-logit", "hinge", "negative-loss", "confidence")  # of the true class's probability, all in one order
 _RERUN = (Calibrated, LiRA, RMIA, BASE, BaVarIA)  # attacks that may be run once for each control in no time
@@ -143,8 +143,8 @@ def _describe(audit: ScoredAudit, compared: Mapping[str, ControlComparison], k: 
     is_leak = is_above and not obstacle
     if is_leak:
         sentence = (
-            f"Training records can be recognised: the target is surer of them than {k} models that saw no candidate, by "
-            "more than classes and columns of records explain among those that none of these models saw."
+            f"Training records can be recognised: the target is surer of them than {k} models that saw no candidate, "
+            "by more than classes and columns of records explain among those that none of these models saw."
         )
     else:
         name, first = next(iter(compared.items()))
@@ -162,8 +162,8 @@ def _describe(audit: ScoredAudit, compared: Mapping[str, ControlComparison], k: 
         f"They inform and decide nothing: {obstacle}." if obstacle else decision,
         *([f"Above all {k} controls: {join_words(above)}."] if above else []),
         *notes,
-        "Differences assume a population like the target's whole training set. Where its classes are in another mix or "
-        "follow another rule, other rows are above 0 also for models that leak nothing. No difference proves no safety.",
+        "Differences assume a population like the whole training set. Where its classes are in another mix or follow "
+        "another rule, those of the other rows accuse models that leak nothing, too. No difference proves no safety.",
     )
     figures = {f"{name}: difference from the controls": each.difference for name, each in compared.items()}
     table = (_COLUMNS, *(_make_row(name, each) for name, each in compared.items()))
