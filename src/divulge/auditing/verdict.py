@@ -377,8 +377,10 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
         findings = [finding for finding in audit.about.findings if finding.effect == effect]
         if not findings:
             continue
-        found_anyway = effect == "leak" and decided.answer == "leak found"
-        if found_anyway or (effect == "not cleared" and decided.answer != "no leak found"):
+        if effect == "leak" and decided.answer == "leak found":
+            findings = [finding for finding in audit.about.findings if finding.effect != "none"]
+            return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
+        if effect == "not cleared" and decided.answer != "no leak found":
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
         first, *others = findings
         details = (*first.details, *(finding.sentence for finding in others))
