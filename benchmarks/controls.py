@@ -213,7 +213,7 @@ def draw(setup: str, seed: int) -> dict[tuple[str, str, str], dict]:
 
 def is_accused(judged: dict) -> bool:
     """Whether the check of an audit would accuse the target."""
-    return judged["unexplained"] < 0.0025 and not judged["differs"] and judged.get("population", 1) > 0.01
+    return judged["unexplained"] < 0.0025 and not judged["differs"] and judged.get("population", 1) > 0.1
 
 
 def print_table(folder: Path) -> None:

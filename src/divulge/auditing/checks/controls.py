@@ -36,7 +36,8 @@ _Scores: TypeAlias = "tuple[str, Floats, Floats, bool]"
 
 MIN_DECIDING = 8
 """Fewer controls inform, and decide nothing."""
-_DECISION_CONFIDENCE = 0.995  # where benchmarks/controls.py accused honest models in at most 2 % of each kind of draws
+_DECISION_CONFIDENCE = 0.995  # where benchmarks/controls.py accused honest models in at most 2 % of draws
+_LIKE_POPULATION = 0.1  # p-value below which members seem to be of another kind, in which case nothing is decided
 _MIN_SIDE = 10  # distinct members, or non-members
 _UNITS = ("scaled-logit", "hinge", "negative-loss", "confidence")  # of the true class's probability, all in one order
 _RERUN = (Calibrated, LiRA, RMIA, BASE, BaVarIA)  # attacks that may be run once for each control in no time
@@ -196,9 +197,9 @@ def _compare_members_with_population(audit: ScoredAudit) -> str:
         )
     except InputError as error:
         return f"whether members are like the population cannot be said ({error})"
-    if not compared.confounded:
+    if compared.p_value > _LIKE_POPULATION:
         return ""
-    return f"members can be told from the population, from which they learned (p = {compared.p_value:.2g})"
+    return f"members seem to differ from the population, from which they learned (p = {compared.p_value:.2g})"
 
 
 def _make_row(name: str, each: ControlComparison) -> tuple[str, ...]:
