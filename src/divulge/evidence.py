@@ -203,6 +203,42 @@ def average_evidence(views: Sequence[Evidence], *, likelihood: bool) -> Evidence
     )
 
 
+def leave_one_out(evidence: Evidence, model: int) -> Evidence:
+    """Return the evidence of an attack on one of the reference models, which has the others as references.
+
+    The population is what this model was not trained on.
+
+    Args:
+        evidence: with reference models that saw no candidate.
+        model: which of them is attacked.
+
+    Examples:
+        >>> left = leave_one_out(Evidence([0.0, 1.0], [[2.0, 3.0], [4.0, 5.0]]), 1)
+        >>> left.target, left.references
+        (array([4., 5.]), array([[2., 3.]]))
+    """
+    assert evidence.references is not None
+    others = np.arange(len(evidence.references)) != model
+    trained_on = evidence.population_trained_on
+    is_out = slice(None) if trained_on is None else ~trained_on[model]
+    references = evidence.population_references
+
+    def rows(values: Array | None) -> Array | None:
+        return None if values is None else values[is_out]
+
+    return replace(
+        evidence,
+        target=evidence.references[model],
+        references=evidence.references[others],
+        trained_on=None if evidence.trained_on is None else evidence.trained_on[others],
+        population=None if references is None else references[model][is_out],
+        population_references=None if references is None else references[others][:, is_out],
+        population_trained_on=None if trained_on is None else trained_on[others][:, is_out],
+        population_features=rows(evidence.population_features),
+        population_labels=rows(evidence.population_labels),
+    )
+
+
 def signals_from_logits(logits: Floats, labels: Ints | None, signals: Sequence[str | OutputSignal]) -> Floats:
     """Compute several classification signals from logits, ``[n, len(signals)]``.
 

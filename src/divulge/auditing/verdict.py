@@ -371,12 +371,15 @@ _ANSWERS: Mapping[CheckEffect, Answer] = {
 def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
     """Return the verdict that the checks leave of the one by scores.
 
-    What keeps a model from being cleared is a detail where a leak was found anyway.
+    What keeps a model from being cleared, or finds a leak too, is a detail where scores showed a leak anyway.
     """
     for effect, answer in _ANSWERS.items():
         findings = [finding for finding in audit.about.findings if finding.effect == effect]
         if not findings:
             continue
+        if effect == "leak" and decided.answer == "leak found":
+            findings = [finding for finding in audit.about.findings if finding.effect != "none"]
+            return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
         if effect == "not cleared" and decided.answer != "no leak found":
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
         first, *others = findings

@@ -13,6 +13,7 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 | Do members and non-members differ without the model? | `blind`, `near_duplicates` |
 | Were non-members and population held out? | `held_out` |
 | What remains after adjusting for covariates? | `covariates` |
+| Does a target differ from models that saw none of the candidates? | `control_models` |
 | Do forgotten records differ from what models show that never saw them? | `erasure` |
 | Does a rate learned on seen classes hold on another? | `transfer` |
 """
@@ -22,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from divulge import statistics
-from divulge.evaluation import blind, families, held_out, transfer
+from divulge.evaluation import blind, control_models, families, held_out, transfer
 from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
     AttackDifference,
@@ -92,6 +93,7 @@ __all__ = [
     "auc",
     "blind",
     "canaries_needed",
+    "control_models",
     "differences",
     "epsilon_fixed_count",
     "epsilon_lower_bound",
