@@ -57,7 +57,7 @@ def test_sound_sets_change_no_answer_and_say_how_many_trained_ones_would_have_be
     assert find(result).effect == "none"
     assert "%" in find(result).details[0]
     assert result.verdict.answer == "leak found"
-    assert dv.gate(result, "auc:0.55", by="none").state == "broken"
+    assert "broken" in {ruling.state for ruling in dv.gate(result, "auc:0.55")}
 
 
 def test_a_population_that_was_trained_on_is_not_cleared():

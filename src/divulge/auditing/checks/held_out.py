@@ -12,7 +12,7 @@ from divulge.auditing import signals
 from divulge.auditing.findings import CONFIDENCE
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
-from divulge.duplicates import number_groups
+from divulge.duplicates import match_records, number_pairs
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.held_out import (
@@ -100,11 +100,18 @@ def _collect_attacks(audit: ScoredAudit) -> dict[str, _AttackRows]:
     inputs, records = prepared.inputs, prepared.views[0]
     candidates = np.arange(layout.candidates)
     sets = {"members": candidates[inputs.truth], "nonmembers": candidates[~inputs.truth]}
-    set_aside = np.arange(layout.candidates, layout.scored)
-    groups = number_groups(records.x, records.y)
+    others, set_aside = np.arange(layout.candidates, layout.total), np.arange(layout.candidates, layout.scored)
+    parts = {**sets, "population": others}
+    matches = match_records(
+        {name: records[rows] for name, rows in parts.items()}, labelled=records.y is not None and records.labels is None
+    )
+    groups = np.empty(layout.total, dtype=np.int64)
+    groups[np.concatenate(list(parts.values()))] = np.concatenate(matches.groups)
+    if records.labels is not None:
+        groups = number_pairs(groups, records.labels)
     whole, part = (
         comparable_rows({**sets, "population": population}, groups, records.labels, inputs.unseen_classes)
-        for population in (np.arange(layout.candidates, layout.total), set_aside)
+        for population in (others, set_aside)
     )
     names, attacks = signals.signal_names(inputs.recipes), dict[str, _AttackRows]()
     for recipe in inputs.recipes:
