@@ -116,7 +116,7 @@ WRITERS = {
     "trade-off": write_trade_off,
 }
 LEAKS = {
-    "audit": "training records (49 to 93) can be recognised",
+    "audit": "training records (48 to 93) can be recognised",
     "identification": "are identified as training data",
     "extraction": "Training documents can be extracted",
     "canary-audit": "is violated",

@@ -176,7 +176,11 @@ def refused(sets, message, target=None, **options):
 
 def test_what_does_not_fit_the_modality_is_refused(sets):
     refused(sets, "recipes: loss is unknown|recipes: .*'loss'", recipes=["loss"])
-    refused(sets, "lira read other signals than those of a regression model", recipes=list(recipes())[4:5])
+    refused(
+        sets,
+        "lira read other signals than those of a regression model",
+        recipes=[r for r in recipes() if r.name == "lira"],
+    )
     refused(sets, "Custom is needed, got Train", recipes=["squared-error"], references=Train(lambda: None))
     refused(sets, r"references=divulge.references.Custom\(train", recipes=["squared-error-calibrated"])
     refused(sets, "unseen_classes: .* needs labelled records", recipes=["squared-error"], unseen_classes=[1])

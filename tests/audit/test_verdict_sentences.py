@@ -215,33 +215,6 @@ def test_a_leak_says_what_the_adversary_needs_and_knows(needs, models, share):
     assert told.recipe == "r"
 
 
-def test_the_strongest_evidence_is_that_furthest_from_chance():
-    members = sizes(400, 400)
-    scores = np.r_[np.linspace(0, 1, 400), np.linspace(0, 1, 400)]
-    audit = scored({"weak": scores + 0.3 * members, "strong": scores + 3.0 * members}, members)
-    assert audit.verdict.recipe == "strong"
-    tested = [claim for claim in verdict.test_statistics(verdict.scopes(audit)[0], audit.fpr, 0.99) if claim.leak]
-    best = max(tested, key=lambda claim: (claim.estimate.low - claim.chance) / claim.chance if claim.chance else 0)
-    assert (best.recipe, best.statistic) == ("strong", "TPR")
-    assert "100 of 100 training records" in audit.verdict.plain
-
-
-@pytest.mark.parametrize(("n", "levels"), [(18, 0), (19, 1), (98, 1), (99, 2)])
-@pytest.mark.parametrize("recipes", [("a",), ("a", "b", "c")])
-def test_the_confidence_of_each_interval_is_shared_by_all_that_the_records_allow(n, levels, recipes):
-    """AUC and ε of each recipe, and a TPR at each level that one non-member can resolve."""
-    audit = quiet(n, (0.05, 0.01), recipes)
-    supported = sum(n >= evaluation.min_nonmembers(level) for level in (0.05, 0.01))
-    assert supported == levels
-    count = len(recipes) * (2 + levels)
-    assert verdict.count_intervals(audit) == count
-    assert verdict.simultaneous_confidence(audit) == pytest.approx(1 - 0.05 / count)
-    tested = verdict.test_statistics(verdict.scopes(audit)[0], audit.fpr, 0.97)
-    assert [claim.statistic for claim in tested] == ["AUC", *["TPR"] * levels, "ε"] * len(recipes)
-    assert {claim.estimate.confidence for claim in tested} == {0.97}
-    assert {claim.chance for claim in tested if claim.statistic == "AUC"} == {0.5}
-
-
 @pytest.mark.parametrize(("copies", "answer"), [(0, "no leak found"), (10, "no leak found"), (400, "too little data")])
 def test_copies_in_another_set_raise_the_smallest_auc_that_would_have_been_seen(copies, answer):
     audit = with_about(quiet(1000), copied=copies)

@@ -571,34 +571,6 @@ class TestOthers:
         assert len(seen) == 1
         assert (seen[0]["recipe"], seen[0]["fpr"], seen[0]["seed"]) == ("lira", 0.1, 4)
 
-    @pytest.mark.parametrize("shows", [True, False])
-    def test_points_that_are_read_off_are_shown_where_records_may_be(self, shows, monkeypatch, tmp_path):
-        written = []
-        summary = SimpleNamespace(margin=0.5, tone="leak", verdict="v")
-        net = SimpleNamespace(width=3)
-        monkeypatch.setattr(weights.modules.margin.ShallowReLU, "from_safetensors", lambda path: net)
-        monkeypatch.setattr(weights.reconstruction, "univariate", lambda net, margin, algorithm: algorithm)
-        monkeypatch.setattr(weights.reconstruction_summary, "summarise", lambda result: summary)
-        monkeypatch.setattr(weights.weights_page, "ReconstructionRun", lambda *given: given)
-        monkeypatch.setattr(weights.weights_page, "candidate_rows", lambda summary: [])
-        monkeypatch.setattr(
-            weights.run_kinds, "write_report", lambda *given, show_records: written.append((given, show_records))
-        )
-        settings = weights.WeightsSettings()
-        weights.weights.__wrapped__(
-            model=RUN, settings=settings, columns=ColumnNames(), out=tmp_path / "a.html", show_records=shows
-        )
-        assert written[0][1] is shows
-        assert written[0][0][1][2] == {"model": "run", "width": "3", "margin": "0.5"}
-        with refused("^--selection: it goes with --candidates"):
-            weights.weights.__wrapped__(model=RUN, settings=settings, columns=ColumnNames(), selection=RUN)
-        with refused("^--algorithm: it reads points off the weights"):
-            weights.weights.__wrapped__(
-                model=RUN, settings=settings, columns=ColumnNames(), candidates=RUN, algorithm="1"
-            )
-        with refused("^--algorithm: '3' is unknown"):
-            weights.reconstruct(RUN, algorithm="3")
-
     @pytest.mark.parametrize(("n", "is_cut"), [(20, False), (21, True)])
     def test_twenty_records_called_members_are_shown(self, n, is_cut, monkeypatch, capsys):
         monkeypatch.setattr(weights.weights_page, "decision_rows", lambda summary: [["r", "1", "c"]])
@@ -691,44 +663,6 @@ class TestDocuments:
 
 
 class TestLabels:
-    @pytest.mark.parametrize(
-        ("inference", "spec", "texts", "not_texts"),
-        [
-            (
-                {},
-                {},
-                ["3 of 4 queries answered; 5 of 9 labels proven (2 even if"],
-                ["control query", "rows are scored", "quota"],
-            ),
-            ({"checked": True}, {}, ["the control query was answered"], ["quota"]),
-            ({"complete": False}, {}, ["the quota is used up; run the same command again later with --journal"], []),
-            ({}, {"scored": 4}, ["7 rows are scored; the others have label -1"], []),
-        ],
-    )
-    def test_an_attack_says_how_it_went(self, inference, spec, texts, not_texts, monkeypatch, capsys):
-        found = SimpleNamespace(**{"contradiction": None, "queries": 3, "checked": False, "complete": True} | inference)
-        summary = SimpleNamespace(proven=5, certain=2, scored=7)
-        monkeypatch.setattr(labels, "make_spec", lambda oracle, n: SimpleNamespace(**{"scored": "all"} | spec))
-        monkeypatch.setattr(labels.modules.labels, "design", lambda spec, method: SimpleNamespace(count=4))
-        monkeypatch.setattr(labels.modules.labels, "read_scores", lambda path, plan: None)
-        monkeypatch.setattr(labels.modules.labels, "read", lambda plan, scores: found)
-        monkeypatch.setattr(labels, "_summarise", lambda *given: summary)
-        written = []
-        monkeypatch.setattr(labels.labels_summary, "write_labels", lambda *given: written.append(given[0]))
-        run = labels.attack.__wrapped__
-        given = {"n": 9, "oracle": None, "design": SimpleNamespace(method="auto")}
-        run(scores=RUN, out=Path("out.csv"), **given)
-        out = capsys.readouterr().out
-        assert all(text in out for text in texts)
-        assert not any(text in out for text in not_texts)
-        assert "Labels: out.csv" in out
-        assert written == [Path("out.csv")]
-        with refused("^url: an endpoint, or --scores"):
-            run(**given)
-        found.contradiction = "no"
-        run(scores=RUN, out=Path("out.csv"), **given)
-        assert len(written) == 1
-
     def test_answers_that_contradict_end_the_command(self, monkeypatch, capsys):
         monkeypatch.setattr(labels.labels_summary, "summarise", lambda *given: "summary")
         monkeypatch.setattr(labels.results, "to_json_values", lambda value: value)

@@ -45,8 +45,9 @@ def sets(seed=0):
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit") / "run"
     x, y, order = sets()
+    y = np.where(np.arange(len(y)) % 2, y, np.random.default_rng(0).integers(0, 3, len(y)))  # to be learned by heart
     parts = [dv.Records(x[rows], y[rows]) for rows in np.split(order, [60, 120])]
-    model = RandomForestClassifier(20, random_state=0).fit(parts[0].x, parts[0].y)
+    model = RandomForestClassifier(50, bootstrap=False, max_features=1, random_state=0).fit(parts[0].x, parts[0].y)
     names = dict(zip(("members", "nonmembers", "population"), parts, strict=True))
     audit = dv.audit(model, **names, recipes=["loss"], fpr=(0.1,), out=folder)
     return folder, audit, parts

@@ -271,9 +271,7 @@ def test_q_values_ranks_and_cut_are_those_of_the_definition(method):
 
 def test_a_full_and_an_empty_selection_are_explained():
     everything = fdr.select(np.full(10, 99.0), np.arange(20.0), fdr=0.5)
-    assert everything.warnings == (
-        "all 10 candidates were selected: their scores exceed those of non-members nearly everywhere",
-    )
+    assert "all 10 candidates were selected" in everything.warnings[0]
     assert everything.count == 10
     nearly = fdr.select(np.append(np.full(9, 99.0), -5.0), np.arange(20.0), fdr=0.06, method="bh")
     assert nearly.count == 9

@@ -130,7 +130,7 @@ def test_measure_with_a_baseline_is_the_paired_difference():
             measure(scores, members, statistic).value - measure(blind, members, statistic).value
         )
         assert values.low <= values.value <= values.high
-    with pytest.raises(dv.InputError, match="'epsilon' has no difference from a baseline"):
+    with pytest.raises(dv.InputError, match="'epsilon' from below only, so it has no difference from a baseline"):
         measure(scores, members, "epsilon", baseline=blind)
 
 

@@ -408,20 +408,6 @@ def test_a_network_is_drawn_around_its_points(candidates, bends, truth, low, hig
     assert set(candidates) <= set(inputs.tolist())
 
 
-@pytest.mark.parametrize("n", [0, 1, 12, 13])
-def test_more_than_a_dozen_points_are_folded_and_the_proven_stand_first(n):
-    summary = reconstruction([float(i) for i in range(n)], proven=[i % 2 == 1 for i in range(n)])
-    blocks = weights_page._candidates(summary)
-    if not n:
-        assert blocks == []
-        return
-    table = blocks[0].blocks[0] if n > 12 else blocks[0]
-    assert isinstance(blocks[0], Collapsible) == (n > 12)
-    assert n <= 12 or blocks[0].title == "13 points"
-    known = [row[2] for row in table.rows]
-    assert known == ["proven"] * (n // 2) + ["found"] * (n - n // 2)
-
-
 @pytest.mark.parametrize("n", [0, 12, 13, 200, 201])
 def test_called_records_are_folded_beyond_a_dozen_and_cut_beyond_two_hundred(n):
     called = [SimpleNamespace(id=f"r{i}", output=1.0, score=0.5, rules=("a", "b")) for i in range(n)]

@@ -86,7 +86,7 @@ def test_a_regressor_that_diverges_is_replaced_and_the_audit_says_so():
 
 def test_without_labels_only_what_needs_none_is_offered():
     bare = {name: dv.Records(part.x) for name, part in (("members", MEMBERS), ("nonmembers", OUTSIDE))}
-    with pytest.raises(dv.InputError, match="without labels use gap, quantile-gap"):
+    with pytest.raises(dv.InputError, match="without labels use gap, max-probability, quantile-gap"):
         audit(**bare, population=dv.Records(POPULATION.x), unseen_classes=(), recipes=("loss",))
 
 

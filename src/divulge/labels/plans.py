@@ -209,7 +209,7 @@ def count_controls(spec: OracleSpec) -> int:
     Examples:
         >>> from divulge.labels import OracleSpec
         >>> [count_controls(OracleSpec(n=40, noise=noise)) for noise in (1e-5, 1e-2, 0.4)]
-        [4, 10, 20]
+        [4, 12, 20]
     """
     share, log_rate = _passing_share(spec), math.log(FALSE_ALARM_RATE)
     # An endpoint that has its rows in another order each time is right by chance as often as one row is at its place.

@@ -183,7 +183,7 @@ def recipes() -> tuple[Recipe, ...]:
 
     Examples:
         >>> [recipe.name for recipe in recipes()][:4]
-        ['loss', 'entropy', 'gap', 'calibrated']
+        ['loss', 'entropy', 'gap', 'max-probability']
     """
     return _recipes_of(_WHOLE_RECORDS)
 
@@ -251,7 +251,7 @@ def document_recipes() -> tuple[Recipe, ...]:
 
     Examples:
         >>> [recipe.name for recipe in document_recipes()][:4]
-        ['loss', 'zlib', 'min-k', 'min-k++']
+        ['loss', 'last-tokens', 'last-quarter', 'zlib']
     """
     return _recipes_of(_DOCUMENTS, documents=True)
 
