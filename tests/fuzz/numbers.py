@@ -332,6 +332,8 @@ EVALUATION = {
     "evaluation.proportion": call(successes=5, trials=10, confidence=0.95),
     "evaluation.min_nonmembers": call(fpr=0.01),
     "evaluation.measure": call(**SMALL, statistic="tpr@fpr=0.1"),
+    "evaluation.exposed_members": call(**SMALL),
+    "evaluation.smallest_exposed": call(n_members=100, n_nonmembers=100, confidence=0.95, power=0.8),
     "evaluation.most_exposed": call(**SMALL, ids=np.arange(60), k=3, free=("ids",)),
     "evaluation.nonmembers_to_tell": call(fpr=0.01, confidence=0.95),
     "evaluation.paired_difference": call(

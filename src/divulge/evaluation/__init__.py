@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from divulge import statistics
-from divulge.evaluation import blind, control_models, families, held_out, transfer
+from divulge.evaluation import blind, families, transfer
 from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
     AttackDifference,
@@ -93,7 +93,6 @@ __all__ = [
     "auc",
     "blind",
     "canaries_needed",
-    "control_models",
     "differences",
     "epsilon_fixed_count",
     "epsilon_lower_bound",
@@ -101,7 +100,6 @@ __all__ = [
     "erasure_test",
     "exposed_members",
     "families",
-    "held_out",
     "measure",
     "min_nonmembers",
     "most_exposed",
