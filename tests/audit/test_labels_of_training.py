@@ -48,7 +48,7 @@ def test_a_leak_that_attacks_on_the_labels_miss_is_found_without_them():
 
 def test_of_labels_alone_members_answered_worse_keep_no_limit():
     result = audited(RandomForestClassifier(30, random_state=0), replaced(0.5), Y, LabelsAlone)
-    assert [finding.check for finding in result.about.findings] == [LabelsOfTraining.name]
+    assert LabelsOfTraining.name in {finding.check for finding in result.about.findings}
     assert "kept" not in states(result).values()
 
 
@@ -56,11 +56,12 @@ def test_real_values_that_were_noised_before_the_training_are_doubted():
     values = Y + 0.5
     noised = values + 8 * np.random.default_rng(2).normal(size=len(Y))
     result = audited(RandomForestRegressor(30, random_state=0), noised, values)
-    assert [finding.check for finding in result.about.findings] == [LabelsOfTraining.name]
+    assert LabelsOfTraining.name in {finding.check for finding in result.about.findings}
 
 
 def test_labels_of_the_training_are_not_doubted():
-    assert audited(RandomForestClassifier(30, random_state=0), Y, Y).about.findings == ()
+    sound = audited(RandomForestClassifier(30, random_state=0), Y, Y)
+    assert LabelsOfTraining.name not in {finding.check for finding in sound.about.findings}
 
 
 def test_the_p_value_is_that_of_all_divisions_within_the_classes():
