@@ -206,7 +206,7 @@ def _make_row(name: str, each: ControlComparison) -> tuple[str, ...]:
     rank = 1 + int((each.controls >= each.target.value).sum())
     return (
         name,
-        format_estimate(each.target),
+        f"{each.target.value:.3f}",  # its interval stands elsewhere
         f"{each.mean:.3f}",
         f"{each.controls.min():.3f} to {each.controls.max():.3f}",
         format_estimate(each.difference, "+"),
