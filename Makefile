@@ -3,17 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-papers test-light wheel wheel-demo setup setup-dev lint docs clean
+.PHONY: demo test test-light wheel wheel-demo setup setup-dev lint docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/divulge audit --demo --out runs/demo --overwrite
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
-
-# Lemmas and statements of publications, proven again; see papers/README.md.
-test-papers: $(VENV)/.dev
-	$(BIN)/python -m pytest papers/tests
 
 # The parts that need no torch, on another Python: make test-light PYTHON=python3.13
 LIGHT := .venv-light

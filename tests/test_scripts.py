@@ -1,4 +1,4 @@
-"""The scripts of `benchmarks/` and `papers/`: the README beside each lists it, and `--help` says what it does."""
+"""The scripts of `benchmarks/`: the README beside them lists each, and `--help` says what it does."""
 
 import ast
 import re
@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("benchmarks", "papers")
-SCRIPTS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.py"))
+SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
 COMMANDS = [
     *(path for path in SCRIPTS if "__main__" in path.read_text(encoding="utf-8")),
     *(ROOT / "benchmarks" / folder / "run.py" for folder in ("mutation", "peers")),
@@ -19,12 +18,11 @@ def relative(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_readme_lists_every_script_and_no_other(folder):
-    names = re.findall(r"[\w/]+\.py\b", (ROOT / folder / "README.md").read_text(encoding="utf-8"))
-    listed = {name.removeprefix(f"{folder}/") for name in names} - {"SCRIPT.py"}
-    assert listed >= {path.name for path in SCRIPTS if path.parent.name == folder}
-    assert [name for name in sorted(listed) if not (ROOT / folder / name).is_file()] == []
+def test_the_readme_lists_every_script_and_no_other():
+    names = re.findall(r"[\w/]+\.py\b", (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8"))
+    listed = {name.removeprefix("benchmarks/") for name in names} - {"SCRIPT.py"}
+    assert listed >= {path.name for path in SCRIPTS}
+    assert [name for name in sorted(listed) if not (ROOT / "benchmarks" / name).is_file()] == []
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=relative)

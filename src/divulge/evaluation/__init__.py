@@ -18,11 +18,6 @@ depends on the order of rows, except bounds on ε that break ties or draw pairs 
 | Does a rate learned on seen classes hold on another? | `transfer` |
 """
 
-import warnings
-from types import SimpleNamespace
-from typing import Any
-
-from divulge import statistics
 from divulge.evaluation import blind, families, transfer
 from divulge.evaluation.blind import differences
 from divulge.evaluation.comparison import (
@@ -125,36 +120,3 @@ __all__ = [
     "SurestRecords",
     "surest_records",
 ]
-
-
-_FORMER_NAMES = {
-    "intervals": SimpleNamespace(
-        clopper_pearson_lower=statistics.clopper_pearson_lower,
-        clopper_pearson_upper=statistics.clopper_pearson_upper,
-        lower_bound_rank=statistics.lower_bound_rank,
-        upper_bound_rank=statistics.upper_bound_rank,
-        proportion=proportion,
-        rate_difference=rate_difference,
-    ),
-    "least_nonmembers": min_nonmembers,
-    "telling": text_differences,
-    "linearity": SimpleNamespace(measure=transfer.measure_linearity, multiaccuracy=transfer.multiaccuracy),
-}
-_SUCCESSORS = {
-    "intervals": "proportion and divulge.evaluation.rate_difference",
-    "least_nonmembers": "min_nonmembers",
-    "telling": "text_differences",
-    "linearity": "transfer.measure_linearity and transfer.multiaccuracy",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Return what a former name stood for, with a deprecation warning."""
-    if name not in _FORMER_NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        f"divulge.evaluation.{name} is deprecated; use divulge.evaluation.{_SUCCESSORS[name]}",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return _FORMER_NAMES[name]
