@@ -3,23 +3,19 @@
     OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/covariates.py [length] [topic] [plain] [--audits 200]
 
 Numbers alone, no model. Scores depend on a document's length or topic with a correlation of ``carried``, and on
-membership by ``leak`` standard deviations of what is left. Every audit is judged before, without covariates (as
-Divulge did until it adjusted scores, where texts that differ in length could only acquit), and after. A split whose
-words, years or lengths tell the sets apart is confounded in either; left out is the blind baseline, which names more.
-The gate holds ``auc:0.55``.
+membership by ``leak`` standard deviations of what is left. A split whose words, years or lengths tell the sets apart is
+confounded; left out is the blind baseline, which names more. The gate holds ``auc:0.55``.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from divulge import evaluation
-from divulge.auditing import verdict as judging
 from divulge.auditing.compare import gate
 from divulge.evaluation.covariates import Covariates, text_covariates
 from score_audits import SCORE_SHAPES, compared, scored, sizes, with_covariates
@@ -29,30 +25,9 @@ POLICY = "auc:0.55"
 VOCABULARY, WORDS, TOPIC_SHARE = 400, 60, 0.2
 
 
-def before(scores, members, texts):
-    """Answer and ruling as of old: raw scores, acquitted where lengths differ and nothing is seen at equal length."""
-    audit = scored(scores, members, fpr=(0.05,))
-    if texts is not None and texts.signs:
-        return "split is confounded", "undecided"
-    owed = () if texts is None else texts.owed_to_length(1 - judging.simultaneous_confidence(audit))
-    leaks = [
-        test
-        for test in judging.test_statistics(judging.scopes(audit)[0], audit.fpr, judging.simultaneous_confidence(audit))
-        if test.leak
-    ]
-    answer = audit.verdict.answer
-    if leaks and all(test.recipe in owed for test in leaks):
-        answer = "split is confounded"
-    rulings = gate(audit, POLICY)
-    states = ["undecided" if r.state == "broken" and r.recipe in owed else r.state for r in rulings]
-    return answer, worst(states)
-
-
-def after(scores, members, texts, covariates_given, seed):
+def judge(scores, members, texts, covariates_given, seed):
     """Answer and ruling on adjusted scores, and the share of records that took part."""
-    audit = with_covariates(
-        scored(scores, members, fpr=(0.05,)), covariates_given, texts=replace(texts, among_equals={}), seed=seed
-    )
+    audit = with_covariates(scored(scores, members, fpr=(0.05,)), covariates_given, texts=texts, seed=seed)
     part = 1.0 if audit.adjustment is None else float(audit.adjustment.is_included.mean())
     return audit.verdict.answer, worst([ruling.state for ruling in gate(audit, POLICY)]), part
 
@@ -72,7 +47,7 @@ def by_length(rng, m, n, longer, carried, leak, recipes=1, uneven=0.0, rounded=N
         row_scores = -carried * length + np.sqrt(1 - carried**2) * residual
         scores[f"r{i}"] = row_scores if rounded is None else rounded(row_scores)
     covariates_given = Covariates(("length",), np.log1p(np.round(np.exp(6 + 0.5 * length)))[:, None])
-    return scores, members, compared(scores, members, covariates_given.values[:, 0]), covariates_given
+    return scores, members, compared(members, covariates_given.values[:, 0]), covariates_given
 
 
 def by_topic(rng, m, n, share, carried, leak, recipes=1):
@@ -89,7 +64,7 @@ def by_topic(rng, m, n, share, carried, leak, recipes=1):
     }
     signs = tuple(map(str, evaluation.text_differences(texts[:m], texts[m:], seed=0)))
     length = np.array([float(len(text)) for text in texts])
-    return scores, members, compared(scores, members, length, signs), text_covariates(texts)
+    return scores, members, compared(members, length, signs), text_covariates(texts)
 
 
 def shift_for_auc(area: float) -> float:
@@ -168,23 +143,20 @@ def main() -> None:
         only = f' --only "{arguments.only}"' if arguments.only else ""
         print(f"\n# `benchmarks/covariates.py {part} --audits {arguments.audits}{only}`\n")
         outcomes = "leak", "none", "confounded", "gate kept", "broken"
-        heads = [f"{when}: {outcome}" for when in ("before", "after") for outcome in outcomes]
-        print(f"| {part} | members / non-members | {' | '.join(heads)} | took part |")
-        print(f"|---|---:|{'---:|' * (len(heads) + 1)}")
+        print(f"| {part} | members / non-members | {' | '.join(outcomes)} | took part |")
+        print(f"|---|---:|{'---:|' * (len(outcomes) + 1)}")
         for name, (draw, cell) in PARTS[part].items():
             if arguments.only not in name:
                 continue
             rng = np.random.default_rng(29)
-            old, new, parts = [], [], []
+            answered, parts = [], []
             for seed in range(arguments.audits):
                 scores, members, texts, covariates_given = draw(rng, *cell)
-                old.append(before(scores, members, texts))
-                *answers, took = after(scores, members, texts, covariates_given, seed)
-                new.append(tuple(answers))
+                *answers, took = judge(scores, members, texts, covariates_given, seed)
+                answered.append(tuple(answers))
                 parts.append(took)
             cells = [
-                f"{np.mean([pair_of_answers[position] == outcome for pair_of_answers in run]):.1%}"
-                for run in (old, new)
+                f"{np.mean([pair_of_answers[position] == outcome for pair_of_answers in answered]):.1%}"
                 for position, outcome in ((0, ANSWERS[0]), (0, ANSWERS[1]), (0, ANSWERS[2]), (1, "kept"), (1, "broken"))
             ]
             print(f"| {name} | {cell[0]:,} / {cell[1]:,} | {' | '.join(cells)} | {np.mean(parts):.0%} |", flush=True)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
 
 from divulge import provenance, results, statistics
 from divulge.auditing import Audit
@@ -93,30 +92,11 @@ def with_covariates(audit, covariates_given, *, texts=None, seed=0):
     return replace(audit, covariates=covariates_given, adjustment=adjusted, about=replace(audit.about, texts=texts))
 
 
-def among_equals(scores, inside, covariate):
-    """Van Elteren's two-sided p-value in groups of ten: do records ``inside`` score otherwise than others alike?
-
-    Runs that were made before scores were adjusted for covariates hold it.
-    """
-    group = np.floor((stats.rankdata(covariate) - 0.5) / 10)
-    total = variance = 0.0
-    for group_number in np.unique(group):
-        rows = group == group_number
-        n, m = int(rows.sum()), int(inside[rows].sum())
-        if m in (0, n):
-            continue
-        ranks = stats.rankdata(scores[rows]) - (n + 1) / 2
-        total += float(ranks[inside[rows]].sum()) / (n + 1)
-        variance += m * (n - m) * float((ranks**2).sum()) / (n * (n - 1) * (n + 1) ** 2)
-    return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
-
-
-def compared(scores, members, length, signs=()):
-    """What is known of texts of that ``length``: whether it tells the sets apart, and scores at equal length."""
+def compared(members, length, signs=()):
+    """What is known of texts of that ``length``: whether it tells the sets apart."""
     p_value = statistics.rank_sum_p_value(length[~members], length[members])
     differences = (*signs, *(("the median length",) if p_value <= 0.01 / 4 else ()))
-    equals = {name: among_equals(row_scores, members, length) for name, row_scores in scores.items()}
-    return TextSplit(differences, "none", 0, p_value, equals)
+    return TextSplit(differences, "none", 0, p_value)
 
 
 def sizes(m, n):

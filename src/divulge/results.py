@@ -1,6 +1,6 @@
 """Typed summaries of all kinds of run, as ``summary.json`` holds them, and their files.
 
-The keys are public: a field that is added needs a default that is empty, so that files written before it are read.
+The keys are public.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ def read_summary(folder: Path, summary_type: type[SummaryT]) -> SummaryT:
         )
     summary = store.parse_json(content, summary_type, path)
     file_entries, entries = dict(_json_entries(content)), dict(_json_entries(to_json_values(summary)))
-    # Earlier releases did not write the keys of fields that were added since; those are empty by default.
-    added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, "", [], {})}
-    if unexpected := (set(file_entries) ^ set(entries)) - added_since:
+    if unexpected := set(file_entries) ^ set(entries):
         raise InputError(f"{path}: damaged at {min(unexpected)}: a key that is missing or unknown")
     return summary
 
@@ -457,10 +455,6 @@ class BlindBaseline:
     differences: tuple[str, ...] = ()
 
 
-EQUAL_LENGTH_LEVEL = 0.05
-"""A p-value of equal lengths below which a leak must also be seen among texts of like length."""
-
-
 @dataclass(frozen=True, slots=True)
 class TextSplit:
     """Comparison of the sets of texts, without the model.
@@ -470,25 +464,12 @@ class TextSplit:
         shared: how many texts of each set are nearly one of another set, in words.
         copies: how many non-members are nearly a member; equal ones, where they were kept, are counted elsewhere.
         length: p-value of members and non-members being equally long.
-        among_equals: of runs before scores were adjusted for covariates: by recipe, the p-value of members and
-            non-members scoring alike among texts of like length.
     """
 
     signs: tuple[str, ...]
     shared: str
     copies: int
     length: float
-    among_equals: Mapping[str, float] = field(default_factory=dict)
-
-    def owed_to_length(self, level: float) -> tuple[str, ...]:
-        """Return the recipes that do not tell members from non-members of like length, where lengths may differ."""
-        if self.length > EQUAL_LENGTH_LEVEL:
-            return ()
-        return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
-
-    def seen_at_equal_length(self, level: float) -> tuple[str, ...]:
-        """Return the recipes whose scores tell members from non-members of like length."""
-        return tuple(name for name, p_value in self.among_equals.items() if p_value <= level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -664,7 +645,7 @@ class TriedSetting:
         rmse: root mean squared difference between their answers and the target's; None where one could not be trained.
         score: of two or more, mean absolute difference less half of that between two of them (continuous ranked
             probability score).
-        failure: why one could not be trained; None otherwise, and in runs of earlier releases.
+        failure: why one could not be trained; None otherwise.
     """
 
     setting: str
@@ -744,8 +725,7 @@ class RunMetadata:
         agreement: how well each kind of reference models answers like the target; empty without any.
         uncompared: a sentence for each kind of which that cannot be computed, with the reason.
         matched: how their settings were chosen; None where they were given.
-        copied: number of candidates whose copy in another set can hide a leak, where copies were kept; None in runs of
-            earlier releases, which did not count them.
+        copied: number of candidates whose copy in another set can hide a leak, where copies were kept.
         findings: of the checks in `divulge.auditing.checks`, in their order.
         class_fit: how well a classifier's probabilities fit its training records, where it is not surely right more
             often than their most frequent class.
@@ -771,7 +751,7 @@ class RunMetadata:
     agreement: tuple[ReferenceAgreement, ...] = ()
     uncompared: tuple[str, ...] = ()
     matched: MatchedReferences | None = None
-    copied: int | None = None
+    copied: int = 0
     findings: tuple[CheckFinding, ...] = ()
     class_fit: ClassFit | None = None
 
@@ -1283,11 +1263,9 @@ class AttributeSummary:
         warnings: what the user must know.
         settings: what was asked for.
         environment: software that ran.
-        doubt: why the target may not be the model that was trained on the members; empty where it surely is, None in
-            runs of earlier releases, which did not ask.
+        doubt: why the target may not be the model that was trained on the members; empty where it surely is.
         stored: training records that stand in the model's arrays; None where nothing was searched.
-        copied: number of records that have a copy in another set, which can hide a leak; None in runs of earlier
-            releases, which did not count them.
+        copied: number of records that have a copy in another set, which can hide a leak.
     """
 
     kind: Literal["attributes"] = field(default="attributes", repr=False)
@@ -1308,9 +1286,9 @@ class AttributeSummary:
     warnings: tuple[str, ...]
     settings: AttributeSettings
     environment: Environment
-    doubt: str | None = None
-    stored: StoredRecords | None = None
-    copied: int | None = None
+    doubt: str
+    stored: StoredRecords | None
+    copied: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,7 @@ class RunDirectory:
         if not (self.path / MANIFEST_NAME).exists():
             if any(not _OWN_FILES.fullmatch(entry.name) for entry in self.path.iterdir()):
                 raise InputError(f"out: {self.path} is not empty and holds no run; give another directory")
-        elif not (overwrite and is_earlier_format(self.path)):
+        else:
             manifest = read_manifest(self.path)
             if manifest.state == "finished" and overwrite:
                 return manifest
@@ -443,7 +443,7 @@ def read_manifest(folder: Path) -> Manifest:
     if content["format"] != FORMAT:
         raise InputError(
             f"{folder}: format {content['format']} is not {FORMAT}, the only one that divulge {__version__} reads; "
-            "run it again into another directory, or over this one with --overwrite (finished models are reused)"
+            "run it again into another directory"
         )
     parsed = store.parse_json(content, Manifest, path)
     names = (*parsed.files, *parsed.parts)
@@ -460,15 +460,6 @@ def peek_manifest(folder: Path) -> Manifest | None:
         return read_manifest(folder)
     except InputError:
         return None
-
-
-def is_earlier_format(folder: Path) -> bool:
-    """Return whether the manifest in ``folder`` is of format 1, which has no digests."""
-    try:
-        content = store.read_json(folder / MANIFEST_NAME, inside=folder)
-    except InputError:
-        return False
-    return isinstance(content, dict) and set(content) == {"format", "kind", "key", "state"} and content["format"] == 1
 
 
 def is_safe_name(name: str) -> bool:

@@ -1,7 +1,6 @@
 """Attribute inference: what leaks is found, what everybody's records say is no leak, and odd columns are answered."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
-from divulge import attributes, results
+from divulge import attributes
 from divulge.attributes.finding import decide_attribute
 from divulge.attributes.result import AttributeInference, load
 from divulge.references import Train
@@ -350,17 +349,6 @@ class TestWhatIsNotCleared:
         assert load(tmp_path / "run").finding.reason == result.finding.reason
         right = LogisticRegression().fit(data["members"].x, data["members"].y)
         assert attributes.infer(right, **data, column=0).finding.answer == "no leak found"
-
-    def test_a_run_of_an_earlier_release_did_not_ask_and_is_not_cleared(self, tmp_path, monkeypatch):
-        data = half_learned_sets()
-        right = LogisticRegression().fit(data["members"].x, data["members"].y)
-        attributes.infer(right, **data, column=0, out=tmp_path / "run")
-        read = results.read_summary
-        monkeypatch.setattr(results, "read_summary", lambda *place: replace(read(*place), doubt=None))
-        reloaded = load(tmp_path / "run")
-        assert reloaded.finding.answer == "too little data to say"
-        assert "did not test" in reloaded.finding.reason
-        assert load(tmp_path / "run").summary().doubt == reloaded.doubt
 
     def test_nor_is_a_regression_model(self):
         data = half_learned_sets()

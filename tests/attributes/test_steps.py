@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from divulge.attributes import inference, result
+from divulge.attributes import inference
 from divulge.errors import InputError
 
 
@@ -166,15 +166,3 @@ def test_of_numbers_those_are_tried_that_the_population_has_or_its_evenly_spaced
         inference._real_attribute(("a", "b"), [numbers, numbers], n, features, options)
     with pytest.raises(InputError, match="one column of numbers"):
         inference._real_attribute(("a",), [np.array(["x"] * 26)], n, features, options)
-
-
-@pytest.mark.parametrize(
-    ("copied", "warnings", "expected"),
-    [
-        (7, (), 7), (0, ("3 copies: they were kept",), 0), (None, (), 0), (None, ("nothing of the kind",), 0),
-        (None, ("nothing of the kind", "3 copies: they were kept"), 30), (None, ("they were kept",), 30),
-    ],
-)  # fmt: skip
-def test_where_copies_were_kept_and_not_counted_all_may_be_copies(copied, warnings, expected):
-    stored = SimpleNamespace(copied=copied, warnings=warnings, members=10, nonmembers=20)
-    assert result._copies_of(stored) == expected

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 import divulge as dv
 from divulge.auditing.compare import Limit, compare, gate
 from divulge.evaluation.covariates import Adjustment, Covariates
-from score_audits import compared, scored, sizes, with_covariates
+from score_audits import scored, sizes, with_covariates
 
 
 def states(audit, *policies):
@@ -113,26 +113,6 @@ def test_nothing_is_ruled_where_no_two_records_are_alike():
     (ruling,) = gate(audit, "auc:0.99")
     assert ruling.state == "undecided"
     assert "hardly any members and non-members are alike in document length" in ruling.reason
-
-
-def test_runs_of_before_are_acquitted_at_equal_length_and_never_cleared_against_it():
-    rng, members = np.random.default_rng(0), sizes(300, 300)
-    length = rng.integers(10, 60, 600) + 15 * members
-    leak = {"loss": length + 2 * rng.normal(size=600), "deep": length / 50 + rng.normal(size=600) + 3 * members}
-    audit = scored(leak, members)
-    texts = replace(compared(leak, members, length * 1.0), signs=())
-    audit = replace(audit, about=replace(audit.about, texts=texts))
-    loss, deep, hopeless, _ = gate(audit, ["auc:0.6", "auc:0.99"])
-    assert (loss.state, deep.state, hopeless.state) == ("undecided", "broken", "kept")
-    assert "differ in length" in loss.reason
-    masked = audit_by_length({"loss": 0.6}, longer=0.3)
-    texts = replace(compared(masked.scores, members, masked.covariates.values[:, 0]), signs=())
-    old = replace(masked, adjustment=None, about=replace(masked.about, texts=texts))
-    assert old.verdict.answer == "split is confounded"
-    assert (
-        "by loss members can be told from non-members among documents of like length, and not on" in old.verdict.plain
-    )
-    assert gate(old, "auc:0.6")[0].state == "undecided"
 
 
 @pytest.mark.parametrize(

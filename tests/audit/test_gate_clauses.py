@@ -82,48 +82,6 @@ def test_a_limit_is_kept_beside_copies_only_where_it_is_kept_without_them(limit,
     assert compare._copies_reason(None, measured, limit, hidden) == ("copies" if open_ else "")
 
 
-class Texts:
-    """A comparison of texts in which length tells the sets apart, or hides a leak."""
-
-    def __init__(self, owed=(), seen=(), length=0.001):
-        self.owed, self.seen, self.length = owed, seen, length
-
-    def owed_to_length(self, error):
-        assert error == pytest.approx(0.02)
-        return self.owed
-
-    def seen_at_equal_length(self, error):
-        assert error == pytest.approx(0.02)
-        return self.seen
-
-
-def contrary(measured, *, texts=None, adjustment=None, unadjusted=None):
-    audit = SimpleNamespace(adjustment=adjustment, about=SimpleNamespace(texts=texts))
-    return compare._contrary_reason(audit, "loss", AUC, measured, unadjusted, 0.98)
-
-
-def test_what_documents_of_like_length_say_against_the_whole_is_heard(monkeypatch):
-    monkeypatch.setattr(
-        comparability, "describe_contrary_evidence", lambda _, recipes, confidence: f"{list(recipes)} {confidence}"
-    )
-    level = compare.EQUAL_LENGTH_LEVEL
-    assert contrary(BROKEN) == contrary(KEPT) == ""
-    assert contrary(BROKEN, texts=Texts(owed=["loss"])) == comparability.EXPLAINED_BY_LENGTH
-    assert contrary(BROKEN, texts=Texts(owed=["rmia"])) == ""
-    assert contrary(between(0.6, 0.7), texts=Texts(owed=["loss"])) == ""
-    assert contrary(KEPT, texts=Texts(seen=["loss"])) == "[] 0.98"
-    assert contrary(KEPT, texts=Texts(seen=["loss"], length=level)) == "[] 0.98"
-    assert contrary(KEPT, texts=Texts(seen=["loss"], length=level * 1.01)) == ""
-    assert contrary(KEPT, texts=Texts(seen=["rmia"])) == ""
-    assert contrary(BROKEN, texts=Texts(seen=["loss"])) == ""
-    adjusted = {"adjustment": object(), "texts": Texts(owed=["loss"], seen=["loss"])}
-    assert contrary(KEPT, **adjusted, unadjusted=BROKEN) == "['loss'] 0.98"
-    assert contrary(between(0.5, 0.6), **adjusted, unadjusted=between(0.3, 0.35)) == "['loss'] 0.98"
-    assert contrary(KEPT, **adjusted, unadjusted=KEPT) == ""
-    assert contrary(KEPT, **adjusted) == ""
-    assert contrary(OPEN, **adjusted, unadjusted=BROKEN) == ""
-
-
 def test_a_rate_needs_the_nonmembers_that_resolve_it():
     audit = SimpleNamespace(adjustment=None)
     scope = SimpleNamespace(nonmembers=99, suffix=" of unseen classes", adjusted=False)

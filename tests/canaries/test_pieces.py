@@ -266,28 +266,6 @@ def test_a_damaged_run_is_named(tmp_path):
     result.save(tmp_path / "run", overwrite=True)
 
 
-@pytest.mark.parametrize(
-    ("names", "is_read"),
-    [
-        (np.array(["a", "b"]), True),
-        (np.array(["a", "b", "c"]), False),
-        (np.array(["a"]), False),
-        (np.array([["a", "b"]]), False),
-        (np.array([1.0, 2.0]), False),
-    ],
-)
-def test_names_of_columns_that_an_earlier_version_kept_fit_the_values(tmp_path, names, is_read):
-    made = make(dv.Records(LABELLED.x), kind="random", count=8, seed=0, out=tmp_path / "c")
-    with RunDirectory(tmp_path / "c").changing("canaries") as draft:
-        draft.write_arrays("secret/canaries", {"x": made.records.x, "included": made.included, "columns": names})
-        draft.write_arrays("insert", {"x": made.insert.x})
-    if is_read:
-        assert Canaries.load(tmp_path / "c").records.table.columns == ["a", "b"]
-    else:
-        with pytest.raises(dv.InputError, match=r"damaged: columns must be the names of the \(2,\) values"):
-            Canaries.load(tmp_path / "c")
-
-
 @pytest.mark.parametrize("kept", [["x"], ["included"], []])
 def test_canaries_without_values_or_coins_are_damaged(tmp_path, kept):
     made = make(LABELLED, kind="random", count=8, seed=0, out=tmp_path / "c")

@@ -18,7 +18,6 @@ import divulge as dv
 from divulge import datafiles
 from divulge.canaries import Canaries, canary_records, make
 from divulge.datafiles import FileLayout, FileRows
-from divulge.run_directory import RunDirectory
 
 
 def frame(n=240, seed=0):
@@ -145,17 +144,6 @@ def test_the_order_of_the_classes_is_kept(tmp_path):
     data = dv.Records(table.select(VALUES), table["outcome"].to_numpy(), class_names=["well", "ill"])
     make(data, count=60, seed=0, out=tmp_path / "c")
     assert Canaries.load(tmp_path / "c").records.class_names == ("well", "ill")
-
-
-def test_canaries_of_an_earlier_version_keep_the_names_of_their_columns(tmp_path):
-    """Such a folder holds numbers and, beside them, the names of their columns; by position they would be mistaken."""
-    numbers = dv.Records(frame().select("age", "income").drop_nulls().to_numpy())
-    generated = make(numbers, kind="random", count=60, seed=0, out=tmp_path / "c")
-    names = {"x": generated.records.x, "columns": np.array(["age", "income"])}
-    with RunDirectory(tmp_path / "c").changing("canaries") as draft:
-        draft.write_arrays("secret/canaries", names | {"included": generated.included})
-        draft.write_arrays("insert", names | {"x": generated.insert.x})
-    assert Canaries.load(tmp_path / "c").records.table.columns == ["age", "income"]
 
 
 def test_an_insert_of_other_canaries_is_refused(tmp_path):

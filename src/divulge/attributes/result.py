@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 RUN_TYPE = "attributes"
 _STORED = "records in the file"
-_NOT_ASKED = "an earlier release made this run and did not test whether the model knows its training records"
 _MEANING: Mapping[str, str] = {
     "model": "the label's likelihood under each value, and how frequent the value is",
     "model and imputation": "the same, and what the other columns say",
@@ -226,19 +225,12 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             references=stored.references, checks=stored.checks,
             warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
             settings=stored.settings, stored=stored.stored,
-            doubt=_NOT_ASKED if stored.doubt is None else stored.doubt,
-            copied=_copies_of(stored),
+            doubt=stored.doubt,
+            copied=stored.copied,
         )  # fmt: skip
         return AttributeRun(result.summary(), result)
     except InputError as error:
         raise InputError(f"{folder}: damaged, {error}") from None
-
-
-def _copies_of(stored: AttributeSummary) -> int:
-    """Return the number of copies across the sets; of a run that did not count them but kept some, all candidates."""
-    if stored.copied is not None:
-        return stored.copied
-    return stored.members + stored.nonmembers if any("they were kept" in text for text in stored.warnings) else 0
 
 
 def is_failed(check: ErasureControl) -> bool:

@@ -64,35 +64,24 @@ def covariates_to_frame(table: Covariates) -> pl.DataFrame:
     return tables.from_arrays(dict(zip(table.names, table.values.T, strict=True)))
 
 
-EXPLAINED_BY_LENGTH = "members and non-members differ in length, and nothing is seen among documents of like length"
-
-
 def advise_redraw(differences: Sequence[str]) -> str:
     """Advise how to get sets that can be compared, given what tells them apart; empty if nothing says how."""
     return TIME_ADVICE if any(_TIME.search(text.replace("_", " ").lower()) for text in differences) else ""
 
 
-def describe_contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float) -> str:
+def describe_contrary_evidence(audit: Findings, recipes: Sequence[str]) -> str:
     """Describe evidence that the adjusted and the unadjusted comparison do not share; empty if none.
 
     Args:
         audit: the audit.
         recipes: those that find something in scores that are not adjusted.
-        confidence: of each interval.
     """
-    texts, adjustment = audit.about.texts, audit.adjustment
+    adjustment = audit.adjustment
     if recipes and adjustment is not None:
         return (
             f"by {formatting.join_words(list(dict.fromkeys(recipes)))} members can be told from non-members without "
             f"adjustment, and not when adjusted for {describe_covariates(adjustment)}, so that it cannot be said "
             f"whether the model or a difference between the sets is behind it. {REDRAW_ADVICE}"
-        )
-    if recipes and texts is not None:
-        return f"{EXPLAINED_BY_LENGTH} by {formatting.join_words(list(dict.fromkeys(recipes)))}. {REDRAW_ADVICE}"
-    if texts is not None and (leaking := texts.seen_at_equal_length(1 - confidence)):
-        return (
-            f"by {formatting.join_words(leaking)} members can be told from non-members among documents of like length, "
-            f"and not on the whole. {REDRAW_ADVICE}"
         )
     return ""
 
@@ -216,14 +205,10 @@ def text_warnings(split: TextSplit | None) -> list[str]:
 def count_copies(audit: Findings) -> int:
     """Return how many candidates a copy in another set can hide a leak of: equal ones that were kept, and texts alike.
 
-    A non-member that equals a member is known to a model that learned the member. Runs of earlier releases counted all
-    copies together, and equal texts twice.
+    A non-member that equals a member is known to a model that learned the member.
     """
     about = audit.about
-    n_equal = about.copied
-    if n_equal is None:
-        n_equal = about.duplicates if about.settings.duplicates == "keep" else 0
-    return n_equal + (0 if about.texts is None else about.texts.copies)
+    return about.copied + (0 if about.texts is None else about.texts.copies)
 
 
 def hidden_share(audit: Findings, n_members: int, n_nonmembers: int) -> float:

@@ -29,7 +29,6 @@ from divulge.evaluation.comparison import STATISTICS, parse_fpr
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
-from divulge.results import EQUAL_LENGTH_LEVEL
 from divulge.validation import (
     as_list,
     check_choice,
@@ -466,7 +465,7 @@ def gate(
             is_kept, is_hidden = measured.high <= limit.limit, outcome.recipe in hidden_leaks[scope.name]
             doubt = (
                 void
-                or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted, confidences.overall)
+                or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted)
                 or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
                 or (REVERSED if is_kept and _is_above(measured, limit) else "")
                 or (implausible if measured.low <= limit.limit else "")
@@ -570,21 +569,10 @@ def stored_sentence(audit: Audit) -> str:
     return stored.sentence.rstrip(".") if stored is not None and stored.proven else ""
 
 
-def _contrary_reason(
-    audit: Audit, recipe: str, limit: Limit, measured: Estimate, unadjusted: Estimate | None, confidence: float
-) -> str:
+def _contrary_reason(audit: Audit, recipe: str, limit: Limit, measured: Estimate, unadjusted: Estimate | None) -> str:
     """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
-    text_split = audit.about.texts
-    if audit.adjustment is None:
-        if text_split is None:
-            return ""
-        if measured.low > limit.limit:
-            is_length_effect = recipe in text_split.owed_to_length(1 - confidence)
-            return comparability.EXPLAINED_BY_LENGTH if is_length_effect else ""
-        masked = text_split.length <= EQUAL_LENGTH_LEVEL and recipe in text_split.seen_at_equal_length(1 - confidence)
-        return comparability.describe_contrary_evidence(audit, (), confidence) if masked else ""
     if measured.high <= limit.limit and unadjusted is not None and _is_above(unadjusted, limit):
-        return comparability.describe_contrary_evidence(audit, [recipe], confidence)
+        return comparability.describe_contrary_evidence(audit, [recipe])
     return ""
 
 

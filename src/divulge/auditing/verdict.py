@@ -451,7 +451,7 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
         return _leak_verdict(audit, *strongest, _describe_worst_groups(worst))
     raw_tests = [] if evidence[0].leaks else test_statistics(unadjusted, audit.fpr, confidences)
     raw_leaks = [claim.recipe for claim in raw_tests if claim.leak]
-    if doubt := comparability.describe_contrary_evidence(audit, raw_leaks, confidence):
+    if doubt := comparability.describe_contrary_evidence(audit, raw_leaks):
         return _confounded_verdict(f"The split may be confounded{scope.suffix}: {doubt}.")
     if implausible := plausibility.describe_doubt(audit):
         return Verdict(
@@ -497,12 +497,8 @@ def _find_leaks(audit: Findings, scope: Scope, confidences: Confidences) -> _Evi
 
     Recipes without such scores are confirmed as they are.
     """
-    comparable, texts = scope.adjusted or audit.adjustment is None, audit.about.texts
-    by_length: Sequence[str] = ()
-    if audit.adjustment is None and texts is not None:
-        by_length = texts.owed_to_length(1 - confidences.overall)
-    tested = test_statistics(scope, audit.fpr, confidences) if comparable else []
-    leaks = [claim for claim in tested if claim.leak and claim.recipe not in by_length]
+    comparable = scope.adjusted or audit.adjustment is None
+    leaks = [claim for claim in (test_statistics(scope, audit.fpr, confidences) if comparable else ()) if claim.leak]
     unexplained_scope = replace(
         scope,
         outcomes=tuple(

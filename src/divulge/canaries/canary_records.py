@@ -428,12 +428,7 @@ def _read(directory: RunDirectory, texts: Sequence[str]) -> Canaries:
     if metadata.table is not None:
         rows, records = _read_table(path.with_suffix(metadata.table.ending), metadata.table, texts)
     else:
-        x, names = arrays["x"], arrays.get("columns")
-        if names is not None:  # as earlier versions stored the canaries of a table of numbers
-            if names.ndim != 1 or names.dtype.kind != "U" or (len(names),) != x.shape[1:]:
-                raise InputError(f"{path}.npz: damaged: columns must be the names of the {x.shape[1:]} values")
-            x = columns.frame_of_array(x, names.tolist())
-        records = Records(x, arrays.get("y"))
+        records = Records(arrays["x"], arrays.get("y"))
     if metadata.class_order is not None and (labels := label_values(records)) is not None:
         values = records.x if records.table is None else records.table.to_native()
         records = Records(values, list(map(str, labels.tolist())), class_names=metadata.class_order)

@@ -289,7 +289,7 @@ class Pool:
         return _OTHER_FILES.fullmatch(name) is not None
 
     def _has_description(self, key: str) -> bool:
-        """Check whether a description names the arrays of ``key``; earlier versions did not name them themselves."""
+        """Check whether a description names the arrays of ``key``, whose own head may be damaged."""
         path = self._description_path(key)
         if path.is_symlink() or not path.is_file():
             return False
