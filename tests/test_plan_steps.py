@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from divulge import completion, plan
+from divulge import plan
 from divulge.datafiles import DataFile
 from divulge.errors import InputError
 from divulge.settings import AccessPlan, InitSettings, Plan
@@ -181,12 +181,6 @@ class TestRecordsOfAPlan:
         assert len(several) == 2
         images = DataFile(Records(np.zeros((2, 3, 2))))
         assert plan._read_masks(checked(known="share:0.5"), images, 4).shape[-2:] == (3, 2)
-
-    def test_imputers_have_their_names(self):
-        names = ("gaussian", "mean", "knn", "hot-deck", "autoencoder")
-        types = ("ConditionalGaussian", "Mean", "KNN", "HotDeck", "Autoencoder")
-        for name, type_name in zip(names, types, strict=True):
-            assert isinstance(plan._make_imputer(name), getattr(completion, type_name))
 
 
 def find(tmp_path, monkeypatch, content, features=(), classes=(), **options):

@@ -425,9 +425,6 @@ def _make_imputer(name: str) -> Imputer:
     imputers = {
         "gaussian": completion.ConditionalGaussian,
         "mean": completion.Mean,
-        "knn": completion.KNN,
-        "hot-deck": completion.HotDeck,
-        "autoencoder": completion.Autoencoder,
     }
     return imputers[name]()
 

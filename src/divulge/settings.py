@@ -758,7 +758,7 @@ class Plan(AuditSettings):
         None,
         description='Which values of a record the adversary knows, such as "share:0.4"; several in a list.',
     )
-    imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = Field(
+    imputer: Literal["gaussian", "mean"] = Field(
         "gaussian", description="What completes the values that the adversary does not know."
     )
     folder: str | None = Field(

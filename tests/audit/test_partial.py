@@ -282,9 +282,6 @@ def test_a_plan_names_columns(case, tmp_path):
 IMPUTERS = {
     "gaussian": completion.ConditionalGaussian,
     "mean": completion.Mean,
-    "knn": completion.KNN,
-    "hot-deck": completion.HotDeck,
-    "autoencoder": completion.Autoencoder,
 }
 
 

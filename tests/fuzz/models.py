@@ -359,13 +359,10 @@ SIGNALS = {
 }
 
 COMPLETION = {
-    "completion.KNN": call(neighbours=3, per_class=True, use=completed),
-    "completion.Autoencoder": call(width=4, latent=2, steps=2, per_class=True, seed=0, use=completed, long=("steps",)),
     "completion.ConditionalGaussian": call(shrinkage="ledoit-wolf", per_class=True, use=completed),
     "completion.CustomImputer": call(
         function=lambda x, known, y, auxiliary, rng: np.nan_to_num(x), use=completed, free=("function",)
     ),
-    "completion.HotDeck": call(donors=3, per_class=True, use=completed),
     "completion.Mean": call(per_class=True, use=completed),
     "completion.imputer": call(imputer_or_function=completion.Mean(), use=completed, free=("imputer_or_function",)),
     "completion.mask": call(words="columns:b", shape=(3,), columns=("a", "b", "c"), seed=0, says=("known",)),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from divulge import completion
-from divulge.completion import autoencoder, imputers
+from divulge.completion import imputers
 from divulge.completion.imputers import Perceptron, RecordColumns
 from divulge.errors import InputError
 from divulge.types import PartialRecords, Records
@@ -117,86 +117,7 @@ def complete(imputer, x, known, y=None, auxiliary=(X, Y), **options):
     return imputer.fit(Records(*auxiliary)).complete(PartialRecords(x, y, known), **options)
 
 
-class TestDonors:
-    @pytest.mark.parametrize(
-        ("imputer", "expected"),
-        [
-            (completion.Mean(), [5, 50]), (completion.Mean(per_class=False), [27.5, 27.5]),
-            (completion.KNN(1), [10, 30]), (completion.KNN(2), [5, 50]), (completion.KNN(9), [5, 50]),
-            (completion.KNN(2, per_class=False), [20, 20]), (completion.HotDeck(3), [10, 30]),
-            (completion.HotDeck(3, per_class=False), [10, 10]),
-        ],
-    )  # fmt: skip
-    def test_values_come_from_the_nearest_of_the_class(self, imputer, expected):
-        found = complete(imputer, [[1.1, NAN], [1.1, NAN]], [True, False], [0, 1])
-        assert found.tolist() == [[[1.1, expected[0]], [1.1, expected[1]]]]
-
-    def test_distances_are_in_deviations_of_the_columns(self):
-        x = np.array([[0.0, 0.0, 1.0], [1.0, 100.0, 2.0], [0.0, 200.0, 3.0], [1.0, 300.0, 4.0]])
-        query = np.array([[1.0, 0.0, NAN]])
-        naive = (((x - query) / x.std(axis=0))[:, :2] ** 2).sum(axis=1)
-        found = complete(completion.KNN(2), query, [True, True, False], auxiliary=(x,))[0, 0, 2]
-        assert found == x[np.argsort(naive)[:2], 2].mean()
-
-    def test_names_and_defaults_say_how_many(self):
-        def name(imputer, y=Y):
-            return imputer.fit(Records(X, y)).name
-
-        assert name(completion.Mean()) == "class mean"
-        assert name(completion.Mean(), None) == name(completion.Mean(per_class=False)) == "mean"
-        assert name(completion.KNN()) == "10 nearest neighbours"
-        assert name(completion.HotDeck()) == "hot deck (10 donors)"
-        assert name(completion.ConditionalGaussian()) == "class-conditional Gaussian (ledoit-wolf)"
-        assert all(made().per_class for made in (completion.Mean, completion.KNN, completion.HotDeck))
-        for made in (completion.KNN, completion.HotDeck, completion.Autoencoder, completion.ConditionalGaussian):
-            with refused("^per_class: True or False"):
-                made(per_class=1)
-        with refused("^per_class"):
-            completion.Mean(per_class=1)
-
-    def test_draws_take_whole_donors_or_single_values(self):
-        x = np.column_stack([np.zeros(6), np.arange(6.0), np.arange(6.0) * 10])
-        query, known = np.array([[0.0, NAN, NAN]] * 40), [True, False, False]
-        decks = complete(completion.HotDeck(4), query, known, auxiliary=(x,), draws=3)
-        assert (decks[..., 2] == decks[..., 1] * 10).all()
-        assert set(np.unique(decks[..., 1])) == {0, 1, 2, 3}
-        singles = complete(completion.KNN(4), query, known, auxiliary=(x,), draws=3)
-        assert set(np.unique(singles[..., 1])) == {0, 1, 2, 3}
-        assert (singles[..., 2] != singles[..., 1] * 10).any()
-        assert set(np.unique(complete(completion.Mean(), query, known, auxiliary=(x,), draws=3)[..., 1])) == set(
-            range(6)
-        )
-
-    def test_fewer_draws_are_the_first_of_more(self):
-        fitted = completion.KNN(3).fit(Records(X))
-        partial = PartialRecords([[1.0, NAN]] * 20, None, [True, False])
-        more = fitted.sample(partial, 3, seed=1)
-        assert fitted.sample(partial, 1, seed=1).tolist() == more[:1].tolist()
-        assert fitted.complete(partial, 3, seed=1).tolist() == more.tolist()
-        assert len(fitted.complete(partial)) == 1
-        with refused("draws: must be at least 1, got 0"):
-            fitted.sample(partial, 0, seed=1)
-
-    def test_chunks_change_nothing(self, monkeypatch):
-        rng = np.random.default_rng(0)
-        x, known = rng.normal(size=(9, 4)), rng.random((9, 4)) < 0.5
-        known[:, 0] = True
-        auxiliary = (rng.normal(size=(30, 4)), rng.integers(0, 2, 30))
-        made = (completion.KNN(3), completion.HotDeck(3), completion.Mean(), completion.ConditionalGaussian())
-        whole = [complete(one, x, known, [0, 1] * 4 + [7], auxiliary) for one in made]
-        monkeypatch.setattr(imputers, "_CHUNK", 2)
-        monkeypatch.setattr(imputers, "_ROWS", 1)
-        for one, before in zip(made, whole, strict=True):
-            np.testing.assert_allclose(complete(one, x, known, [0, 1] * 4 + [7], auxiliary), before, atol=1e-12)
-
-    def test_rows_are_paired_with_those_of_their_class(self):
-        def pairs(*arguments):
-            return [(rows.tolist(), pool.tolist()) for rows, pool in imputers.group_by_class(*arguments)]
-
-        labels = np.array([1, 0, 5, 1])
-        assert pairs(np.array([0, 1, 1]), labels, 4, 3) == [([1], [0]), ([0, 3], [1, 2]), ([2], [0, 1, 2])]
-        assert pairs(None, labels, 4, 3) == pairs(np.array([0, 1, 1]), None, 4, 3) == [([0, 1, 2, 3], [0, 1, 2])]
-
+class TestImputers:
     def test_records_that_stand_among_the_auxiliary_ones_are_found_by_their_own_mask(self):
         auxiliary = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
         x = np.array([[1.0, 9.0, 3.0], [1.0, 9.0, 3.0], [4.0, 5.0, 0.0], [4.0, 2.0, 0.0], [1.0, 2.0, 3.0]])
@@ -310,46 +231,6 @@ class TestNetworks:
         np.testing.assert_allclose(network.outputs(x), expected)
         np.testing.assert_allclose(network.outputs(x.reshape(5, 3, 1)), expected)
         assert (expected < 0).any()
-
-    def test_an_autoencoder_adds_errors_of_its_class(self):
-        """Decoded by a network that says 0 in standardised columns: the mean."""
-        centre, scale = X.mean(axis=0), X.std(axis=0)
-        zero = SimpleNamespace(outputs=lambda inputs: np.zeros((len(inputs), 2)))
-        filler = autoencoder._AutoencoderFiller(X, Y, np.array([0, 1]), centre, scale, zero)
-        x, known = np.array([[1.0, 0.0]] * 30), np.array([[True, False]] * 30)
-        labels = np.array([0, 1] * 15)
-        assert filler.fill(x, known, labels, None).tolist() == [[[1.0, centre[1]]] * 30]
-        (drawn,) = filler.fill(x, known, labels, [np.random.default_rng(0)])
-        assert (drawn[:, 0] == 1).all()
-        for label in (0, 1):
-            expected = set((centre[1] + X[label == Y, 1] - centre[1]).tolist())
-            assert {round(value, 9) for value in drawn[labels == label, 1].tolist()} == expected
-        seen = []
-        echo = SimpleNamespace(outputs=lambda inputs: (seen.append(inputs), np.ones((len(inputs), 2)))[1])
-        filler = replace(filler, network=echo)
-        assert filler._decoded(x[:1], known[:1], labels[1:2]).tolist() == [(centre + scale).tolist()]
-        assert seen[0].tolist() == [[1.0, centre[1], 1.0, 0.0, 0.0, 1.0]]
-        filler = replace(filler, labels=None, classes=np.zeros(0, int))
-        filler._decoded(x[:1], known[:1], labels[1:2])
-        assert seen[1].tolist() == [[1.0, centre[1], 1.0, 0.0]]
-
-    def test_classes_are_indicators(self):
-        classes = np.array([2, 5])
-        assert autoencoder._encode_classes(np.array([5, 2, 7]), classes, 3).tolist() == [[0, 1], [1, 0], [0, 0]]
-        assert autoencoder._encode_classes(None, classes, 3).tolist() == [[0, 0]] * 3
-
-    @pytest.mark.parametrize(("name", "limit"), [("width", 10**5), ("latent", 10**5), ("steps", None), ("seed", None)])
-    def test_sizes_lie_in_their_bounds(self, name, limit):
-        least = 0 if name == "seed" else 1
-        assert getattr(completion.Autoencoder(**{name: least}), name) == least
-        with refused(f"^{name}: must be at least {least}"):
-            completion.Autoencoder(**{name: least - 1})
-        if limit:
-            assert getattr(completion.Autoencoder(**{name: limit}), name) == limit
-            with refused(f"^{name}: must be at most {limit}"):
-                completion.Autoencoder(**{name: limit + 1})
-        usual = completion.Autoencoder()
-        assert (usual.width, usual.latent, usual.steps, usual.seed, usual.per_class) == (256, 64, 1500, 0, True)
 
 
 class TestMasks:

@@ -96,18 +96,6 @@ def test_rows_are_completed_from_those_of_their_class_or_from_all(labels, auxili
         assert told == {0: [0, 1], 2: [0, 1], 1: [3], 3: [0, 1, 2, 3]}
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_donors_are_the_nearest_by_known_values_in_units_of_a_standard_deviation(count):
-    rng = np.random.default_rng(count)
-    x = rng.normal(size=(5, 3)) * [1, 100, 0.01]
-    filler = completion.KNN(count, per_class=False).fit(dv.Records(x)).filler
-    partial, known = rng.normal(size=(4, 3)) * [1, 100, 0.01], rng.random((4, 3)) < 0.6
-    donors = filler._donors(np.where(known, partial, 0.0), known, np.arange(5))
-    for row in range(4):
-        distance = (((partial[row] - x) / x.std(axis=0)) ** 2 * known[row]).sum(axis=1)
-        assert donors[row].tolist() == np.argsort(distance, kind="stable")[:count].tolist()
-
-
 def test_images_with_masks_of_their_own_are_completed_as_flat_rows_are():
     """Overlap and completion of images, against the same records as rows."""
     rng = np.random.default_rng(0)

@@ -3,13 +3,10 @@
 What each is worth: see the page on partly known records.
 """
 
-from divulge.completion.autoencoder import Autoencoder
 from divulge.completion.imputers import (
-    KNN,
     ConditionalGaussian,
     CustomImputer,
     FittedImputer,
-    HotDeck,
     Imputer,
     Mean,
     imputer,
@@ -18,12 +15,9 @@ from divulge.completion.imputers import (
 )
 
 __all__ = [
-    "KNN",
-    "Autoencoder",
     "ConditionalGaussian",
     "CustomImputer",
     "FittedImputer",
-    "HotDeck",
     "Imputer",
     "Mean",
     "imputer",

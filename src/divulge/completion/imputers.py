@@ -303,7 +303,7 @@ def _settle_one_hot(weights: Floats, known_mask: Bools, rng: np.random.Generator
     return np.where(known_mask, weights, chosen)
 
 
-# Distances from candidates to auxiliary records are computed for this many candidates at a time.
+# Donors are drawn for this many records at a time, which is part of the draw.
 _CHUNK = 512
 
 
@@ -323,107 +323,29 @@ class Mean:
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         per_class = self.per_class and auxiliary.y is not None
-        return _fit_donors("class mean" if per_class else "mean", auxiliary, self.per_class, None, same_donor=False)
-
-
-@dataclass(frozen=True, slots=True)
-class KNN:
-    """Unknown values as the mean of the nearest auxiliary records; draws take each from a random one of these.
-
-    Args:
-        neighbours: how many, nearest by the known values.
-        per_class: only records of the same class.
-
-    Raises:
-        divulge.InputError: fewer than 1 neighbour.
-    """
-
-    neighbours: int = 10
-    per_class: bool = True
-
-    def __post_init__(self) -> None:
-        check_integer(self.neighbours, "neighbours", minimum=1)
-        check_bool(self.per_class, "per_class")
-
-    def fit(self, auxiliary: Records) -> FittedImputer:
-        """Keep the auxiliary records."""
-        name = f"{self.neighbours} nearest neighbours"
-        return _fit_donors(name, auxiliary, self.per_class, self.neighbours, same_donor=False)
-
-
-@dataclass(frozen=True, slots=True)
-class HotDeck:
-    """All unknown values of a record from one auxiliary record: the nearest, by the known values.
-
-    What is completed has occurred, with all its dependencies.
-
-    Args:
-        donors: draws take one of that many nearest.
-        per_class: only records of the same class.
-
-    Raises:
-        divulge.InputError: fewer than 1 donor.
-    """
-
-    donors: int = 10
-    per_class: bool = True
-
-    def __post_init__(self) -> None:
-        check_integer(self.donors, "donors", minimum=1)
-        check_bool(self.per_class, "per_class")
-
-    def fit(self, auxiliary: Records) -> FittedImputer:
-        """Keep the auxiliary records."""
-        name = f"hot deck ({self.donors} donors)"
-        return _fit_donors(name, auxiliary, self.per_class, self.donors, same_donor=True)
-
-
-def _fit_donors(
-    name: str, auxiliary: Records, per_class: bool, count: int | None, *, same_donor: bool
-) -> FittedImputer:
-    x, columns = flatten_records(auxiliary)
-    donors = _DonorFiller(x, auxiliary.y if per_class else None, mean_and_scale(x)[1], count, same_donor)
-    return FittedImputer(name, columns, auxiliary.x, donors)
+        x, columns = flatten_records(auxiliary)
+        filler = _MeanFiller(x, auxiliary.y if per_class else None)
+        return FittedImputer("class mean" if per_class else "mean", columns, auxiliary.x, filler)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _DonorFiller:
-    """Takes values from donors: all auxiliary records of the class (count None), or the nearest of them."""
+class _MeanFiller:
+    """Takes values from all auxiliary records of the class: their mean, or each from a random one."""
 
     x: Floats
     labels: Ints | None
-    scale: Floats
-    count: int | None
-    same_donor: bool
 
     def fill(self, x: Floats, known_mask: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         filled = np.empty((len(rngs or [None]), *x.shape))
         for rows, pool in group_by_class(self.labels, labels, len(x), len(self.x)):
+            if not rngs:
+                filled[:, rows] = self.x[pool].mean(axis=0)
+                continue
             for start in range(0, len(rows), _CHUNK):
                 part = rows[start : start + _CHUNK]
-                donors = self._donors(x[part], known_mask[part], pool)
-                filled[:, part] = self._sample(donors, rngs) if rngs else self._complete_best(donors)
+                donors = pool[np.stack([rng.integers(len(pool), size=(len(part), x.shape[1])) for rng in rngs])]
+                filled[:, part] = self.x[donors, np.arange(x.shape[1])]
         return np.where(known_mask, x, filled)
-
-    def _donors(self, x: Floats, known_mask: Bools, pool: Ints) -> Ints:
-        """Return the rows of the donors, ``[n, k]``, nearest first: by Σ m (x - z)² as three matrix products."""
-        if self.count is None:
-            return np.broadcast_to(pool, (len(x), len(pool)))
-        m = known_mask.astype(np.float64)
-        a, z = m * x / self.scale, self.x[pool] / self.scale
-        distance = (a * a).sum(axis=1)[:, None] - 2.0 * a @ z.T + m @ (z * z).T
-        return pool[np.argsort(distance, axis=1, kind="stable")[:, : self.count]]
-
-    def _complete_best(self, donors: Ints) -> Floats:
-        if self.same_donor:
-            return self.x[donors[:, 0]]
-        # All records of a class are everyone's donors: one mean does.
-        return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
-
-    def _sample(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
-        n, d = len(donors), self.x.shape[1]
-        choices = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.same_donor else d)) for rng in rngs])
-        return self.x[donors[np.arange(n)[:, None], choices], np.arange(d)]
 
 
 def group_by_class(auxiliary_labels: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
