@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import altair as alt
 import numpy as np
 import polars as pl
 
-from divulge import provenance, results, tables
+from divulge import lazy, provenance, results, tables
 from divulge.auditing import comparability
 from divulge.auditing import page as audit_page
 from divulge.auditing.findings import CONFIDENCE, Findings
@@ -43,6 +42,8 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import altair as alt
+
     from divulge.auditing.findings import Outcome
     from divulge.provenance import Provenance
     from divulge.report import Page
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from divulge.types import Array, Estimate, Floats, Ints
 
     FindingsT = TypeVar("FindingsT", bound=Findings)
+else:
+    alt = lazy.module("altair")
 
 KIND = "audit"
 _ESTIMATE_SCHEMA = {

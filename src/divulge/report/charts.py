@@ -12,16 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-import altair as alt
 import numpy as np
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.validation import check_array, check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import altair as alt
+
     from divulge.types import Estimate, Floats, Ints
+else:
+    alt = lazy.module("altair")  # a quarter of the time that importing an audit takes
 
 T = TypeVar("T")
 Row: TypeAlias = dict[str, Any]
