@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from divulge import statistics
 from divulge.decisions import counts as counting
-from divulge.decisions import fdp, fdr, fpr, methods, planning, weighted
+from divulge.decisions import fdp, fdr, fpr, methods, planning
+from divulge.decisions import strata as by_strata
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Moments, Storey
 from divulge.decisions.planning import Setting
-from divulge.decisions.weighted import Strata, Weights
+from divulge.decisions.strata import Strata
 from divulge.errors import InputError
 from divulge.types import Guarantee
 
@@ -177,23 +177,6 @@ def test_ptdi_warns_where_its_bound_is_exceeded_by_more_than_a_hundredth(m, eta)
     excess = (1 + 1 / m) * (1 - (1 - eta) ** m)
     text = f"with {m} candidates and eta={eta:g} ptdi can reach {excess:.2f} times its bound; storey and bh do not"
     assert PTDI(eta).caution(m) == ((text,) if excess > 1.01 else ())
-
-
-def test_moments_without_correction_and_without_a_region():
-    counts = Counts.empty(np.arange(10.0)).add(np.arange(5.0, 25.0))
-    calibration_rate, members = 0.5, [0.5, 20.0, 30.0, 40.0]
-    member_rate = 1 / 5
-    for candidates, n_inside in ((np.arange(5.0, 25.0), 0), (np.append(np.zeros(9), np.arange(5.0, 16.0)), 9)):
-        counts = Counts.empty(np.arange(10.0)).add(candidates)
-        share = ((1 + n_inside) / 21 - member_rate) / (calibration_rate - member_rate)
-        top, bottom = Moments(members, corrected=False).null_share(counts)
-        assert top / bottom == pytest.approx(max(share, 1e-9))
-    # as many members as calibration scores in the region: nothing is subtracted and nothing divided below 1
-    same = Moments([0.0] * 2 + [50.0])  # (2 in R) / (3 + 1) = .5
-    assert same.null_share(counts) == (1.0, 1.0)
-    many = Counts.empty(np.arange(10.0)).add(np.zeros(20))
-    assert same.null_share(many)[0] == pytest.approx(1 / 0.5)
-    assert Moments([0.0]).null_share(Counts.empty(np.zeros(5)).add([1.0])) == (1.0, 0.0)
 
 
 def test_methods_are_resolved_and_refused_by_name():
@@ -644,106 +627,38 @@ def test_a_plan_stays_within_its_limits(monkeypatch):
             planning.power(n, setting)
 
 
-# Weights and strata
+# Strata
 
 
-def test_the_size_of_a_weighted_calibration_and_who_can_be_selected():
-    weights = Weights(np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.0, 6.0]))
-    assert weights.effective == pytest.approx(36 / 14)
-    # p-value at best w / (6 + w): 1/13, 1/4 and 1/2
-    for level, share in ((0.05, 0.0), (1 / 13 + 1e-9, 1 / 3), (0.25, 2 / 3), (0.24, 1 / 3), (0.5, 1.0), (0.49, 2 / 3)):
-        assert weights.reachable(level) == pytest.approx(share)
-    for auc in (0.0, 1.0, 0.5, math.nan):
-        Weights(np.ones(1), np.ones(1), auc)
-    for auc in (-0.1, 1.1, "0.5"):
-        with pytest.raises(InputError, match=r"weights\.auc"):
-            Weights(np.ones(1), np.ones(1), auc)
-
-
-@pytest.mark.parametrize("size", [1e100, 1e-100])
-def test_a_weight_of_the_limit_itself_is_refused(size):
-    with pytest.raises(InputError, match=r"weights\.calibration: the largest must lie between 1e-100 and 1e\+100"):
-        Weights(np.array([size, 0.0]), np.ones(1))
-
-
-def test_a_weighted_rate_needs_enough_records_and_half_of_the_candidates():
-    calibration, scores = np.arange(99.0), np.array([500.0, 500.0])
-    decided = weighted.decide(calibration, scores, 0.01, Weights(np.ones(99), np.array([1.0, 5.0])))
-    assert decided.selected.tolist() == [True, False]
-    assert decided.threshold == 500.0
-    assert decided.warnings == ("99 calibration records count as 99; 50% of the candidates could be selected at all",)
-    assert weighted.decide(calibration, -scores, 0.01, Weights(np.ones(99), np.ones(2))).threshold == math.inf
-    with pytest.raises(InputError, match="weights: only 33% of the candidates lie where there are enough calibration"):
-        weighted.decide(calibration, np.full(3, 500.0), 0.01, Weights(np.ones(99), np.array([1.0, 5.0, 5.0])))
-    with pytest.raises(InputError, match=r"the 98 calibration records are worth 98\.0 .* 99 are needed for an FPR of"):
-        weighted.decide(calibration[:98], scores, 0.01, Weights(np.ones(98), np.ones(2)))
-
-
-def test_a_weighted_selection_needs_enough_records_and_half_of_the_candidates():
-    calibration, scores = np.arange(19.0), np.full(2, 500.0)
-    weighted.select(calibration=calibration, candidates=scores, weights=Weights(np.ones(19), np.array([1.0, 5.0])))
-    with pytest.raises(InputError, match=r"weights: only 33% of the candidates .* for fdr=0\.05"):
-        weighted._require_sufficient_weights(Weights(np.ones(19), np.array([1.0, 5.0, 5.0])), 0.05)
-    with pytest.raises(InputError, match=r"weights\.candidates: must be above 0; 0 means"):
-        weighted._require_sufficient_weights(Weights(np.ones(19), np.array([1.0, 0.0])), 0.05)
-    with pytest.raises(InputError, match=r"worth 18\.0 .* and 19 are needed for fdr=0\.05"):
-        weighted._require_sufficient_weights(Weights(np.ones(18), np.ones(1)), 0.05)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_pruning_leaves_the_largest_set_that_is_as_large_as_its_members_ask(seed):
-    rng = np.random.default_rng(seed)
-    sizes, passes = rng.integers(1, 12, 10) * 0.7, rng.random(10) < 0.7
-    best = 0
-    for r in range(1, passes.sum() + 1):
-        if (sizes[passes] <= r).sum() >= r:
-            best = r
-    assert weighted._prune(passes, sizes).tolist() == (passes & (sizes <= best)).tolist()
-
-
-def test_features_are_enough_to_be_weighted():
-    rng = np.random.default_rng(8)
-    ten, nine, other = rng.normal(size=(10, 2)), rng.normal(size=(9, 2)), rng.normal(size=(15, 2))
-    weights = weighted.density_ratio(ten, other)
-    assert (len(weights.calibration), len(weights.candidates)) == (10, 15)
-    assert len(weighted.density_ratio(ten, nine, like=ten + 0.1).candidates) == 9
-    for arguments, message in (
-        ((nine, other), "calibration_features: at least 10 records are needed for weights, got 9"),
-        ((ten, nine), "^features: at least 10 records"),
-        ((ten, other, nine), "like: at least 10 records"),
-        ((ten, np.full((15, 2), 2e100)), r"features: values beyond ±1e\+100 cannot be standardised"),
-        ((np.zeros((10, 2)), other), "too few different records for weights"),
-    ):
-        with pytest.raises(InputError, match=message):
-            weighted.density_ratio(*arguments[:2], like=arguments[2] if len(arguments) > 2 else None)
-    weighted._check_features(np.full((2, 2), 1e100), "features", None)
+def test_moments_of_members_as_common_in_the_region_subtract_nothing():
+    same = Moments([0.0] * 2 + [50.0])  # 2 of 4 in the region, as of the calibration
+    assert same.null_share(Counts.empty(np.arange(10.0)).add(np.append(np.zeros(9), np.arange(5.0, 16.0)))) == (
+        1.0,
+        1.0,
+    )
+    assert same.null_share(Counts.empty(np.arange(10.0)).add(np.zeros(20)))[0] == pytest.approx(1 / 0.5)
+    assert Moments([0.0]).null_share(Counts.empty(np.zeros(5)).add([1.0])) == (1.0, 0.0)
 
 
 def test_strata_without_calibration_are_counted_and_said():
     calibration = np.arange(40.0)
     strata = Strata([1, 1, 2, 3], [1] * 20 + [2] * 20)
     assert strata.uncovered == 1
-    selection = weighted.select_within_strata([500.0, 501.0, -1.0, 502.0], calibration, strata, fdr=0.2)
+    selection = by_strata.select_within_strata([500.0, 501.0, -1.0, 502.0], calibration, strata, fdr=0.2)
     assert selection.selected.tolist() == [True, True, False, False]
     assert selection.p_values.tolist() == pytest.approx([1 / 21, 1 / 21, 1.0, 1.0])
     assert selection.warnings == ("1 of 4 candidates are of strata without calibration and cannot be selected",)
     assert selection.threshold == 500.0
-    covered = weighted.select_within_strata([500.0, 501.0], calibration[:20], Strata([1, 1], [1] * 20), fdr=0.2)
+    covered = by_strata.select_within_strata([500.0, 501.0], calibration[:20], Strata([1, 1], [1] * 20), fdr=0.2)
     assert covered.warnings == ()
-    low = weighted.select_within_strata([-5.0, -6.0], calibration[:20], Strata([1, 1], [1] * 20), fdr=0.2)
+    low = by_strata.select_within_strata([-5.0, -6.0], calibration[:20], Strata([1, 1], [1] * 20), fdr=0.2)
     assert (low.count, low.threshold) == (0, math.inf)
     with pytest.raises(InputError, match=r"too small for fdr=0\.2.* would take 4 records"):
-        weighted.select_within_strata([5.0], [1.0, 2.0, 3.0], Strata([1], [1, 1, 1]), fdr=0.2)
-    assert weighted.select_within_strata([5.0], np.arange(4.0), Strata([1], [1] * 4), fdr=0.2).count == 1
+        by_strata.select_within_strata([5.0], [1.0, 2.0, 3.0], Strata([1], [1, 1, 1]), fdr=0.2)
+    assert by_strata.select_within_strata([5.0], np.arange(4.0), Strata([1], [1] * 4), fdr=0.2).count == 1
     Strata([1, 2], [2], holdout=[3])
     with pytest.raises(InputError, match=r"strata\.holdout"):
         Strata([1, 2], [2], holdout=[0.5])
-
-
-def test_the_auc_of_a_weights_classifier_is_that_of_candidates_above_calibration():
-    above, below = np.array([3.0, 2.0, 1.0]), np.array([0.0, 2.0])
-    assert weighted._auc(above, below) == pytest.approx((1 + 1 + 1 + 0.5 + 1 + 0) / 6)
-    assert statistics.auc(np.r_[above, below], np.arange(5) < 3).value == pytest.approx(4.5 / 6)
 
 
 def test_beta_quantiles_of_a_path_follow_the_beta_binomial_law():

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.decisions import fdr, weighted
+from divulge.decisions import fdr, strata
 
 RUNS = 600
 COLUMNS = {
@@ -128,7 +128,7 @@ def test_names_may_be_columns_of_data_frames(library):
     selection = fdr.select_groups(scores, column(names), calibration, column(calibration_names), fdr=0.3)
     assert selection.names.tolist() == plain.names.tolist() == sorted(set(names))
     assert np.array_equal(selection.selection.selected, plain.selection.selected)
-    assert weighted.Strata(column(names), column(names[:40])).uncovered == 40
+    assert strata.Strata(column(names), column(names[:40])).uncovered == 40
 
 
 def test_bad_input_is_named():
@@ -136,7 +136,7 @@ def test_bad_input_is_named():
         with pytest.raises(dv.InputError, match="groups: texts, or whole numbers, are needed"):
             fdr.select_groups([1.0, 2.0], bad, range(99))
         with pytest.raises(dv.InputError, match=r"strata\.candidates: texts, or whole numbers|no calibration record"):
-            weighted.Strata(bad, ["z"])
+            strata.Strata(bad, ["z"])
     with pytest.raises(dv.InputError, match="too large to be averaged"):
         fdr.select_groups([1e308, 1e308], [1, 1], range(99))
     with pytest.raises(dv.InputError, match="calibration_groups"):

@@ -49,7 +49,7 @@ LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
 POINTS = RNG.normal(size=(200, 2))
 RECORDS = dv.Records(X, Y, np.arange(60))
 COUNTS = Counts.empty(CALIBRATION).add(SCORES)
-STRATA = dv.decisions.weighted.Strata(np.arange(60) // 30, np.arange(120) // 60)
+STRATA = dv.decisions.strata.Strata(np.arange(60) // 30, np.arange(120) // 60)
 ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "a method")
 CONTROL = dv.decisions.controls.Control("exchangeability", 0.3, 0.05, "40 against 50 scores")
 
@@ -187,7 +187,7 @@ DECISIONS = {
     "decisions.Adaptive": call(use=decided),
     "decisions.Auto": call(adaptive=dv.decisions.Adaptive(), storey=dv.decisions.Storey(), use=decided),
     "decisions.BH": call(use=decided),
-    "decisions.Moments": call(members=SCORES, eta=0.5, corrected=True, use=chosen),
+    "decisions.Moments": call(members=SCORES, eta=0.5, use=chosen),
     "decisions.PTDI": call(eta=0.05, use=decided),
     "decisions.Storey": call(lam=0.5, use=decided),
     "decisions.fdr.min_selected": call(n=199, m=1000, fdr=0.05),
@@ -226,33 +226,12 @@ DECISIONS = {
     "decisions.fdr.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
     "decisions.fdr.sensitivity": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
     "decisions.fdr.sensitivity_by_rank": call(counts=COUNTS, fdr=0.2, method="storey"),
-    "decisions.weighted.Weights": call(
-        calibration=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
-    ),
-    "decisions.weighted.Strata": call(
+    "decisions.strata.Strata": call(
         candidates=np.arange(60) // 30, calibration=np.arange(120) // 60, holdout=np.arange(60) // 30, free=("holdout",)
     ),
-    "decisions.weighted.stratified_p_values": call(candidates=SCORES, calibration=CALIBRATION, strata=STRATA),
-    "decisions.weighted.select_within_strata": call(
+    "decisions.strata.stratified_p_values": call(candidates=SCORES, calibration=CALIBRATION, strata=STRATA),
+    "decisions.strata.select_within_strata": call(
         candidates=SCORES, calibration=CALIBRATION, strata=STRATA, fdr=0.2, use=lambda made: made.selected
-    ),
-    "decisions.weighted.select": call(
-        candidates=SCORES,
-        calibration=CALIBRATION,
-        weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60)),
-        fdr=0.2,
-        seed=0,
-        use=lambda made: made.selected,
-    ),
-    "decisions.weighted.density_ratio": call(calibration_features=X, features=X[:20] + 0.1, seed=0),
-    "decisions.weighted.p_values": call(
-        calibration=CALIBRATION, scores=SCORES, weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60))
-    ),
-    "decisions.weighted.decide": call(
-        calibration=CALIBRATION,
-        scores=SCORES,
-        fpr=0.1,
-        weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60)),
     ),
     "identify": call(
         candidates=SCORES,

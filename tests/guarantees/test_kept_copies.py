@@ -90,14 +90,6 @@ def test_few_copies_prevent_nothing_and_are_counted_in_what_would_have_been_seen
     assert "copies in another set" in ruling.reason
 
 
-def test_a_run_that_did_not_count_its_copies_is_judged_by_all_of_them():
-    audit = copied(0.0, 1.0, seed=0)
-    for policy, answer in (("keep", "too little data to say"), ("drop", "no leak found")):
-        about = replace(audit.about, copied=None, duplicates=300)
-        about = replace(about, settings=replace(about.settings, duplicates=policy))
-        assert replace(audit, about=about).verdict.answer == answer
-
-
 def rows(n, rng):
     """An attribute, two other columns of noise, and a label that is the attribute in half of the records."""
     secret = rng.integers(0, 4, n)

@@ -186,7 +186,7 @@ ROWS = np.arange(60.0)
             {
                 "baseline": ROWS[:40],
                 "calibration_baseline": ROWS,
-                "adjust": dv.decisions.weighted.Strata(["a"] * 40, ["a"] * 60),
+                "adjust": dv.decisions.strata.Strata(["a"] * 40, ["a"] * 60),
             },
             "baseline: cannot be combined with adjust",
         ),

@@ -7,11 +7,11 @@ import pytest
 
 from divulge import statistics
 from divulge.decisions import fdr as step_up
-from divulge.decisions import weighted
+from divulge.decisions import strata as by_strata
 from divulge.decisions.controls import BLIND_SCORE, Control
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
-from divulge.decisions.weighted import Strata, Weights
+from divulge.decisions.strata import Strata
 from divulge.errors import InputError
 from divulge.identification import case_file, decision, from_arrays, identification_page, score_adjustment
 from divulge.identification.case_file import Condition
@@ -283,24 +283,6 @@ def test_texts_are_compared_of_both_sides_and_of_each_record():
             from_arrays._compare_texts(*sides, 9, 8, 0)
 
 
-def test_an_adjusted_decision_names_what_has_no_place_beside_it():
-    candidates, calibration = np.append(np.full(5, 99.0), np.arange(5.0)), np.arange(100.0) / 10
-    weights = Weights(np.ones(100), np.ones(10))
-    selection = from_arrays.identify(candidates, calibration, fdr=0.2, adjust=weights)
-    assert selection.guarantee.standing == "doubtful"
-    assert selection.warnings[0] == from_arrays.UNCHECKED
-    assert selection.selected.tolist() == [True] * 5 + [False] * 5
-    for arguments, message in (
-        ({"method": "storey"}, "method: an adjusted decision is made by 'bh'"),
-        ({"holdout": calibration}, "^holdout: no control"),
-        ({"adjust": "weights"}, "adjust"), ({"members": [1.0]}, "members: cannot be combined with adjust"),
-    ):  # fmt: skip
-        with pytest.raises(InputError, match=message):
-            from_arrays.identify(candidates, calibration, **{"fdr": 0.2, "adjust": weights, **arguments})
-    with pytest.raises(InputError, match="adjust: one score is needed"):
-        from_arrays.identify(np.ones((3, 2)), np.arange(20.0).reshape(10, 2), adjust=weights)
-
-
 @pytest.mark.parametrize("holdout_strata", [None, [1] * 30, [1] * 30 + [2] * 30, [2] * 30])
 def test_within_strata_controls_are_of_strata_that_can_be_compared(holdout_strata):
     rng = np.random.default_rng(3)
@@ -312,7 +294,7 @@ def test_within_strata_controls_are_of_strata_that_can_be_compared(holdout_strat
     assert (text in selection.warnings) == (holdout_strata is not None and len(set(holdout_strata)) == 1)
     assert (decision.UNTESTED in selection.warnings) == (holdout_strata is None)
     assert selection.guarantee.standing == "holds"
-    expected = weighted.select_within_strata(candidates, calibration, strata, fdr=0.2)
+    expected = by_strata.select_within_strata(candidates, calibration, strata, fdr=0.2)
     assert selection.selected.tolist() == expected.selected.tolist()
 
 

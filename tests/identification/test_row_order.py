@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import divulge as dv
-from divulge.decisions import weighted
 from divulge.identification import from_tables as runs
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
@@ -133,27 +132,3 @@ def test_files(tmp_path, monkeypatch, scores):
     assert summaries[0] == summaries[1]
     assert selections[0].equals(selections[1])
     assert reports[0] == reports[1]
-
-
-@given(calibration=table(14, 2), candidates=table(12, 2), seed=st.integers(0, 99))
-@settings(max_examples=10, deadline=None)
-def test_weights(calibration, candidates, seed):
-    rng = np.random.default_rng(seed)
-    calibration_order, candidate_order = rng.permutation(14), rng.permutation(12)
-    if len(np.unique(np.concatenate([calibration, candidates]), axis=0)) == 1:
-        return
-    weights, permuted_weights = (
-        weighted.density_ratio(calibration, candidates, seed=seed),
-        weighted.density_ratio(calibration[calibration_order], candidates[candidate_order], seed=seed),
-    )
-    assert bits(weights.calibration[calibration_order]) == bits(permuted_weights.calibration)
-    assert bits(weights.candidates[candidate_order]) == bits(permuted_weights.candidates)
-    assert (weights.auc, weights.effective, weights.reachable(0.2)) == (
-        permuted_weights.auc,
-        permuted_weights.effective,
-        permuted_weights.reachable(0.2),
-    )
-    scores, calibration_scores = candidates[:, 0], calibration[:, 1]
-    assert bits(weighted.p_values(calibration_scores, scores, weights)[candidate_order]) == bits(
-        weighted.p_values(calibration_scores[calibration_order], scores[candidate_order], permuted_weights)
-    )

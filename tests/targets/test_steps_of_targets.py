@@ -10,7 +10,7 @@ import pytest
 import divulge as dv
 from divulge import targets, web
 from divulge.errors import InputError
-from divulge.targets import arrays, endpoint, files, mutator, rights
+from divulge.targets import arrays, endpoint, files, rights
 from divulge.targets.endpoint import Endpoint, EndpointJournal
 
 
@@ -284,62 +284,6 @@ def test_records_without_a_template_of_frames_go_as_they_are(table, encoder):
     texts = types.SimpleNamespace(columns=[types.SimpleNamespace(name="note", measure="text")])
     with pytest.raises(InputError, match=r"free text \(column 'note'\)"):
         rights.FramedTarget(Counting(), types.SimpleNamespace(table="t", encoder=texts))._with_frame(records)
-
-
-@pytest.mark.parametrize(
-    ("predictions", "dtype", "is_allowed"),
-    [
-        ([0.5, 1 / (1 + np.exp(87.9))], "float32", True),
-        ([0.5, 1 / (1 + np.exp(88.1))], "float32", False),
-        ([0.5, 1 / (1 + np.exp(-13.9))], "float32", True),
-        ([0.5, 1 / (1 + np.exp(-14.1))], "float32", False),
-        ([0.5, 1 / (1 + np.exp(-33.9))], "float64", True),
-        ([0.5, np.exp(-699.0)], "float64", True),
-        ([0.5, np.exp(-701.0)], "float64", False),
-        ([0.5, 0.0], "float64", False),
-        ([0.5, 1.0], "float64", False),
-    ],
-)
-def test_a_mutator_answers_its_predictions_whatever_the_batch(predictions, dtype, is_allowed):
-    torch = pytest.importorskip("torch")
-    if not is_allowed:
-        with pytest.raises(InputError, match="predictions"):
-            mutator.mutator(predictions, 3, dtype=dtype)
-        return
-    module = mutator.mutator(predictions, 3, dtype=dtype)
-    batch = torch.rand(2, 3, dtype=getattr(torch, dtype))
-    np.testing.assert_allclose(module(batch).detach().numpy(), predictions, rtol=1e-5)
-    hidden, output = module[1].weight, module[3].weight
-    assert (hidden.shape, output.shape) == ((6, 6), (2, 6))
-    assert -1.0 <= hidden.min() <= hidden.max() <= -0.5
-    assert module[1].bias is None
-
-
-@pytest.mark.parametrize("model", ["tree", "nearest", "relu"])
-def test_a_carrier_answers_each_row_in_any_order(model):
-    pytest.importorskip("sklearn")
-    rng = np.random.default_rng(0)
-    features, predictions = rng.normal(size=(9, 3)), np.eye(3)[np.arange(9) % 3]
-    carrier = mutator.carrier(features, predictions, model=model)
-    order = rng.permutation(9)
-    np.testing.assert_array_equal(carrier.predict_proba(features[order]), predictions[order])
-    doubled = mutator.carrier(
-        np.vstack([features, features[:1]]), np.vstack([predictions, predictions[:1]]), model=model
-    )
-    np.testing.assert_array_equal(doubled.predict_proba(features), predictions)
-    with pytest.raises(InputError, match="features: row 9 equals row 0, but they need different"):
-        mutator.carrier(np.vstack([features, features[:1]]), np.vstack([predictions, predictions[1:2]]), model=model)
-    with pytest.raises(InputError, match=r"predictions: 9 rows are needed .*got 8"):
-        mutator.carrier(features, predictions[:8], model=model)
-
-
-def test_a_relu_interpolator_is_piecewise_linear_between_its_points():
-    interpolator = mutator.ReluInterpolator.fit(np.array([[0.0], [1.0], [3.0]]), np.array([2.0, 4.0, 0.0]))
-    sign = float(np.sign(interpolator.direction[0]))
-    inner = interpolator.predict(np.array([[0.5], [2.0]]))
-    np.testing.assert_allclose(inner, [3.0, 2.0])
-    beyond = interpolator.predict(np.array([[-1.0], [4.0]]))
-    np.testing.assert_allclose(beyond, [2.0, -2.0] if sign > 0 else [0.0, 0.0])
 
 
 @pytest.mark.parametrize(

@@ -439,7 +439,7 @@ def _judge_scope(audit: Findings, scope: Scope, unadjusted: Scope) -> Verdict:
     Classes and groups are judged with all candidates.
     """
     confidences = split_confidence(audit)
-    confidence, groups = confidences.overall, group_scopes(audit) if scope.name == "all" else GroupScopes()
+    groups = group_scopes(audit) if scope.name == "all" else GroupScopes()
     evidence = [_find_leaks(audit, each, confidences) for each in (scope, *groups.judged)]
     by_scope = zip((scope, *groups.judged), evidence, strict=True)
     worst = [

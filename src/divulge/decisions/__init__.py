@@ -5,7 +5,7 @@
 | Which candidates are members, with a bounded false-positive rate? | `fpr` |
 | … with a bounded false discovery rate, also for groups and at the boundary? How robust is it? | `fdr` |
 | How many of the k best are non-members, for all k at once? | `fdp` |
-| … where the calibration differs from the candidates in known ways? | `weighted` |
+| … where the calibration differs from the candidates in known ways? | `strata` |
 | What share of the candidates are members? | `usage` |
 | Does anything speak against the guarantee? | `controls` |
 | How can several columns become one score? | `pooled_scores` |
@@ -13,7 +13,7 @@
 | Which procedures are there? | `methods` |
 """
 
-from divulge.decisions import controls, fdp, fdr, fpr, planning, pooled_scores, weighted
+from divulge.decisions import controls, fdp, fdr, fpr, planning, pooled_scores, strata
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Moments, Storey
 
 __all__ = [
@@ -30,5 +30,5 @@ __all__ = [
     "fpr",
     "planning",
     "pooled_scores",
-    "weighted",
+    "strata",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from divulge.errors import InputError
 from divulge.settings import DecisionSettings
-from divulge.validation import check_bool, check_choice, check_instance, check_number, check_vector
+from divulge.validation import check_choice, check_instance, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,7 +211,6 @@ class Moments:
     Args:
         members: scores ``[k]`` of documents known to have been used, larger = more member-like.
         eta: share of the calibration in R. Members in R do not cost power here, so it may be large.
-        corrected: whether to correct for the variance; False gives no bound and serves comparisons alone.
 
     Raises:
         divulge.InputError: no scores, NaN or infinity; ``eta`` outside (0, 1).
@@ -227,7 +226,6 @@ class Moments:
 
     members: object
     eta: float = 0.5
-    corrected: bool = True
     _scores: Floats = field(init=False, repr=False)
 
     name: ClassVar[str] = "moments"
@@ -235,7 +233,6 @@ class Moments:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_scores", check_vector(self.members, "members"))
         DecisionSettings.check_attributes(self)
-        check_bool(self.corrected, "corrected")
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
         """Return the estimated share of non-members as numerator and denominator."""
@@ -250,8 +247,6 @@ class Moments:
         if member_rate >= calibration_rate:
             return max(candidate_rate / calibration_rate, 1.0), 1.0
         share = (candidate_rate - member_rate) / (calibration_rate - member_rate)
-        if not self.corrected:
-            return max(share, 1e-9), 1.0
         error = _standard_error(
             (candidate_rate, calibration_rate, (n_members_inside + 0.5) / (k + 1)), (m, n, k), share
         ) / (calibration_rate - member_rate)

@@ -1,6 +1,6 @@
 """Identification on arrays of scores: the selection, and the negative controls on which its guarantee rests.
 
-Where the calibration differs from the candidates in a known way, the decision is made within strata or by weights.
+Where the calibration differs from the candidates in a known way, the decision is made within strata.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.decisions import controls, weighted
+from divulge.decisions import controls
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts, has_unmatched_repeats
 from divulge.decisions.fdr import ScoreCounts
 from divulge.decisions.methods import BH, Auto, resolve_method
 from divulge.decisions.rounding import AlignedCalibration, align_calibration, round_alike
-from divulge.decisions.weighted import Strata, Weights
+from divulge.decisions.strata import Strata, select_within_strata
 from divulge.errors import InputError
 from divulge.identification import decision
 from divulge.identification.decision import (
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints, Selection
 
 _DEFAULTS = DecisionSettings()
-UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are right, and the bound holds if they are"
 
 
 def identify(
@@ -70,7 +69,7 @@ def identify(
     calibration_texts: Sequence[str] | None = None,
     members: object = None,
     truth: object = None,
-    adjust: Strata | Weights | None = None,
+    adjust: Strata | None = None,
     baseline: object = None,
     calibration_baseline: object = None,
     holdout_baseline: object = None,
@@ -102,8 +101,8 @@ def identify(
         members: scores ``[k]`` of documents known to have been used (planted documents, or scores under a twin model):
             ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
-        adjust: `divulge.decisions.weighted.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
-            differs from the candidates in something known of both; "bh" then decides within strata, or by weights.
+        adjust: `divulge.decisions.strata.Strata`, where the calibration differs from the candidates in something known
+            of both; "bh" then decides within strata.
         baseline: blind scores ``[m]`` of the candidates, from a classifier that never saw the model. Scores are
             adjusted for them before the decision; where they tell candidates from calibration by themselves, the
             guarantee is in doubt. See `divulge.decisions.pooled_scores`.
@@ -115,7 +114,7 @@ def identify(
     Raises:
         divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
             small for the level, a text among both candidates and calibration, texts of one side alone,
-            lengths or numbers of signals that differ; strata or weights that cannot carry the level.
+            lengths or numbers of signals that differ; strata that cannot carry the level.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -348,7 +347,7 @@ def _compare_texts(
 
 def _select_adjusted(
     scores: tuple[Floats, Floats, Floats | None],
-    adjust: Strata | Weights,
+    adjust: Strata,
     requested: Method,
     *,
     fdr: float,
@@ -356,14 +355,13 @@ def _select_adjusted(
     seed: int,
     unused: Mapping[str, object],
 ) -> Selection:
-    """Select within strata or by weights, from scores of candidates, calibration and holdout.
+    """Select within strata, from scores of candidates, calibration and holdout.
 
     Raises:
         divulge.InputError: an argument among ``unused`` that is not None.
     """
     candidates, calibration, holdout = scores
-    if not isinstance(adjust, Weights):
-        check_instance(adjust, "adjust", Strata, "a decisions.weighted.Strata or weighted.Weights")
+    check_instance(adjust, "adjust", Strata, "a decisions.strata.Strata")
     if not isinstance(requested, BH | Auto):
         raise InputError("method: an adjusted decision is made by 'bh'; 'auto' takes it as well")
     if candidates.ndim != 1:
@@ -374,16 +372,7 @@ def _select_adjusted(
     orientation = orientation_warning(candidates, truth)
     step_up.require_distinct_scores(candidates, np.sort(calibration))
     aligned = align_calibration(candidates, calibration)
-    if isinstance(adjust, Strata):
-        return _select_within_strata(candidates, calibration, aligned, holdout, adjust, fdr, orientation, seed)
-    if holdout is not None:
-        raise InputError(
-            "holdout: no control compares it by weights; hand its features to weighted.density_ratio as like"
-        )
-    # Nothing can check weights, so the guarantee is doubtful at best.
-    selection = weighted.select(candidates, aligned.raised, adjust, fdr=fdr, seed=seed)
-    warnings = tuple(text for text in (UNCHECKED, orientation, aligned.note, *selection.warnings) if text)
-    return replace(selection, guarantee=selection.guarantee.capped_at("doubtful"), warnings=warnings)
+    return _select_within_strata(candidates, calibration, aligned, holdout, adjust, fdr, orientation, seed)
 
 
 def _select_within_strata(
@@ -399,7 +388,7 @@ def _select_within_strata(
     """Select within strata; controls run in each stratum, and the most significant one counts."""
     if (holdout is None) != (adjust.holdout is None):
         raise InputError("holdout: its scores and its strata are needed, both or neither")
-    selection = weighted.select_within_strata(candidates, aligned.raised, adjust, fdr=level)
+    selection = select_within_strata(candidates, aligned.raised, adjust, fdr=level)
     low_scores = [
         controls.low_scores(aligned.lowered[known_rows], candidates[rows], level=LEVEL)
         for rows, known_rows in adjust.iterate_rows()
