@@ -194,11 +194,15 @@ def _cell(cell_type: str, source: str, number: int) -> dict[str, Any]:
 
 def _subcommands(path: str, command: Any) -> list[tuple[str, Any]]:
     """Return every command with its name, steps by their names; former names that are no steps are left out."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
+    if not hasattr(command, "commands"):
         return [(path, command)]
+    inner = {name: command.get_command(None, name) for name in command.commands}
     steps = {name: " ".join(words) for words, name in STEPS.items()} if path == "divulge" else {}
-    shown = {steps.get(name, name): each for name, each in inner.items() if name in steps or not each.hidden}
+    shown = {
+        steps.get(name, name): each
+        for name, each in inner.items()
+        if name in steps or not command.commands[name].hidden
+    }
     return [leaf for name, each in shown.items() for leaf in _subcommands(f"{path} {name}", each)]
 
 

@@ -150,7 +150,7 @@ def test_what_is_made_in_python_has_the_bounds_of_the_settings(maker, name, valu
 def test_an_option_has_the_default_and_the_description_of_its_setting(words):
     command = typer.main.get_command(cli.app)
     for word in words:
-        command = command.commands[word]
+        command = command.get_command(None, word)
     options = {option.name: option for option in command.params}
     for model in COMMANDS[words]:
         for name, field in fields(model):

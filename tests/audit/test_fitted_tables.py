@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import divulge as dv
 from divulge import cli
-from divulge.cli import modules
+from divulge import plan as plan_files
 from divulge.targets import SklearnTarget
 
 N = 100
@@ -363,8 +363,8 @@ def test_codes_are_texts_in_the_records_of_an_erasure_too(tmp_path):
     plan = tmp_path / "plan.toml"
     write_plan(tmp_path, model, x, y, 'label = "outcome"\n[forget]\nafter = "model.skops"\nrecords = "asked.csv"')
     x[1:40].assign(outcome=y[1:40]).to_csv(tmp_path / "asked.csv", index=False)  # all of them look like numbers
-    forget_plan = modules.plan.read(plan)
-    requests = modules.plan.resolve_forget(forget_plan, modules.plan.resolve(forget_plan, tmp_path), tmp_path)["forget"]
+    forget_plan = plan_files.read(plan)
+    requests = plan_files.resolve_forget(forget_plan, plan_files.resolve(forget_plan, tmp_path), tmp_path)["forget"]
     assert requests["forget"].table["ward"][0] == "001"
     names = [str(tmp_path / name) for name in ("asked.csv", "nonmembers.csv", "model.skops")]
     command = ["forget", "--forget", names[0], "--never", names[1], "--after", names[2], "--label", "outcome"]
@@ -378,7 +378,7 @@ def test_init_reads_shards(tmp_path, monkeypatch):
     split_csv(tmp_path / "members.csv")
     monkeypatch.chdir(tmp_path)
     assert cli.run(["init", "new", "--model", "model.skops", "--members", "members", "--references", "0"]) == 0
-    data = modules.plan.read(tmp_path / "new" / "plan.toml").data
+    data = plan_files.read(tmp_path / "new" / "plan.toml").data
     assert (data.label, data.id, data.members) == ("outcome", "patient_id", "../members")
 
 

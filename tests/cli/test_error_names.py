@@ -1,9 +1,8 @@
 """Errors name what the user typed: options, not keys of a plan or arguments of a function."""
 
 import pytest
-import typer
 
-from divulge.cli import app, options, printing
+from divulge.cli import load_command, options, printing
 from divulge.errors import InputError
 
 
@@ -22,8 +21,7 @@ from divulge.errors import InputError
     ],
 )
 def test_an_error_names_the_option(command, typed, message, expected):
-    cli_command = typer.main.get_command(app).commands[command]
-    assert options.name_options(message, cli_command, typed) == expected
+    assert options.name_options(message, load_command(command), typed) == expected
 
 
 def test_a_model_is_named_by_its_option():

@@ -9,14 +9,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from divulge.cli import STEPS, app, options, run
+from divulge.cli import COMMANDS, STEPS, app, load_command, options, run
 from divulge.margin import ShallowReLU
 
 
 def leaves(command, path=()):
-    inner = getattr(command, "commands", None)
-    if inner is None:
+    if not hasattr(command, "commands"):
         return {" ".join(path): command}
+    inner = {word: command.get_command(None, word) for word in command.commands}
     return {name: leaf for word, each in inner.items() for name, leaf in leaves(each, (*path, word)).items()}
 
 
@@ -36,6 +36,11 @@ def test_commands_stand_in_panels_and_steps_and_former_names_in_none():
     for name in ("score", "power", "reconstruct"):
         assert f"│ {name} " not in text
         assert f"Usage: divulge {name} " in help_text(name, "-h")  # accepted all the same
+
+
+def test_a_command_says_of_itself_what_the_list_says_of_it():
+    for name, entry in COMMANDS.items():
+        assert load_command(name).help.startswith(entry.help), f"{name}: COMMANDS and its docstring begin differently"
 
 
 def test_every_option_that_is_not_explained_exists_is_named_and_accepted():

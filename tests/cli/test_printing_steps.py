@@ -1,16 +1,14 @@
 """Steps of the command line's output and options: what is escaped, how tables fit, what an option is read as."""
 
-import datetime as dt
 import io
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated
 
 import pytest
 
 from divulge import InputError, cli
-from divulge.cli import labels, options, printing, runs, weights
+from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import UserCodeError
 
@@ -143,29 +141,6 @@ class TestTables:
 
 class TestOptions:
     @pytest.mark.parametrize(
-        ("annotation", "expected"),
-        [
-            (int, int), (float, float), (bool, bool), (str, str), (Path, str), (int | None, int),
-            (list[int], list[int]),
-            (tuple[float, ...], list[float]), (int | float, str), (Annotated[int, 3], int), (int | str | None, str),
-            (list[Annotated[float, 1]] | None, list[float]), (Annotated[bool, 1] | None, bool),
-        ],
-    )  # fmt: skip
-    def test_an_option_is_a_scalar_a_list_or_a_text(self, annotation, expected):
-        assert options._option_type(annotation) == expected
-
-    @pytest.mark.parametrize(
-        ("annotation", "value", "expected"),
-        [
-            (int | float, "3", 3), (int | float, "3.0", 3.0), (int | float, "x", "x"), (int | str, "3", "3"),
-            (float | str, "3", "3"), (int | float | str, "1e3", 1000.0), (int | float, 4, 4), (int | float, None, None),
-        ],
-    )  # fmt: skip
-    def test_a_text_is_a_number_where_a_setting_is_either(self, annotation, value, expected):
-        found = options._parse(SimpleNamespace(annotation=annotation), value)
-        assert (found, type(found)) == (expected, type(expected))
-
-    @pytest.mark.parametrize(
         ("message", "arguments", "expected"),
         [
             ("data.text: is needed", [], "--text: is needed"), ("n_rows: bad", [], "--rows: bad"),
@@ -202,60 +177,8 @@ class TestOptions:
         assert options.run_folder(None, "b") == Path("runs/b-%Y%m%d-%H%M%S")
         assert options.run_folder(None, "") == Path("runs/run-%Y%m%d-%H%M%S")
 
-    def test_help_shows_switches_without_a_type_and_ranges_in_words(self):
-        flag = SimpleNamespace(is_flag=True, opts=["--show"], secondary_opts=["--no-show"], metavar="X")
-        found = options._narrow(flag)
-        assert (found.metavar, found.opts, found.secondary_opts) == ("", ["--[no-]show"], [])
-        assert flag.opts == ["--show"]
-        single = options._narrow(SimpleNamespace(is_flag=True, opts=["--a"], secondary_opts=[], metavar="X"))
-        assert (single.opts, single.metavar) == (["--a"], "")
-        for low, high in ((0, None), (None, 3), (0, 3)):
-            ranged = options._narrow(SimpleNamespace(min=low, max=high, metavar="X"))
-            assert (ranged.metavar, ranged.min, ranged.max) == ("<int>", None, None)
-        plain = options._narrow(SimpleNamespace(min=None, max=None, metavar="X"))
-        assert plain.metavar == "X"
-
 
 class TestCommands:
-    @pytest.mark.parametrize(
-        ("error", "text"),
-        [
-            (FileNotFoundError(2, "No such file", "a.csv"), "a.csv: No such file"),
-            (OSError(5, "Input"), "[Errno 5] Input"),
-            (OSError("plain"), "plain"), (MemoryError(), "out of memory"), (OSError(2, "", "a"), "[Errno 2] : 'a'"),
-            (ValueError("x"), "x"),
-        ],
-    )  # fmt: skip
-    def test_what_the_system_says_is_file_and_reason(self, error, text):
-        assert cli._format_system_error(error) == text
-
-    def test_names_that_are_not_utf8_are_shown(self):
-        def odd(text):
-            return cli._find_odd_name(UnicodeEncodeError("utf-8", text, 0, 1, "no"))
-
-        assert odd('fine\n"a\udc80b",\nlater\udcff') == "a\udc80b"
-        assert odd("a\udcffb") == "a\udcffb"
-        assert odd("a\udc7fb") is odd("a\udd00b") is cli._find_odd_name(ValueError("\udc80")) is None
-
-    def test_a_fault_is_told_by_its_place_alone(self):
-        with pytest.raises(TypeError) as inside:
-            cli._find_command(None)
-        text = cli._format_fault(inside.value)
-        assert text.startswith("internal error: TypeError at divulge/cli/__init__.py:")
-        assert "please report it" in text
-        assert cli._format_fault(KeyError("secret")).startswith("internal error: KeyError. This is a bug")
-
-    @pytest.mark.parametrize(
-        ("words", "name"),
-        [
-            (["labels", "attack", "x"], "attack"), (["identify", "score", "x"], "score"), (["identify"], "identify"),
-            (["identify", "power"], "power"), (["pool", "ls"], "ls"), (["nothing"], "divulge"), ([], "divulge"),
-            (["score"], "score"), (["identify", "x", "score"], "identify"),
-        ],
-    )  # fmt: skip
-    def test_the_command_is_what_the_first_words_name(self, words, name):
-        assert cli._find_command(words).name == name
-
     @pytest.mark.parametrize(
         ("error", "code", "text"),
         [
@@ -280,90 +203,6 @@ class TestCommands:
         assert bool(streams.err) == bool(text)
         monkeypatch.delenv("SOURCE_DATE_EPOCH")
         assert cli.run(["--version"]) == Exit.OK
-
-
-class TestLabels:
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [("none", None), ("float32", "float32"), ("float16", "float16"), ("0.01", 0.01), ("1e-7", 1e-7)],
-    )
-    def test_a_clip_is_a_number_a_type_or_none(self, text, expected):
-        assert labels._parse_clip(text) == expected
-        with refused("^clip: a number, float64, float32, float16 or none is needed, got 'x'$"):
-            labels._parse_clip("x")
-
-    def test_weights_are_numbers_with_commas(self):
-        assert labels._parse_weights(None) is None
-        assert labels._parse_weights("1,2.5") == (1.0, 2.5)
-        with refused("^class_weight: numbers with commas are needed, got '1;2'$"):
-            labels._parse_weights("1;2")
-
-    def test_headers_have_a_colon(self, monkeypatch):
-        made = []
-        monkeypatch.setattr(labels.modules.labels, "HttpOracle", lambda *given: made.append(given))
-        labels._make_oracle("http://x", None, ["A: b:c", " D :e "], "score")
-        assert made[0][0] == "http://x"
-        assert made[0][2:] == ({"A": "b:c", "D": "e"}, "score")
-        labels._make_oracle("http://x", None, None, "s")
-        assert made[1][2] == {}
-        with refused("^header: 'Name: value' is needed, got one without a colon$"):
-            labels._make_oracle("http://x", None, ["A b"], "score")
-
-
-class TestRuns:
-    def test_models_of_a_pool_are_a_table_with_megabytes(self, capsys):
-        entry = SimpleNamespace(
-            key="k" * 40, state="good", bytes=1_500_000, stored="2020", about={"records": "ab"}, problem="no"
-        )
-        runs._show_pool("title", [entry], json=False)
-        out = capsys.readouterr().out
-        assert "k" * 32 in out
-        assert "k" * 33 not in out
-        assert "1.50" in out
-        runs._show_pool("title", [entry], json=True)
-        assert '"bytes": 1500000' in capsys.readouterr().out
-
-    def test_models_are_removed_when_they_are_old_and_somebody_says_yes(self, monkeypatch, capsys):
-        entry = SimpleNamespace(key="kk", state="good", bytes=1, stored="", about={}, problem="")
-        asked, removed = [], []
-
-        class Pool:
-            def __init__(self, folder):
-                pass
-
-            def prunable(self, before):
-                asked.append(before)
-                return [entry]
-
-            def prune(self, before, keys):
-                removed.append((before, keys))
-                return [entry]
-
-        monkeypatch.setattr(runs.modules.pool, "Pool", Pool)
-        prune = runs.prune_pool
-        with refused("^--json: give --yes to remove, or --dry-run"):
-            prune(Path("p"), json=True)
-        prune(Path("p"), dry_run=True)
-        assert (asked, removed) == ([""], [])
-        assert "to be removed from p" in capsys.readouterr().out
-        prune(Path("p"), yes=True, older_than=0)
-        age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(asked[-1])
-        assert dt.timedelta(0) <= age < dt.timedelta(minutes=1)
-        assert removed == [(asked[-1], ["kk"])]
-        assert "to be removed" not in capsys.readouterr().out
-        monkeypatch.setattr(printing, "confirm", lambda question: False)
-        prune(Path("p"))
-        assert len(removed) == 1
-        monkeypatch.setattr(printing, "confirm", lambda question: question == "Remove 1 of them? [y/N] ")
-        prune(Path("p"))
-        assert len(removed) == 2
-        prune(Path("p"), json=True, yes=True)
-        assert len(removed) == 3
-
-    def test_options_of_another_use_are_refused(self):
-        weights._refuse("it goes with --candidates", nonmembers=None, leaked=None)
-        with refused("^--leaked: it goes with --candidates"):
-            weights._refuse("it goes with --candidates", nonmembers=None, leaked=Path("x"))
 
 
 def test_streams_without_an_end_are_muted(tmp_path):

@@ -2,36 +2,110 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from divulge import machine
+from divulge import machine, provenance
 from divulge._version import __version__
-from divulge.cli import (
-    attributes,
-    canaries,
-    defences,
-    documents,
-    erasure,
-    inspection,
-    labels,
-    options,
-    plans,
-    printing,
-    runs,
-    weights,
-)
-from divulge.cli.modules import provenance
+from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+
+class Entry(NamedTuple):
+    """A command: where it is, what the help of all says of it, and in which panel (empty: in none)."""
+
+    place: str
+    help: str
+    panel: str
+
+
+_PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Audit": {
+        "init": (
+            "plans:init",
+            "Write a commented plan, and a stub of the code it names; asks for what no option says.",
+        ),
+        "check": (
+            "plans:check",
+            "Can this plan be run? Reads everything, scores ten records, and says what the audit will take.",
+        ),
+        "audit": ("plans:audit", "Was this record used? Run the attacks of a plan on its target."),
+        "report": ("runs:report", "Render the report of a finished run again, in another format if one is named."),
+        "decide": ("runs:decide", "Decide again from saved scores, without running any model."),
+        "compare": (
+            "runs:compare",
+            "What defences changed: paired differences, whose intervals hold together with 95 % confidence, and their "
+            "cost.",
+        ),
+        "gate": (
+            "runs:gate",
+            "Hold a run to a policy, for CI: exit code 0 when it is kept, 1 when it is broken, 3 when that is "
+            "undecided.",
+        ),
+        "view": (
+            "runs:view",
+            "Look at runs in a browser: list, filter, compare, move thresholds. Nothing is written; Ctrl-C ends it.",
+        ),
+        "defend": (
+            "defences:defend",
+            "Which settings give away less, and what do they cost? Train the plan's estimator again with each, and "
+            "audit it.",
+        ),
+    },
+    "Other questions": {
+        "identify": (
+            "documents:identify",
+            "Which of these documents were used for training? A set with a bound on false discoveries.",
+        ),
+        "extract": (
+            "documents:extract",
+            "Can training documents be extracted from a language model? Measured against documents it never saw.",
+        ),
+        "forget": (
+            "erasure:forget",
+            "Was it really forgotten? Compare a model after an erasure with models that never saw the records.",
+        ),
+        "attribute": (
+            "attributes:attribute",
+            "Does the model give a column of its training records away? Guess it for members and others, and compare.",
+        ),
+        "weights": (
+            "weights:weights",
+            "Which candidates, or which points, was this network trained on? Read it off the weights.",
+        ),
+        "inspect": (
+            "inspection:inspect",
+            "Does this model's file hold training records? Look at its arrays, leaves and settings, without data.",
+        ),
+        "canaries": ("canaries:app", "Canaries: does a claim of differential privacy hold?"),
+        "labels": ("labels:app", "Labels behind a scoring endpoint: what leaks, how fast, and what prevents it."),
+    },
+    "Housekeeping": {
+        "list": (
+            "plans:list_all",
+            "Attacks with their settings, signals and embedded data sets; with --for, the recipes that suit you.",
+        ),
+        "pool": ("runs:pool_app", "Finished reference models: list, check, clean up."),
+    },
+    "": {
+        "score": ("documents:score", ""),
+        "power": ("documents:power", ""),
+        "reconstruct": ("weights:reconstruct", ""),
+    },
+}
+COMMANDS = {name: Entry(*entry, panel) for panel, entries in _PANELS.items() for name, entry in entries.items()}
+"""Every command; its file is imported when it is called or its own help is asked for."""
 
 STEPS: Mapping[tuple[str, str], str] = {
     ("identify", "score"): "score",
@@ -40,13 +114,43 @@ STEPS: Mapping[tuple[str, str], str] = {
 """The first two words of a step → the command that it is; these names alone are accepted as well."""
 
 
+@cache
+def load_command(name: str) -> Any:
+    """Import the file of a command, and return the command as Click knows it."""
+    module, _, attribute = COMMANDS[name].place.partition(":")
+    command = getattr(importlib.import_module(f"divulge.cli.{module}"), attribute)
+    if not isinstance(command, typer.Typer):
+        function, command = command, typer.Typer(add_completion=False)
+        command.command(name, cls=options.Command)(function)
+    return typer.main.get_command(command)
+
+
 class Commands(options.Group):
     """All commands; a step of one is typed after its name."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.commands = {
+            name: options.Command(name, help=entry.help, rich_help_panel=entry.panel, hidden=not entry.panel)
+            for name, entry in COMMANDS.items()
+        }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import and return a command; None for another name."""
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, for which no command is imported."""
+        vars(self)["get_command"] = super().get_command
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            del vars(self)["get_command"]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return name, command and remaining arguments of what was typed."""
         if step := STEPS.get((args[0], args[1]) if len(args) > 1 else ("", "")):
-            return " ".join(args[:2]), self.commands[step], args[2:]
+            return " ".join(args[:2]), load_command(step), args[2:]
         return super().resolve_command(ctx, args)
 
 
@@ -71,38 +175,6 @@ def divulge(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Find out what a trained model gives away about its training data, and prove it."""
-
-
-_AUDIT, _QUESTIONS, _HOUSEKEEPING = "Audit", "Other questions", "Housekeeping"
-
-
-def _add(name: str, command: Callable[..., None], panel: str = "", *, hidden: bool = False) -> None:
-    app.command(name, cls=options.Command, rich_help_panel=panel or None, hidden=hidden)(command)
-
-
-_add("init", plans.init, _AUDIT)
-_add("check", plans.check, _AUDIT)
-_add("audit", plans.audit, _AUDIT)
-_add("report", runs.report, _AUDIT)
-_add("decide", runs.decide, _AUDIT)
-_add("compare", runs.compare, _AUDIT)
-_add("gate", runs.gate, _AUDIT)
-_add("view", runs.view, _AUDIT)
-_add("defend", defences.defend, _AUDIT)
-_add("identify", documents.identify, _QUESTIONS)
-_add("extract", documents.extract, _QUESTIONS)
-_add("forget", erasure.forget, _QUESTIONS)
-_add("attribute", attributes.attribute, _QUESTIONS)
-app.add_typer(canaries.app, name="canaries", rich_help_panel=_QUESTIONS)
-_add("weights", weights.weights, _QUESTIONS)
-app.add_typer(labels.app, name="labels", rich_help_panel=_QUESTIONS)
-_add("inspect", inspection.inspect, _QUESTIONS)
-_add("list", plans.list_all, _HOUSEKEEPING)
-app.add_typer(runs.pool_app, rich_help_panel=_HOUSEKEEPING)
-# Steps of others, and the names that they had before.
-_add("score", documents.score, hidden=True)
-_add("power", documents.power, hidden=True)
-_add("reconstruct", weights.reconstruct, hidden=True)
 
 
 def main() -> None:
@@ -154,7 +226,7 @@ def _find_command(arguments: Sequence[str]) -> Any:
     if step := STEPS.get((words[0], words[1]) if len(words) > 1 else ("", "")):
         words[:2] = [step]
     for word in words:
-        command = getattr(command, "commands", {}).get(word, command)
+        command = (command.get_command(None, word) if hasattr(command, "commands") else None) or command
     return command
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import attribute_result, attributes, provenance, references, results
+from divulge import attributes, provenance, references, results
+from divulge import plan as plan_files
+from divulge.attributes import result as attribute_result
+from divulge.cli import options, printing
 from divulge.cli.plans import list_input_files, replace_columns
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
@@ -39,14 +41,14 @@ def attribute(
 
     The exit code is 1 where it does, and 3 where nothing can be said.
     """
-    read = replace_columns(modules.plan.read(plan), columns)
+    read = replace_columns(plan_files.read(plan), columns)
     rules = {} if read.attribute is None else dict(read.attribute)
     rules |= options.named_settings(context, settings)
     if column:
         rules["column"] = [int(name) if name.isdecimal() else name for name in column]
     if "column" not in rules:
         raise InputError("--column: needed; or give the plan a table [attribute] with the key column")
-    resolved = modules.plan.resolve(read, plan.parent, trust or ())
+    resolved = plan_files.resolve(read, plan.parent, trust or ())
     if resolved.subject.known is not None or resolved.subject.unseen_classes:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
     provenance.declare_input_files(plan=plan, **list_input_files(read, plan))
@@ -65,7 +67,7 @@ def attribute(
         raise typer.Exit(Exit.UNDECIDED)
 
 
-def _sets(resolved: modules.plan.ResolvedPlan) -> dict[str, Any]:
+def _sets(resolved: plan_files.ResolvedPlan) -> dict[str, Any]:
     """Return records and options of a plan as keyword arguments of `divulge.attributes.infer`."""
     subject, chosen = resolved.subject, resolved.options
     sets = {name: getattr(subject, name) for name in ("members", "nonmembers", "population")}

@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import (
-    canary_page,
-    canary_records,
-    datafiles,
-    estimators,
-    evaluation,
-    formatting,
-    provenance,
-    results,
-    targets,
-)
+from divulge import canaries as canary_audits
+from divulge import datafiles, evaluation, provenance, results, targets
+from divulge.canaries import canary_page, canary_records
+from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.report import formatting
 from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySettings, ColumnNames
+from divulge.targets import estimators
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families
 
-app = typer.Typer(cls=options.Group, help="Canaries: does a claim of differential privacy hold?", no_args_is_help=True)
+app = typer.Typer(
+    cls=options.Group,
+    add_completion=False,
+    help="Canaries: does a claim of differential privacy hold?",
+    no_args_is_help=True,
+)
 
 Family = Annotated[
     str | None,
@@ -79,7 +78,7 @@ def audit(
     """
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
-    claim = None if claim_epsilon is None else modules.canaries.Claim(claim_epsilon, delta)
+    claim = None if claim_epsilon is None else canary_audits.Claim(claim_epsilon, delta)
     provenance.declare_input_files(model=model, canaries=canaries, population=population, training=training)
     target = targets.load(
         model,
@@ -89,9 +88,9 @@ def audit(
         device=settings.device,
         trust=tuple(trust or ()),
     )
-    planted = modules.canaries.Canaries.load(canaries, texts=estimators.known_texts(target))
+    planted = canary_audits.Canaries.load(canaries, texts=estimators.known_texts(target))
     layout = canary_records.layout_beside(planted, columns)
-    result = modules.canaries.audit(
+    result = canary_audits.audit(
         target,
         planted,
         claim=claim,

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import defences, provenance, references, results, trade_off
+from divulge import defences, provenance, references, results
+from divulge import plan as plan_files
+from divulge.cli import options, printing
 from divulge.cli.plans import list_input_files, replace_columns
+from divulge.defences import trade_off
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, DefendRules
 
@@ -33,8 +35,8 @@ def defend(
 
     The settings are those of the plan's table `defend`, or what is known to help for this kind of model.
     """
-    read = replace_columns(modules.plan.read(plan), columns)
-    resolved = modules.plan.resolve(read, plan.parent, trust or ())
+    read = replace_columns(plan_files.read(plan), columns)
+    resolved = plan_files.resolve(read, plan.parent, trust or ())
     subject, chosen = resolved.subject, resolved.options
     if subject.known is not None or subject.unseen_classes or subject.population is None:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")

@@ -11,31 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divulge import datafiles, extraction, lazy, provenance, results, run_directory, validation
+from divulge import demo as demos
 from divulge.cli import options, printing
-from divulge.cli.modules import (
+from divulge.cli.runs import show_finding, show_sensitivity
+from divulge.decisions import fdr as step_up
+from divulge.decisions import methods, planning
+from divulge.errors import InputError
+from divulge.extraction import extraction_page
+from divulge.identification import (
     case_file,
-    datafiles,
     decision,
-    demos,
     document_scoring,
-    extraction,
-    extraction_page,
     finished_run,
-    folders,
     from_tables,
     identification_page,
-    methods,
-    planning,
-    provenance,
-    results,
-    run_directory,
     score_tables,
-    step_up,
-    token_statistics,
-    validation,
 )
-from divulge.cli.runs import show_finding, show_sensitivity
-from divulge.errors import InputError
 from divulge.settings import (
     DecisionSettings,
     DecodingSettings,
@@ -44,6 +36,7 @@ from divulge.settings import (
     LanguageModelSettings,
     ScoreSettings,
 )
+from divulge.targets import token_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -53,7 +46,10 @@ if TYPE_CHECKING:
     from divulge.results import IdentificationSummary
     from divulge.run_directory import RunDraft
     from divulge.tables import Table
+    from divulge.targets import folders
     from divulge.types import Estimate
+else:
+    folders = lazy.module("divulge.targets.folders")  # which comes with an extra
 
 Paths = list[Path]
 Endpoint = Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")]

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import datafiles, erasure_check, erasure_page, provenance, references, results, tables, targets
+from divulge import datafiles, provenance, references, results, run_directory, tables, targets, unlearning
+from divulge import plan as plan_files
+from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, ForgetSettings
+from divulge.unlearning import erasure_page
+from divulge.unlearning import pipeline as erasure_check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +107,7 @@ def forget(
             **dict(settings),
         }
     with references.Bar("reference models") as bar:
-        result = modules.unlearning.forget(**arguments, out=out, overwrite=overwrite, progress=bar)
+        result = unlearning.forget(**arguments, out=out, overwrite=overwrite, progress=bar)
     summary = result.summary()
     if json:
         printing.as_json(results.to_json_values(summary))
@@ -156,11 +159,11 @@ def _name_requests(paths: list[Path], records: dict[Path, Any]) -> Any:
 
 def _read_plan(path: Path, trust: list[str]) -> dict[str, Any]:
     """Return the arguments that a plan gives."""
-    plan = modules.plan.read(path)
+    plan = plan_files.read(path)
     if plan.forget is None:
         raise InputError(f"--plan: {path} has no table [forget]")
-    resolved = modules.plan.resolve(plan, path.parent, trust)
-    return modules.plan.resolve_forget(plan, resolved, path.parent, trust)
+    resolved = plan_files.resolve(plan, path.parent, trust)
+    return plan_files.resolve_forget(plan, resolved, path.parent, trust)
 
 
 class _Reader:
@@ -186,7 +189,7 @@ class _Reader:
 
     def references(self, names: list[str]) -> Any:
         """Return reference models and tables of scores, or those of the audit in a run directory."""
-        if runs := [name for name in names if modules.run_directory.peek_manifest(Path(name)) is not None]:
+        if runs := [name for name in names if run_directory.peek_manifest(Path(name)) is not None]:
             if len(names) > 1:
                 raise InputError(f"--references: the run directory of an audit stands alone, got {len(names)} of them")
             if self.from_tables:

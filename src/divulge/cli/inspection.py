@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import datafiles, inspection, results, targets
+from divulge import datafiles, inspection, results, targets
+from divulge import plan as plan_files
+from divulge.cli import options, printing
 from divulge.cli.plans import replace_columns
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, InspectionSettings
@@ -64,8 +65,8 @@ def _inspect_plan(
     """Inspect the target of a plan, with its members; an option goes before the plan's table `inspect`."""
     if members is not None:
         raise InputError("members: the plan names them; leave out --members")
-    plan = replace_columns(modules.plan.read(path), columns)
-    resolved = modules.plan.resolve(plan, path.parent, trust)
+    plan = replace_columns(plan_files.read(path), columns)
+    resolved = plan_files.resolve(plan, path.parent, trust)
     chosen = InspectionSettings(**({} if plan.inspect is None else dict(plan.inspect)) | given_settings)
     records = resolved.subject.members
     inspected = inspection.inspect_model(resolved.target, chosen, training_records=len(records))

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import (
-    datafiles,
-    labels_page,
-    labels_summary,
-    provenance,
-    results,
-    run_directory,
-    run_kinds,
-    user_code,
-)
+from divulge import datafiles, provenance, results, run_directory, user_code
+from divulge import labels as label_attacks
+from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.labels import inference as labels_summary
+from divulge.report import labels_page, run_kinds
 from divulge.settings import ColumnNames, DefenceSettings, DesignSettings, OracleSettings, SeasonSettings
 
 if TYPE_CHECKING:
@@ -31,6 +25,7 @@ app = typer.Typer(
     cls=options.Group,
     help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 Rows = Annotated[int, typer.Option("--n", help="Number of rows in a submission.")]
@@ -47,7 +42,7 @@ def make_spec(settings: OracleSettings, n: int) -> OracleSpec:
     values["clip"] = _parse_clip(settings.clip)
     values["scored"] = int(settings.scored) if settings.scored.isdecimal() else settings.scored
     values["class_weight"] = _parse_weights(settings.class_weight)
-    return modules.labels.OracleSpec(n=n, **values)
+    return label_attacks.OracleSpec(n=n, **values)
 
 
 def _parse_metric(text: str) -> Any:
@@ -56,12 +51,12 @@ def _parse_metric(text: str) -> Any:
     if not colon:
         return text
     try:
-        return modules.labels.KnownRange(float(low), float(high))
+        return label_attacks.KnownRange(float(low), float(high))
     except ValueError:
         pass
     metric = user_code.import_object(text, "metric", Path.cwd()).value
-    known_types = modules.labels.Evaluated | modules.labels.KnownRange | modules.labels.Linear
-    return metric if isinstance(metric, known_types) else modules.labels.Evaluated(metric, name=text)
+    known_types = label_attacks.Evaluated | label_attacks.KnownRange | label_attacks.Linear
+    return metric if isinstance(metric, known_types) else label_attacks.Evaluated(metric, name=text)
 
 
 def _parse_clip(text: str) -> float | str | None:
@@ -87,18 +82,18 @@ def _make_oracle(url: str, template: Path | None, header: list[str] | None, key:
         if not colon:
             raise InputError("header: 'Name: value' is needed, got one without a colon")
         headers[name.strip()] = value.strip()
-    return modules.labels.HttpOracle(url, _make_submission(template), headers, key)
+    return label_attacks.HttpOracle(url, _make_submission(template), headers, key)
 
 
 def _make_submission(template: Path | None) -> Submission:
-    return modules.labels.Submission() if template is None else modules.labels.Submission.from_template(template)
+    return label_attacks.Submission() if template is None else label_attacks.Submission.from_template(template)
 
 
 @app.command("capacity", cls=options.subcommand("labels capacity"))
 @options.from_settings
 def show_capacity(n: Rows, oracle: OracleSettings, json: options.Json = False) -> None:
     """How many labels one score can give away at most."""
-    capacity = modules.labels.capacity(make_spec(oracle, n))
+    capacity = label_attacks.capacity(make_spec(oracle, n))
     if json:
         printing.as_json(results.to_json_values(capacity))
     else:
@@ -118,11 +113,11 @@ def show_design(
 ) -> None:
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
     spec = make_spec(oracle, n)
-    plan = modules.labels.design(spec, design.method)
+    plan = label_attacks.design(spec, design.method)
     if write is not None:
         submission = _make_submission(template)
         with run_directory.RunDirectory(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
-            modules.labels.write_submissions(plan, draft.path, submission)
+            label_attacks.write_submissions(plan, draft.path, submission)
     if json:
         printing.as_json(results.to_json_values(labels_summary.summarise_plan(plan)))
         return
@@ -163,10 +158,10 @@ def show_simulation(
     provenance.declare_input_files(labels=labels_file, public=public)
     y = datafiles.read_labels(labels_file, columns.required().get("label"))
     spec = make_spec(oracle, len(y))
-    plan = modules.labels.design(spec, design.method)
+    plan = label_attacks.design(spec, design.method)
     endpoint = None if url is None else _make_oracle(url, template, header, key)
     scored = None if public is None else datafiles.read_labels(public) == 1
-    simulation = modules.labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
+    simulation = label_attacks.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
     summary = _summarise(plan, simulation.inference, simulation.truth, report, json)
     if json:
         return
@@ -202,14 +197,14 @@ def attack(
     """
     provenance.declare_input_files(scores=scores)
     spec = make_spec(oracle, n)
-    plan = modules.labels.design(spec, design.method)
+    plan = label_attacks.design(spec, design.method)
     if scores is not None:
-        inference = modules.labels.read(plan, modules.labels.read_scores(scores, plan))
+        inference = label_attacks.read(plan, label_attacks.read_scores(scores, plan))
     elif url is not None:
-        answers = None if journal is None else modules.labels.Journal(journal, plan)
+        answers = None if journal is None else label_attacks.Journal(journal, plan)
         endpoint = _make_oracle(url, template, header, key)
         with printing.bar("queries") as progress:
-            inference = modules.labels.infer(endpoint, plan, journal=answers, progress=progress, control=control)
+            inference = label_attacks.infer(endpoint, plan, journal=answers, progress=progress, control=control)
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
     if out is not None and inference.contradiction is None:
@@ -268,10 +263,10 @@ def show_defence(
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy; what the usual defences protect and cost."""
     spec = make_spec(oracle, n)
-    result = modules.labels.defend(spec, defence.queries, defence.accuracy, seed=defence.seed)
+    result = label_attacks.defend(spec, defence.queries, defence.accuracy, seed=defence.seed)
     menu: Any = ()
     if spec.scored == "all" and n > 1:
-        menu = modules.labels.menu(spec, **dict(season) | {"decimals": coarse})
+        menu = label_attacks.menu(spec, **dict(season) | {"decimals": coarse})
     if json:
         printing.as_json({**results.to_json_values(result), "menu": results.to_json_values(menu)})
         return

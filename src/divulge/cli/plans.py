@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import (
-    audit_page,
-    auditing,
-    classification,
-    demos,
-    internals,
-    recipes,
-    references,
-    results,
-    sacro_folders,
-    validation,
-)
+from divulge import auditing, recipes, references, results, validation
+from divulge import demo as demos
+from divulge import plan as plan_files
+from divulge.auditing import page as audit_page
+from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings
+from divulge.signals import classification, internals
+from divulge.targets import sacro_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +52,11 @@ def init(
         "label": label, "references": references, "task": task,
     }  # fmt: skip
     if model is not None and members is None and sacro_folders.is_sacro_folder(Path(model)):
-        answers_given |= modules.plan.import_sacro_folder(Path(model), folder)
+        answers_given |= plan_files.import_sacro_folder(Path(model), folder)
         answers_given["references"] = 0 if references is None else references
     is_asking = sys.stdin.isatty() and not json
-    answers = modules.plan.complete_answers(answers_given, _ask if is_asking else None)
-    written = modules.plan.write_starting_plan(folder, answers)
+    answers = plan_files.complete_answers(answers_given, _ask if is_asking else None)
+    written = plan_files.write_starting_plan(folder, answers)
     if json:
         printing.as_json({"written": [str(path) for path in written]})
         return
@@ -88,9 +82,9 @@ def check(
     json: options.Json = False,
 ) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = replace_columns(modules.plan.read(plan), columns, **_features_option(features))
+    changed = replace_columns(plan_files.read(plan), columns, **_features_option(features))
     changed = _replace_task(changed, task)
-    resolved = modules.plan.resolve(changed, plan.parent, trust or ())
+    resolved = plan_files.resolve(changed, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
         printing.as_json({"plan": str(plan), "recipes": changed.recipes, "forecast": results.to_json_values(forecast)})
@@ -176,7 +170,7 @@ def audit(
         if quick or seed is not None:
             raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
         folder = options.run_folder(out, plan.stem)
-        read = modules.plan.read(plan)
+        read = plan_files.read(plan)
         if fpr:
             levels = options.check_options(AuditSettings, fpr=fpr).fpr
             read = read.model_copy(update={"fpr": levels})
@@ -211,7 +205,7 @@ def _check_demo_options(
 
 def _run_demo(
     name: str, out: Path | None, seed: int | None, quick: bool, overwrite: bool
-) -> tuple[dict[str, modules.auditing.Audit], Path]:
+) -> tuple[dict[str, auditing.Audit], Path]:
     validation.check_choice(name, "--demo", ("images", "text"))
     folder = options.run_folder(out, "demo")
     shared: dict[str, Any] = {
@@ -229,11 +223,9 @@ def _run_demo(
     return dict(zip(titles, (run_known, run_unseen), strict=True)), folder
 
 
-def _run_plan(
-    plan: Plan, folder: Path, out: Path, trust: Sequence[str], overwrite: bool
-) -> dict[str, modules.auditing.Audit]:
+def _run_plan(plan: Plan, folder: Path, out: Path, trust: Sequence[str], overwrite: bool) -> dict[str, auditing.Audit]:
     """Run a plan; return its audits by title, several where it names several masks of known values."""
-    resolved = modules.plan.resolve(plan, folder, trust)
+    resolved = plan_files.resolve(plan, folder, trust)
     for key, origin in resolved.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
     run: Any = auditing.over_shares if isinstance(resolved.subject.known, tuple) else auditing.audit
@@ -251,7 +243,7 @@ def _run_plan(
     return {f"known: {words}": result for words, result in zip(resolved.plan["known"], finished, strict=True)}
 
 
-def _show_audit(result: modules.auditing.Audit, title: str) -> None:
+def _show_audit(result: auditing.Audit, title: str) -> None:
     summary = result.summary()
     if title:
         printing.line()
@@ -277,7 +269,7 @@ def _show_audit(result: modules.auditing.Audit, title: str) -> None:
         printing.remark(warning)
 
 
-_RECORD_TYPES: dict[modules.recipes.RecordType, str] = {
+_RECORD_TYPES: dict[recipes.RecordType, str] = {
     "classifiers": "attacks",
     "documents": "attacks on documents, under language models",
 }
@@ -341,7 +333,7 @@ def list_all(
         printing.table(title, ["name", "what it is"], entries.items())
 
 
-def _attack_as_json(attack: type[modules.recipes.AttackSettings]) -> dict[str, Any]:
+def _attack_as_json(attack: type[recipes.AttackSettings]) -> dict[str, Any]:
     return {
         "name": attack.name,
         "what it is": attack.description(),
@@ -391,7 +383,7 @@ def _list_suitable(words: str, json: bool) -> None:
         )
 
 
-def _show_suggestion(suggestion: modules.recipes.Suggestion) -> None:
+def _show_suggestion(suggestion: recipes.Suggestion) -> None:
     count = suggestion.figures[0].references
     models = f"{count} reference{'s' * (count != 1)}" if count else "no references"
     models += ", trained on candidates too" * (suggestion.recipe.references == "in and out")
@@ -407,7 +399,7 @@ def _format_short(estimate: Estimate) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _to_json(suggestion: modules.recipes.Suggestion) -> dict[str, Any]:
+def _to_json(suggestion: recipes.Suggestion) -> dict[str, Any]:
     def interval(estimate: Estimate) -> dict[str, float]:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "confidence": estimate.confidence}
 

@@ -13,8 +13,14 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from divulge.cli.modules import report_page, rich_cells, rich_console, rich_progress, rich_table, rich_text
+from rich import cells as rich_cells
+from rich import console as rich_console
+from rich import progress as rich_progress
+from rich import table as rich_table
+from rich import text as rich_text
+
 from divulge.errors import InputError
+from divulge.report import page as report_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

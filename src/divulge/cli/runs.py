@@ -11,31 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import (
-    audit_summary,
-    auditing,
-    case_file,
-    comparison,
-    finished_run,
-    formatting,
-    html,
-    identification,
-    markdown,
-    one_page_report,
-    provenance,
-    report_page,
-    results,
-    run_directory,
-    sacro_export,
-    sections,
-    store,
-    tables,
-    validation,
-    viewing,
-)
+from divulge import auditing, identification, provenance, results, run_directory, store, tables, validation, viewing
+from divulge import runs as finished_runs
+from divulge.auditing import compare as comparison
+from divulge.auditing import sacro_export
+from divulge.auditing import verdict as audit_summary
+from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.identification import case_file, finished_run
+from divulge.references.pool import Entry, Pool
+from divulge.report import formatting, html, markdown, sections
+from divulge.report import one_page as one_page_report
+from divulge.report import page as report_page
 from divulge.settings import DecisionSettings
 
 if TYPE_CHECKING:
@@ -84,7 +72,7 @@ def report(
     """Render the report of a finished run again, in another format if one is named."""
     files = _ONE_PAGE if one_page else _FILES
     name = validation.check_choice(format, "--format", files)
-    run_kind, path = modules.runs.find_kind(run), to or run / files[name]
+    run_kind, path = finished_runs.find_kind(run), to or run / files[name]
     if show_records is not None and (one_page or name in ("csv", "parquet", "sacro")):
         reason = "there are none" if one_page or name == "sacro" else f"{name} has one row per record"
         raise InputError(f"--show-records: {reason}; leave it out")
@@ -118,7 +106,7 @@ def report(
 
 def _load_page(run: Path, one_page: bool, show_records: bool) -> report_page.Page:
     """Return the report of a run: whole or on one sheet, with or without single records."""
-    page = modules.runs.load_page(run)
+    page = finished_runs.load_page(run)
     if one_page:
         return one_page_report.one_page(page, provenance.read_provenance(run))
     return page if show_records else report_page.hide_records(page)
@@ -305,7 +293,7 @@ def gate(
     passing_states = {"kept", *states}
     run_kind = run_directory.RunDirectory(run).kind()
     try:
-        rulings = modules.runs.gate(run, limits, by=by)
+        rulings = finished_runs.gate(run, limits, by=by)
     except InputError as error:
         message = str(error).replace("policy: ", "--max: ", 1)
         raise InputError(f"--{message}" if message.startswith("by: ") else message) from None
@@ -371,7 +359,11 @@ def view(
 
 
 pool_app = typer.Typer(
-    cls=options.Group, name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True
+    cls=options.Group,
+    name="pool",
+    help="Finished reference models: list, check, clean up.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 PoolFolder = Annotated[Path, typer.Argument(help="The pool's folder.", show_default=False)]
@@ -380,13 +372,13 @@ PoolFolder = Annotated[Path, typer.Argument(help="The pool's folder.", show_defa
 @pool_app.command("ls", cls=options.subcommand("pool ls"))
 def list_pool(folder: PoolFolder, json: options.Json = False) -> None:
     """List stored models."""
-    _show_pool(f"{folder}", modules.pool.Pool(folder).entries(), json=json)
+    _show_pool(f"{folder}", Pool(folder).entries(), json=json)
 
 
 @pool_app.command("verify", cls=options.subcommand("pool verify"))
 def verify_pool(folder: PoolFolder, json: options.Json = False) -> None:
     """Read every model and compare its checksum; exit code 5 when one is damaged."""
-    entries = modules.pool.Pool(folder).entries(verify=True)
+    entries = Pool(folder).entries(verify=True)
     _show_pool(f"{folder}, checksums compared", entries, json=json)
     if any(entry.state == "damaged" for entry in entries):
         raise typer.Exit(Exit.DAMAGED)
@@ -413,7 +405,7 @@ def prune_pool(
     before = ""
     if older_than is not None:
         before = (dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)).isoformat(timespec="seconds")
-    pool = modules.pool.Pool(folder)
+    pool = Pool(folder)
     doomed = pool.prunable(before=before)
     if dry_run or not (yes or json):
         _show_pool(f"to be removed from {folder}", doomed, json=json)
@@ -424,7 +416,7 @@ def prune_pool(
         _show_pool(f"removed from {folder}", removed, json=json)
 
 
-def _show_pool(title: str, entries: Sequence[modules.pool.Entry], *, json: bool) -> None:
+def _show_pool(title: str, entries: Sequence[Entry], *, json: bool) -> None:
     if json:
         fields = ("key", "state", "bytes", "stored", "about", "problem")
         printing.as_json([{name: getattr(entry, name) for name in fields} for entry in entries])

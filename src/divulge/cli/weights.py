@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import modules, options, printing
-from divulge.cli.modules import (
-    datafiles,
-    reconstruction,
-    reconstruction_summary,
-    results,
-    run_kinds,
-    validation,
-    weights_audit,
-    weights_page,
-)
+from divulge import datafiles, reconstruction, results, validation
+from divulge import margin as margins
+from divulge import reconstruction as reconstruction_summary
+from divulge.auditing import weights as weights_audit
+from divulge.cli import options, printing
 from divulge.errors import InputError
+from divulge.report import run_kinds, weights_page
 from divulge.settings import ColumnNames, WeightsSettings
 
 if TYPE_CHECKING:
@@ -63,7 +58,7 @@ def weights(
         reconstruct(model, settings.margin, algorithm or "both", truth, out, show_records=show_records, json=json)
         return
     _refuse("it reads points off the weights, without --candidates", algorithm=algorithm, truth=truth)
-    net = modules.margin.ShallowReLU.from_safetensors(model)
+    net = margins.ShallowReLU.from_safetensors(model)
     layout = datafiles.FileLayout.from_column_names(columns)
     rows = datafiles.read_named_rows(candidates, layout)
     nonmember_rows, leaked_rows = (
@@ -112,10 +107,10 @@ def reconstruct(
     json: options.Json = False,
 ) -> None:
     """Training points of a network of one input, read off its weights."""
-    net = modules.margin.ShallowReLU.from_safetensors(model)
+    net = margins.ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
     rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
-    recorded_margin = modules.margin.read_margin(model) if margin is None else None
+    recorded_margin = margins.read_margin(model) if margin is None else None
     read = reconstruction.univariate(
         net, recorded_margin if margin is None else margin, rule, is_recorded=recorded_margin is not None
     )
