@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from divulge import InputError
-from divulge.evaluation.control_models import compare_auc, compare_tpr, subtract_explained
+from divulge.evaluation.control_models import compare_auc, subtract_explained
 
 N, K = 60, 8
 MEMBERS = np.arange(N) < 25
@@ -52,25 +52,6 @@ def test_interval_is_that_of_the_formula(k, subtracts_references):
     gap = v_target[MEMBERS].mean() - areas.mean()
     assert np.allclose((found.difference.low, found.difference.high), (gap - reach, gap + reach))
     assert np.allclose(found.controls, areas)
-
-
-def test_copies_in_one_group_count_once():
-    target, controls = draw_scores()
-    once = compare_auc(target, controls, MEMBERS).difference
-    thrice = [np.repeat(values, 3, axis=-1) for values in (target, controls, MEMBERS)]
-    grouped = compare_auc(*thrice, groups=np.repeat(np.arange(N), 3)).difference
-    assert np.allclose((grouped.low, grouped.high), (once.low, once.high), atol=0.005)
-    assert np.ptp([compare_auc(*thrice).difference.low, compare_auc(*thrice).difference.high]) < 0.8 * (
-        once.high - once.low
-    )
-
-
-def test_rate_of_true_positives_is_compared_at_each_models_own_threshold():
-    target, controls = draw_scores()
-    found = compare_tpr(target, controls + 10, MEMBERS, 0.2, seed=1)
-    cut = np.sort(target[~MEMBERS])[::-1][int(0.2 * (~MEMBERS).sum())]
-    assert found.target.value == (target[MEMBERS] > cut).mean()
-    assert found.difference.low < found.target.value - found.mean < found.difference.high
 
 
 def test_one_control_is_refused_and_three_are_noted():

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import lazy, seeds
+from divulge import lazy
 from divulge.errors import InputError
-from divulge.statistics import auc, check_fpr, check_scores, placements_from_scores
+from divulge.statistics import auc, check_scores, placements_from_scores
 from divulge.types import Estimate
 from divulge.validation import (
     check_bool,
@@ -35,7 +35,6 @@ else:
 MIN_CONTROLS = 2
 FEW_CONTROLS = 4  # fewer say little of how trainings differ
 _STEADY_CONTROLS = 8  # with fewer, the spread of all is taken for that of trainings where freedom is counted
-_BOOTSTRAP_DRAWS = 200
 MIN_UNSEEN = 20
 _ROUNDING = 1e-12
 _MAX_UNSEEN = 5000
@@ -46,14 +45,14 @@ _EXPLAINED = 1e-7  # of the largest gap: smaller differences are rounding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ControlComparison:
-    """A statistic of the same candidates under a target and under controls.
+    """The AUC of the same candidates under a target and under controls.
 
     Attributes:
-        target: the statistic under the target; its interval takes the non-members for a fair comparison.
-        controls: the statistic under each control, ``[k]``.
+        target: under the target; its interval takes the non-members for a fair comparison.
+        controls: under each control, ``[k]``.
         difference: target less the mean of the controls; 0 for a model that leaks nothing.
         records_variance: of the difference, over draws of records, for models as they are.
-        training_variance: of a single model's statistic, between trainings that differ as a whole.
+        training_variance: of a single model's AUC, between trainings that differ as a whole.
         freedom: degrees of freedom of the interval.
         note: what to keep in mind; empty where there is nothing.
     """
@@ -85,7 +84,6 @@ def compare_auc(
     *,
     overlap: float = 0.0,
     subtracts_references: bool = False,
-    groups: object = None,
     confidence: float = 0.95,
 ) -> ControlComparison:
     """Compare the AUC under a target with that under controls.
@@ -98,11 +96,10 @@ def compare_auc(
         target: scores under the target ``[n]``; larger means more like a member.
         controls: scores of the same candidates under each control ``[k, n]``; an attack that subtracts references has
             the ``k - 1`` other controls for each.
-        members: bool ``[n]``.
+        members: bool ``[n]``; of equal records on a side, give one.
         overlap: share of their training records that two controls have in common (`divulge.evaluation.agreement`'s
             ``mean_overlap``; the training size over the population's, where each is drawn at random).
         subtracts_references: whether scores are relative to the controls; then each control has one reference fewer.
-        groups: number of the distinct or related record that each is ``[n]``; None where all are independent.
         confidence: of each interval.
 
     Raises:
@@ -119,72 +116,49 @@ def compare_auc(
         >>> compare_auc(hard + 1.5 * members, controls, members).difference.low > 0
         True
     """
-    scores, control_scores, truth, numbers = _check_inputs(target, controls, members, groups)
-    placed = np.stack([_placements(row, truth) for row in (scores, *control_scores)])
+    scores, truth = check_scores(target, members, "target")
+    rows = check_matrix(controls, "controls", columns=len(scores)).astype(np.float64, copy=False)
+    if (k := len(rows)) < MIN_CONTROLS:
+        raise InputError(f"controls: at least {MIN_CONTROLS} models are needed, got {k}")
+    if (scarcer := min(int(truth.sum()), int((~truth).sum()))) < 2:
+        raise InputError(f"members: at least 2 members and non-members are needed, got {scarcer}")
+    check_bool(subtracts_references, "subtracts_references")
+    if not 0 <= overlap < 1:
+        raise InputError(f"overlap: a share from 0 to below 1 is needed, got {overlap}")
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    placed = np.stack([_placements(row, truth) for row in (scores, *rows)])
     values = placed[:, truth].mean(axis=1)
-
-    def records_variances(deviations: Floats) -> Floats:
-        """Return DeLong's variance of each row of placements ``[r, n]``, summed within groups."""
-        return sum(
-            (_clustered_variance(deviations, side, numbers) for side in (truth, ~truth)), np.zeros(len(deviations))
-        )
-
-    return _compare(
+    areas, deviations = values[1:], placed - placed[1:].mean(axis=0)
+    variances = sum(deviations[:, side].var(axis=1, ddof=1) / side.sum() for side in (truth, ~truth))
+    shrink = ((k - 1) / k) ** 2 if subtracts_references else 1.0
+    spread = shrink * float(areas.var(ddof=1))
+    spread_by_records = shrink * float(variances[1:].mean()) * k / (k - 1)
+    between = max(0.0, spread - spread_by_records)
+    # The target shares no training with the controls, which share `overlap` of theirs: by so much more it varies.
+    inflation = (1 + overlap) / (1 - overlap) + 1 / k
+    variance = float(variances[0]) + inflation * between
+    uncertain = inflation * (between if k >= _STEADY_CONTROLS else spread)
+    doubt = float(variances[0]) ** 2 / (scarcer - 1) + uncertain**2 / (k - 1)
+    freedom = max(min(k, scarcer) - 1.0, variance**2 / doubt) if doubt > 0 else scarcer - 1.0
+    gap = float(values[0] - areas.mean())
+    reach = float(stats.t.ppf(1 - error / 2, freedom)) * variance**0.5
+    method = "difference from control models; DeLong over records, Student over trainings"
+    note = f"{k} controls say little of how trainings differ" if k < FEW_CONTROLS else ""
+    return ControlComparison(
         auc(scores, truth, confidence),
-        values,
-        records_variances(_deviations(placed)),
-        _count_scarcer(truth, numbers),
-        overlap,
-        subtracts_references,
-        confidence,
+        areas,
+        Estimate(gap, gap - reach, gap + reach, confidence, method),
+        float(variances[0]),
+        between,
+        float(freedom),
+        note,
     )
 
 
-def compare_tpr(
-    target: object,
-    controls: object,
-    members: object,
-    fpr: float,
-    *,
-    overlap: float = 0.0,
-    subtracts_references: bool = False,
-    groups: object = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> ControlComparison:
-    """Compare the TPR at one FPR under a target with that under controls; variances over records by bootstrap.
-
-    Args:
-        target: as for `compare_auc`.
-        controls: as there.
-        members: as there.
-        fpr: the level; each model has the threshold at which it holds.
-        overlap: as there.
-        subtracts_references: as there.
-        groups: as there; whole groups are drawn.
-        confidence: as there.
-        seed: of the bootstrap.
-
-    Raises:
-        divulge.InputError: as there; too few non-members for the level.
-    """
-    scores, control_scores, truth, numbers = _check_inputs(target, controls, members, groups)
-    level = check_fpr(int((~truth).sum()), fpr)
-    ranked = np.vstack([scores, control_scores])
-    sides = [
-        [np.flatnonzero(side & (numbers == group)) for group in np.unique(numbers[side])] for side in (truth, ~truth)
-    ]
-    rng = seeds.generator(check_integer(seed, "seed", minimum=0), "control models")
-    draws = np.stack(
-        [_tpr(ranked, *(_draw_groups(side, rng) for side in sides), level) for _ in range(_BOOTSTRAP_DRAWS)]
-    )
-    values = _tpr(ranked, np.flatnonzero(truth), np.flatnonzero(~truth), level)
-    spread = float(draws[:, 0].std(ddof=1)) * float(stats.norm.ppf(0.5 + confidence / 2))
-    low, high = max(0.0, values[0] - spread), min(1.0, values[0] + spread)
-    estimate = Estimate(float(values[0]), float(low), float(high), confidence, "bootstrap over records")
-    variances = _deviations(draws.T).var(axis=1, ddof=1)
-    scarcer = min(map(len, sides))
-    return _compare(estimate, values, variances, scarcer, overlap, subtracts_references, confidence)
+def _placements(scores: Floats, truth: Bools) -> Floats:
+    """Return the share of the other side that each record's score is right about, ``[n]``; ties count one half."""
+    placed, level = placements_from_scores(scores, truth)
+    return np.where(truth, placed.members.values[level], placed.nonmembers.values[level])
 
 
 def subtract_explained(
@@ -275,97 +249,3 @@ def _design(mean: Floats, classes: Ints, features: Floats, rows: Ints, most: int
     choices = by_class, [*within_classes, features], within_classes, [*levels, of_class]
     borne = (parts for parts in choices if sum(part.shape[1] for part in parts) <= most)
     return np.hstack(next(borne, levels))
-
-
-def _check_inputs(
-    target: object, controls: object, members: object, groups: object
-) -> tuple[Floats, Floats, Bools, Ints]:
-    scores, truth = check_scores(target, members, "target")
-    control_scores = check_matrix(controls, "controls", columns=len(scores)).astype(np.float64, copy=False)
-    if len(control_scores) < MIN_CONTROLS:
-        raise InputError(f"controls: at least {MIN_CONTROLS} models are needed, got {len(control_scores)}")
-    numbers = np.arange(len(scores)) if groups is None else check_labels(groups, "groups", length=len(scores))
-    if (count := _count_scarcer(truth, numbers)) < 2:
-        raise InputError(f"members: at least 2 distinct members and non-members are needed, got {count}")
-    return scores, control_scores, truth, numbers
-
-
-def _count_scarcer(truth: Bools, groups: Ints) -> int:
-    """Return the number of groups of the members or of the non-members, whichever is smaller."""
-    return min(len(np.unique(groups[side])) for side in (truth, ~truth))
-
-
-def _placements(scores: Floats, truth: Bools) -> Floats:
-    """Return the share of the other side that each record's score is right about, ``[n]``; ties count one half."""
-    placed, level = placements_from_scores(scores, truth)
-    return np.where(truth, placed.members.values[level], placed.nonmembers.values[level])
-
-
-def _deviations(rows: Floats) -> Floats:
-    """Return the target's row less the controls' mean, then each control's, ``[1 + k, n]``."""
-    return rows - rows[1:].mean(axis=0)
-
-
-def _clustered_variance(values: Floats, side: Bools, groups: Ints) -> Floats:
-    """Return the variance of the mean over one side of each row ``[r, n]``, where groups were drawn."""
-    centred = values[:, side] - values[:, side].mean(axis=1, keepdims=True)
-    _, number = np.unique(groups[side], return_inverse=True)
-    n_groups = int(number.max()) + 1
-    if n_groups < len(number):
-        centred = np.stack([np.bincount(number, row, n_groups) for row in centred])
-    return (centred**2).sum(axis=1) / side.sum() ** 2 * n_groups / (n_groups - 1)
-
-
-def _draw_groups(groups: list[Ints], rng: np.random.Generator) -> Ints:
-    return np.concatenate([groups[i] for i in rng.integers(len(groups), size=len(groups))])
-
-
-def _tpr(scores: Floats, inside: Ints, outside: Ints, level: float) -> Floats:
-    """Return the TPR of each row of scores at the lowest threshold whose FPR on ``outside`` is at most ``level``."""
-    allowed = int(np.floor(level * len(outside) + 1e-9))
-    threshold = -np.partition(-scores[:, outside], allowed, axis=1)[:, allowed]
-    return (scores[:, inside] > threshold[:, None]).mean(axis=1)
-
-
-def _compare(
-    target: Estimate,
-    values: Floats,
-    variances: Floats,
-    scarcer: int,
-    overlap: float,
-    subtracts_references: bool,
-    confidence: float,
-) -> ControlComparison:
-    """Join the variances over records and between trainings.
-
-    Args:
-        target: the statistic under the target, with an interval of its own.
-        values: under the target and each control ``[1 + k]``.
-        variances: over records, of the target's and each control's difference from the controls' mean ``[1 + k]``.
-        scarcer: number of independent members or non-members, whichever is smaller.
-        overlap: of the controls' training records.
-        subtracts_references: whether each control has one reference fewer than the target.
-        confidence: of the interval.
-    """
-    check_bool(subtracts_references, "subtracts_references")
-    if not 0 <= overlap < 1:
-        raise InputError(f"overlap: a share from 0 to below 1 is needed, got {overlap}")
-    error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    controls, k = values[1:], len(values) - 1
-    shrink = ((k - 1) / k) ** 2 if subtracts_references else 1.0
-    spread = shrink * float(controls.var(ddof=1))
-    spread_by_records = shrink * float(variances[1:].mean()) * k / (k - 1)
-    between = max(0.0, spread - spread_by_records)
-    # The target shares no training with the controls, which share `overlap` of theirs: by so much more it varies.
-    inflation = (1 + overlap) / (1 - overlap) + 1 / k
-    variance = float(variances[0]) + inflation * between
-    uncertain = inflation * (between if k >= _STEADY_CONTROLS else spread)
-    records_freedom = float(scarcer - 1)
-    doubt = float(variances[0]) ** 2 / records_freedom + uncertain**2 / (k - 1)
-    freedom = max(min(k - 1.0, records_freedom), variance**2 / doubt) if doubt > 0 else records_freedom
-    gap = float(values[0] - controls.mean())
-    reach = float(stats.t.ppf(1 - error / 2, freedom)) * variance**0.5
-    method = "difference from control models; DeLong over records, Student over trainings"
-    note = f"{k} controls say little of how trainings differ" if k < FEW_CONTROLS else ""
-    difference = Estimate(gap, gap - reach, gap + reach, confidence, method)
-    return ControlComparison(target, controls, difference, float(variances[0]), between, float(freedom), note)
