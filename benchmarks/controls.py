@@ -220,25 +220,36 @@ def draw(setup: str, seed: int) -> dict[tuple[str, str, str], dict]:
     return found
 
 
+VERDICT_LEVEL = 0.003  # about that of one of several intervals of a verdict, on a side
+
+
 def is_accused(judged: dict) -> bool:
     """Whether the check of an audit would accuse the target."""
     return judged["unexplained"] < 0.0025 and not judged["differs"] and judged.get("population", 1) > 0.1
 
 
+RULES = {
+    **{name: lambda judged, name=name: judged[name] <= 0.025 for name in ("plain", "Δ", "calibrated")},
+    "calibrated, .3 %": lambda judged: judged["calibrated, plain"] <= VERDICT_LEVEL,
+    "wider": lambda judged: max(judged["calibrated, plain"], judged["calibrated"]) <= VERDICT_LEVEL,
+    "confirmed": lambda judged: judged["calibrated, plain"] <= VERDICT_LEVEL and judged["unexplained"] <= 0.025,
+    "rule": is_accused,
+}
+
+
 def print_table(folder: Path) -> None:
-    """Print for each setup and world how often, in per cent, each comparison lies above chance."""
+    """Print for each setup and world how often, in per cent, each rule accuses."""
     for path in sorted(folder.glob("*.pkl")):
         draws = []
         with path.open("rb") as file, contextlib.suppress(EOFError):
             while True:
                 draws.append(pickle.load(file))
-        names = ("plain", "Δ, k = 4", "Δ", "calibrated, plain", "calibrated")
-        print(f"\n{path.stem}, {len(draws)} draws\n\n| target | members | non-members | {' | '.join(names)} | rule |")
-        print("|---" * (4 + len(names)) + "|")
-        for world in draws[0]:
-            judged = [each[world] for each in draws]
-            rates = [np.mean([each[name] <= 0.025 for each in judged]) for name in names]
-            cells = [f"{100 * rate:.0f}" for rate in (*rates, np.mean([is_accused(each) for each in judged]))]
+        print(f"\n{path.stem}, {len(draws)} draws\n\n| target | members | non-members | draws | {' | '.join(RULES)} |")
+        print("|---" * (4 + len(RULES)) + "|")
+        for world in dict.fromkeys(world for each in draws for world in each):
+            judged = [each[world] for each in draws if world in each]
+            rates = [np.mean([is_found(each) for each in judged]) for is_found in RULES.values()]
+            cells = [str(len(judged)), *(f"{100 * rate:.0f}" for rate in rates)]
             print(f"| {' | '.join((*world, *cells))} |")
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import divulge as dv
 from divulge.auditing.compare import gate
@@ -87,3 +87,24 @@ def test_members_of_another_kind_than_the_population_are_no_ground_to_accuse():
 
 def test_one_reference_is_no_control():
     assert finding(audit_forest(leaks=True, count=1)) is None
+
+
+def test_copies_count_once():
+    rng = np.random.default_rng(1)
+    sets = {"members": draw_records(rng, 60), "nonmembers": draw_records(rng, 60)}
+    thrice = {name: dv.Records(np.repeat(each.x, 3, axis=0), np.repeat(each.y, 3)) for name, each in sets.items()}
+    once, copied = (
+        finding(audit_forest(leaks=False, duplicates="keep", fpr=(0.2,), **each)).figures for each in (sets, thrice)
+    )
+    assert copied == once
+
+
+def test_regression_models_have_no_controls():
+    """Nothing is known of how often a regression model would be accused; ages and counts are no classes."""
+    rng = np.random.default_rng(0)
+    sets = {name: rng.normal(size=(n, 3)) for name, n in (("members", 80), ("nonmembers", 80), ("population", 300))}
+    records = {name: dv.Records(x, (40 + 10 * x[:, 0]).round().astype(int)) for name, x in sets.items()}
+    forest = RandomForestRegressor(5, random_state=0).fit(records["members"].x, records["members"].y)
+    references = Train(count=8, engine="serial")
+    audit = dv.audit(forest, **records, recipes=["loss", "calibrated"], references=references, fpr=(0.1,))
+    assert finding(audit) is None

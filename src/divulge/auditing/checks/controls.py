@@ -36,7 +36,7 @@ _Scores: TypeAlias = "tuple[str, Floats, Floats, bool]"
 
 MIN_DECIDING = 8
 """Fewer controls inform, and decide nothing."""
-_DECISION_CONFIDENCE = 0.995  # where benchmarks/controls.py accused honest models in at most 2 % of draws
+_DECISION_CONFIDENCE = 0.995  # benchmarks/controls.py: honest models are accused in at most 3 % of each world
 _LIKE_POPULATION = 0.1  # p-value below which members seem to be of another kind, in which case nothing is decided
 _MIN_SIDE = 10  # distinct members, or non-members
 _UNITS = ("scaled-logit", "hinge", "negative-loss", "confidence")  # of the true class's probability, all in one order
