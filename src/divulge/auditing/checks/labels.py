@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import signal, stats
 
 from divulge import evaluation
 from divulge.duplicates import first_of_each_group, number_groups
+from divulge.report import formatting
 from divulge.results import CheckFinding
 from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
 
@@ -20,61 +22,155 @@ FALSE_ALARM = 1e-3
 """Greatest probability that members of a random split are said to be answered worse."""
 
 
+_ADVICE = (
+    "Labels that were changed before the training for privacy, annotated again later, coded in another order or taken "
+    "from another column do that; so does a split whose members are harder. Attacks that read labels then miss what "
+    "leaks: audit with the labels of the training, or with recipes that read none, such as max-probability.",
+)
+_LABEL_FITS = ("negative-loss", "scaled-logit", "confidence", "hinge")
+"""Signals that grow with the probability of the label given."""
+
+
 class LabelsOfTraining:
     """Members answered worse than non-members: the labels given are probably not those of the training.
 
-    A model is right more often on what it was trained on, or as often. Where it is surely right less often, it learned
-    other labels (randomised response, a later annotation, noise on real values), and attacks that read the given ones
-    look for the leak in the wrong place. Compared are members and non-members of one class, exactly; of real values,
-    how many are predicted with at most the median error.
+    A model is right more often on what it was trained on, and surer of its labels. Where it surely is not, it learned
+    other labels (randomised response, a later annotation, swapped classes, noise on real values), and attacks that
+    read the given ones look for the leak in the wrong place. Members and non-members of one class are compared,
+    exactly: how many are right, and how many labels are given at least the class's median probability, over all
+    classes and in each; of real values, how many are predicted with at most the median error. Classes that the model
+    takes for each other, both ways, are in another order than in the training.
     """
 
     name = "labels of the training"
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Compare the target's answers; None where none were recorded or members are not surely worse."""
-        prepared, log = audit.prepared, audit.log
-        records, is_member = prepared.inputs.candidates, prepared.inputs.truth
-        fit = audit.views[0].target.get(NEGATIVE_SQUARED_LOSS.name)
-        if records.labels is not None and log.predicted_labels is not None:
-            strata = records.labels
-            is_right = log.predicted_labels[prepared.layout.candidate_rows] == strata
-            described, shares = "gives the class of", "right"
-        elif fit is not None:
-            fit = fit[prepared.layout.candidate_rows]
-            strata, is_right = np.zeros(len(fit), dtype=np.int64), fit >= np.median(fit)
-            described, shares = "predicts with at most the median error", "within the median error"
-        else:
-            return None
+        records, truth = audit.prepared.inputs.candidates, audit.prepared.inputs.truth
+        strata = np.zeros(len(truth), dtype=np.int64) if records.labels is None else records.labels
         # Copies are answered alike, whatever their labels; each group counts once, in favour of the labels.
         groups = number_groups(records.x)
-        n_right, n_copies = (np.bincount(2 * groups + is_member, weights) for weights in (is_right, None))
-        counted = first_of_each_group(groups, is_member)
-        unit = (2 * groups + is_member)[counted]
-        strata, is_member = strata[counted], is_member[counted]
-        is_right = np.where(is_member, n_right[unit] > 0, n_right[unit] == n_copies[unit])
-        p_value = members_worse_p_value(is_right, is_member, strata)
-        if p_value > FALSE_ALARM:
+        counted, unit = first_of_each_group(groups, truth), 2 * groups + truth
+        compared = []
+        for answer in _collect_answers(audit):
+            n_right, n_copies = (np.bincount(unit, weights)[unit[counted]] for weights in (answer.is_right, None))
+            inside, is_member = answer.compared[counted], truth[counted]
+            is_right = np.where(is_member, n_right > 0, n_right == n_copies)[inside]
+            p_value = answer.n_tests * members_worse_p_value(is_right, is_member[inside], strata[counted][inside])
+            compared.append((p_value, answer, is_right, is_member[inside]))
+        predicted, is_compared = audit.log.predicted_labels, counted & truth
+        if records.labels is not None and predicted is not None:
+            predicted = predicted[audit.prepared.layout.candidate_rows]
+            if exchanged := find_exchanged_classes(records.labels[is_compared], predicted[is_compared]):
+                classes = formatting.format_classes(exchanged, records.class_names)
+                return CheckFinding(
+                    self.name,
+                    "not cleared",
+                    f"The model surely gives most of its own training records of the {classes} the class of another of "
+                    "these, so the classes are probably in another order than in the training.",
+                    _ADVICE,
+                )
+        if not compared or (worst := min(compared, key=lambda each: each[0]))[0] > FALSE_ALARM:
             return None
+        p_value, answer, is_right, is_member = worst
         figures = {
-            f"{shares}, {side}": evaluation.proportion(int(is_right[rows].sum()), int(rows.sum()))
+            f"{answer.share}, {side}": evaluation.proportion(int(is_right[rows].sum()), int(rows.sum()))
             for side, rows in (("members", is_member), ("non-members", ~is_member))
         }
         members, nonmembers = (f"{100 * share.value:.1f} %" for share in figures.values())
         return CheckFinding(
             self.name,
             "not cleared",
-            f"The model answers its own training records worse than others: it {described} {members} of the members "
-            f"and {nonmembers} of the non-members (p = {p_value:.1g}), so the labels given are probably not those of "
-            "the training.",
-            (
-                "Labels that were changed before the training for privacy, annotated again later or taken from another "
-                "column do that; so does a split whose members are harder. Attacks that read labels then miss what "
-                "leaks: audit with the labels of the training, or with recipes that read none, such as "
-                "max-probability.",
-            ),
+            f"The model answers its own training records worse than others: it {answer.description} {members} of the "
+            f"members{answer.scope} and {nonmembers} of the non-members (p = {p_value:.1g}), so the labels given are "
+            "probably not those of the training.",
+            _ADVICE,
             figures,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """What the target answers to the candidates.
+
+    Args:
+        description: what it does where it is right, as in "it predicts with at most the median error".
+        share: the same as a share.
+        is_right: bool, ``[n]``.
+        compared: the candidates that are compared, bool ``[n]``.
+        n_tests: the number of comparisons among which the error is divided, so far as this one is concerned.
+        scope: of one class, its name as the end of a phrase.
+    """
+
+    description: str
+    share: str
+    is_right: Bools
+    compared: Bools
+    n_tests: int
+    scope: str = ""
+
+
+def _collect_answers(audit: ScoredAudit) -> list[_Answers]:
+    """Return what can be compared; a third of the error each for classes, probabilities, and those of each class."""
+    records, target, rows = (
+        audit.prepared.inputs.candidates,
+        audit.views[0].target,
+        audit.prepared.layout.candidate_rows,
+    )
+    everyone, labels, predicted = np.ones(len(records), dtype=bool), records.labels, audit.log.predicted_labels
+    if labels is None:
+        if (fit := target.get(NEGATIVE_SQUARED_LOSS.name)) is None:
+            return []
+        is_right = fit[rows] >= np.median(fit[rows])
+        return [_Answers("predicts with at most the median error", "within the median error", is_right, everyone, 1)]
+    answers = []
+    if predicted is not None:
+        answers.append(_Answers("gives the class of", "right", predicted[rows] == labels, everyone, 3))
+    fit = next((target[name][rows] for name in _LABEL_FITS if name in target), None)
+    if fit is not None:
+        classes, index = np.unique(labels, return_inverse=True)
+        is_right = fit >= np.array([np.median(fit[index == i]) for i in range(len(classes))])[index]
+        words = "gives at least their class's median probability to", "at least the median probability"
+        answers.append(_Answers(*words, is_right, everyone, 3))
+        for i, name in enumerate(classes):
+            scope = f" of class {formatting.class_name(int(name), records.class_names)}"
+            answers.append(_Answers(*words, is_right, index == i, 3 * len(classes), scope))
+    return answers
+
+
+def find_exchanged_classes(labels: Ints, predicted: Ints) -> list[int]:
+    """Return the classes that a model surely takes for each other on the records that it was trained on, in a cycle.
+
+    With these renamed it would be right more often in each. So no model answers that was trained on the labels given,
+    not even with weights: one that gives a rare class to most records of a frequent one gives it to its own, too.
+
+    Args:
+        labels: classes of distinct members, ``[n]``.
+        predicted: the model's answers, ``[n]``.
+
+    Examples:
+        >>> labels = np.repeat([0, 1, 2], 30)
+        >>> find_exchanged_classes(labels, np.array([0, 2, 1])[labels])
+        [1, 2]
+        >>> find_exchanged_classes(labels, np.array([0, 0, 1])[labels])
+        []
+    """
+    classes = np.unique(labels)
+    taken_for: dict[int, int] = {}
+    for label in classes:
+        answers, counts = np.unique(predicted[labels == label], return_counts=True)
+        answer, count, n_right = answers[counts.argmax()], counts.max(), counts[answers == label].sum()
+        if answer != label and stats.binom.sf(count - 1, count + n_right, 0.5) * len(classes) ** 2 <= FALSE_ALARM:
+            taken_for[int(label)] = int(answer)
+    exchanged = []
+    for label in taken_for:
+        reached: int | None = label
+        for _ in classes:
+            reached = taken_for.get(reached) if reached is not None else None
+            if reached == label:
+                exchanged.append(label)
+                break
+    return exchanged
 
 
 def members_worse_p_value(is_right: Bools, is_member: Bools, strata: Ints) -> float:
