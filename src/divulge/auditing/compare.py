@@ -485,16 +485,15 @@ def gate(
         of_all: dict[str, Estimate | None] = {}
         for scope, unadjusted_scope in pairs:
             for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
-                ruling = rule(limit, scope, outcome, raw)
-                if not scope.by:
-                    of_all[outcome.recipe] = ruling.estimate
-                elif not (
-                    _exceeds(outcome, limit, noticed)
-                    or _can_keep(limit, scope, of_all[outcome.recipe], confidences.groups)
+                if scope.by and not (
+                    _can_keep(limit, scope, of_all[outcome.recipe], confidences.groups)
+                    or _exceeds(outcome, limit, noticed)
                 ):
                     unjudged[outcome.recipe].append(scope.name)
                     continue
-                ruled.append(ruling)
+                ruled.append(rule(limit, scope, outcome, raw))
+                if not scope.by:
+                    of_all[outcome.recipe] = ruled[-1].estimate
         rulings += [
             replace(ruling, unjudged=tuple(unjudged[ruling.recipe])) if ruling.scope == "all" else ruling
             for ruling in ruled

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import signal, stats
+from scipy import signal, special, stats
 
 from divulge import evaluation
 from divulge.duplicates import first_of_each_group, number_groups
+from divulge.errors import InputError
+from divulge.references import Train
 from divulge.report import formatting
 from divulge.results import CheckFinding
 from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
 
 FALSE_ALARM = 1e-3
 """Greatest probability that members of a random split are said to be answered worse."""
-
-
 _ADVICE = (
     "Labels that were changed before the training for privacy, annotated again later, coded in another order or taken "
     "from another column do that; so does a split whose members are harder. Attacks that read labels then miss what "
     "leaks: audit with the labels of the training, or with recipes that read none, such as max-probability.",
 )
+_TOO_SURE, _BETTER_CLONE = 0.05, 0.1
+"""By how much a model must be surer of members than right, and its clone right more often, for a doubt."""
 _LABEL_FITS = ("negative-loss", "scaled-logit", "confidence", "hinge")
 """Signals that grow with the probability of the label given."""
 
@@ -38,8 +40,8 @@ class LabelsOfTraining:
     other labels (randomised response, a later annotation, swapped classes, noise on real values), and attacks that
     read the given ones look for the leak in the wrong place. Members and non-members of one class are compared,
     exactly: how many are right, and how many labels are given at least the class's median probability, over all
-    classes and in each; of real values, how many are predicted with at most the median error. Classes that the model
-    takes for each other, both ways, are in another order than in the training.
+    classes and in each; of real values, how many are predicted with at most the median error. Where none of that is
+    so, classes may still be in another order, or labels learned that the members' own do not tell.
     """
 
     name = "labels of the training"
@@ -58,20 +60,9 @@ class LabelsOfTraining:
             is_right = np.where(is_member, n_right > 0, n_right == n_copies)[inside]
             p_value = answer.n_tests * members_worse_p_value(is_right, is_member[inside], strata[counted][inside])
             compared.append((p_value, answer, is_right, is_member[inside]))
-        predicted, is_compared = audit.log.predicted_labels, counted & truth
-        if records.labels is not None and predicted is not None:
-            predicted = predicted[audit.prepared.layout.candidate_rows]
-            if exchanged := find_exchanged_classes(records.labels[is_compared], predicted[is_compared]):
-                classes = formatting.format_classes(exchanged, records.class_names)
-                return CheckFinding(
-                    self.name,
-                    "not cleared",
-                    f"The model surely gives most of its own training records of the {classes} the class of another of "
-                    "these, so the classes are probably in another order than in the training.",
-                    _ADVICE,
-                )
         if not compared or (worst := min(compared, key=lambda each: each[0]))[0] > FALSE_ALARM:
-            return None
+            sentence = _describe_other_labels(audit, counted)
+            return CheckFinding(self.name, "not cleared", sentence, _ADVICE) if sentence else None
         p_value, answer, is_right, is_member = worst
         figures = {
             f"{answer.share}, {side}": evaluation.proportion(int(is_right[rows].sum()), int(rows.sum()))
@@ -171,6 +162,49 @@ def find_exchanged_classes(labels: Ints, predicted: Ints) -> list[int]:
                 exchanged.append(label)
                 break
     return exchanged
+
+
+def _describe_other_labels(audit: ScoredAudit, counted: Bools) -> str:
+    """Explain by the answers to given classes why these are not those of the training; empty if nothing shows it.
+
+    An estimator that is surer of its own training records than it is right has learned other labels, or is too sure of
+    everything (naive Bayes). A clone trained on the members as given tells which: only in the first case is it right
+    more often on non-members, in the mean of the classes, so that weights in the training explain nothing.
+    """
+    prepared, target, predicted = audit.prepared, audit.views[0].target, audit.log.predicted_labels
+    records, rows, is_member = prepared.inputs.candidates, prepared.layout.candidate_rows, prepared.inputs.truth
+    if records.labels is None or predicted is None or prepared.partial_knowledge is not None:
+        return ""
+    labels, predicted, members, others = records.labels, predicted[rows], counted & is_member, counted & ~is_member
+    if exchanged := find_exchanged_classes(labels[members], predicted[members]):
+        return (
+            "The model surely gives most of its own training records of the "
+            f"{formatting.format_classes(exchanged, records.class_names)} the class of another of these, so the "
+            "classes are probably in another order than in the training."
+        )
+    accuracy = (predicted == labels)[members].mean()
+    if "max-probability" not in target:
+        return ""
+    sureness = special.expit(target["max-probability"][rows][members]).mean()
+    if sureness <= accuracy + _TOO_SURE:
+        return ""
+    try:
+        clone = Train(count=1).for_target(prepared.target).train_model(records[members], seed=prepared.seed)
+        clone_predicted = clone.labels(records[others])
+    except InputError:  # no estimator, or one of which there are no clones
+        return ""
+    is_right, clone_is_right = (answers == labels[others] for answers in (predicted[others], clone_predicted))
+    gained, lost = int((clone_is_right & ~is_right).sum()), int((is_right & ~clone_is_right).sum())
+    gain = np.mean([(clone_is_right * 1.0 - is_right)[labels[others] == c].mean() for c in np.unique(labels[others])])
+    if stats.binom.sf(gained - 1, gained + lost, 0.5) > FALSE_ALARM or gain <= _BETTER_CLONE:
+        return ""
+    shares = (accuracy, sureness, clone_is_right.mean(), is_right.mean())
+    right, sure, by_clone, by_target = (formatting.format_percent(share) for share in shares)
+    return (
+        f"The model is right on {right} of its own training records, of which it is {sure} sure; and the same "
+        f"estimator, trained on them with the labels given, is right on {by_clone} of the non-members where the model "
+        f"is on {by_target}, so the labels given are probably not those of the training."
+    )
 
 
 def members_worse_p_value(is_right: Bools, is_member: Bools, strata: Ints) -> float:
