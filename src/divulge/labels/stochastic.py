@@ -32,6 +32,7 @@ _STEP_DEVIATIONS = 9.0  # one integer step in standard deviations: seven of them
 _MAX_ITERATIONS = 300
 _MAX_FIT_SIZE = 10_000_000  # answers times rows; beyond, a fit takes long
 _MIN_ORDER = 8  # of the matrix; in smaller ones labels hardly differ from an offset
+_LEVEL = 1e-6  # of the lean of a loss, below which it is that of float errors
 _MIN_QUERY_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
@@ -123,8 +124,11 @@ class SignPlan:
     def read(self, answers: Floats) -> Reading:
         """Read labels from the answers so far."""
         spec = self.spec
+        # A row costs middle + tilt·sign + half·(sign + lean)·label; only a loss that treats labels alike has half alone.
         table = spec.loss().table(confident_predictions(self.spec))
-        middle, half = float(table[1].mean()), float(table[1, 1] - table[1, 0]) / 2
+        middle, half = float(table.mean()), float(table[1, 1] - table[1, 0] - table[0, 1] + table[0, 0]) / 4
+        tilt = float(table[1].sum() - table[0].sum()) / 4
+        lean = float(table[:, 1].sum() - table[:, 0].sum()) / 4 / half
         answered = np.flatnonzero(~np.isnan(answers))
         if not answered.size:
             no_rows = np.zeros(spec.n, dtype=bool)
@@ -133,10 +137,11 @@ class SignPlan:
                 np.zeros(spec.n, dtype=np.int64), no_rows, no_rows.copy(), np.full(self.count, np.nan), no_queries
             )
         signs = self.matrix(answered)
-        sums = (answers[answered] * spec.rows_per_answer - spec.n * middle) / half
+        sums = (answers[answered] * spec.rows_per_answer - spec.n * middle - tilt * signs.sum(axis=1)) / half
         sigma = spec.sigma * spec.rows_per_answer / half
-        guess = polish_labels(signs, sums, message_passing(signs, sums, sigma, self.prime + 1))
-        difference = sums - signs @ guess
+        leaning, offset = signs + lean, sums.mean() if abs(lean) > _LEVEL else 0.0
+        guess = polish_labels(leaning, sums, message_passing(signs, sums - offset, sigma, self.prime + 1))
+        difference = sums - leaning @ guess
         residual = np.full(self.count, np.nan)
         residual[answered] = np.abs(difference) * half / spec.rows_per_answer
         fits = float(difference @ difference) <= sigma**2 * (len(answered) + 6 * math.sqrt(2 * len(answered)))
@@ -144,7 +149,7 @@ class SignPlan:
         proven, certain = (fits & find_evident_labels(spec, signs, sums, guess, unit, times) for times in (1, 2))
         refuted = np.zeros(self.count, dtype=bool)
         allowed = noise_norm_bound(spec, len(answered)) / unit
-        refuted[answered] = not fits and min_residual_norm(signs, sums, guess) > allowed
+        refuted[answered] = not fits and min_residual_norm(leaning, sums, guess) > allowed
         return Reading((guess > 0).astype(np.int64), certain & proven, proven, residual, refuted)
 
 
@@ -229,12 +234,11 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
 def polish_labels(signs: Floats, sums: Floats, guess: Floats) -> Floats:
     """Flip one label after the other while that brings the sums closer."""
     best = guess.copy()
-    queries, n = signs.shape
-    miss = sums - signs @ best
-    for _ in range(2 * n):
-        gain = best * (signs.T @ miss)
+    miss, squares = sums - signs @ best, (signs**2).sum(axis=0)
+    for _ in range(2 * len(best)):
+        gain = best * (signs.T @ miss) + squares
         worst = int(gain.argmin())
-        if gain[worst] >= -queries:
+        if gain[worst] >= 0:
             break
         miss = miss + 2 * best[worst] * signs[:, worst]
         best[worst] = -best[worst]
@@ -272,8 +276,9 @@ def min_residual_norm(signs: Floats, sums: Floats, guess: Floats) -> float:
         2.0
     """
     z = guess.copy()
-    # Rows of a Hadamard matrix: no step larger than 1 over their largest squared length overshoots.
-    step = 1 / max(signs.shape)
+    # Rows of a Hadamard matrix, and a constant: no step larger than 1 over their largest squared length overshoots.
+    lean = abs(float(signs.max() + signs.min())) / 2
+    step = 1 / (math.sqrt(max(signs.shape)) + lean * math.sqrt(signs.size)) ** 2
     best = 0.0
     for _ in range(100):
         residual = sums - signs @ z
