@@ -1436,7 +1436,7 @@ class LabelsSummary(Summary):
             imply.
         determined: labels that follow if the endpoint is what was declared.
         checked: whether the control queries were answered as the labels imply.
-        caveat: why labels that are determined are not proven; empty where they are.
+        caveat: why labels are not proven, where that can be said.
         contradiction: why the answers cannot come from the oracle that was declared; None where nothing says so.
         labels: what the answers tell, -1 for a row that is not scored, None for one they leave open; None altogether
             where they contradict what was declared.

@@ -20,6 +20,7 @@ from divulge.labels.defences import capacity, defend
 from divulge.labels.design import design
 from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, check_scored_mask, noise_bound
 from divulge.labels.plans import QueryPlan
+from divulge.labels.stochastic import SignPlan, queries_to_prove
 from divulge.results import MEANING, CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.validation import check_bool, check_instance, check_labels, check_vector, format_value, require_callable
 
@@ -69,7 +70,7 @@ class LabelInference:
         contradiction: why the answers cannot come from the oracle that was declared; None where nothing speaks
             against it.
         checked: all control queries were answered as the labels imply, and not all answers were the same.
-        caveat: why labels that are determined are not proven; empty where they are, or none is determined.
+        caveat: why labels are not proven, where that can be said; under loud noise how many queries would prove them.
     """
 
     labels: Ints
@@ -260,6 +261,12 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         n_open = (n_controls - int((~np.isnan(control_answers)).sum())) * int(determined.any())
         caveat = _find_caveat(plan.spec, checked, n_open, disagreement)
     proven = determined & (not caveat)
+    if contradiction is None and not caveat and isinstance(plan.inner, SignPlan) and not proven.all():
+        n_queries = queries_to_prove(plan.spec)
+        if plan.count < n_queries:
+            caveat = (
+                f"{int((~proven).sum()):,} more are best guesses, and proving all takes about {n_queries:,} queries"
+            )
     return LabelInference(
         labels=reading.labels,
         certain=reading.certain & proven,

@@ -87,6 +87,21 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
     )
 
 
+def queries_to_prove(spec: OracleSpec) -> int:
+    """Return with how many queries of signs hardly one label in a hundred attacks stays unproven; see `plan_signs`.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> queries_to_prove(OracleSpec(n=8, clip=1e-3, noise=1.0, noise_kind="gaussian"))
+        387
+    """
+    table = spec.loss().table(confident_predictions(spec))
+    step = float(table[1, 1] - table[1, 0] - table[0, 1] + table[0, 0]) / 4 / spec.rows_per_answer / spec.sigma
+    law = NormalDist()
+    deviations = law.inv_cdf(1 - FALSE_ALARM_RATE / (2 * spec.n)) + law.inv_cdf(1 - 0.01 / spec.n)
+    return math.ceil((deviations / step) ** 2) + 2 * spec.n  # some more, as the fit takes an answer for each row
+
+
 def _paley_prime(min_order: int) -> int:
     """Return the smallest prime q = 3 mod 4 with q + 1 ≥ ``min_order``."""
     q = min_order - 1
@@ -124,7 +139,7 @@ class SignPlan:
     def read(self, answers: Floats) -> Reading:
         """Read labels from the answers so far."""
         spec = self.spec
-        # A row costs middle + tilt·sign + half·(sign + lean)·label; only a loss that treats labels alike has half alone.
+        # A row costs middle + tilt·sign + half·(sign + lean)·label; of a loss that treats labels alike half is left.
         table = spec.loss().table(confident_predictions(self.spec))
         middle, half = float(table.mean()), float(table[1, 1] - table[1, 0] - table[0, 1] + table[0, 0]) / 4
         tilt = float(table[1].sum() - table[0].sum()) / 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import signal, special, stats
 
-from divulge import evaluation
+from divulge import evaluation, seeds
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
 from divulge.references import Train
@@ -27,8 +27,9 @@ _ADVICE = (
     "from another column do that; so does a split whose members are harder. Attacks that read labels then miss what "
     "leaks: audit with the labels of the training, or with recipes that read none, such as max-probability.",
 )
-_TOO_SURE, _BETTER_CLONE = 0.05, 0.1
-"""By how much a model must be surer of members than right, and its clone right more often, for a doubt."""
+_N_CLONES, _TOO_SURE, _BETTER_CLONE = 5, 0.05, 0.1
+"""Clones, and by how much a model must be surer of members than right, and its clones right more often, for a doubt."""
+_MIN_OF_CLASS = 10  # non-members
 _LABEL_FITS = ("negative-loss", "scaled-logit", "confidence", "hinge")
 """Signals that grow with the probability of the label given."""
 
@@ -168,8 +169,8 @@ def _describe_other_labels(audit: ScoredAudit, counted: Bools) -> str:
     """Explain by the answers to given classes why these are not those of the training; empty if nothing shows it.
 
     An estimator that is surer of its own training records than it is right has learned other labels, or is too sure of
-    everything (naive Bayes). A clone trained on the members as given tells which: only in the first case is it right
-    more often on non-members, in the mean of the classes, so that weights in the training explain nothing.
+    everything (naive Bayes). Clones trained on the members as given tell which: only in the first case are they surely
+    right more often on non-members, and so in every class, as weights in the training would not have it.
     """
     prepared, target, predicted = audit.prepared, audit.views[0].target, audit.log.predicted_labels
     records, rows, is_member = prepared.inputs.candidates, prepared.layout.candidate_rows, prepared.inputs.truth
@@ -189,16 +190,24 @@ def _describe_other_labels(audit: ScoredAudit, counted: Bools) -> str:
     if sureness <= accuracy + _TOO_SURE:
         return ""
     try:
-        clone = Train(count=1).for_target(prepared.target).train_model(records[members], seed=prepared.seed)
-        clone_predicted = clone.labels(records[others])
+        training = Train(count=1).for_target(prepared.target)
+        if not hasattr(training.estimator, "predict_proba"):  # decision values say nothing of how sure it is
+            return ""
+        clones = [
+            training.train_model(records[members], seed=seeds.derive_seed(prepared.seed, "labels of the training", i))
+            for i in range(_N_CLONES)
+        ]
+        clone_answers = [clone.labels(records[others]) for clone in clones]
     except InputError:  # no estimator, or one of which there are no clones
         return ""
-    is_right, clone_is_right = (answers == labels[others] for answers in (predicted[others], clone_predicted))
-    gained, lost = int((clone_is_right & ~is_right).sum()), int((is_right & ~clone_is_right).sum())
-    gain = np.mean([(clone_is_right * 1.0 - is_right)[labels[others] == c].mean() for c in np.unique(labels[others])])
-    if stats.binom.sf(gained - 1, gained + lost, 0.5) > FALSE_ALARM or gain <= _BETTER_CLONE:
+    classes, index, counts = np.unique(labels[others], return_inverse=True, return_counts=True)
+    is_right, *clone_is_right = (answers == labels[others] for answers in (predicted[others], *clone_answers))
+    gains = np.array([np.bincount(index, right * 1.0 - is_right, len(classes)) / counts for right in clone_is_right])
+    gain, spread = gains.mean(), gains.mean(axis=1).std(ddof=1) * np.sqrt(1 + 1 / _N_CLONES)
+    is_sure = gain > max(_BETTER_CLONE, stats.t.isf(FALSE_ALARM, _N_CLONES - 1) * spread)
+    if not is_sure or (gains.mean(axis=0)[counts >= _MIN_OF_CLASS] <= 0).any():
         return ""
-    shares = (accuracy, sureness, clone_is_right.mean(), is_right.mean())
+    shares = (accuracy, sureness, np.mean(clone_is_right), is_right.mean())
     right, sure, by_clone, by_target = (formatting.format_percent(share) for share in shares)
     return (
         f"The model is right on {right} of its own training records, of which it is {sure} sure; and the same "
