@@ -5,10 +5,16 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.naive_bayes import GaussianNB
 
 import divulge as dv
-from divulge.auditing.checks.labels import FALSE_ALARM, LabelsOfTraining, members_worse_p_value
+from divulge.auditing.checks.labels import (
+    FALSE_ALARM,
+    LabelsOfTraining,
+    find_exchanged_classes,
+    members_worse_p_value,
+)
 
 X, Y = load_digits(return_X_y=True)
 
@@ -59,9 +65,36 @@ def test_real_values_that_were_noised_before_the_training_are_doubted():
     assert LabelsOfTraining.name in {finding.check for finding in result.about.findings}
 
 
-def test_labels_of_the_training_are_not_doubted():
-    sound = audited(RandomForestClassifier(30, random_state=0), Y, Y)
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        # Members are right as often as others, and their labels less probable.
+        (HistGradientBoostingClassifier(max_iter=10, random_state=0), replaced(0.9)),
+        (HistGradientBoostingClassifier(max_iter=10, random_state=0), np.select([Y == 3, Y == 8], [8, 3], Y)),
+        (GaussianNB(), replaced(0.9)),  # nothing is memorised; its clones are better
+    ],
+    ids=["labels less probable", "two classes exchanged", "surer than right"],
+)
+def test_labels_that_members_are_answered_no_worse_by_keep_no_limit(model, given):
+    result = audited(model, given, Y)
+    assert LabelsOfTraining.name in {finding.check for finding in result.about.findings}
+    assert result.verdict.answer != "no leak found"
+    assert "kept" not in states(result).values()
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(30, random_state=0), GaussianNB()])
+def test_labels_of_the_training_are_not_doubted(model):
+    """Not of a model that is surer than right by itself either."""
+    sound = audited(model, Y, Y)
     assert LabelsOfTraining.name not in {finding.check for finding in sound.about.findings}
+
+
+def test_weights_of_classes_exchange_none():
+    """A rare class to which most of a frequent one is given keeps its own."""
+    labels = np.repeat([0, 1, 2], [600, 30, 300])
+    predicted = np.where(labels < 2, 1, np.arange(930) % 3)
+    assert not find_exchanged_classes(labels, predicted)
+    assert find_exchanged_classes(labels, np.array([1, 2, 0])[labels]) == [0, 1, 2]
 
 
 def test_the_p_value_is_that_of_all_divisions_within_the_classes():
