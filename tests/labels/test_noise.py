@@ -110,3 +110,28 @@ def test_a_sign_plan_asks_at_least_half_as_often_as_there_are_labels_and_six_roo
     plan = stochastic.plan_signs(spec("gaussian", n=n, clip=0.01, noise=1e-9), None)
     assert plan.count == math.ceil(n / 2 + 6 * math.sqrt(n))
     assert stochastic.plan_signs(spec("gaussian", n=n, clip=0.01, noise=1e-9), 3).count == 3
+
+
+@pytest.mark.parametrize("noise_kind", ["gaussian", "laplace"])
+@pytest.mark.parametrize(
+    "metric",
+    ["mape", labels.Linear(lambda t, y: 3 * (1 - t) if y == 1 else 1 + t / 2, low=0.0, high=1.0, name="unequal")],
+    ids=["mape", "unequal"],
+)
+def test_honest_answers_are_read_where_a_loss_treats_the_labels_differently(metric, noise_kind):
+    for seed, n in itertools.product(range(2), (8, 12)):
+        declared = labels.OracleSpec(metric, n=n, noise=0.05, noise_kind=noise_kind)
+        truth = np.random.default_rng(seed).permutation(n) % 2
+        inference = labels.simulate(declared, truth, seed=seed).inference
+        assert inference.contradiction is None
+        assert (inference.labels == truth).all()
+
+
+@pytest.mark.parametrize("noise_kind", ["gaussian", "laplace"])
+def test_as_many_queries_as_the_caveat_names_prove_the_labels(noise_kind):
+    declared = labels.OracleSpec(n=8, clip=1e-3, noise=0.5, noise_kind=noise_kind)
+    truth = np.arange(8) % 2
+    assert "queries" in labels.simulate(declared, truth).inference.caveat
+    plan = labels.design(declared, queries=stochastic.queries_to_prove(declared))
+    proven = [labels.simulate(declared, truth, plan, seed=seed).inference.proven.mean() for seed in range(10)]
+    assert np.mean(proven) > 0.95
