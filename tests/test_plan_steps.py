@@ -112,9 +112,9 @@ class TestRecordsOfAPlan:
         check(file(folders=("cat",)), file())
         with refused("^data.population: the columns are in another order than in data.members$"):
             check(file(("a", "b")), file(("b", "a")))
-        with refused("^data.population: the columns differ from those of data.members in b, c$"):
+        with refused(": b only in data.members; c only in data.population$"):
             check(file(("a", "b")), file(("a", "c")))
-        with refused("^data.population: the columns differ from those of data.members in b$"):
+        with refused("^data.population: the columns differ from those of data.members: b only in data.members$"):
             check(file(("a", "b"), frame=True), file(("a",), frame=True))
         with refused("^data.population: the folders of the classes differ from those of data.members in cat, dog;"):
             check(file(folders=("cat", "x")), file(folders=("x", "dog")))

@@ -210,7 +210,7 @@ class _Comparison:
         if not any(each is not None and each.grid is not None for each in common):
             return None
         is_new = [~np.isin(groups[side], groups[1 - side]) for side in (0, 1)]
-        is_rounded = any(each is not None and any(each.is_coarser) and each.rounds for each in common)
+        is_rounded = any(each is not None and any(each.is_finer) and each.rounds for each in common)
         best = None
         for rounding in precision.ROUNDINGS if is_rounded else precision.ROUNDINGS[:1]:
             keys = _hash_rows(tables[0], common, 0, rounding), _hash_rows(tables[1], common, 1, rounding)
@@ -223,10 +223,10 @@ class _Comparison:
         """Return how many matches independent records would give, or None if there are more."""
         most = 0.0
         for side in (0, 1):
-            coarser = [each is not None and each.is_coarser[side] for each in self.common]
-            if not any(coarser):
+            is_finer = [each is not None and each.is_finer[side] for each in self.common]
+            if not any(is_finer):
                 continue
-            expected, limit = self._expect_matches(side, coarser)
+            expected, limit = self._expect_matches(side, is_finer)
             most = max(most, expected)
             if self.matched[1 - side].sum() <= limit:
                 return most

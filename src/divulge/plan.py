@@ -98,6 +98,8 @@ def read(path: str | Path) -> Plan:
             is named with its bound and its value.
     """
     file = Path(path)
+    if file.is_dir():
+        raise InputError(f"plan: {file} is a folder, and a file is needed, such as {file / 'plan.toml'}")
     try:
         content = tomllib.loads(read_untrusted(file).decode())
     except FileNotFoundError:
@@ -334,13 +336,16 @@ def _check_same_columns(sets: dict[str, DataFile]) -> None:
                 "set data.classes to all of them, in the order of the model's outputs"
             )
         if file.columns != member_columns and (file.records.table is None or set(file.columns) != set(member_columns)):
-            different = sorted(set(member_columns) ^ set(file.columns))
-            difference = (
-                f"differ from those of data.members in {', '.join(different)}"
-                if different
-                else "are in another order than in data.members"
+            sides = {
+                "data.members": sorted(set(member_columns) - set(file.columns)),
+                f"data.{key}": sorted(set(file.columns) - set(member_columns)),
+            }
+            differences = [f"{', '.join(names)} only in {side}" for side, names in sides.items() if names]
+            raise InputError(
+                f"data.{key}: the columns differ from those of data.members: {'; '.join(differences)}"
+                if differences
+                else f"data.{key}: the columns are in another order than in data.members"
             )
-            raise InputError(f"data.{key}: the columns {difference}")
 
 
 def _check_labels(

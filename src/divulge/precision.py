@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -21,8 +19,9 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 ROUNDINGS = ("numpy", "exact", "away", "truncate", "floor", "single", "whole")
-"""How numbers may have been rounded: as NumPy does, as ``%.3f``, half away from zero, toward zero, down, as float32, or
-as NumPy does but where whole numbers are left, toward zero."""
+"""How numbers may have been rounded, in this order: as NumPy does; as ``%.3f`` does; half away from zero; toward zero;
+down; as NumPy does, after a conversion to float32; and toward zero on the grid of whole numbers, as
+NumPy does on others."""
 _MISSING = np.iinfo(np.int64).min
 _MAX_PROBE = 64  # values that rule out nearly every grid before all are read
 _MAX_SAMPLE = 5000
@@ -33,7 +32,7 @@ _STEPS_OF_TIME = (86_400e6, 3_600e6, 60e6, 1e6, 1e3)  # days to milliseconds, in
 
 
 class Grid(Protocol):
-    """Numbers that a column of lower precision can hold."""
+    """The numbers that a column of lower precision can hold, in ascending order."""
 
     def contains(self, values: Floats, spacing: float) -> Bools:
         """Return which values lie on the grid, if floats have this relative ``spacing``."""
@@ -58,7 +57,7 @@ class Step:
         return np.any([(distance <= each) & (step > _MARGIN * each) for each in tolerances], axis=0)
 
     def encode(self, values: Floats, rounding: str) -> Codes:
-        """Return the number of the nearest grid point; see `Grid`."""
+        """Return the number of the grid point that ``rounding`` leads to; see `Grid`."""
         if self.is_time:
             return _to_integers(np.floor(values / self.numerator))
         if rounding == "whole":
@@ -149,7 +148,7 @@ _BINARY = (Binary("bfloat16"), Binary("float16"), Binary("float32"))
 _DECIMALS = (*(Step(10.0**power, 1.0) for power in range(6, 0, -1)), *(Step(1.0, 10.0**power) for power in range(13)))
 _DIGITS = tuple(Digits(digits) for digits in range(1, 13))
 _FAMILIES: tuple[tuple[Grid, ...], ...] = (*((grid,) for grid in _BINARY), _DECIMALS, _DIGITS)
-_TIME = tuple(Step(step, 1.0, is_time=True) for step in _STEPS_OF_TIME)
+_TIME: tuple[Grid, ...] = tuple(Step(step, 1.0, is_time=True) for step in _STEPS_OF_TIME)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,8 +157,8 @@ class NumberColumn:
 
     Args:
         values: numbers ``[n]``, NaN where missing, microseconds of dates; ``[n, d]`` of columns that are stored alike.
-        sample: of them, from which its precision is found.
-        grids: those that contain it.
+        sample: at most 5,000 of the finite values, from which the precision is found.
+        grids: those that contain the whole sample.
         spacing: relative distance of the floats that it was stored with.
     """
 
@@ -181,9 +180,7 @@ class NumberColumn:
             as_single = sample.astype(np.float32).astype(np.float64)
         spacing = _SINGLE if (as_single == sample).all() else _DOUBLE
         probe = sample[:: len(sample) // _MAX_PROBE + 1]
-        families: Sequence[Sequence[Grid]] = (
-            [_TIME] if is_date else [*((grid,) for grid in _BINARY), _DECIMALS, _DIGITS]
-        )
+        families = (_TIME,) if is_date else _FAMILIES
         coarsest = (
             next((g for g in family if g.contains(probe, spacing).all() and g.contains(sample, spacing).all()), None)
             for family in families
@@ -201,11 +198,11 @@ class CommonColumn:
 
     Args:
         grid: on which both are compared; None for every bit of float64.
-        is_coarser: for each of the two, whether its values have digits that the other lacks.
+        is_finer: for each of the two, whether it has values off the grid, which must be rounded to it.
     """
 
     grid: Grid | None
-    is_coarser: tuple[bool, bool]
+    is_finer: tuple[bool, bool]
 
     @property
     def rounds(self) -> bool:
@@ -242,7 +239,7 @@ class CommonColumn:
         if self.grid is None:
             codes = floats.view(np.int64)
         else:
-            codes = self.grid.encode(np.where(missing, 0.0, floats), rounding if self.is_coarser[side] else "numpy")
+            codes = self.grid.encode(np.where(missing, 0.0, floats), rounding if self.is_finer[side] else "numpy")
         return np.where(missing, _MISSING, codes) if missing.any() else codes
 
 

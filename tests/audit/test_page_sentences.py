@@ -66,7 +66,7 @@ def test_records_of_each_kind_copies_and_warnings_are_told():
 
 
 def test_near_copies_of_texts_are_told_where_records_are_texts():
-    split = results.TextSplit((), "two of ten stand in both", 2, 0.5, {"loss": 0.5, "rmia": 0.5})
+    split = results.TextSplit((), "two of ten stand in both", 2, 0.5)
     assert "Two of ten stand in both." in fairness_text(with_about(audit(), texts=split))
     assert "stand in both" not in fairness_text(audit())
 

@@ -258,7 +258,7 @@ def test_where_all_may_be_copies_no_leak_is_detectable():
     ],
 )
 def test_copies_are_those_kept_and_texts_alike(copied, duplicates, kept, texts, count):
-    split = TextSplit((), "none", texts, 0.5, {"r": 0.5}) if texts else None
+    split = TextSplit((), "none", texts, 0.5) if texts else None
     audit = quiet()
     settings = replace(audit.about.settings, duplicates=kept)
     audit = with_about(audit, copied=copied, duplicates=duplicates, settings=settings, texts=split)
@@ -298,7 +298,7 @@ def test_a_confounded_split_says_whether_any_records_are_alike(overlap):
 @pytest.mark.parametrize("copies", [0, 1, 3])
 @pytest.mark.parametrize("signs", [(), ("word a", "word b")])
 def test_warnings_of_texts_name_signs_and_copies(copies, signs):
-    warnings = comparability.text_warnings(TextSplit(signs, "none", copies, 0.5, {}))
+    warnings = comparability.text_warnings(TextSplit(signs, "none", copies, 0.5))
     expected = ["members and non-members differ in more than membership: word a; word b"] if signs else []
     noun = "non-member" if copies == 1 else "non-members"
     if copies:

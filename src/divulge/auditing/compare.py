@@ -52,8 +52,8 @@ GROUPINGS = ("class", "group")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
 EXPLAINED_BY_RECORDS = (
-    "not so once what the records alone explain is taken out of the score: a difference between the sets that is too "
-    "small for the blind baseline to see could do the same, or hide it"
+    "the score less what the records alone explain says otherwise: a difference between the sets that is too small for "
+    "the blind baseline to see could do the same as a leak, or hide one"
 )
 
 
@@ -309,7 +309,8 @@ class Ruling:
         if self.stored:
             return self.stored
         if self.state == "kept" and self.unjudged:
-            return f"not judged within {list_names(self.unjudged)}: so few records could not show the limit kept"
+            names = list_names(self.unjudged)
+            return f"not judged within {names}, where so few records could seldom show that the limit is kept"
         if self.state != "undecided":
             return ""
         if self.doubt:

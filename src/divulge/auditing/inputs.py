@@ -474,7 +474,7 @@ def _check_fpr_level(fpr: float, nonmembers: int, qualifier: str) -> None:
     check_number(fpr, "fpr", above=0, below=1)
     if nonmembers < (required := evaluation.min_nonmembers(fpr)):
         raise InputError(
-            f"fpr: {fpr:g} needs at least {required} {qualifier}non-members, got {nonmembers}; use a larger level or "
+            f"fpr: {fpr:g} needs at least {required} {qualifier}non-members, got {nonmembers}; use a larger FPR or "
             "more non-members"
         )
 

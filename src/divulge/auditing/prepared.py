@@ -296,7 +296,7 @@ class Forecast:
             parts.append(f"training {duration or 'of unknown length'}")
         if self.scoring is not None:
             parts.append(f"scoring at most {_format_duration(self.scoring)}")
-        return "; ".join([*parts, f"memory about {self.memory / 2**20:,.0f} MiB, without training"])
+        return "; ".join([*parts, f"memory about {max(1, round(self.memory / 2**20)):,} MiB, without training"])
 
 
 def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:

@@ -136,6 +136,9 @@ def align_calibration(candidates: object, calibration: object) -> AlignedCalibra
         candidates: scores ``[m]``, or a large sample of them.
         calibration: scores ``[n]``.
 
+    Returns:
+        The calibration raised, the calibration lowered, and a note of what was changed.
+
     Raises:
         divulge.InputError: NaN or infinity; nothing but equal scores is left.
 
@@ -208,8 +211,8 @@ def round_alike(candidates: Floats, calibration: Floats, *others: Floats | None)
 def find_coarser_grids(candidates: Floats, calibration: Floats) -> tuple[list[Grid], list[Grid]]:
     """Return the grids to which one set was rounded and the other was not, of candidates and of calibration.
 
-    Scores of full precision are on a coarse grid hardly ever, those of a finer grid in one of ten cases for each
-    further decimal, and those of a forest of trees as often as the other set's. A value that many scores of trained
+    Scores of full precision are hardly ever on a coarse grid by chance, those with one decimal more in one of ten
+    cases, and those of a forest of trees as often as the other set's. A value that many scores of trained
     records reach (0, 1, the largest of all) proves nothing; that nearly no candidate is off the grid does, if there are
     so many that a twentieth of them would be seen.
     """

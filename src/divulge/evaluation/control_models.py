@@ -35,7 +35,7 @@ else:
 MIN_CONTROLS = 2
 FEW_CONTROLS = 4  # fewer say little of how trainings differ
 _STEADY_CONTROLS = 8  # with fewer, the spread of all is taken for that of trainings where freedom is counted
-MIN_UNSEEN = 20
+MIN_UNSEEN = 20  # records that neither model was trained on, to learn the regression from
 _ROUNDING = 1e-12
 _MAX_UNSEEN = 5000
 _ROWS_PER_COLUMN, _MAX_COLUMNS = 6, 150
@@ -72,7 +72,7 @@ class ControlComparison:
 
     @property
     def p_value(self) -> float:
-        """Rank of the target among the controls: two-sided, and no smaller than ``2 / (k + 1)``."""
+        """Two-sided p-value of the target's rank among the controls; no smaller than ``2 / (k + 1)``."""
         n_as_high, n_as_low = (self.controls >= self.target.value).sum(), (self.controls <= self.target.value).sum()
         return float(min(1.0, 2 * (1 + min(n_as_high, n_as_low)) / (len(self.controls) + 1)))
 
@@ -173,8 +173,9 @@ def subtract_explained(
 
     A target of another class mix or rule than its controls differs from them by a function of the record, also on
     records that none of them was trained on. What a regression learns there, of classes, of the controls' mean and of
-    features within each class, is subtracted from the target's signal less the controls'. That it was trained on a
-    record, no other record tells. A control is compared with the other controls, and learns from what it did not see.
+    features within each class, is subtracted from the target's signal less the controls'. What training
+    on a record adds to its own signal cannot be learned from other records, so it stays. A control is compared with the
+    other controls, and learns from what it did not see.
 
     Args:
         target: signal under the target, scaled logits say, of ``n`` candidates and then of ``z`` records that the
@@ -247,5 +248,5 @@ def _design(mean: Floats, classes: Ints, features: Floats, rows: Ints, most: int
     within_classes = [*levels, of_class, of_class * mean]
     by_class = [*within_classes, *(features * of_class[:, [c]] for c in range(of_class.shape[1]))]
     choices = by_class, [*within_classes, features], within_classes, [*levels, of_class]
-    borne = (parts for parts in choices if sum(part.shape[1] for part in parts) <= most)
-    return np.hstack(next(borne, levels))
+    small_enough = (parts for parts in choices if sum(part.shape[1] for part in parts) <= most)
+    return np.hstack(next(small_enough, levels))

@@ -69,7 +69,8 @@ def exposed_members(scores: object, members: object, confidence: float = 0.95) -
 def rank_exposed(scores: Floats, members: Bools, labels: Ints | None = None) -> Ints:
     """Return the rows of the members that nearly no non-member of their own class scores as high as, clearest first.
 
-    At most ten such non-members, and one in twenty, may: of a score that hundreds of others reach nobody is exposed.
+    At most ten non-members of the class, and at most one in twenty, may score as high: a score that hundreds of others
+    reach exposes nobody.
 
     Args:
         scores: ``[n]``; larger means more like a member.

@@ -1,8 +1,8 @@
 """Whether the target answers alike when it is asked again, alone, or in another order.
 
 Noise added to each answer and dropout left on change from call to call; statistics of the batch, and int8 scales that
-are chosen for it, change with what else is in it. Of both a repeated audit gives other numbers, and nothing else in a
-result shows it.
+are chosen for it, change with what else is in it. With either, a repeated audit gives other numbers, and nothing else
+in a result shows it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from divulge.auditing.prepared import PreparedAudit
     from divulge.types import Floats
 
-_N_RECORDS, _N_DOCUMENTS = 16, 4  # that are asked about again
-_N_ALONE = 2  # asked about alone
+_N_RECORDS, _N_DOCUMENTS = 16, 4  # that the target is asked about again
+_N_ALONE = 2  # of these, that it is asked about one at a time
 # Answers are probabilities, shares of the spread of predictions, or nats per token. In float32 they move by 3e-7 at
 # most with the batch, and by less than 1e-16 in forests; statistics of the batch, and int8 scales that are chosen for
 # it, move them by 3e-2 and more. In between there is room for networks of half precision.
 _SAME_CALL, _SAME_RECORD = 1e-4, 2e-2
-_MAX_NOISE = 0.05  # of the variance between records, that may be left of noise when answers were averaged
+_MAX_NOISE = 0.05  # largest variance of averaged answers from call to call, as a share of that between records
 BY_CALL = "the target's answers differ from call to call: a repeated audit gives other numbers"
 BY_BATCH = "the target's answers depend on what else is in the batch: another order or size of it gives other numbers"
 
