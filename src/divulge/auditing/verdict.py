@@ -378,7 +378,7 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
         if not findings:
             continue
         if effect == "leak" and decided.answer == "leak found":
-            findings = [finding for finding in audit.about.findings if finding.effect != "none"]
+            findings = [finding for finding in audit.about.findings if finding.is_obstacle]
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
         if effect == "not cleared" and decided.answer != "no leak found":
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
@@ -388,7 +388,10 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
             return Verdict(answer, f"Too little data to say: {first.sentence}", details)
         by_scores = (f"What attacks measure beside that: {decided.plain}",) if answer == "leak found" else ()
         return Verdict(answer, first.sentence, (*details, *by_scores), recipe=decided.recipe)
-    return decided
+    if decided.answer != "no leak found":
+        return decided
+    unchecked = (finding.sentence for finding in audit.about.findings if finding.effect == "not checked")
+    return replace(decided, details=(*decided.details, *unchecked))
 
 
 def _decide_by_scores(audit: Findings) -> Verdict:
