@@ -64,14 +64,14 @@ class HeldOut:
     name = "held-out records"
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
-        """Compare the three sets, and say where that cannot be done."""
+        """Compare the three sets, or say that they have no records to compare."""
         attacks = _collect_attacks(audit)
         if not attacks:
             return CheckFinding(
                 self.name,
                 "not checked",
-                "Whether the declared non-members were held out of the training was not checked: that takes a "
-                "population of records that surely were.",
+                "Whether the declared non-members were held out of the training could not be checked: they and the "
+                "population have no records in common classes that are no copies of members.",
             )
         scores = {name: attack.scores for name, attack in attacks.items()}
         leak_confidence = _leak_confidence(audit, attacks)
