@@ -674,7 +674,7 @@ class MatchedReferences:
     tried: tuple[TriedSetting, ...]
 
 
-CheckEffect: TypeAlias = Literal["none", "not checked", "not cleared", "not comparable", "leak"]
+CheckEffect: TypeAlias = Literal["none", "not checked", "unsure", "not cleared", "not comparable", "leak"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,16 +683,16 @@ class CheckFinding:
 
     Args:
         check: name of the check.
-        effect: "none": it stands on the page. "not checked": it is said, too, by a verdict that finds no leak. "not
-            cleared": no answer is "no leak found" and no limit is "kept".
-            "not comparable": no number can be attributed to the model, and every limit is undecided. "leak": the answer
-            is "leak found", and no limit is "kept".
+        effect: "none": it stands on the page. "not checked": a verdict that finds no leak says it, too. "unsure": no
+            answer is "no leak found". "not cleared": nor is any limit "kept". "not comparable": no number can be
+            attributed to the model, and every limit is undecided. "leak": the answer is "leak found", and no limit is
+            "kept".
         sentence: what was found; the first sentence of a verdict that it decides.
         details: further sentences.
         figures: what was measured, by name.
         table: column names, then rows, of what the page shows of it; empty without any.
         member_auc: AUC of members against another set than the non-members, where the finding is about it: a limit on
-            the AUC that lies above this interval as well may be kept.
+            the AUC is kept only where, and even if, this interval lies below it.
         trained_on: the set, beside the members, that the model was probably trained on. Of non-members, what is
             measured against them is too low; by a population, no decision is calibrated.
     """
@@ -708,7 +708,7 @@ class CheckFinding:
 
     @property
     def is_obstacle(self) -> bool:
-        """Whether it keeps a model from being cleared."""
+        """Whether no answer is "no leak found" with it."""
         return self.effect not in ("none", "not checked")
 
 

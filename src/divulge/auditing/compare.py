@@ -616,7 +616,8 @@ def _uncleared_reason(audit: Audit, limit: Limit) -> str:
     """
     for finding in audit.about.findings:
         area = finding.member_auc if limit.metric == "auc" else None
-        if finding.is_obstacle and (area is None or area.high > limit.limit):
+        is_obstacle = finding.is_obstacle and finding.effect != "unsure" if area is None else area.high > limit.limit
+        if is_obstacle:
             return finding.sentence.rstrip(".")
     return ""
 

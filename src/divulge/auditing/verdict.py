@@ -364,6 +364,7 @@ _ANSWERS: Mapping[CheckEffect, Answer] = {
     "leak": "leak found",
     "not comparable": "split is confounded",
     "not cleared": "too little data to say",
+    "unsure": "too little data to say",
 }
 """What a finding makes of a verdict, first to last in precedence."""
 
@@ -380,7 +381,7 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
         if effect == "leak" and decided.answer == "leak found":
             findings = [finding for finding in audit.about.findings if finding.is_obstacle]
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
-        if effect == "not cleared" and decided.answer != "no leak found":
+        if answer == "too little data to say" and decided.answer != "no leak found":
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
         first, *others = findings
         details = (*first.details, *(finding.sentence for finding in others))

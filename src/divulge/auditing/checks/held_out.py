@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,7 @@ from divulge.evaluation.held_out import (
 )
 from divulge.report import formatting
 from divulge.results import CheckFinding
+from divulge.signals.named import NAMED_SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +41,8 @@ _BLIND_LEVEL = 1 / 200
 # Candidates that differ from the population by as little as this raise no doubt about the non-members: the doubt is not
 # as well founded as an accusation, and one of twenty is no great loss to it.
 _DOUBT_BLIND_LEVEL = 0.05
+_SUSPICION = 0.98  # held-out non-members score above the population so surely in one of a hundred audits
+_PLAIN = "negative-loss"
 _NAMES = {"members": "members", "nonmembers": "non-members", "population": "population"}
 
 
@@ -52,6 +56,32 @@ class _AttackRows:
     @property
     def scores(self) -> SetScores:
         return SetScores(**{name: self.values[part] for name, part in self.rows.items()})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sign:
+    """An attack by which a set seems to have been trained on.
+
+    Args:
+        audit: the audit.
+        name: of the attack.
+        attack: its scores.
+        unexplained: the same less what the records alone explain.
+        label_errors: see `_measure_label_errors`.
+        leak_confidence: of what members show against another set.
+    """
+
+    audit: ScoredAudit
+    name: str
+    attack: _AttackRows
+    unexplained: SetScores
+    label_errors: Floats | None
+    leak_confidence: float
+
+    def is_other_kind(self, compared: Sequence[str], level: float) -> bool:
+        """Return whether sets differ from the population without the model."""
+        found = _find_blind_difference(self.audit, self.attack.rows, compared, level, self.label_errors)
+        return found is not None
 
 
 class HeldOut:
@@ -74,28 +104,33 @@ class HeldOut:
                 "population have no records in common classes that are no copies of members.",
             )
         scores = {name: attack.scores for name, attack in attacks.items()}
+        areas = compare_held_out(scores)
         leak_confidence = _leak_confidence(audit, attacks)
         is_seen = any(sets.area("members", "nonmembers", leak_confidence).low > 0.5 for sets in scores.values())
         hints = [name for name, sets in scores.items() if sets.hint_at_use(despite_leak=is_seen)]
-        unexplained = _subtract_explained(audit, {name: attacks[name] for name in hints}) if hints else {}
+        label_errors = _measure_label_errors(audit, attacks) if hints else None
+        unexplained = _subtract_explained(audit, {name: attacks[name] for name in hints}, label_errors)
         unexplained_areas = compare_held_out(unexplained, n_attacks=len(attacks))
-        confirmed = {name: area for name, area in unexplained_areas.items() if excludes_chance(area)}
+        confirmed = {
+            name: area
+            for name, area in unexplained_areas.items()
+            if excludes_chance(area) and (area.value > 0.5) == (areas[name].value > 0.5)
+        }
         hidden = [] if is_seen else find_hidden_leaks(unexplained, n_attacks=len(attacks))
-        areas = compare_held_out(scores)
         suspicious = {name: area for name, area in areas.items() if excludes_chance(area)}
         if not (confirmed or hidden or suspicious):
             return _describe_held_out(self.name, attacks, areas)
         shown = _surest(confirmed or suspicious or {name: areas[name] for name in hidden[:1]})
         baseline = None
         if confirmed or suspicious:
-            baseline = _blind_difference(audit, attacks[shown].rows, ("nonmembers",), _BLIND_LEVEL)
+            baseline = _find_blind_difference(audit, attacks[shown].rows, ("nonmembers",), _BLIND_LEVEL, label_errors)
         finding = None
         if confirmed and baseline is None:
-            finding = _accuse(
-                self.name, audit, attacks[shown], unexplained[shown], shown, leak_confidence, confirmed[shown]
-            )
+            sign = _Sign(audit, shown, attacks[shown], unexplained[shown], label_errors, leak_confidence)
+            finding = _accuse(sign, confirmed[shown])
         elif hidden and baseline is None:
-            finding = _doubt(self.name, audit, attacks[hidden[0]], hidden[0], leak_confidence)
+            name = hidden[0]
+            finding = _doubt(_Sign(audit, name, attacks[name], unexplained[name], label_errors, leak_confidence))
         if finding is not None:
             audit.log.warnings.append(finding.sentence[0].lower() + finding.sentence[1:].rstrip("."))
             return finding
@@ -139,7 +174,22 @@ def _collect_attacks(audit: ScoredAudit) -> dict[str, _AttackRows]:
         if not np.array_equal(values, answers[layout.scored_rows]):
             attacks[recipe.name] = _AttackRows(values, part)
         attacks[f"signal {signal}"] = _AttackRows(answers, whole)
+    if not any(recipe.output_signal for recipe in inputs.recipes):
+        attacks |= _read_plain_signal(audit, part if prepared.partial_knowledge is not None else whole)
     return {name: attack for name, attack in attacks.items() if all(len(rows) for rows in attack.rows.values())}
+
+
+def _read_plain_signal(audit: ScoredAudit, rows: Mapping[str, Ints]) -> dict[str, _AttackRows]:
+    """Return a classifier's loss, which no recipe of the audit reads: it often shows more than attacks on the inside.
+
+    Empty for other targets, and those that give labels alone.
+    """
+    prepared = audit.prepared
+    last = 1 + max((int(part.max()) for part in rows.values() if len(part)), default=-1)
+    with contextlib.suppress(InputError):
+        read = prepared.modality.target_signals(prepared, prepared.views[0][:last], [NAMED_SIGNALS[_PLAIN]], audit.log)
+        return {f"signal {_PLAIN}": _AttackRows(read[_PLAIN], rows)}
+    return {}
 
 
 def _surest(areas: Mapping[str, Estimate]) -> str:
@@ -190,17 +240,18 @@ def _describe_other_population(baseline: Blind | None) -> str:
     )
 
 
-def _blind_difference(
-    audit: ScoredAudit, rows: Mapping[str, Ints], compared: Sequence[str], level: float
+def _find_blind_difference(
+    audit: ScoredAudit,
+    rows: Mapping[str, Ints],
+    compared: Sequence[str],
+    level: float,
+    label_errors: Floats | None,
 ) -> Blind | None:
     """Return the blind baseline of sets against the population if it tells them apart; None if not.
 
     None, too, with too few records to tell.
     """
     records, first = audit.prepared.views[0], np.concatenate([rows[name] for name in compared])
-    others = np.concatenate(
-        [part for name, part in rows.items() if name not in (*compared, "population")] or [first[:0]]
-    )
     compared_rows = np.append(first, rows["population"])
     y, features = records.y, records.features
     try:
@@ -210,7 +261,7 @@ def _blind_difference(
             None if features is None else features[compared_rows],
             np.arange(len(compared_rows)) < len(first),
             audit.prepared.seed,
-            (records.x[others], None if y is None else y[others]) if len(others) else None,
+            label_errors=None if label_errors is None else label_errors[compared_rows],
         )
     except InputError:
         return None
@@ -218,7 +269,23 @@ def _blind_difference(
     return baseline if baseline.p_value <= n_tests * level else None
 
 
-def _subtract_explained(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> dict[str, SetScores]:
+def _measure_label_errors(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> Floats | None:
+    """Return how badly each compared label is predicted from its record, ``[total, 2]``; None without labels."""
+    records = audit.prepared.views[0]
+    compared = np.unique(np.concatenate([part for attack in attacks.values() for part in attack.rows.values()]))
+    errors = blind.measure_label_errors(
+        records.x[compared], None if records.y is None else records.y[compared], audit.prepared.seed
+    )
+    if errors is None:
+        return None
+    spread = np.full((len(records), errors.shape[1]), np.nan)
+    spread[compared] = errors
+    return spread
+
+
+def _subtract_explained(
+    audit: ScoredAudit, attacks: Mapping[str, _AttackRows], label_errors: Floats | None
+) -> dict[str, SetScores]:
     """Return the scores of each attack in the three sets less what the records alone explain."""
     records, seed = audit.prepared.views[0], audit.prepared.seed
     unexplained = {}
@@ -227,7 +294,11 @@ def _subtract_explained(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) 
         compared = np.concatenate([rows[name] for name in _NAMES])
         y = None if records.y is None else records.y[compared]
         left = blind.adjust_scores(
-            {name: attacks[name].values[compared] for name in names}, records.x[compared], y, seed
+            {name: attacks[name].values[compared] for name in names},
+            records.x[compared],
+            y,
+            seed,
+            label_errors=None if label_errors is None else label_errors[compared],
         )
         if records.features is not None:
             left = blind.adjust_scores(left, records.features[compared], None, seed)
@@ -242,58 +313,54 @@ def _leak_confidence(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> 
     return 1 - (1 - CONFIDENCE) / max(n_intervals, len(attacks))
 
 
-def _doubt(check: str, audit: ScoredAudit, attack: _AttackRows, name: str, confidence: float) -> CheckFinding | None:
+def _doubt(sign: _Sign) -> CheckFinding | None:
     """Say that members leak by the population though not by the non-members; None where the sets differ in kind."""
-    if _blind_difference(audit, attack.rows, ("members", "nonmembers"), _DOUBT_BLIND_LEVEL) is not None:
+    if sign.is_other_kind(("members", "nonmembers"), _DOUBT_BLIND_LEVEL):
         return None
-    areas = {other: attack.scores.area("members", other, confidence) for other in ("population", "nonmembers")}
+    scores = sign.attack.scores
+    areas = {other: scores.area("members", other, sign.leak_confidence) for other in ("population", "nonmembers")}
     by_population, by_nonmembers = map(formatting.format_estimate, areas.values())
+    seems_used = sign.unexplained.area("nonmembers", "population", _SUSPICION).low > 0.5
     sentence = (
-        "Against the population the model shows a leak that it does not show against the declared non-members: it may "
-        "have been trained on these as well, or the leak is too weak to be seen in so few of them."
+        "Against the population the model shows a leak that it does not show against the declared non-members: "
+        + ("it may have been trained on these as well, or " if seems_used else "")
+        + "the leak is too weak to be seen in so few of them."
     )
     details = (
-        f"By {name}, members score above the population with AUC {by_population} and above the non-members with "
+        f"By {sign.name}, members score above the population with AUC {by_population} and above the non-members with "
         f"{by_nonmembers}. A classifier that never saw the model does not tell candidates from the population, and the "
         "difference is not explained by the records alone.",
-        _advise(audit, "nonmembers"),
     )
-    return CheckFinding(check, "not cleared", sentence, details, _figures(attack), member_auc=areas["population"])
+    return CheckFinding(
+        HeldOut.name,
+        "not cleared" if seems_used else "unsure",
+        sentence,
+        (*details, *([_advise(sign.audit, "nonmembers")] if seems_used else [])),
+        _figures(sign.attack),
+        member_auc=areas["population"],
+    )
 
 
-def _accuse(
-    check: str,
-    audit: ScoredAudit,
-    attack: _AttackRows,
-    unexplained: SetScores,
-    name: str,
-    leak_confidence: float,
-    area: Estimate,
-) -> CheckFinding:
+def _accuse(sign: _Sign, area: Estimate) -> CheckFinding:
     """Say which set the model was probably trained on, how much of it, and what members show against the other.
 
     Args:
-        check: its name.
-        audit: the audit.
-        attack: the scores that decided.
-        unexplained: the same less what the records alone explain.
-        name: of the attack.
-        leak_confidence: of what members show against the clean set.
-        area: AUC of non-members against the population by the unexplained scores.
+        sign: the attack that decided.
+        area: AUC of non-members against the population by its unexplained scores.
     """
     sides: tuple[Literal["nonmembers", "population"], ...] = ("nonmembers", "population")
     suspect, clean = sides if area.low > 0.5 else sides[::-1]
     suspects = {"nonmembers": "declared non-members", "population": "population records"}[suspect]
-    scores, figures = attack.scores, _figures(attack)
+    scores, unexplained, figures = sign.attack.scores, sign.unexplained, _figures(sign.attack)
     shown_area = formatting.format_estimate(unexplained.area(suspect, clean, area.confidence))
     details = (
-        f"By {name}, less what the records alone explain, {_NAMES[suspect]} score above {_NAMES[clean]}: AUC "
+        f"By {sign.name}, less what the records alone explain, {_NAMES[suspect]} score above {_NAMES[clean]}: AUC "
         f"{shown_area}, where records that were both held out have 0.5. A classifier that never saw the model does not "
         "tell them apart.",
-        _advise(audit, suspect),
+        _advise(sign.audit, suspect),
     )
-    leak = scores.area("members", clean, leak_confidence)
-    is_leak = leak.low > 0.5 and unexplained.area("members", clean, leak_confidence).low > 0.5
+    leak = scores.area("members", clean, sign.leak_confidence)
+    is_leak = leak.low > 0.5 and unexplained.area("members", clean, sign.leak_confidence).low > 0.5
     if not is_leak:
         is_mixed_up = unexplained.area("members", suspect, area.confidence).high < 0.5
         reason = (
@@ -303,20 +370,20 @@ def _accuse(
             else ": the model was probably trained on some or all of them."
         )
         sentence = f"The {suspects} score like training data{reason}"
-        return CheckFinding(check, "not cleared", sentence, details, figures, trained_on=suspect)
+        return CheckFinding(HeldOut.name, "not cleared", sentence, details, figures, trained_on=suspect)
     counts = Counts.empty(getattr(scores, clean)).add(getattr(scores, suspect))
     share = usage.mixture(counts, scores.members, confidence=CONFIDENCE)
     figures[f"share of the {suspects} that the model was trained on"] = share
-    used = _count_used(share, len(attack.rows[suspect]), suspects)
+    used = _count_used(share, len(sign.attack.rows[suspect]), suspects)
     sentence = f"{used} score like training data: the model was probably trained on them."
-    if suspect == "population" or _blind_difference(audit, attack.rows, ("members",), _BLIND_LEVEL) is not None:
-        return CheckFinding(check, "not cleared", sentence, details, figures, trained_on=suspect)
+    if suspect == "population" or sign.is_other_kind(("members",), _BLIND_LEVEL):
+        return CheckFinding(HeldOut.name, "not cleared", sentence, details, figures, trained_on=suspect)
     rate = formatting.natural_frequency(leak, 0.5)
     sentence += (
         " Shown a member and a record of the population, the attack tells which is which in about "
         f"{rate.describe('cases')}; guessing is right in {rate.total // 2:,}."
     )
-    return CheckFinding(check, "leak", sentence, details, figures, trained_on=suspect)
+    return CheckFinding(HeldOut.name, "leak", sentence, details, figures, trained_on=suspect)
 
 
 def _count_used(share: Estimate, n: int, name: str) -> str:
