@@ -178,7 +178,7 @@ def _run(
             *(note for other in (holdout, members) if other is not None for note in other.notes),
             *_direction_notes(plan.columns, scored.counts),
             *scored.notes,
-            members_note(scored.members, scored.counts.calibration),
+            *filter(None, [members_note(scored.members, scored.counts.calibration)]),
         )
         decision = decide(
             scored.counts,

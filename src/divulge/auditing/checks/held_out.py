@@ -217,7 +217,7 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
         f"Had the model been trained on {formatting.format_percent(math.ceil(100 * min(seen)) / 100)} of them or more, "
         "that would probably have been seen."
         if seen
-        else "Too few records, or members that hardly score above the population: it would not have been seen."
+        else "Too few records, or members that hardly score above the population: it might well not have been seen."
     )
     clearest = min(shares, key=lambda name: shares[name] or math.inf)
     sentence = (
