@@ -674,7 +674,7 @@ class MatchedReferences:
     tried: tuple[TriedSetting, ...]
 
 
-CheckEffect: TypeAlias = Literal["none", "not cleared", "not comparable", "leak"]
+CheckEffect: TypeAlias = Literal["none", "not checked", "unsure", "not cleared", "not comparable", "leak"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,13 +683,18 @@ class CheckFinding:
 
     Args:
         check: name of the check.
-        effect: "none": it stands on the page. "not cleared": no answer is "no leak found" and no limit is "kept".
-            "not comparable": no number can be attributed to the model, and every limit is undecided. "leak": the answer
-            is "leak found", and no limit is "kept".
+        effect: "none": it stands on the page. "not checked": a verdict that finds no leak says it, too. "unsure": no
+            answer is "no leak found". "not cleared": nor is any limit "kept". "not comparable": no number can be
+            attributed to the model, and every limit is undecided. "leak": the answer is "leak found", and no limit is
+            "kept".
         sentence: what was found; the first sentence of a verdict that it decides.
         details: further sentences.
         figures: what was measured, by name.
         table: column names, then rows, of what the page shows of it; empty without any.
+        member_auc: AUC of members against another set than the non-members, where the finding is about it: a limit on
+            the AUC is kept only where, and even if, this interval lies below it.
+        trained_on: the set, beside the members, that the model was probably trained on. Of non-members, what is
+            measured against them is too low; by a population, no decision is calibrated.
     """
 
     check: str
@@ -698,6 +703,13 @@ class CheckFinding:
     details: tuple[str, ...] = ()
     figures: Mapping[str, Estimate] = field(default_factory=dict)
     table: tuple[tuple[str, ...], ...] = ()
+    member_auc: Estimate | None = None
+    trained_on: Literal["", "nonmembers", "population"] = ""
+
+    @property
+    def is_obstacle(self) -> bool:
+        """Whether no answer is "no leak found" with it."""
+        return self.effect not in ("none", "not checked")
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,7 @@ CHECKED = {
     "evaluation.blind.adjust_scores",
     "evaluation.blind.baseline_with_features",
     "evaluation.blind.differences",
+    "evaluation.blind.measure_label_errors",
     "evaluation.families.largest",
     "targets.FramedTarget",
     "evaluation.families.resolve_family",

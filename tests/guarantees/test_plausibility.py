@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import divulge as dv
 from divulge import statistics
 from divulge.auditing import plausibility
-from divulge.auditing.compare import Comparison, comparison_page, gate, summarise_changes
+from divulge.auditing.compare import Comparison, comparison_page, gate, judge_ending
 from divulge.report import html
 from divulge.results import Accuracy, TokenFit
 from divulge.types import Estimate
@@ -175,7 +175,7 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     assert gate(leaking, "auc:0.6")[0].state == "broken"
     before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
     compared = Comparison.from_runs({"before": before, "after": run})
-    words, tone = summarise_changes(compared.changes["after"], plausibility.describe_doubt(run))
+    _, words, tone = judge_ending(compared.changes["after"], run)
     assert tone == "undecided"
     assert "may be another model" in words
     assert "Nothing can be said of the second model" in html.render(comparison_page(compared))

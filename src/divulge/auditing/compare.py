@@ -448,7 +448,6 @@ def gate(
     void, implausible = _void_reason(audit), plausibility.describe_doubt(audit)
     stored_records = audit.about.stored
     suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
-    uncleared = next((each.sentence.rstrip(".") for each in audit.about.findings if each.effect != "none"), "")
     too_few = tuple(name for name in groups.too_few if name.partition(" ")[0] in groupings)
 
     def rule(limit: Limit, scope: Scope, outcome: Outcome, raw: Outcome) -> Ruling:
@@ -472,7 +471,7 @@ def gate(
                 or (implausible if measured.low <= limit.limit else "")
                 or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
                 or (suspicion if is_kept else "")
-                or (uncleared if is_kept else "")
+                or (_uncleared_reason(audit, limit) if is_kept else "")
             )
         ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
         return replace(ruling, stored=stored_sentence(audit), by=scope.by)
@@ -610,6 +609,19 @@ def _copies_reason(audit: Audit, measured: Estimate, limit: Limit, hidden: float
     return comparability.describe_copies(audit)
 
 
+def _uncleared_reason(audit: Audit, limit: Limit) -> str:
+    """Return the finding of a check by which a limit is not shown to be kept; empty without any.
+
+    What is found of members against another set than the non-members is held against a limit on the AUC itself.
+    """
+    for finding in audit.about.findings:
+        area = finding.member_auc if limit.metric == "auc" else None
+        is_obstacle = finding.is_obstacle and finding.effect != "unsure" if area is None else area.high > limit.limit
+        if is_obstacle:
+            return finding.sentence.rstrip(".")
+    return ""
+
+
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     """Explain what the statistic lacks; empty if there are enough records."""
     if audit.adjustment is not None and not scope.adjusted:
@@ -726,8 +738,8 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: st
 
     Args:
         changes: differences whose intervals hold together.
-        doubt: why the second target may be another model (`divulge.auditing.plausibility.describe_doubt`); then a
-            fall is no evidence for a defence.
+        doubt: why numbers of the second run may be too low, or be of another model
+            (`divulge.auditing.plausibility.describe_doubt`); then a fall is no evidence for a defence.
         stored: what is said of training records that stand in the second model; then it gives away no less.
     """
     fallen = [difference for difference in changes if difference.direction < 0]
@@ -746,7 +758,7 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: st
         )
     if fallen and doubt:
         return (
-            f"What a defence changed cannot be told: of the second run, {doubt}. So it may be another model. "
+            f"What a defence changed cannot be told: of the second run, {doubt}. "
             f"{formatting.capitalize(_describe_change(fallen))}. {counts}",
             "undecided",
         )
@@ -895,7 +907,9 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         changes: its differences from the run that it is compared with.
         after: the run itself.
     """
-    sentence, tone = summarise_changes(changes, plausibility.describe_doubt(after), stored_sentence(after))
+    implausible = plausibility.describe_doubt(after)
+    doubt = f"{implausible}. So it may be another model" if implausible else _describe_lowered_numbers(after)
+    sentence, tone = summarise_changes(changes, doubt, stored_sentence(after))
     has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
@@ -907,6 +921,13 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     if answer == "split is confounded":
         return _NOTHING_SAID, f"{sentence} {after.verdict.plain}", "void"
     return heading, sentence, tone
+
+
+def _describe_lowered_numbers(audit: Audit) -> str:
+    """Return the finding by which what is measured against the non-members may be too low; empty without any."""
+    findings = audit.about.findings
+    found = [each.sentence for each in findings if each.effect == "not cleared" or each.trained_on == "nonmembers"]
+    return found[0][0].lower() + found[0][1:].rstrip(".") if found else ""
 
 
 _WORTH = "What a model is worth on records that it never saw is told by the non-members."

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
     from divulge.evaluation.covariates import Adjustment, Covariates
-    from divulge.results import HeatStrip, RunMetadata
+    from divulge.results import CheckFinding, HeatStrip, RunMetadata
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 CONFIDENCE = 0.95
@@ -52,6 +52,7 @@ class Outcome:
         unexplained: scores less what the records alone explain, ``[n]``, or None.
         is_counted: True for the first of equal records on each side, ``[n]``; None where each record counts.
         confidence: of each interval. That of an audit is such that the intervals of all its recipes hold together.
+        findings: of the audit's checks; decisions repeat what keeps the model from being cleared.
     """
 
     recipe: str
@@ -65,6 +66,7 @@ class Outcome:
     unexplained: Floats | None = None
     is_counted: Bools | None = None
     confidence: float = CONFIDENCE
+    findings: tuple[CheckFinding, ...] = ()
 
     @property
     def distinct(self) -> Outcome:
@@ -117,9 +119,9 @@ class Outcome:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            return _void_if_flawed(by_fpr.decide(self.calibration, self.scores, fpr), self._exchangeability_flaw())
+            return self._qualify(by_fpr.decide(self.calibration, self.scores, fpr), self._exchangeability_flaw())
         if fdr is not None and fpr is None:
-            return _void_if_flawed(self._select_by_fdr(fdr, method), self._exchangeability_flaw())
+            return self._qualify(self._select_by_fdr(fdr, method), self._exchangeability_flaw())
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
@@ -127,7 +129,7 @@ class Outcome:
         flaw, selections = self._exchangeability_flaw(), dict[float, "Selection | None"]()
         for level in levels:
             try:
-                selections[level] = _void_if_flawed(by_fpr.decide(self.calibration, self.scores, level), flaw)
+                selections[level] = self._qualify(by_fpr.decide(self.calibration, self.scores, level), flaw)
             except InputError:
                 selections[level] = None
         return selections
@@ -147,7 +149,16 @@ class Outcome:
 
     def _exchangeability_flaw(self) -> str:
         """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""
-        return self._describe_uncalibrated_classes() or self._describe_score_shift()
+        was_used = [each.sentence.rstrip(".") for each in self.findings if each.trained_on == "population"]
+        return "".join(was_used[:1]) or self._describe_uncalibrated_classes() or self._describe_score_shift()
+
+    def _qualify(self, selection: Selection, flaw: str) -> Selection:
+        """Void the guarantee of a decision whose assumptions do not hold, and repeat what the audit's checks found."""
+        found = [each.sentence.rstrip(".") for each in self.findings if each.is_obstacle]
+        if flaw:
+            found = [f"the guarantee is void: {flaw}", *(each for each in found if each != flaw)]
+            selection = replace(selection, guarantee=selection.guarantee.capped_at("void"))
+        return replace(selection, warnings=(*found, *selection.warnings))
 
     def _describe_uncalibrated_classes(self) -> str:
         """Describe candidates of classes without calibration records; empty if there are none.
@@ -219,14 +230,6 @@ class Outcome:
         return f"Outcome({self.recipe!r}, members={int(self.members.sum())}, nonmembers={int((~self.members).sum())})"
 
 
-def _void_if_flawed(selection: Selection, flaw: str) -> Selection:
-    """Void the guarantee of a decision whose assumptions do not hold."""
-    if not flaw:
-        return selection
-    guarantee = selection.guarantee.capped_at("void")
-    return replace(selection, guarantee=guarantee, warnings=(f"the guarantee is void: {flaw}", *selection.warnings))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
     """Scores and metadata of a finished audit; indexing by a recipe's name gives its `Outcome`.
@@ -293,6 +296,7 @@ class Findings:
             self.class_names,
             self.unexplained_scores.get(name),
             None if self.duplicate_groups is None else first_of_each_group(self.duplicate_groups, self.members),
+            findings=self.about.findings,
         )
 
     def adjusted(self, recipe: str) -> Outcome:

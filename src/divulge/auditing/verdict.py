@@ -364,6 +364,7 @@ _ANSWERS: Mapping[CheckEffect, Answer] = {
     "leak": "leak found",
     "not comparable": "split is confounded",
     "not cleared": "too little data to say",
+    "unsure": "too little data to say",
 }
 """What a finding makes of a verdict, first to last in precedence."""
 
@@ -378,9 +379,9 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
         if not findings:
             continue
         if effect == "leak" and decided.answer == "leak found":
-            findings = [finding for finding in audit.about.findings if finding.effect != "none"]
+            findings = [finding for finding in audit.about.findings if finding.is_obstacle]
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
-        if effect == "not cleared" and decided.answer != "no leak found":
+        if answer == "too little data to say" and decided.answer != "no leak found":
             return replace(decided, details=(*decided.details, *(finding.sentence for finding in findings)))
         first, *others = findings
         details = (*first.details, *(finding.sentence for finding in others))
@@ -388,7 +389,10 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
             return Verdict(answer, f"Too little data to say: {first.sentence}", details)
         by_scores = (f"What attacks measure beside that: {decided.plain}",) if answer == "leak found" else ()
         return Verdict(answer, first.sentence, (*details, *by_scores), recipe=decided.recipe)
-    return decided
+    if decided.answer != "no leak found":
+        return decided
+    unchecked = (finding.sentence for finding in audit.about.findings if finding.effect == "not checked")
+    return replace(decided, details=(*decided.details, *unchecked))
 
 
 def _decide_by_scores(audit: Findings) -> Verdict:

@@ -114,6 +114,7 @@ def baseline(
     y_members: object = None,
     y_nonmembers: object = None,
     other_records: tuple[Array, Array | None] | None = None,
+    label_errors: Floats | None = None,
     false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
@@ -154,6 +155,7 @@ def baseline(
         y_nonmembers: the same ``[n]``, or None; both or neither.
         other_records: records ``[z, ...]`` of neither side and their labels ``[z]``, from which labels are learned
             as well.
+        label_errors: `measure_label_errors` of members, then non-members, ``[m + n, 2]``, where that is known already.
         false_alarm: level of the verdict, in (0, 1).
         permutations: at least ``1/false_alarm - 1``.
         confidence: coverage of the AUC's interval.
@@ -205,7 +207,11 @@ def baseline(
         similarity, membership_columns[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
     )
     ridges = list(_ridge_statistics(features, membership_columns, folds))
-    surprises = _label_surprises(records[order], ordered_labels, folds, kernel_rows, other_records)
+    surprises = (
+        _label_surprises(records[order], ordered_labels, folds, kernel_rows, other_records)
+        if label_errors is None
+        else list(label_errors[order].T)
+    )
     guesses_and_truth = guesses[:, 0], truth[kernel_rows]
     if len(kernel_rows) < len(order):
         guesses_and_truth = max(ridges, key=lambda group: float(_standard(group[0], n_permutations)[0]))[1], truth
@@ -246,6 +252,7 @@ def baseline_with_features(
     is_member: Bools,
     seed: int = 0,
     other_records: tuple[Array, Array | None] | None = None,
+    label_errors: Floats | None = None,
 ) -> Blind:
     """Test whether members can be told from non-members by their records, or by what else is known of each.
 
@@ -259,6 +266,7 @@ def baseline_with_features(
         is_member: bool ``[n]``.
         seed: as for `baseline`.
         other_records: as for `baseline`.
+        label_errors: of each record, as for `baseline`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -275,6 +283,9 @@ def baseline_with_features(
         y_members=y_members,
         y_nonmembers=y_nonmembers,
         other_records=other_records,
+        label_errors=None
+        if label_errors is None
+        else np.concatenate([label_errors[is_member], label_errors[~is_member]]),
         false_alarm=level,
     )
     if features is None:
@@ -296,6 +307,7 @@ def adjust_scores(
     labels: Array | None,
     seed: int = 0,
     other_records: tuple[Array, Array | None] | None = None,
+    label_errors: Floats | None = None,
 ) -> dict[str, Floats]:
     """Return the residuals of the scores, as normal scores of ranks, after regression on the records.
 
@@ -311,6 +323,7 @@ def adjust_scores(
         labels: classes ``[n]``, int; real values ``[n]``, float; or None.
         seed: of the folds and landmarks.
         other_records: further records and their labels, from which labels are learned as well.
+        label_errors: `measure_label_errors` of the records, where that is known already.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -330,7 +343,12 @@ def adjust_scores(
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(x[order], ordered_labels, sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
-    for surprise in _label_surprises(x[order], ordered_labels, folds, sample, other_records):
+    surprises = (
+        _label_surprises(x[order], ordered_labels, folds, sample, other_records)
+        if label_errors is None
+        else label_errors[order].T
+    )
+    for surprise in surprises:
         features = features.join_columns(*_linear_and_radial_block(_normal_scores(surprise)[:, None], sample))
     best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
     for guesses in _ridge_predictions(features, targets, folds, _adjustment_penalties(features, n)):
@@ -619,6 +637,37 @@ def _label_surprises(
     boosted = targets[:n] - _boosted_predictions(_tree_columns(x, features), targets, folds)
     # Errors are rounded so that ties do not depend on the machine.
     return [np.round(best_errors, 6), np.round((boosted**2).sum(1), 6)]
+
+
+def measure_label_errors(x: Array, labels: Array | None, seed: int = 0) -> Floats | None:
+    """Return how badly each label is predicted from its record by what all other folds teach, ``[n, 2]``.
+
+    Two squared errors: of ridge regressions, and of boosted trees. None without labels that differ, or with too few
+    records to learn from. Several comparisons of the same records need them once: they do not depend on membership.
+
+    Args:
+        x: records, numbers ``[n, ...]`` or texts ``[n]``.
+        labels: as for `adjust_scores`.
+        seed: of the folds.
+
+    Examples:
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> labels = (x[:, 0] > 0).astype(int)
+        >>> labels[:5] = 1 - labels[:5]
+        >>> errors = measure_label_errors(x, labels)
+        >>> bool((errors[:5].mean(0) > 3 * errors[5:].mean(0)).all())
+        True
+    """
+    if labels is None or len(x) < 4 * FOLDS or (labels == labels[0]).all():
+        return None
+    order, copies = canonical_order(x, labels, np.zeros(len(x), dtype=bool))
+    rng = seeds.generator(seed, "blind", "label errors")
+    sample = np.sort(rng.permutation(len(x))[:2000])
+    errors = np.empty((len(x), 2))
+    errors[order] = np.column_stack(
+        _label_surprises(x[order], labels[order], fold_groups(copies, FOLDS, rng), sample, None)
+    )
+    return errors
 
 
 def _code_classes(targets: Floats) -> Floats:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FALSE_ALARM = 0.001
 """Probability that sets which were both held out are said to differ, by all attacks together."""
+_HINT_CONFIDENCE = 0.95  # what held-out sets exceed by chance costs time, and decides nothing
 _POWER = 0.8
 
 
@@ -51,8 +52,32 @@ class SetScores:
         first, second = getattr(self, above), getattr(self, below)
         return statistics.auc(np.append(first, second), np.arange(len(first) + len(second)) < len(first), confidence)
 
+    def hint_at_use(self, *, despite_leak: bool) -> bool:
+        """Return whether it is worth a closer look if the sets were held out: what chance does once in ten audits.
 
-def compare_held_out(scores: Mapping[str, SetScores], *, false_alarm: float = FALSE_ALARM) -> dict[str, Estimate]:
+        Args:
+            despite_leak: whether members score above non-members, so that they may score above the population as well.
+
+        Examples:
+            >>> rng = np.random.default_rng(0)
+            >>> sets = SetScores(*rng.normal(size=(2, 300)) + 0.3, rng.normal(size=300))
+            >>> sets.hint_at_use(despite_leak=True)
+            True
+        """
+        return excludes_chance(self.area("nonmembers", "population", _HINT_CONFIDENCE)) or (
+            not despite_leak and any(area.low > 0.5 for area in self.areas_above_population(_HINT_CONFIDENCE))
+        )
+
+    def areas_above_population(self, confidence: float) -> tuple[Estimate, Estimate]:
+        """Return the AUC of members, and of members and non-members together, against the population."""
+        both = SetScores(np.append(self.members, self.nonmembers), self.nonmembers, self.population)
+        members, candidates = (sets.area("members", "population", confidence) for sets in (self, both))
+        return members, candidates
+
+
+def compare_held_out(
+    scores: Mapping[str, SetScores], *, false_alarm: float = FALSE_ALARM, n_attacks: int | None = None
+) -> dict[str, Estimate]:
     """Return the AUC of non-members against population by each attack, with intervals that hold together.
 
     If both sets were held out and are drawn alike, an interval excludes ½ with probability at most ``false_alarm``,
@@ -61,6 +86,7 @@ def compare_held_out(scores: Mapping[str, SetScores], *, false_alarm: float = FA
     Args:
         scores: attack → scores of the three sets; at least one record each.
         false_alarm: probability of error of all intervals together.
+        n_attacks: how many attacks they are of, where ``scores`` are of some of them.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -69,8 +95,36 @@ def compare_held_out(scores: Mapping[str, SetScores], *, false_alarm: float = FA
         >>> [round(area.low, 1) for area in compare_held_out({"loss": held_out, "deep": used}).values()]
         [0.4, 0.9]
     """
-    confidence = 1 - false_alarm / max(1, len(scores))
+    confidence = 1 - false_alarm / (n_attacks or max(1, len(scores)))
     return {name: sets.area("nonmembers", "population", confidence) for name, sets in scores.items()}
+
+
+def find_hidden_leaks(
+    scores: Mapping[str, SetScores], *, false_alarm: float = FALSE_ALARM, n_attacks: int | None = None
+) -> list[str]:
+    """Return attacks by which members surely score above the population, or members and non-members together do.
+
+    If a model was trained on the non-members as well, these show its leak though members against non-members show none:
+    non-members like members double the sample. Of a model that leaks nothing an attack is returned with probability at
+    most ``false_alarm``, over all attacks; half of it is left for each of the two comparisons, as they are one-sided.
+
+    Args:
+        scores: attack → scores of the three sets, of which the records alone explain nothing.
+        false_alarm: probability of error.
+        n_attacks: as for `compare_held_out`.
+
+    Returns:
+        Names, the surest first.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> weak = SetScores(*rng.normal(size=(2, 300)) + 0.3, rng.normal(size=300))
+        >>> find_hidden_leaks({"loss": weak})
+        ['loss']
+    """
+    confidence = 1 - false_alarm / (n_attacks or max(1, len(scores)))
+    lows = {name: max(area.low for area in sets.areas_above_population(confidence)) for name, sets in scores.items()}
+    return sorted((name for name, low in lows.items() if low > 0.5), key=lambda name: -lows[name])
 
 
 def excludes_chance(area: Estimate) -> bool:

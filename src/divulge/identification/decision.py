@@ -12,6 +12,7 @@ from divulge import lazy, statistics
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import has_unmatched_repeats
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
+from divulge.report.formatting import format_estimate
 from divulge.settings import DecisionSettings
 from divulge.statistics import proportion
 from divulge.types import STANDINGS, Estimate, Guarantee
@@ -291,6 +292,28 @@ def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
 def share_of(hits: int, total: int) -> Estimate:
     """Return ``hits / total`` with a 95 % Clopper-Pearson interval; 0 in [0, 1] where ``total`` is 0."""
     return proportion(hits, total) if total else Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
+
+
+def members_note(members: Floats | None, calibration: Floats) -> str:
+    """Say that known members do not score above the calibration; empty where they do, or none are known.
+
+    Examples:
+        >>> import numpy as np
+        >>> members_note(np.arange(100.0), np.arange(100.0))[:64]
+        'known members do not surely score above the calibration (AUC 0.5'
+        >>> members_note(np.arange(100.0) + 50, np.arange(100.0))
+        ''
+    """
+    if members is None or not len(members):
+        return ""
+    scores = np.concatenate([members, calibration])
+    area = statistics.auc(scores, np.arange(len(scores)) < len(members))
+    if area.low > 0.5:
+        return ""
+    return (
+        f"known members do not surely score above the calibration (AUC {format_estimate(area)}): the score tells "
+        "nothing, or the calibration was used for training, too; then it says little that few candidates are selected"
+    )
 
 
 def orientation_warning(scores: Floats, truth: object) -> str:

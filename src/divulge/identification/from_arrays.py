@@ -26,6 +26,7 @@ from divulge.identification.decision import (
     Policy,
     choose,
     decide,
+    members_note,
     orientation_warning,
     share_level,
 )
@@ -209,7 +210,7 @@ def identify(
         policy,
         choice=choice,
         orientation=orientation,
-        notes=(*scores.notes, aligned.note),
+        notes=(*scores.notes, aligned.note, members_note(scores.members, scores.calibration)),
         doubts=(CANDIDATE_COPIES,) if candidates_repeat else (),
     )
     selection = candidate_counts.make_selection(

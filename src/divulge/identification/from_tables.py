@@ -28,6 +28,7 @@ from divulge.identification.decision import (
     choose,
     decide,
     direction_note,
+    members_note,
     n_selected,
     share_level,
 )
@@ -177,6 +178,7 @@ def _run(
             *(note for other in (holdout, members) if other is not None for note in other.notes),
             *_direction_notes(plan.columns, scored.counts),
             *scored.notes,
+            *filter(None, [members_note(scored.members, scored.counts.calibration)]),
         )
         decision = decide(
             scored.counts,

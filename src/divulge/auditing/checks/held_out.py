@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,13 +21,15 @@ from divulge.evaluation.held_out import (
     comparable_rows,
     compare_held_out,
     excludes_chance,
+    find_hidden_leaks,
     smallest_share_seen,
 )
 from divulge.report import formatting
 from divulge.results import CheckFinding
+from divulge.signals.named import NAMED_SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from divulge.auditing.checks.check import ScoredAudit
     from divulge.evaluation.blind import Blind
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
 # The smallest p-value of the blind baseline's 199 permutations. Held-out sets of different kinds are at that end of the
 # scale before their scores differ beyond `held_out.FALSE_ALARM`; at a higher level the guard would be lifted by chance.
 _BLIND_LEVEL = 1 / 200
+# Candidates that differ from the population by as little as this raise no doubt about the non-members: the doubt is not
+# as well founded as an accusation, and one of twenty is no great loss to it.
+_DOUBT_BLIND_LEVEL = 0.05
+_SUSPICION = 0.98  # held-out non-members score above the population so surely in one of a hundred audits
+_PLAIN = "negative-loss"
 _NAMES = {"members": "members", "nonmembers": "non-members", "population": "population"}
 
 
@@ -50,6 +58,32 @@ class _AttackRows:
         return SetScores(**{name: self.values[part] for name, part in self.rows.items()})
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sign:
+    """An attack by which a set seems to have been trained on.
+
+    Args:
+        audit: the audit.
+        name: of the attack.
+        attack: its scores.
+        unexplained: the same less what the records alone explain.
+        label_errors: see `_measure_label_errors`.
+        leak_confidence: of what members show against another set.
+    """
+
+    audit: ScoredAudit
+    name: str
+    attack: _AttackRows
+    unexplained: SetScores
+    label_errors: Floats | None
+    leak_confidence: float
+
+    def is_other_kind(self, compared: Sequence[str], level: float) -> bool:
+        """Return whether sets differ from the population without the model."""
+        found = _find_blind_difference(self.audit, self.attack.rows, compared, level, self.label_errors)
+        return found is not None
+
+
 class HeldOut:
     """Members, non-members and population, compared in pairs.
 
@@ -60,34 +94,51 @@ class HeldOut:
     name = "held-out records"
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
-        """Compare non-members with the population; None where there is no population to compare with."""
+        """Compare the three sets, or say that they have no records to compare."""
         attacks = _collect_attacks(audit)
         if not attacks:
-            return None
-        areas = compare_held_out({name: attack.scores for name, attack in attacks.items()})
-        suspicious = {name: areas[name] for name in areas if excludes_chance(areas[name])}
-        if not suspicious:
-            return _describe_held_out(self.name, attacks, areas)
-        widest = max((attacks[name].rows for name in suspicious), key=lambda rows: len(rows["population"]))
-        if reason := _describe_other_population(audit, widest):
-            return CheckFinding(self.name, "none", reason, figures=_figures(attacks[_surest(suspicious)]))
-        unexplained = {
-            name: _unexplained_area(audit, attacks[name], "nonmembers", area) for name, area in suspicious.items()
-        }
+            return CheckFinding(
+                self.name,
+                "not checked",
+                "Whether the declared non-members were held out of the training could not be checked: they and the "
+                "population have no records in common classes that are no copies of members.",
+            )
+        scores = {name: attack.scores for name, attack in attacks.items()}
+        areas = compare_held_out(scores)
+        leak_confidence = _leak_confidence(audit, attacks)
+        is_seen = any(sets.area("members", "nonmembers", leak_confidence).low > 0.5 for sets in scores.values())
+        hints = [name for name, sets in scores.items() if sets.hint_at_use(despite_leak=is_seen)]
+        label_errors = _measure_label_errors(audit, attacks) if hints else None
+        unexplained = _subtract_explained(audit, {name: attacks[name] for name in hints}, label_errors)
+        unexplained_areas = compare_held_out(unexplained, n_attacks=len(attacks))
         confirmed = {
             name: area
-            for name, area in suspicious.items()
-            if excludes_chance(unexplained[name]) and (unexplained[name].low > 0.5) == (area.low > 0.5)
+            for name, area in unexplained_areas.items()
+            if excludes_chance(area) and (area.value > 0.5) == (areas[name].value > 0.5)
         }
-        if not confirmed:
-            sentence = (
-                "Non-members and population score differently, which the records alone explain: the population is of "
-                "another kind, so whether the model was trained on the non-members cannot be told by it."
-            )
-            return CheckFinding(self.name, "none", sentence, figures=_figures(attacks[_surest(suspicious)]))
-        finding = _accuse(self.name, audit, {name: attacks[name] for name in confirmed}, _surest(confirmed), confirmed)
-        audit.log.warnings.append(finding.sentence[0].lower() + finding.sentence[1:].rstrip("."))
-        return finding
+        hidden = [] if is_seen else find_hidden_leaks(unexplained, n_attacks=len(attacks))
+        suspicious = {name: area for name, area in areas.items() if excludes_chance(area)}
+        if not (confirmed or hidden or suspicious):
+            return _describe_held_out(self.name, attacks, areas)
+        shown = _surest(confirmed or suspicious or {name: areas[name] for name in hidden[:1]})
+        baseline = None
+        if confirmed or suspicious:
+            baseline = _find_blind_difference(audit, attacks[shown].rows, ("nonmembers",), _BLIND_LEVEL, label_errors)
+        finding = None
+        if confirmed and baseline is None:
+            sign = _Sign(audit, shown, attacks[shown], unexplained[shown], label_errors, leak_confidence)
+            finding = _accuse(sign, confirmed[shown])
+        elif hidden and baseline is None:
+            name = hidden[0]
+            finding = _doubt(_Sign(audit, name, attacks[name], unexplained[name], label_errors, leak_confidence))
+        if finding is not None:
+            audit.log.warnings.append(finding.sentence[0].lower() + finding.sentence[1:].rstrip("."))
+            return finding
+        if baseline is None and not suspicious:
+            return _describe_held_out(self.name, attacks, areas)
+        return CheckFinding(
+            self.name, "not checked", _describe_other_population(baseline), figures=_figures(attacks[shown])
+        )
 
 
 def _collect_attacks(audit: ScoredAudit) -> dict[str, _AttackRows]:
@@ -123,7 +174,22 @@ def _collect_attacks(audit: ScoredAudit) -> dict[str, _AttackRows]:
         if not np.array_equal(values, answers[layout.scored_rows]):
             attacks[recipe.name] = _AttackRows(values, part)
         attacks[f"signal {signal}"] = _AttackRows(answers, whole)
+    if not any(recipe.output_signal for recipe in inputs.recipes):
+        attacks |= _read_plain_signal(audit, part if prepared.partial_knowledge is not None else whole)
     return {name: attack for name, attack in attacks.items() if all(len(rows) for rows in attack.rows.values())}
+
+
+def _read_plain_signal(audit: ScoredAudit, rows: Mapping[str, Ints]) -> dict[str, _AttackRows]:
+    """Return a classifier's loss, which no recipe of the audit reads: it often shows more than attacks on the inside.
+
+    Empty for other targets, and those that give labels alone.
+    """
+    prepared = audit.prepared
+    last = 1 + max((int(part.max()) for part in rows.values() if len(part)), default=-1)
+    with contextlib.suppress(InputError):
+        read = prepared.modality.target_signals(prepared, prepared.views[0][:last], [NAMED_SIGNALS[_PLAIN]], audit.log)
+        return {f"signal {_PLAIN}": _AttackRows(read[_PLAIN], rows)}
+    return {}
 
 
 def _surest(areas: Mapping[str, Estimate]) -> str:
@@ -151,7 +217,7 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
         f"Had the model been trained on {formatting.format_percent(math.ceil(100 * min(seen)) / 100)} of them or more, "
         "that would probably have been seen."
         if seen
-        else "Too few records, or members that hardly score above the population: it would not have been seen."
+        else "Too few records, or members that hardly score above the population: it might well not have been seen."
     )
     clearest = min(shares, key=lambda name: shares[name] or math.inf)
     sentence = (
@@ -160,90 +226,164 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
     return CheckFinding(check, "none", sentence, (power,), _figures(attacks[clearest]))
 
 
-def _describe_other_population(audit: ScoredAudit, rows: Mapping[str, Ints]) -> str:
-    """Say that the population is of another kind than the non-members; empty if it is not known to be."""
-    baseline = _blind_difference(audit, rows["nonmembers"], rows["population"], rows["members"])
-    if baseline is None:
-        return ""
+def _describe_other_population(baseline: Blind | None) -> str:
+    """Say that the population is of another kind than the non-members, by the baseline that tells them apart."""
+    how = (
+        "which the records alone explain"
+        if baseline is None
+        else "and so they do without the model "
+        f"(AUC {formatting.format_estimate(baseline.auc)}, p = {baseline.p_value:.2g})"
+    )
     return (
-        "Non-members and population cannot be compared: the population differs from the non-members without the model "
-        f"(AUC {formatting.format_estimate(baseline.auc)}, p = {baseline.p_value:.2g}), so whether the model was "
-        "trained on the non-members cannot be told by it."
+        f"Whether the declared non-members were held out of the training could not be checked: they differ from the "
+        f"population in their scores, {how}, so the population is of another kind."
     )
 
 
-def _blind_difference(audit: ScoredAudit, first: Ints, second: Ints, others: Ints) -> Blind | None:
-    """Return the blind baseline of two sets if it tells them apart; None if not, or with too few records to tell."""
-    records, rows = audit.prepared.views[0], np.append(first, second)
+def _find_blind_difference(
+    audit: ScoredAudit,
+    rows: Mapping[str, Ints],
+    compared: Sequence[str],
+    level: float,
+    label_errors: Floats | None,
+) -> Blind | None:
+    """Return the blind baseline of sets against the population if it tells them apart; None if not.
+
+    None, too, with too few records to tell.
+    """
+    records, first = audit.prepared.views[0], np.concatenate([rows[name] for name in compared])
+    compared_rows = np.append(first, rows["population"])
     y, features = records.y, records.features
     try:
         baseline = blind.baseline_with_features(
-            records.x[rows],
-            None if y is None else y[rows],
-            None if features is None else features[rows],
-            np.arange(len(rows)) < len(first),
+            records.x[compared_rows],
+            None if y is None else y[compared_rows],
+            None if features is None else features[compared_rows],
+            np.arange(len(compared_rows)) < len(first),
             audit.prepared.seed,
-            (records.x[others], None if y is None else y[others]),
+            label_errors=None if label_errors is None else label_errors[compared_rows],
         )
     except InputError:
         return None
     n_tests = 1 if features is None else 2
-    return baseline if baseline.p_value <= n_tests * _BLIND_LEVEL else None
+    return baseline if baseline.p_value <= n_tests * level else None
 
 
-def _unexplained_area(audit: ScoredAudit, attack: _AttackRows, above: str, area: Estimate) -> Estimate:
-    """Return the AUC of a set against the population by scores less what the records alone explain."""
-    first, second = attack.rows[above], attack.rows["population"]
-    others = attack.rows["members" if above == "nonmembers" else "nonmembers"]
-    records, rows, seed = audit.prepared.views[0], np.append(first, second), audit.prepared.seed
-    y, other_y = (None if records.y is None else records.y[part] for part in (rows, others))
-    left = blind.adjust_scores({"": attack.values[rows]}, records.x[rows], y, seed, (records.x[others], other_y))
-    if records.features is not None:
-        left = blind.adjust_scores(left, records.features[rows], None, seed)
-    return SetScores(*np.split(left[""], [0, len(first)])).area("nonmembers", "population", area.confidence)
-
-
-def _accuse(
-    check: str, audit: ScoredAudit, attacks: Mapping[str, _AttackRows], surest: str, areas: Mapping[str, Estimate]
-) -> CheckFinding:
-    """Say which set the model was probably trained on, how much of it, and what members show against the other."""
-    suspect, clean = ("nonmembers", "population") if areas[surest].low > 0.5 else ("population", "nonmembers")
-    name = {"nonmembers": "declared non-members", "population": "population records"}[suspect]
-    attack, rows, scores = attacks[surest], attacks[surest].rows, attacks[surest].scores
-    n_intervals = len(audit.scores) * (2 + len(audit.fpr)) * (1 + bool(audit.prepared.inputs.unseen_classes))
-    leak = scores.area("members", clean, 1 - (1 - CONFIDENCE) / max(n_intervals, len(attacks)))
-    area = formatting.format_estimate(scores.area(suspect, clean, areas[surest].confidence))
-    figures = _figures(attack)
-    details = (
-        f"By {surest}, {_NAMES[suspect]} score above {_NAMES[clean]}: AUC {area}, where records that were both held "
-        "out have 0.5. A classifier that never saw the model does not tell them apart, and the difference is not "
-        "explained by the records alone.",
-        _advise(audit, suspect),
+def _measure_label_errors(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> Floats | None:
+    """Return how badly each compared label is predicted from its record, ``[total, 2]``; None without labels."""
+    records = audit.prepared.views[0]
+    compared = np.unique(np.concatenate([part for attack in attacks.values() for part in attack.rows.values()]))
+    errors = blind.measure_label_errors(
+        records.x[compared], None if records.y is None else records.y[compared], audit.prepared.seed
     )
-    if leak.low <= 0.5:
-        sentence = (
-            f"The {name} score like training data, more so than the declared members: the model was probably trained "
-            "on them, and the sets may have been mixed up."
+    if errors is None:
+        return None
+    spread = np.full((len(records), errors.shape[1]), np.nan)
+    spread[compared] = errors
+    return spread
+
+
+def _subtract_explained(
+    audit: ScoredAudit, attacks: Mapping[str, _AttackRows], label_errors: Floats | None
+) -> dict[str, SetScores]:
+    """Return the scores of each attack in the three sets less what the records alone explain."""
+    records, seed = audit.prepared.views[0], audit.prepared.seed
+    unexplained = {}
+    for rows in {id(attack.rows): attack.rows for attack in attacks.values()}.values():
+        names = [name for name, attack in attacks.items() if attack.rows is rows]
+        compared = np.concatenate([rows[name] for name in _NAMES])
+        y = None if records.y is None else records.y[compared]
+        left = blind.adjust_scores(
+            {name: attacks[name].values[compared] for name in names},
+            records.x[compared],
+            y,
+            seed,
+            label_errors=None if label_errors is None else label_errors[compared],
         )
-        return CheckFinding(check, "not cleared", sentence, details, figures)
+        if records.features is not None:
+            left = blind.adjust_scores(left, records.features[compared], None, seed)
+        ends = np.cumsum([len(rows[name]) for name in _NAMES])[:-1]
+        unexplained |= {name: SetScores(*np.split(left[name], ends)) for name in names}
+    return unexplained
+
+
+def _leak_confidence(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> float:
+    """Return the confidence of intervals of members' scores that hold together with those of the verdict."""
+    n_intervals = len(audit.scores) * (2 + len(audit.fpr)) * (1 + bool(audit.prepared.inputs.unseen_classes))
+    return 1 - (1 - CONFIDENCE) / max(n_intervals, len(attacks))
+
+
+def _doubt(sign: _Sign) -> CheckFinding | None:
+    """Say that members leak by the population though not by the non-members; None where the sets differ in kind."""
+    if sign.is_other_kind(("members", "nonmembers"), _DOUBT_BLIND_LEVEL):
+        return None
+    scores = sign.attack.scores
+    areas = {other: scores.area("members", other, sign.leak_confidence) for other in ("population", "nonmembers")}
+    by_population, by_nonmembers = map(formatting.format_estimate, areas.values())
+    seems_used = sign.unexplained.area("nonmembers", "population", _SUSPICION).low > 0.5
+    sentence = (
+        "Against the population the model shows a leak that it does not show against the declared non-members: "
+        + ("it may have been trained on these as well, or " if seems_used else "")
+        + "the leak is too weak to be seen in so few of them."
+    )
+    details = (
+        f"By {sign.name}, members score above the population with AUC {by_population} and above the non-members with "
+        f"{by_nonmembers}. A classifier that never saw the model does not tell candidates from the population, and the "
+        "difference is not explained by the records alone.",
+    )
+    return CheckFinding(
+        HeldOut.name,
+        "not cleared" if seems_used else "unsure",
+        sentence,
+        (*details, *([_advise(sign.audit, "nonmembers")] if seems_used else [])),
+        _figures(sign.attack),
+        member_auc=areas["population"],
+    )
+
+
+def _accuse(sign: _Sign, area: Estimate) -> CheckFinding:
+    """Say which set the model was probably trained on, how much of it, and what members show against the other.
+
+    Args:
+        sign: the attack that decided.
+        area: AUC of non-members against the population by its unexplained scores.
+    """
+    sides: tuple[Literal["nonmembers", "population"], ...] = ("nonmembers", "population")
+    suspect, clean = sides if area.low > 0.5 else sides[::-1]
+    suspects = {"nonmembers": "declared non-members", "population": "population records"}[suspect]
+    scores, unexplained, figures = sign.attack.scores, sign.unexplained, _figures(sign.attack)
+    shown_area = formatting.format_estimate(unexplained.area(suspect, clean, area.confidence))
+    details = (
+        f"By {sign.name}, less what the records alone explain, {_NAMES[suspect]} score above {_NAMES[clean]}: AUC "
+        f"{shown_area}, where records that were both held out have 0.5. A classifier that never saw the model does not "
+        "tell them apart.",
+        _advise(sign.audit, suspect),
+    )
+    leak = scores.area("members", clean, sign.leak_confidence)
+    is_leak = leak.low > 0.5 and unexplained.area("members", clean, sign.leak_confidence).low > 0.5
+    if not is_leak:
+        is_mixed_up = unexplained.area("members", suspect, area.confidence).high < 0.5
+        reason = (
+            ", more so than the declared members: the model was probably trained on them, and the sets may have been "
+            "mixed up."
+            if is_mixed_up
+            else ": the model was probably trained on some or all of them."
+        )
+        sentence = f"The {suspects} score like training data{reason}"
+        return CheckFinding(HeldOut.name, "not cleared", sentence, details, figures, trained_on=suspect)
     counts = Counts.empty(getattr(scores, clean)).add(getattr(scores, suspect))
     share = usage.mixture(counts, scores.members, confidence=CONFIDENCE)
-    figures[f"share of the {name} that the model was trained on"] = share
-    used = _count_used(share, len(rows[suspect]), name)
+    figures[f"share of the {suspects} that the model was trained on"] = share
+    used = _count_used(share, len(sign.attack.rows[suspect]), suspects)
     sentence = f"{used} score like training data: the model was probably trained on them."
-    is_leak = (
-        suspect == "nonmembers"
-        and _blind_difference(audit, rows["members"], rows["population"], rows["nonmembers"]) is None
-        and _unexplained_area(audit, attack, "members", leak).low > 0.5
-    )
-    if not is_leak:
-        return CheckFinding(check, "not cleared", sentence, details, figures)
+    if suspect == "population" or sign.is_other_kind(("members",), _BLIND_LEVEL):
+        return CheckFinding(HeldOut.name, "not cleared", sentence, details, figures, trained_on=suspect)
     rate = formatting.natural_frequency(leak, 0.5)
     sentence += (
         " Shown a member and a record of the population, the attack tells which is which in about "
         f"{rate.describe('cases')}; guessing is right in {rate.total // 2:,}."
     )
-    return CheckFinding(check, "leak", sentence, details, figures)
+    return CheckFinding(HeldOut.name, "leak", sentence, details, figures, trained_on=suspect)
 
 
 def _count_used(share: Estimate, n: int, name: str) -> str:
