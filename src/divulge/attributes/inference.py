@@ -398,7 +398,7 @@ def _doubt_target(study: _Study, seed: int) -> str:
     labels = np.asarray(study.candidates.labels)
     predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
     if answers.ndim == 2:
-        check_binary_outputs(study.target, answers)
+        check_binary_outputs(study.target, answers, labels)
         fit = plausibility.measure_class_fit(answers[study.truth], labels[study.truth], seed)
         if fit is not None and plausibility.fits_classes(fit):
             return ""

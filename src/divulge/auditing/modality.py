@@ -369,7 +369,7 @@ class Classifier(Modality):
         inside = [signal.name for signal in required if signal.output == "internals"]
         logits, predicted = query_target(audit.averaged_target, records, output_only)
         if log.predicted_labels is None:  # the first view, with the records as they are
-            check_binary_outputs(audit.target, logits)
+            check_binary_outputs(audit.target, logits, records.labels)
             _record_answers(audit, logits, predicted, log)
         values = signals_from_answers(logits, predicted, records.labels, output_only, max(2, audit.n_classes)).T
         white_box = internals.measure(audit.target, records, inside).T if inside else ()

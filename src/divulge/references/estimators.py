@@ -356,7 +356,7 @@ def checked_predictor(target: targets.GivesLogits, classes: int) -> Predict:
         logits = target.logits(records)
         if logits.shape != (len(records), classes):
             raise InputError(f"train: outputs of shape ({len(records)}, {classes}) are needed, got {logits.shape}")
-        check_binary_outputs(target, logits)
+        check_binary_outputs(target, logits, records.labels)
         return logits.astype(np.float32)
 
     return predict

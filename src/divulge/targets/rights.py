@@ -159,12 +159,13 @@ def is_label_only(target: Any) -> bool:
     return isinstance(target, GivesLabels) and not isinstance(target, GivesLogits)
 
 
-def check_binary_outputs(target: Any, logits: Floats | None) -> None:
+def check_binary_outputs(target: Any, logits: Floats | None, labels: Ints | None) -> None:
     """Raise where outputs that were read as log-odds of class 1 are its probabilities.
 
     Args:
         target: the model.
         logits: its answers to all records, ``[n, 2]`` where it has two classes.
+        labels: their classes, where they are known.
 
     Raises:
         divulge.InputError: they are probabilities (`divulge.targets.arrays.check_log_odds`).
@@ -172,7 +173,7 @@ def check_binary_outputs(target: Any, logits: Floats | None) -> None:
     # An estimator says itself what its decision values are.
     is_one_column = logits is not None and logits.shape[1] == 2 and not logits[:, 0].any()
     if logits is not None and is_one_column and not hasattr(target, "known_classes"):
-        out.check_log_odds(logits[:, 1])
+        out.check_log_odds(logits[:, 1], labels)
 
 
 def weights_key(target: Any) -> str:

@@ -118,7 +118,7 @@ def score_model(
         signal = _LABEL_SIGNAL if is_label_only(target) else _CLASSIFIER_SIGNAL
         logits, predicted = query_target(target, records, (signal,))
         try:
-            check_binary_outputs(target, logits)
+            check_binary_outputs(target, logits, labels)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]
