@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import InputError
-from divulge.targets.arrays import as_logits, as_predictions, check_log_odds
+from divulge.targets.arrays import as_logits, as_predictions, check_log_odds, check_logits
 
 FLOOR = math.log(1e-7)
 
@@ -93,6 +93,14 @@ PROBABILITIES = np.random.default_rng(0).dirichlet(np.ones(3), 40)
 def test_outputs_that_are_no_logits_are_refused_by_what_they_are(outputs, advice):
     with pytest.raises(InputError, match=f"declared as logits, but .*{advice}"):
         as_logits(outputs, "logits", 40)
+
+
+def test_independent_probabilities_are_no_logits():
+    logits = np.random.default_rng(0).normal(size=(300, 3))
+    with pytest.raises(InputError, match="independent labels"):
+        check_logits(1 / (1 + np.exp(-2 * logits)))
+    for sound in (logits, np.eye(3)[logits.argmax(axis=1)], 1 / (1 + np.exp(-2 * logits)) - 1):
+        check_logits(sound)
 
 
 @pytest.mark.parametrize("outputs", [100 * PROBABILITIES[:, 0], 100 * PROBABILITIES])

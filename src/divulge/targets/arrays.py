@@ -206,7 +206,7 @@ def _from_logits(logits: Floats, name: str) -> Floats:
 
 
 def _are_probabilities(values: Floats) -> bool:
-    """Check whether ``[n, K]``, none below 0, can hardly be logits; one repeated row, or a one among zeros, may well be."""
+    """Check whether ``[n, K]`` from 0 on can hardly be logits; one repeated row, or a one among zeros, may well be."""
     off = np.abs(values.sum(axis=1) - 1)
     if off.max() > 0.005 * values.shape[1]:  # rounded to two decimals
         return False
@@ -233,8 +233,8 @@ def _describe_other_column(values: Floats) -> str:
     is_class_number = len(distinct) > 1 and np.isin(distinct, distinct[0] + np.arange(len(distinct))).all()
     if (is_class_number and distinct[0] in (0, 1)) or distinct.tolist() == [-1, 1]:
         return (
-            f"all values are whole numbers from {distinct[0]:g} to {distinct[-1]:g}: these are predicted labels; to "
-            "audit labels alone, pass an object with a method labels(records) that returns them, or the classifier itself"
+            f"all values are whole numbers from {distinct[0]:g} to {distinct[-1]:g}: these are predicted labels; to audit "
+            "labels alone, pass an object with a method labels(records) that returns them, or the classifier itself"
         )
     if distinct[0] < 0 or distinct[-1] > 1:
         return ""
@@ -281,6 +281,32 @@ def check_log_odds(values: Floats, labels: Ints | None = None, name: str = "targ
             f"{name}: declared as logits, but all values lie between {values.min():g} and {values.max():g} and fit the "
             "labels as percentages, not as log-odds: return probabilities, and declare outputs='probabilities' (if "
             "they are log-odds z, return two columns, -z/2 and z/2)"
+        )
+
+
+def check_logits(logits: Floats, name: str = "target outputs") -> None:
+    """Raise where values that were read as logits are as good as surely probabilities of several labels.
+
+    Args:
+        logits: of all records that were asked about, ``[n, K]``.
+        name: what to call the values in errors.
+
+    Raises:
+        divulge.InputError: all lie in [0, 1], some close to each end, in at least 20 rows that do not sum to one.
+
+    Examples:
+        >>> check_logits(np.linspace(0.01, 0.99, 100).reshape(50, 2))
+        Traceback (most recent call last):
+        divulge.errors.InputError: target outputs: declared as logits, but all values lie between 0 and 1, as ...
+    """
+    if len(logits) < _MIN_VALUES or logits.min() < 0 or logits.max() > 1:
+        return
+    # Ones among zeros are predicted classes; cosines of embeddings keep to a narrow range.
+    if logits.min() < 0.25 and logits.max() > 0.75 and ((logits > 0) & (logits < 1)).any():
+        raise InputError(
+            f"{name}: declared as logits, but all values lie between 0 and 1, as those of independent labels (sigmoid) "
+            "do: audit one label, a function that returns its column, with outputs='probabilities' and this label as y "
+            "(if they are logits, subtract one from all)"
         )
 
 
