@@ -334,12 +334,16 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
 
 
 def _find_copies(canaries: Records, others: Records) -> Bools:
-    """Return which canaries are among other records of the same columns, in whatever precision these are stored."""
+    """Return which canaries are among other records of the same columns, in whatever precision these are stored.
+
+    Of few canaries those that are rounded further than to single precision may be coincidences, and are not counted.
+    """
     if not len(canaries):
         return np.zeros(0, dtype=bool)
     groups, other_groups = match_records({"canaries": canaries, "records": others}).groups
-    pairs = set(zip(other_groups.tolist(), spell_labels(others), strict=True))
-    return np.array([pair in pairs for pair in zip(groups.tolist(), spell_labels(canaries), strict=True)])
+    known: set[Any] = {*zip(other_groups.tolist(), spell_labels(others), strict=True)} | {*fingerprints(others)}
+    keys = zip(groups.tolist(), spell_labels(canaries), fingerprints(canaries), strict=True)
+    return np.array([(group, label) in known or fingerprint in known for group, label, fingerprint in keys])
 
 
 def _without_row_numbers(records: Records) -> Records:

@@ -307,7 +307,8 @@ _SYSTEM_NAMES = {
 def is_hidden(path: Path, folder: Path) -> bool:
     """Return whether a path below a folder, or a folder on its way, is hidden or made by an operating system.
 
-    Such are the copies of Jupyter (``.ipynb_checkpoints``), of a Mac (``__MACOSX``) of a NAS (``@eaDir``), and Windows' ``Thumbs.db``.
+    Such are the copies of Jupyter (``.ipynb_checkpoints``), of a Mac (``__MACOSX``) and of a NAS (``@eaDir``), and
+    ``Thumbs.db`` of Windows.
 
     Examples:
         >>> is_hidden(Path("x/cat/.ipynb_checkpoints/1.png"), Path("x")), is_hidden(Path(".x/cat/1.png"), Path(".x"))

@@ -233,8 +233,8 @@ def _describe_other_column(values: Floats) -> str:
     is_class_number = len(distinct) > 1 and np.isin(distinct, distinct[0] + np.arange(len(distinct))).all()
     if (is_class_number and distinct[0] in (0, 1)) or distinct.tolist() == [-1, 1]:
         return (
-            f"all values are whole numbers from {distinct[0]:g} to {distinct[-1]:g}: these are predicted labels; to audit "
-            "labels alone, pass an object with a method labels(records) that returns them, or the classifier itself"
+            f"all values are whole numbers from {distinct[0]:g} to {distinct[-1]:g}: these are predicted labels; to "
+            "audit labels alone, pass an object with a method labels(records) that gives them, or the classifier itself"
         )
     if distinct[0] < 0 or distinct[-1] > 1:
         return ""

@@ -247,8 +247,7 @@ class SklearnTarget:
             return values
         classes, predicted = np.asarray(self._classes()), np.asarray(self.estimator.predict(x[:_PROBED])).ravel()
         agreement, agreement_of_pairs = (
-            float(np.mean(classes[table[:_PROBED].argmax(axis=1)] == predicted))
-            for table in (values, summed)
+            float(np.mean(classes[table[:_PROBED].argmax(axis=1)] == predicted)) for table in (values, summed)
         )
         if len(values) >= _LEAST_SHOWN and agreement_of_pairs > _FAITHFUL > agreement:
             raise InputError(
@@ -358,7 +357,9 @@ def _answering_parts(estimator: Any) -> Iterator[Any]:
     """Yield a fitted classifier and, where it hands records on, the parts whose answer it gives as its own."""
     yield estimator
     last_step = [step for _, step in getattr(estimator, "steps", ())][-1:]
-    inner = [getattr(estimator, name, None) for name in ("best_estimator_", "final_estimator_", "estimator_", "estimator")]
+    inner = [
+        getattr(estimator, name, None) for name in ("best_estimator_", "final_estimator_", "estimator_", "estimator")
+    ]
     for part in (*last_step, *inner):
         # Not what an ensemble of binary classifiers is made of: that has other classes, or is not fitted.
         if len(getattr(part, "classes_", ())) == len(estimator.classes_):
