@@ -358,10 +358,10 @@ def _align_columns(template: Records, records: Records, name: str) -> Records:
     Raises:
         divulge.InputError: columns that are missing or too many.
     """
+    if template.table is not None and not columns.nameless_columns(template.table.columns):
+        records = _without_row_numbers(records)
     if template.table is None or records.table is None or template.encoder is None:
         return records
-    if not columns.nameless_columns(template.table.columns):
-        records = _without_row_numbers(records)
     columns.match_columns(records.table, template.table.columns, name)
     return records.with_encoder(template.encoder)
 

@@ -313,6 +313,8 @@ def is_hidden(path: Path, folder: Path) -> bool:
     Examples:
         >>> is_hidden(Path("x/cat/.ipynb_checkpoints/1.png"), Path("x")), is_hidden(Path(".x/cat/1.png"), Path(".x"))
         (True, False)
+        >>> is_hidden(Path("models/Thumbs.db"), Path("models"))
+        True
     """
     parts = path.relative_to(folder).parts
     return any(part.startswith(".") or part.lower() in _SYSTEM_NAMES for part in parts)
