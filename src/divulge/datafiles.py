@@ -696,7 +696,8 @@ def check_class_names(values: Array, classes: Sequence[str] | None, column: str)
     )
     if len(present) < len(values):
         raise InputError(f"{column!r}: {len(values) - len(present)} records have no class; leave them out")
-    words = [value for value in present if value in _MISSING_CLASSES and value not in (classes or ())]
+    named = classes or ()
+    words = [v for v in present if isinstance(v, str) and v.strip() in _MISSING_CLASSES and v not in named]
     if words:
         raise InputError(
             f"{column!r}: {len(words)} records have no class: {format_value(words[0])} is a word for a missing value; "

@@ -39,6 +39,14 @@ def test_few_records_decide_nothing(m, n):
     assert "more records would narrow it" in ruling.reason
 
 
+@pytest.mark.parametrize("truth", [bool, all, lambda rulings: rulings[0]])
+def test_what_a_gate_returns_is_true_only_where_limits_are_kept(truth):
+    audit = audit_with_auc(0.7, 300, 300)
+    assert truth(gate(audit, "auc:0.9"))
+    for limits in ("auc:0.55", "epsilon:8", ["auc:0.55", "auc:0.9"]):
+        assert not truth(gate(audit, limits))
+
+
 def test_several_recipes_limits_and_scopes_share_the_error():
     members = np.arange(400) % 2 == 0
     rng = np.random.default_rng(1)

@@ -98,6 +98,20 @@ def test_random_canaries_draw_codes_from_those_that_occur():
     assert kept.numbers == {}
 
 
+def test_a_canary_left_out_is_found_in_another_precision_and_beside_row_numbers():
+    x = np.random.default_rng(0).normal(size=(600, 6))
+    planted = Canaries(dv.Records(x[:200], np.arange(200) % 2), np.arange(200) < 100, "coins", "own", 0, 400)
+    for stored in (x.astype(np.float16), x.astype(np.float32), x.round(3)):
+        training = dv.Records(stored[120:], np.arange(120, 600) % 2)
+        with pytest.raises(dv.InputError, match="training: 80 canaries"):
+            canary_records.check_not_trained_on(planted, training)
+    columns = pl.DataFrame(x[:, :3], schema=["a", "b", "c"])
+    frames = [columns, columns.with_row_index("Unnamed: 0")]
+    made = [canary_records.make(dv.Records(frame), kind="random", count=20, seed=0) for frame in frames]
+    assert made[1].records.table.columns == ["a", "b", "c"]
+    np.testing.assert_array_equal(made[0].records.x, made[1].records.x)
+
+
 LABELLED = dv.Records(np.arange(24.0).reshape(12, 2), np.arange(12) % 2)
 
 

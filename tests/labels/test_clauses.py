@@ -105,7 +105,7 @@ def sign_readings():
     rng = np.random.default_rng(5)
     for n, count, sigma, true in itertools.product((4, 24), (4, 9, 12, 40, 400), (1e-3, 0.3, 1.0, 3.0), (0.5, 1, 2)):
         spec = labels.OracleSpec(n=n, clip=0.01, noise=sigma * math.log(99) / (2 * n), noise_kind="gaussian")
-        plan = stochastic.SignPlan(spec, count, stochastic._paley_prime(max(n, 4)))
+        plan = stochastic.SignPlan(spec, count, stochastic.paley_prime(max(n, 4)))
         truth = np.ones(n) if n == 24 else rng.choice([-1.0, 1.0], n)
         signs = plan.matrix(np.arange(count))
         right, wrong = -math.log(0.99), -math.log(0.01)

@@ -95,7 +95,7 @@ def test_twice_the_declared_deviation_makes_no_wrong_label_certain():
 
 
 def test_paley_rows_are_orthogonal():
-    prime = stochastic._paley_prime(40)
+    prime = stochastic.paley_prime(40)
     plan = stochastic.SignPlan(labels.OracleSpec(n=prime + 1), prime + 1, prime)
     matrix = plan.matrix(np.arange(prime + 1))[:, :prime]
     assert (matrix.T @ matrix == (prime + 1) * np.eye(prime)).all()

@@ -128,33 +128,6 @@ def test_decimals_are_those_that_are_written_in_double_or_single_precision():
 NOISY = labels.OracleSpec(n=N, noise=0.01, decimals=3)
 
 
-@pytest.mark.parametrize(
-    ("spec", "off", "noisy"),
-    [
-        (labels.OracleSpec(n=N), 0.0, False),
-        (labels.OracleSpec(n=N), 1e-12, True),
-        (NOISY, 0.0209, False),  # twice ±.01 and twice ±.0005
-        (NOISY, 0.0211, True),
-        (NOISY, -0.0211, True),
-        (labels.OracleSpec(n=N, decimals=3), 0.001, True),
-    ],
-)
-@pytest.mark.parametrize("is_control", [True, False])
-def test_the_same_query_is_asked_again_to_tell_noise(spec, off, noisy, is_control):
-    plan, asked = labels.design(spec), []
-    answers = np.arange(plan.count + 1) / 8
-    index = plan.count if is_control else 0
-
-    def oracle(predictions):
-        asked.append(predictions)
-        return answers[index] + off
-
-    told = inference._describe_noise(oracle, plan, answers, Contradiction("x", queries=(index,)))
-    assert told.startswith("noisy (the same query was answered") == noisy
-    assert not noisy or f"declared noise: {'only 0.01 (bounded)' if spec.noise else 'none'}" in told
-    np.testing.assert_array_equal(asked, [plan.controls[0] if is_control else plan.queries[0]])
-
-
 def opposite(clip):
     return -math.log(max(clip, 1e-300)) - math.log1p(-clip)
 

@@ -51,7 +51,7 @@ def test_noise_is_too_loud_beyond_the_law_of_its_sum():
 
 def test_the_least_norm_is_that_of_a_constrained_least_squares_fit():
     rng = np.random.default_rng(1)
-    plan = stochastic.SignPlan(spec("gaussian", n=12), 12, stochastic._paley_prime(13))
+    plan = stochastic.SignPlan(spec("gaussian", n=12), 12, stochastic.paley_prime(13))
     signs = plan.matrix(np.arange(12))
     for size in (0.5, 3.0, 20.0):
         sums = signs @ rng.choice([-1.0, 1.0], 12) + size * rng.normal(size=12)
@@ -69,7 +69,7 @@ def test_the_decoder_finds_the_most_likely_labels(bias):
     """Twelve labels from 16 answers; where it does not, an error of the labels is far likelier than one of its own."""
     rng = np.random.default_rng(2)
     everything = np.array(list(itertools.product((-1.0, 1.0), repeat=12)))
-    plan = stochastic.SignPlan(spec("gaussian", n=12), 16, stochastic._paley_prime(16))
+    plan = stochastic.SignPlan(spec("gaussian", n=12), 16, stochastic.paley_prime(16))
     signs = plan.matrix(np.arange(16))
     right = 0
     for _ in range(100):

@@ -22,7 +22,7 @@ def test_the_order_is_the_smallest_of_paley_s_matrices(min_order):
         return q > 1 and all(q % d for d in range(2, q))
 
     naive = next(q for q in itertools.count(min_order - 1) if q % 4 == 3 and is_prime(q))
-    assert stochastic._paley_prime(min_order) == naive
+    assert stochastic.paley_prime(min_order) == naive
 
 
 def test_a_query_is_sure_of_every_row_as_its_sign_says():

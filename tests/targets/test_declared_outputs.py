@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import InputError
-from divulge.targets.arrays import as_logits, as_predictions
+from divulge.targets.arrays import as_logits, as_predictions, check_log_odds, check_logits
 
 FLOOR = math.log(1e-7)
 
@@ -62,8 +62,9 @@ def probability_rows(count, decimals):
         (np.repeat(probability_rows(1, 4), 20, axis=0), False),  # one repeated row
         (np.eye(9), False),  # ones among zeros
         (np.concatenate([np.eye(2), probability_rows(1, 4)]), False),
-        (probability_rows(8, 3) + [[0, 2e-4]], False),
-        (probability_rows(8, 3) + [[0, 5e-5]], True),
+        (probability_rows(7, 4) + [[0, 2e-4]], False),
+        (probability_rows(8, 3) + [[0, 2e-4]], True),  # rounded
+        (probability_rows(8, 3) + [[0, 1.1e-2]], False),
         (np.concatenate([probability_rows(8, 3), [[1.5, -0.5]]]), False),
     ],
 )  # fmt: skip
@@ -73,6 +74,49 @@ def test_logits_are_refused_where_they_can_hardly_be_anything_but_probabilities(
         return
     with pytest.raises(InputError, match="declared as logits, but every row is non-negative and sums to one"):
         as_logits(rows, "logits", len(rows))
+
+
+PROBABILITIES = np.random.default_rng(0).dirichlet(np.ones(3), 40)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "advice"),
+    [
+        (PROBABILITIES.round(2), "outputs='probabilities'"),
+        (100 * PROBABILITIES, "percentages"),
+        ((100 * PROBABILITIES).round(), "percentages"),
+        (-np.log(PROBABILITIES), "the other sign"),
+        (PROBABILITIES.argmax(axis=1) + 1, "predicted labels"),
+        (2 * (PROBABILITIES[:, 0] > 0.3) - 1, "predicted labels"),
+    ],
+)
+def test_outputs_that_are_no_logits_are_refused_by_what_they_are(outputs, advice):
+    with pytest.raises(InputError, match=f"declared as logits, but .*{advice}"):
+        as_logits(outputs, "logits", 40)
+
+
+def test_independent_probabilities_are_no_logits():
+    logits = np.random.default_rng(0).normal(size=(300, 3))
+    with pytest.raises(InputError, match="independent labels"):
+        check_logits(1 / (1 + np.exp(-2 * logits)))
+    for sound in (logits, np.eye(3)[logits.argmax(axis=1)], 1 / (1 + np.exp(-2 * logits)) - 1):
+        check_logits(sound)
+
+
+@pytest.mark.parametrize("outputs", [100 * PROBABILITIES[:, 0], 100 * PROBABILITIES])
+def test_percentages_are_no_probabilities(outputs):
+    with pytest.raises(InputError, match="divide percentages by 100"):
+        as_logits(outputs, "probabilities", 40)
+
+
+@pytest.mark.parametrize("prevalence", [0.5, 0.9])
+def test_one_column_of_percentages_is_told_from_log_odds_by_the_labels(prevalence):
+    rng = np.random.default_rng(0)
+    labels = (rng.random(400) < prevalence).astype(int)
+    percentages = 100 * rng.beta(2 + 4 * labels, 6 - 4 * labels)
+    with pytest.raises(InputError, match="percentages"):
+        check_log_odds(percentages, labels)
+    check_log_odds(np.log(prevalence / (1 - prevalence)) + rng.gamma(2, 1 + 3 * labels), labels)
 
 
 @pytest.mark.parametrize(("outputs", "length"), [(0.5, 1), ([[0.5, 0.5]], 2), ([[0.5, 0.5]] * 3, 2)])

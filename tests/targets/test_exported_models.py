@@ -127,6 +127,15 @@ def test_labels_alone_are_no_scores(tmp_path):
             targets.OnnxTarget(path, output="label").logits(RECORDS)
 
 
+def test_a_model_of_several_inputs_is_refused_by_their_names(tmp_path):
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 4]) for name in ("a", "b")]
+    outputs = [helper.make_tensor_value_info("sum", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([helper.make_node("Add", ["a", "b"], ["sum"])], "g", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(dv.InputError, match="several inputs, 'a', 'b'"):
+        targets.load(str(tmp_path / "m.onnx"))
+
+
 def test_of_several_outputs_with_scores_one_is_named(tmp_path):
     path = save_onnx(tmp_path / "m.onnx", [SOFTMAX], ("logits", "p"))
     with pytest.raises(dv.InputError, match=r"'logits', 'p'.*target\.output"):

@@ -57,8 +57,10 @@ def test_names_of_classes_go_with_names_alone():
     for values in (mixed, np.array([0, 1]), np.array([1, 2], dtype=object)):
         with pytest.raises(InputError, match="the classes in 'kind' are numbers, which need no names"):
             datafiles.check_class_names(values, ["a", "b"], "kind")
-    with pytest.raises(InputError, match="'kind': 1 records have no class"):
-        datafiles.check_class_names(np.array(["a", None], dtype=object), ["a"], "kind")
+    for missing in (None, "NA", " "):
+        with pytest.raises(InputError, match="'kind': 1 records have no class"):
+            datafiles.check_class_names(np.array(["a", missing], dtype=object), ["a"], "kind")
+    assert datafiles.check_class_names(np.array(["a", "NA"], dtype=object), ["a", "NA"], "kind") is None
     for values in (mixed, np.array([0, 1])):
         np.testing.assert_array_equal(datafiles.encode_classes(values, None, "kind"), values)
         with pytest.raises(InputError, match="are numbers, which need no names"):

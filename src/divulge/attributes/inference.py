@@ -32,7 +32,7 @@ from divulge.results import ErasureControl, StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
 from divulge.targets import adapt, is_label_only
 from divulge.targets.arrays import as_predictions
-from divulge.targets.rights import check_binary_outputs
+from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing
 
@@ -398,7 +398,7 @@ def _doubt_target(study: _Study, seed: int) -> str:
     labels = np.asarray(study.candidates.labels)
     predicted = answers if answers.ndim == 1 else answers.argmax(axis=1)
     if answers.ndim == 2:
-        check_binary_outputs(study.target, answers)
+        check_outputs(study.target, answers, labels)
         fit = plausibility.measure_class_fit(answers[study.truth], labels[study.truth], seed)
         if fit is not None and plausibility.fits_classes(fit):
             return ""

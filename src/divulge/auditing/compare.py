@@ -261,7 +261,7 @@ def parse_limits(policy: str | Sequence[str], metrics: Sequence[str], subject: s
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Result of holding one recipe against one policy.
+    """Result of holding one recipe against one policy; true only if the limit is kept.
 
     Args:
         recipe: name of the recipe.
@@ -318,6 +318,9 @@ class Ruling:
         if self.metric == "epsilon":
             return "scores bound ε from below only: a limit on it can be shown broken, never shown kept"
         return f"the limit of {self.metric} lies within the interval; more records would narrow it"
+
+    def __bool__(self) -> bool:
+        return self.state == "kept"
 
     def __str__(self) -> str:
         estimate = format_statistic(self.metric, self.estimate)

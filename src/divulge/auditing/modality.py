@@ -26,7 +26,7 @@ from divulge.signals.named import NAMED_SIGNALS, OutputSignal
 from divulge.targets import as_regressor, declared_modality, is_label_only, is_regression_model
 from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import settle_frames
-from divulge.targets.rights import check_binary_outputs, class_name
+from divulge.targets.rights import check_outputs, class_name
 from divulge.types import Records
 from divulge.validation import check_array, check_choice, check_labels, check_string, check_strings
 
@@ -369,7 +369,7 @@ class Classifier(Modality):
         inside = [signal.name for signal in required if signal.output == "internals"]
         logits, predicted = query_target(audit.averaged_target, records, output_only)
         if log.predicted_labels is None:  # the first view, with the records as they are
-            check_binary_outputs(audit.target, logits)
+            check_outputs(audit.target, logits, records.labels)
             _record_answers(audit, logits, predicted, log)
         values = signals_from_answers(logits, predicted, records.labels, output_only, max(2, audit.n_classes)).T
         white_box = internals.measure(audit.target, records, inside).T if inside else ()

@@ -14,7 +14,7 @@ import numpy as np
 from divulge import columns, errors, evaluation, inspection, store
 from divulge.attacks import Need
 from divulge.auditing import comparability, plausibility, signals
-from divulge.auditing.checks import CHECKS, ScoredAudit
+from divulge.auditing.checks import CHECKS, ScoredAudit, determinism
 from divulge.auditing.feature_origin import describe_target_features, refuse_target_as_features
 from divulge.auditing.inputs import (
     ALL_KNOWN,
@@ -242,7 +242,8 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     """
     prepared, _ = _prepare_audit(target, subject, options, ignore_progress, None)
     check_memory_fits(prepared, on_disk=True)
-    return add_scoring_time(prepared, make_forecast(prepared, on_disk=True))
+    unasked = make_forecast(prepared, on_disk=True)
+    return add_scoring_time(prepared, unasked, check_queries=determinism.count_queries(prepared))
 
 
 def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) -> tuple[Records, Bools]:

@@ -315,10 +315,10 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
     )
 
 
-def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
+def add_scoring_time(audit: PreparedAudit, forecast: Forecast, *, check_queries: int = 0) -> Forecast:
     """Add the time for the target's answers, measured on ten records of the population.
 
-    Signals that question it themselves say at most how often, in ``queries``.
+    Signals that question it themselves say at most how often, in ``queries``; ``check_queries`` are those of checks.
     """
     query_counts = [getattr(signal, "queries", None) for signal in active_signals(audit.inputs.recipes).values()]
     if None in query_counts:
@@ -326,8 +326,10 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast) -> Forecast:
     sample = audit.inputs.population[:_N_TIMED_RECORDS]
     white_box = white_box_names(audit.inputs.recipes)
     records = len(audit.views[0])
-    answers = sum(map(len, audit.views)) + records * sum(
-        int(queries) for queries in query_counts if queries is not None
+    answers = (
+        check_queries
+        + sum(map(len, audit.views))
+        + records * sum(int(queries) for queries in query_counts if queries is not None)
     )
     white_box_seconds = (
         records * _time_call(lambda: internals.measure(audit.target, sample, white_box)) if white_box else 0.0

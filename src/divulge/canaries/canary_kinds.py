@@ -146,7 +146,7 @@ def fingerprints(records: Records) -> list[bytes]:
         contents = [_content(x) for x in records.x]
     else:
         contents = columns.row_digests(records.table, single_precision=True)
-    return [content + b"\xff" + label for content, label in zip(contents, _spell_labels(records), strict=True)]
+    return [content + b"\xff" + label for content, label in zip(contents, spell_labels(records), strict=True)]
 
 
 def label_values(records: Records) -> Array | None:
@@ -161,7 +161,8 @@ def label_values(records: Records) -> Array | None:
     return names[records.y].astype(str)
 
 
-def _spell_labels(records: Records) -> list[bytes]:
+def spell_labels(records: Records) -> list[bytes]:
+    """Return each record's label as bytes, the same for 1, 1.0 and True; empty ones without labels."""
     labels = label_values(records)
     if labels is None:
         return [b""] * len(records)

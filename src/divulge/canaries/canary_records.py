@@ -16,8 +16,17 @@ import numpy as np
 import polars as pl
 
 from divulge import columns, datafiles, seeds, store
-from divulge.canaries.canary_kinds import KINDS, TEXT_KINDS, CanaryKind, build_records, fingerprints, label_values
+from divulge.canaries.canary_kinds import (
+    KINDS,
+    TEXT_KINDS,
+    CanaryKind,
+    build_records,
+    fingerprints,
+    label_values,
+    spell_labels,
+)
 from divulge.datafiles import FileLayout, FileRows
+from divulge.duplicates import match_records
 from divulge.errors import InputError
 from divulge.run_directory import RunDirectory
 from divulge.settings import CanarySettings
@@ -223,12 +232,12 @@ def make_from_file(
     Raises:
         divulge.InputError: a file that cannot be read, and what `make` refuses.
     """
-    files = {"data": datafiles.read_records(path, layout)}
+    files = {"data": _read_file(path, layout)}
     if own is not None:
-        files["own"] = datafiles.read_records(own, layout)
+        files["own"] = _read_file(own, layout)
         if codes := datafiles.find_code_columns(list(files.values())):
             layout = replace(layout, codes=codes)
-            files = {"data": datafiles.read_records(path, layout), "own": datafiles.read_records(own, layout)}
+            files = {"data": _read_file(path, layout), "own": _read_file(own, layout)}
     data, own_records = files["data"].records, files["own"].records if own is not None else None
     source = None if data.table is None else datafiles.read_rows(path, layout)
     codes = () if source is None else source.find_codes()
@@ -252,6 +261,13 @@ def make_from_file(
     if out is not None:
         canaries.save(out, overwrite=overwrite)
     return canaries
+
+
+def _read_file(path: Path, layout: FileLayout) -> datafiles.DataFile:
+    """Read records, without the row numbers that a data frame wrote."""
+    file = datafiles.read_records(path, layout)
+    names = [] if file.records.table is None else columns.nameless_columns(file.records.table.columns)
+    return datafiles.read_records(path, replace(layout, drop=(*layout.drop, *names))) if names else file
 
 
 def layout_beside(canaries: Canaries, names: ColumnNames) -> FileLayout:
@@ -282,6 +298,7 @@ def _make(
     codes: Sequence[str] = (),
 ) -> tuple[Canaries, TableDraft | None]:
     """Make canaries; also return where the values of those of a table were taken from."""
+    data = _without_row_numbers(data)
     settings = CanarySettings.check(design=design, seed=seed, **({"kind": kind, "count": count} if own is None else {}))
     chosen_kind: CanaryKind = settings.kind if own is None else "own"
     chosen_seed = secrets.randbits(63) if settings.seed is None else settings.seed
@@ -307,17 +324,32 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
         training = training.with_y_of(records[np.zeros(len(training), np.int64)])
     elif training.y is None:
         raise InputError("training: its labels are needed, as the canaries have labels; name their column")
-    in_training = set(fingerprints(_align_columns(records, training, "training")))
-    excluded = [
-        i
-        for i, fingerprint in enumerate(fingerprints(records))
-        if fingerprint in in_training and not canaries.included[i]
-    ]
-    if excluded:
+    left_out = np.flatnonzero(~canaries.included)
+    excluded = left_out[_find_copies(records[left_out], _align_columns(records, training, "training"))]
+    if len(excluded):
         raise InputError(
             f"training: {len(excluded)} canaries that were not to be included are records of the training set "
             f"(first: canary {excluded[0]}); without them no bound on ε holds"
         )
+
+
+def _find_copies(canaries: Records, others: Records) -> Bools:
+    """Return which canaries are among other records of the same columns, in whatever precision these are stored.
+
+    Of few canaries those that are rounded further than to single precision may be coincidences, and are not counted.
+    """
+    if not len(canaries):
+        return np.zeros(0, dtype=bool)
+    groups, other_groups = match_records({"canaries": canaries, "records": others}).groups
+    known: set[Any] = {*zip(other_groups.tolist(), spell_labels(others), strict=True)} | {*fingerprints(others)}
+    keys = zip(groups.tolist(), spell_labels(canaries), fingerprints(canaries), strict=True)
+    return np.array([(group, label) in known or fingerprint in known for group, label, fingerprint in keys])
+
+
+def _without_row_numbers(records: Records) -> Records:
+    """Return the records without the row numbers that a data frame wrote, as every audit reads them."""
+    names = [] if records.table is None else columns.nameless_columns(records.table.columns)
+    return records.without_columns(names) if names else records
 
 
 def _align_columns(template: Records, records: Records, name: str) -> Records:
@@ -326,6 +358,8 @@ def _align_columns(template: Records, records: Records, name: str) -> Records:
     Raises:
         divulge.InputError: columns that are missing or too many.
     """
+    if template.table is not None and not columns.nameless_columns(template.table.columns):
+        records = _without_row_numbers(records)
     if template.table is None or records.table is None or template.encoder is None:
         return records
     columns.match_columns(records.table, template.table.columns, name)
@@ -339,7 +373,7 @@ def _check_own(canaries: Records, data: Records) -> Records:
     distinct = set(fingerprints(canaries))
     if len(distinct) < len(canaries):
         raise InputError(f"own: {len(canaries) - len(distinct)} canaries repeat others; each must be unique")
-    if shared := len(distinct & set(fingerprints(data))):
+    if shared := int(_find_copies(canaries, data).sum()):
         raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
     if len(canaries) < _MIN_COUNT:
         raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(canaries)}")

@@ -239,7 +239,7 @@ def _list_models(name: str) -> list[str]:
     folder = Path(name)
     if not folder.is_dir() or any((folder / file).exists() for file in _HUGGING_FACE_FILES):
         return [name]
-    paths = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    paths = [str(path) for path in sorted(folder.iterdir()) if path.is_file() and not tables.is_hidden(path, folder)]
     if (folder / _POOL_MARK).exists():
         paths = [path for path in paths if path.endswith(_POOL_SUFFIX)]
     if not paths:

@@ -79,7 +79,7 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
         queries = max(
             math.ceil((quantile / step) ** 2), math.ceil(_MIN_QUERY_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1
         )
-    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), _paley_prime(max(spec.n + 1, _MIN_ORDER)))
+    inner = SignPlan(spec, check_integer(queries, "queries", minimum=1), paley_prime(max(spec.n + 1, _MIN_ORDER)))
     accuracy = NormalDist().cdf(step * math.sqrt(queries))
     reason = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {accuracy:.6f} per label"
     return QueryPlan(
@@ -102,7 +102,7 @@ def queries_to_prove(spec: OracleSpec) -> int:
     return math.ceil((deviations / step) ** 2) + 2 * spec.n  # some more, as the fit takes an answer for each row
 
 
-def _paley_prime(min_order: int) -> int:
+def paley_prime(min_order: int) -> int:
     """Return the smallest prime q = 3 mod 4 with q + 1 ≥ ``min_order``."""
     q = min_order - 1
     while q % 4 != 3 or any(q % d == 0 for d in range(3, math.isqrt(q) + 1, 2)):

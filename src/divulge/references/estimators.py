@@ -32,7 +32,7 @@ from divulge.references.jobs import (
 )
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
-from divulge.targets.rights import check_binary_outputs
+from divulge.targets.rights import check_outputs
 from divulge.types import Array, Bools, Floats, Ints, Records
 from divulge.validation import require_callable
 
@@ -356,7 +356,7 @@ def checked_predictor(target: targets.GivesLogits, classes: int) -> Predict:
         logits = target.logits(records)
         if logits.shape != (len(records), classes):
             raise InputError(f"train: outputs of shape ({len(records)}, {classes}) are needed, got {logits.shape}")
-        check_binary_outputs(target, logits)
+        check_outputs(target, logits, records.labels)
         return logits.astype(np.float32)
 
     return predict

@@ -298,20 +298,26 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(each for each in folder.iterdir() if is_table_file(each) and not is_hidden(each, folder))
 
 
-_SYSTEM_FOLDERS = {"__macosx", "@eadir", "$recycle.bin", "system volume information", "lost+found"}
+_SYSTEM_NAMES = {
+    *("__macosx", "@eadir", "$recycle.bin", "system volume information", "lost+found"),
+    *("thumbs.db", "ehthumbs.db", "desktop.ini"),
+}
 
 
 def is_hidden(path: Path, folder: Path) -> bool:
-    """Return whether a path below a folder is hidden, or lies in a folder that is or that an operating system made.
+    """Return whether a path below a folder, or a folder on its way, is hidden or made by an operating system.
 
-    Such are the copies of Jupyter (``.ipynb_checkpoints``), of a Mac (``__MACOSX``) and of a NAS (``@eaDir``).
+    Such are the copies of Jupyter (``.ipynb_checkpoints``), of a Mac (``__MACOSX``) and of a NAS (``@eaDir``), and
+    ``Thumbs.db`` of Windows.
 
     Examples:
         >>> is_hidden(Path("x/cat/.ipynb_checkpoints/1.png"), Path("x")), is_hidden(Path(".x/cat/1.png"), Path(".x"))
         (True, False)
+        >>> is_hidden(Path("models/Thumbs.db"), Path("models"))
+        True
     """
     parts = path.relative_to(folder).parts
-    return any(part.startswith(".") or part.lower() in _SYSTEM_FOLDERS for part in parts)
+    return any(part.startswith(".") or part.lower() in _SYSTEM_NAMES for part in parts)
 
 
 def is_saved_dataset(path: Path) -> bool:

@@ -150,6 +150,7 @@ PROBABILITY_FLOOR = 1e-7
 _ROWS, _FINE_ROWS, _FINE = 8, 2, 3  # _FINE: decimals beyond which values are fine
 # Of one column: how close to 0 and 1 counts as close, and of how many values all lie between them by no chance.
 _NEAR_END, _MIN_VALUES = 0.05, 20
+_MIN_NATS = 20.0  # by which labels must be likelier under percentages than under log-odds
 
 
 def as_logits(outputs: Any, declared: str, length: int, name: str = "target outputs") -> Floats:
@@ -194,21 +195,24 @@ def _from_logits(logits: Floats, name: str) -> Floats:
         if description := _describe_other_column(logits[:, 0]):
             raise InputError(f"{name}: declared as logits, but {description}")
         return np.hstack([np.zeros_like(logits), logits])
-    if _are_probabilities(logits):
-        raise InputError(
-            f"{name}: declared as logits, but every row is non-negative and sums to one: these are "
-            "probabilities; declare outputs='probabilities'"
-        )
+    for values, description in (
+        (logits, "is non-negative and sums to one: these are probabilities; declare outputs='probabilities'"),
+        (logits / 100, "is non-negative and sums to 100: these are percentages; return probabilities"),
+        (np.exp(-np.abs(logits)), "holds minus the logarithms of probabilities: return them with the other sign"),
+    ):
+        if (logits >= 0).all() and _are_probabilities(values):
+            raise InputError(f"{name}: declared as logits, but every row {description}")
     return logits
 
 
 def _are_probabilities(values: Floats) -> bool:
-    """Check whether ``[n, K]`` can hardly be logits; one repeated row, or a one among zeros, may well be."""
-    if (values < 0).any() or not np.allclose(values.sum(axis=1), 1.0, atol=1e-4):
+    """Check whether ``[n, K]`` from 0 on can hardly be logits; one repeated row, or a one among zeros, may well be."""
+    off = np.abs(values.sum(axis=1) - 1)
+    if off.max() > 0.005 * values.shape[1]:  # rounded to two decimals
         return False
     distinct_rows = np.unique(values[values.max(axis=1) < 1], axis=0)
     has_fine_values = (distinct_rows != distinct_rows.round(_FINE)).any(axis=1)
-    return len(distinct_rows) >= _ROWS or has_fine_values.sum() >= _FINE_ROWS
+    return len(distinct_rows) >= _ROWS or (has_fine_values.sum() >= _FINE_ROWS and off.max() <= 1e-4)
 
 
 _PROBABILITIES_OF_CLASS_1 = (
@@ -220,36 +224,42 @@ _PROBABILITIES_OF_CLASS_1 = (
 def _describe_other_column(values: Floats) -> str:
     """Say what ``[n]`` values are that can hardly be log-odds, whatever the labels; empty if they may well be.
 
-    All of them lie in [0, 1]. Log-odds are not exactly 0 here and exactly 1 there, as predicted classes and shares of
-    votes are, and those that come within 0.05 of both ends go beyond them.
+    They are the numbers of classes, or all lie in [0, 1]. Log-odds are not exactly 0 here and exactly 1 there, as
+    predicted classes and shares of votes are, and those that come within 0.05 of both ends go beyond them.
     """
-    if len(values) < _ROWS or values.min() < 0 or values.max() > 1:
+    if len(values) < _ROWS:
         return ""
     distinct = np.unique(values)
-    has_both_ends = distinct[0] == 0 and distinct[-1] == 1
-    if has_both_ends and len(distinct) == 2:
+    is_class_number = len(distinct) > 1 and np.isin(distinct, distinct[0] + np.arange(len(distinct))).all()
+    if (is_class_number and distinct[0] in (0, 1)) or distinct.tolist() == [-1, 1]:
         return (
-            "all values are 0 or 1: these are predicted labels; to audit labels alone, pass an object with a method "
-            "labels(records) that returns them, or the classifier itself"
+            f"all values are whole numbers from {distinct[0]:g} to {distinct[-1]:g}: these are predicted labels; to "
+            "audit labels alone, pass an object with a method labels(records) that gives them, or the classifier itself"
         )
+    if distinct[0] < 0 or distinct[-1] > 1:
+        return ""
+    has_both_ends = distinct[0] == 0 and distinct[-1] == 1
     near_ends = min((distinct <= _NEAR_END).sum(), (distinct >= 1 - _NEAR_END).sum())
     if not has_both_ends and near_ends < _ROWS:
         return ""
     return f"all values lie between 0 and 1, some close to each end: {_PROBABILITIES_OF_CLASS_1}"
 
 
-def check_log_odds(values: Floats, name: str = "target outputs") -> None:
+def check_log_odds(values: Floats, labels: Ints | None = None, name: str = "target outputs") -> None:
     """Raise where values that were read as log-odds of class 1 are as good as surely its probabilities.
 
     The log-odds of a model that learned something lie on both sides of 0 or beyond 1 for some record; that all of them
     vary and lie between 0 and 1 is as rare as rows of logits that sum to one. Who has such returns two columns.
+    Percentages, too, are never below 0. Log-odds that are not belong to a model that predicts class 1 throughout, and
+    fit its labels better than the same numbers as percentages do.
 
     Args:
         values: of all records that were asked about, ``[n]``.
+        labels: their classes, 0 or 1, ``[n]``; percentages are told by them.
         name: what to call the values in errors.
 
     Raises:
-        divulge.InputError: at least 20 values, not all equal, lie in [0, 1].
+        divulge.InputError: at least 20 values, not all equal, lie in [0, 1], or are percentages.
 
     Examples:
         >>> check_log_odds(np.linspace(0.01, 0.2, 100))
@@ -257,15 +267,59 @@ def check_log_odds(values: Floats, name: str = "target outputs") -> None:
         divulge.errors.InputError: target outputs: declared as logits, but all values lie between 0 and 1: these are ...
         >>> check_log_odds(np.linspace(-0.99, 0.2, 100))
     """
-    if len(values) >= _MIN_VALUES and values.min() >= 0 and values.max() <= 1 and np.ptp(values) > 0:
+    if len(values) < _MIN_VALUES or values.min() < 0 or np.ptp(values) == 0:
+        return
+    if values.max() <= 1:
         raise InputError(f"{name}: declared as logits, but all values lie between 0 and 1: {_PROBABILITIES_OF_CLASS_1}")
+    if labels is None or labels.max() > 1 or values.max() > 100:
+        return
+    shares = np.clip(values / 100, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
+    loss_as_log_odds = np.logaddexp(0, np.where(labels == 1, -values, values))
+    loss_as_percentage = -np.log(np.where(labels == 1, shares, 1 - shares))
+    if (loss_as_log_odds - loss_as_percentage).sum() > _MIN_NATS:
+        raise InputError(
+            f"{name}: declared as logits, but all values lie between {values.min():g} and {values.max():g} and fit the "
+            "labels as percentages, not as log-odds: return probabilities, and declare outputs='probabilities' (if "
+            "they are log-odds z, return two columns, -z/2 and z/2)"
+        )
+
+
+def check_logits(logits: Floats, name: str = "target outputs") -> None:
+    """Raise where values that were read as logits are as good as surely probabilities of several labels.
+
+    Args:
+        logits: of all records that were asked about, ``[n, K]``.
+        name: what to call the values in errors.
+
+    Raises:
+        divulge.InputError: all lie in [0, 1], some close to each end, in at least 20 rows that do not sum to one.
+
+    Examples:
+        >>> check_logits(np.linspace(0.01, 0.99, 100).reshape(50, 2))
+        Traceback (most recent call last):
+        divulge.errors.InputError: target outputs: declared as logits, but all values lie between 0 and 1, as ...
+    """
+    if len(logits) < _MIN_VALUES or logits.min() < 0 or logits.max() > 1:
+        return
+    # Ones among zeros are predicted classes; cosines of embeddings keep to a narrow range.
+    if logits.min() < 0.25 and logits.max() > 0.75 and ((logits > 0) & (logits < 1)).any():
+        raise InputError(
+            f"{name}: declared as logits, but all values lie between 0 and 1, as those of independent labels (sigmoid) "
+            "do: audit one label, a function that returns its column, with outputs='probabilities' and this label as y "
+            "(if they are logits, subtract one from all)"
+        )
 
 
 def _from_probabilities(probabilities: Floats, name: str) -> Floats:
     if (probabilities < 0).any() or (probabilities > 1).any():
+        sums = probabilities.sum(axis=1)
+        are_percentages = probabilities.min() >= 0 and (
+            sums.max() <= 100 if probabilities.shape[1] == 1 else np.allclose(sums, 100, atol=1)
+        )
+        advice = "divide percentages by 100" if are_percentages else "declare outputs='logits'"
         raise InputError(
             f"{name}: declared as probabilities, but values range from {probabilities.min():g} to "
-            f"{probabilities.max():g}; declare outputs='logits'"
+            f"{probabilities.max():g}; {advice}"
         )
     if probabilities.shape[1] == 1:
         probabilities = np.hstack([1 - probabilities, probabilities])

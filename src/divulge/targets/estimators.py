@@ -239,20 +239,22 @@ class SklearnTarget:
         summed = _sum_pairs(values, n_classes)
         if any(getattr(part, "decision_function_shape", None) == "ovo" for part in _answering_parts(self.estimator)):
             return summed
-        # Three classes have three pairs. What the columns of an unknown estimator are, its own predictions say.
-        if (
-            hasattr(self.estimator, "predict_proba")
-            or len(values) < _LEAST_SHOWN
-            or not hasattr(self.estimator, "predict")
-        ):
+        # Three classes have three pairs. What the columns of an unknown estimator are, its own predictions say, but of
+        # many records alone: an answer must not depend on how many are asked about.
+        if n_classes != values.shape[1]:
+            return summed
+        if hasattr(self.estimator, "predict_proba") or not hasattr(self.estimator, "predict"):
             return values
-        predicted = np.asarray(self.estimator.predict(x[:_PROBED])).ravel()
-        classes = np.asarray(self._classes())
+        classes, predicted = np.asarray(self._classes()), np.asarray(self.estimator.predict(x[:_PROBED])).ravel()
         agreement, agreement_of_pairs = (
-            float(np.mean(classes[table[:_PROBED].argmax(axis=1)] == predicted)) if n_classes == table.shape[1] else 0.0
-            for table in (values, summed)
+            float(np.mean(classes[table[:_PROBED].argmax(axis=1)] == predicted)) for table in (values, summed)
         )
-        return summed if agreement_of_pairs > _FAITHFUL > agreement else values
+        if len(values) >= _LEAST_SHOWN and agreement_of_pairs > _FAITHFUL > agreement:
+            raise InputError(
+                f"target: {type(self.estimator).__name__}.decision_function: its three columns are those of pairs of "
+                "classes, not of classes; pass the machine inside, or an object with a method labels(records)"
+            )
+        return values
 
     def _probabilities(self, x: Any) -> Floats:
         """Return the probabilities ``[n, K]`` of the estimator's own classes."""
@@ -338,11 +340,12 @@ def _reject_several_outcomes(estimator: Any) -> None:
         elif hasattr(part, "get_cat_feature_indices"):  # CatBoost
             is_multilabel = part.get_all_params().get("loss_function") in ("MultiLogloss", "MultiCrossEntropy")
             count = len(classes) if is_multilabel else 0
-    if count < 2:
+    is_nested = any(np.ndim(value) for value in parts[-1].classes_)
+    if count < 2 and not is_nested:
         return
     method = "predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"
     # A list of tables, one for each outcome, or a table with a column for each label; a chain makes the latter.
-    is_list = any(np.ndim(value) for value in parts[-1].classes_) and not hasattr(parts[-1], "order_")
+    is_list = is_nested and not hasattr(parts[-1], "order_")
     raise InputError(
         f"target: {type(estimator).__name__} predicts {count} outcomes at once; audit one label: a function such as "
         f"lambda x: model.{method}(x){'[0]' if is_list else '[:, 0]'}"
@@ -354,7 +357,9 @@ def _answering_parts(estimator: Any) -> Iterator[Any]:
     """Yield a fitted classifier and, where it hands records on, the parts whose answer it gives as its own."""
     yield estimator
     last_step = [step for _, step in getattr(estimator, "steps", ())][-1:]
-    inner = [getattr(estimator, name, None) for name in ("best_estimator_", "estimator_", "estimator")]
+    inner = [
+        getattr(estimator, name, None) for name in ("best_estimator_", "final_estimator_", "estimator_", "estimator")
+    ]
     for part in (*last_step, *inner):
         # Not what an ensemble of binary classifiers is made of: that has other classes, or is not fitted.
         if len(getattr(part, "classes_", ())) == len(estimator.classes_):

@@ -63,6 +63,12 @@ class OnnxTarget:
         types = {output.name: output.type for output in session.get_outputs()}
         if not types or not session.get_inputs():
             raise InputError(f"path: {self.path} is a model without inputs or outputs")
+        # An input with a default value is an initialiser, which is none of these.
+        if len(inputs := [node.name for node in session.get_inputs()]) > 1:
+            raise InputError(
+                f"path: {self.path} has several inputs, {', '.join(map(repr, inputs))}, and records are given as one "
+                "array; export it with one input, or pass a function that runs it"
+            )
         scores = [name for name, kind in types.items() if kind in _FLOATS or kind.startswith(_ZIPPED)]
         if self.output is None and len(scores) > 1:
             raise InputError(
@@ -70,6 +76,8 @@ class OnnxTarget:
                 "with the classes' logits or probabilities, output='…', in a plan target.output"
             )
         output = check_choice(self.output or [*types, *scores][-1], "output", list(types))
+        if types[output] == "tensor(bfloat16)":
+            raise InputError(f"output: {output!r} of {self.path} is bfloat16, which NumPy lacks; export it as float32")
         object.__setattr__(self, "session", session)
         object.__setattr__(self, "output", output)
         if types[output].startswith(_ZIPPED):

@@ -159,20 +159,23 @@ def is_label_only(target: Any) -> bool:
     return isinstance(target, GivesLabels) and not isinstance(target, GivesLogits)
 
 
-def check_binary_outputs(target: Any, logits: Floats | None) -> None:
-    """Raise where outputs that were read as log-odds of class 1 are its probabilities.
+def check_outputs(target: Any, logits: Floats | None, labels: Ints | None) -> None:
+    """Raise where outputs that were read as logits, or log-odds of class 1, are probabilities.
 
     Args:
         target: the model.
-        logits: its answers to all records, ``[n, 2]`` where it has two classes.
+        logits: its answers to all records, ``[n, K]``.
+        labels: their classes, where they are known.
 
     Raises:
-        divulge.InputError: they are probabilities (`divulge.targets.arrays.check_log_odds`).
+        divulge.InputError: they are probabilities (`divulge.targets.arrays.check_log_odds`, `check_logits`).
     """
-    # An estimator says itself what its decision values are.
-    is_one_column = logits is not None and logits.shape[1] == 2 and not logits[:, 0].any()
-    if logits is not None and is_one_column and not hasattr(target, "known_classes"):
-        out.check_log_odds(logits[:, 1])
+    if logits is None or hasattr(target, "known_classes"):  # an estimator says itself what its decision values are
+        return
+    if logits.shape[1] == 2 and not logits[:, 0].any():
+        out.check_log_odds(logits[:, 1], labels)
+    else:
+        out.check_logits(logits)
 
 
 def weights_key(target: Any) -> str:

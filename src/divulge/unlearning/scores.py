@@ -20,7 +20,7 @@ from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
 from divulge.targets import TokenStatistics, adapt, is_label_only
-from divulge.targets.rights import check_binary_outputs
+from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_ids, check_instance, check_vector, format_value
 
@@ -118,7 +118,7 @@ def score_model(
         signal = _LABEL_SIGNAL if is_label_only(target) else _CLASSIFIER_SIGNAL
         logits, predicted = query_target(target, records, (signal,))
         try:
-            check_binary_outputs(target, logits)
+            check_outputs(target, logits, labels)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         classes = 1 + int(max(labels.max(), predicted.max())) if logits is None else logits.shape[1]

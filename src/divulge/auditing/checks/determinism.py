@@ -51,8 +51,8 @@ class Determinism:
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Return a finding where noise may hide a leak; a warning of the run says whatever else differs."""
         prepared = audit.prepared
-        count = _N_DOCUMENTS if is_language_model(prepared.target) else _N_RECORDS
-        rows = np.unique(np.linspace(0, prepared.layout.candidates - 1, count).astype(np.int64))
+        count = _count_records(prepared)
+        rows = np.linspace(0, prepared.layout.candidates - 1, count).astype(np.int64)
         records = prepared.views[0][rows]
         try:
             first, again = (_answers(prepared, records) for _ in range(2))
@@ -67,6 +67,16 @@ class Determinism:
         if any(_differs(prepared, records, part, first, unit) for part in _other_batches(len(records))):
             audit.log.warnings.append(BY_BATCH)
         return None
+
+
+def count_queries(prepared: PreparedAudit) -> int:
+    """Return how many answers the check asks the target for, at most."""
+    n = _count_records(prepared)
+    return 2 * n + (0 if isinstance(prepared.target, Endpoint) else sum(map(len, _other_batches(n))))
+
+
+def _count_records(prepared: PreparedAudit) -> int:
+    return min(prepared.layout.candidates, _N_DOCUMENTS if is_language_model(prepared.target) else _N_RECORDS)
 
 
 def _finding(first: Floats, again: Floats, calls: int) -> CheckFinding | None:
