@@ -26,6 +26,7 @@ from divulge.auditing.verdict import (
 )
 from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, parse_fpr
+from divulge.evaluation.exposure import chance_of_exposed
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
@@ -489,7 +490,7 @@ def gate(
         for scope, unadjusted_scope in pairs:
             for outcome, raw in zip(scope.outcomes, unadjusted_scope.outcomes, strict=True):
                 if scope.by and not (
-                    _can_keep(limit, scope, of_all[outcome.recipe], confidences.groups)
+                    _can_keep(limit, scope, of_all[outcome.recipe], confidences.groups, len(groups.judged))
                     or _exceeds(outcome, limit, noticed)
                 ):
                     unjudged[outcome.recipe].append(scope.name)
@@ -533,13 +534,16 @@ def _exceeds(outcome: Outcome, limit: Limit, confidence: float) -> bool:
     return leaks and value > limit.limit
 
 
-def _can_keep(limit: Limit, scope: Scope, of_all: Estimate | None, confidence: float) -> bool:
+def _can_keep(limit: Limit, scope: Scope, of_all: Estimate | None, confidence: float, n_scopes: int) -> bool:
     """Check whether so many records would show with 80 % probability that a limit is kept by a class like all others.
 
     An AUC as far below the limit as that of all candidates is must be told from it; so must a TPR and an advantage.
+    Members above all but two non-members must be so few by chance in all classes and groups together.
     """
-    if limit.metric == "exposed" or of_all is None:
-        return limit.metric == "exposed"
+    if limit.metric == "exposed":
+        return n_scopes * chance_of_exposed(scope.members, scope.nonmembers, int(limit.limit)) <= _MISSED
+    if of_all is None:
+        return False
     chance = _CHANCE.get(limit.metric)
     chance = parse_fpr(limit.metric) if chance is None else chance
     margin = limit.limit - max(of_all.value, chance)
@@ -551,6 +555,7 @@ def _can_keep(limit: Limit, scope: Scope, of_all: Estimate | None, confidence: f
     return detectable is not None and detectable - chance <= margin
 
 
+_MISSED = 0.2  # probability with which a limit that holds is not shown to be kept within some class
 _CHANCE: Mapping[str, float] = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}  # that of a TPR is its FPR
 
 

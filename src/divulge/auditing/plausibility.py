@@ -71,9 +71,11 @@ def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str
         note: what is said of the members beside their number.
     """
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
-    lower_bound = float(statistics.clopper_pearson_lower(n_correct, len(labels), ERROR))
-    if lower_bound > share + min(MARGIN * (1 - share), MAX_MARGIN):
+    needed = share + min(MARGIN * (1 - share), MAX_MARGIN)
+    if float(statistics.clopper_pearson_lower(n_correct, len(labels), ERROR)) > needed:
         return ""
+    if share < 1 and float(statistics.clopper_pearson_lower(len(labels), len(labels), ERROR)) <= needed:
+        return f"{len(labels):,} training records{note} are too few to show that the model was trained on them"
     uncertainty = ", so it is not surely better" if n_correct > share * len(labels) else ""
     return (
         f"the model is right on {_per_cent(n_correct / len(labels))} of its own training records ({n_correct:,} of "

@@ -387,8 +387,11 @@ def _weigh_findings(audit: Findings, decided: Verdict) -> Verdict:
         details = (*first.details, *(finding.sentence for finding in others))
         if answer == "too little data to say":
             return Verdict(answer, f"Too little data to say: {first.sentence}", details)
-        by_scores = (f"What attacks measure beside that: {decided.plain}",) if answer == "leak found" else ()
-        return Verdict(answer, first.sentence, (*details, *by_scores), recipe=decided.recipe)
+        if effect == "leak":
+            is_clear = decided.answer == "no leak found"
+            by_scores = "No attack sees a leak by the declared non-members alone." if is_clear else decided.plain
+            details = (*details, by_scores)
+        return Verdict(answer, first.sentence, details, recipe=decided.recipe)
     if decided.answer != "no leak found":
         return decided
     unchecked = (finding.sentence for finding in audit.about.findings if finding.effect == "not checked")

@@ -125,6 +125,16 @@ def smallest_exposed(n_members: int, n_nonmembers: int, confidence: float = 0.95
     return None if run is None else _first(run, lambda k: bool(_tail(run - k, m - k, n, 0) >= target_power))
 
 
+def chance_of_exposed(n_members: int, n_nonmembers: int, limit: int) -> float:
+    """Return the probability that more than ``limit`` members stand above all but two non-members by chance.
+
+    Examples:
+        >>> round(chance_of_exposed(1000, 1000, 5), 3), chance_of_exposed(4, 100, 5)
+        (0.144, 0.0)
+    """
+    return float(_tail(limit + 1, n_members, n_nonmembers, MAX_AS_HIGH)) if limit < n_members else 0.0
+
+
 def _first(maximum: int, holds: Callable[[int], bool]) -> int | None:
     """Return the smallest number from 1 to ``maximum`` for which it holds, by bisection; None if it never does."""
     if not holds(maximum):
