@@ -73,7 +73,7 @@ def test_sets_that_were_mixed_up_are_not_cleared():
 
 def test_a_population_of_another_kind_stops_no_audit():
     result = audit(MEMBERS, population=records(3, 2 * N, shift=1.5))
-    assert find(result).effect == "none"
+    assert find(result).effect == "not checked"
 
 
 def test_two_parts_of_the_training_data_of_a_regression_model_are_found_out():
