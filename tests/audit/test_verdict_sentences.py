@@ -252,8 +252,6 @@ def test_where_all_may_be_copies_no_leak_is_detectable():
     [
         (3, 9, "keep", 0, 3),
         (0, 9, "keep", 2, 2),
-        (None, 9, "keep", 2, 11),
-        (None, 9, "drop", 2, 2),
         (1, 9, "drop", 0, 1),
     ],
 )

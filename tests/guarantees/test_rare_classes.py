@@ -119,6 +119,17 @@ def test_a_gate_in_records_sees_what_no_auc_sees():
     assert dv.gate(quiet, "exposed:20").state == "kept"
 
 
+def test_a_limit_in_records_is_mostly_kept_within_many_classes_of_a_model_that_leaks_nothing():
+    labels, members = np.tile(np.arange(20), 100), np.arange(2000) < 1000
+    kept = 0
+    for seed in range(10):
+        scores = np.random.default_rng(seed).normal(size=2000)
+        kept += bool(dv.gate(scored({"loss": scores}, members, labels=labels), "exposed:5"))
+        scores[np.flatnonzero(members & (labels == 3))[:20]] += 6
+        assert dv.gate(scored({"loss": scores}, members, labels=labels), "exposed:5").state == "broken"
+    assert kept >= 6  # of 40 draws 35
+
+
 def test_a_gate_is_true_only_if_every_limit_is_kept():
     audit = audit_of(np.random.default_rng(9), 500, 500)
     kept, undecided = dv.gate(audit, "auc:0.8"), dv.gate(audit, ["auc:0.8", "epsilon:5"])

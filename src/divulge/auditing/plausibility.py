@@ -71,10 +71,9 @@ def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str
         note: what is said of the members beside their number.
     """
     share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
-    needed = share + min(MARGIN * (1 - share), MAX_MARGIN)
-    if float(statistics.clopper_pearson_lower(n_correct, len(labels), ERROR)) > needed:
+    if _is_surely_better(n_correct, labels):
         return ""
-    if share < 1 and float(statistics.clopper_pearson_lower(len(labels), len(labels), ERROR)) <= needed:
+    if _are_too_few(labels):
         return f"{len(labels):,} training records{note} are too few to show that the model was trained on them"
     uncertainty = ", so it is not surely better" if n_correct > share * len(labels) else ""
     return (
@@ -82,6 +81,18 @@ def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str
         f"{len(labels):,}{note}), and always answering their most frequent class is right on {_per_cent(share)}"
         f"{uncertainty}"
     )
+
+
+def _is_surely_better(n_correct: int, labels: Ints) -> bool:
+    """Check whether a model that is right on so many members surely beats their most frequent class by a margin."""
+    share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
+    lower_bound = float(statistics.clopper_pearson_lower(n_correct, len(labels), ERROR))
+    return lower_bound > share + min(MARGIN * (1 - share), MAX_MARGIN)
+
+
+def _are_too_few(labels: Ints) -> bool:
+    """Check whether not even a model that is right on all members of several classes would surely be better."""
+    return len(np.unique(labels)) > 1 and not _is_surely_better(len(labels), labels)
 
 
 def measure_class_fit(logits: Floats, labels: Ints, seed: int) -> ClassFit | None:
@@ -144,6 +155,8 @@ def doubt_advice(audit: Findings) -> str:
             "give nothing away either. Check these first. A model that predicts no better than that may give nothing "
             "away, but this audit cannot tell it from a mistake."
         )
+    if audit.labels is not None and _are_too_few(audit.labels[audit.members]):
+        return "A model that is right on all of them could be another one, or right by chance. Give more members."
     return (
         "So nothing shows that this is the model that was trained on them; one that is given its columns or classes in "
         "another order, its inputs in another scale, or that comes from another file would give nothing away either. "

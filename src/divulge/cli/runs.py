@@ -333,8 +333,13 @@ def gate(
         printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
         if folded:
             printing.line(f"Kept within classes or groups, too: {len(folded):,} of {len(within):,} rulings.")
-        for state, reason in dict.fromkeys((r.state, r.reason) for r in rulings if r.reason):
-            printing.line(f"{state}: {reason}")
+        names: dict[tuple[str, str], list[str]] = {}
+        for r in rulings:
+            if r.reason:
+                names.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
+        for (state, reason), ruled in names.items():
+            whose = f" ({comparison.list_names(ruled)})" if len(names) > 1 else ""
+            printing.line(f"{state}{whose}: {reason}")
     if failed != "kept":
         raise typer.Exit({"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}[failed])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -53,11 +52,10 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Controls:
     """Compare the target with reference models that saw no candidate, as if each of these were the target."""
 
-    name: str = "reference models as controls"
+    name = "reference models as controls"
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Return AUCs under target and controls; None without two controls of classes that the auditor holds."""

@@ -8,7 +8,7 @@ in a result shows it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,7 +38,6 @@ BY_CALL = "the target's answers differ from call to call: a repeated audit gives
 BY_BATCH = "the target's answers depend on what else is in the batch: another order or size of it gives other numbers"
 
 
-@dataclass(frozen=True, slots=True)
 class Determinism:
     """Ask about a few records twice, and if the answers are alike, in reverse and alone.
 
