@@ -26,11 +26,13 @@ from pathlib import Path
 import numpy as np
 
 import run_directories
+from divulge.recipes import aliases, resolve
 from faults import steps
 from fuzz import functions, surface
 from recorded import charts
 
 FOLDER = Path(__file__).parent
+AGAIN = "if that is meant: PYTHONPATH=src:tests python tests/recorded/recording.py, and read the diff that it makes"
 LONGEST, DEEPEST = 40, 5
 TOLERANCE = 1e-6
 TRAINED = 1e-2
@@ -275,8 +277,23 @@ def _with_few_points(part):
     return part
 
 
+def named_recipes():
+    """The fields of each recipe that has a name, by type of record and name."""
+    return {
+        record_type: {name: fields_of(resolve(name, documents=documents)) for name in aliases(documents=documents)}
+        for record_type, documents in (("classifiers", False), ("documents", True))
+    }
+
+
+def fields_of(recipe):
+    return {field.name: repr(getattr(recipe, field.name)) for field in dataclasses.fields(recipe)}
+
+
 def write():
     """Record everything afresh."""
+    (FOLDER / "recipes.json").write_text(
+        json.dumps(named_recipes(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     text = ",\n".join(f"{json.dumps(name)}: {json.dumps(picture(name))}" for name in charts.PICTURES)
     (FOLDER / "charts.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
     answers_by_name = {}

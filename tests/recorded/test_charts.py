@@ -10,9 +10,10 @@ RECORDED = json.loads((recording.FOLDER / "charts.json").read_text(encoding="utf
 
 
 def test_every_picture_is_recorded():
-    assert RECORDED.keys() == charts.PICTURES.keys()
+    assert RECORDED.keys() == charts.PICTURES.keys(), recording.AGAIN
 
 
 @pytest.mark.parametrize("name", charts.PICTURES)
 def test_a_picture_is_drawn_as_recorded(name):
-    assert not recording.difference(RECORDED[name], recording.picture(name), recording.TOLERANCE)
+    found = recording.difference(RECORDED[name], recording.picture(name), recording.TOLERANCE)
+    assert not found, f"{name} is drawn otherwise: {found}; {recording.AGAIN}"

@@ -16,5 +16,6 @@ def test_a_page_says_what_is_recorded(pages, name):
     run_kind, page_texts = pages
     recorded = (recording.FOLDER / "pages" / run_kind / f"{name}.txt").read_text(encoding="utf-8")
     for line, (was, says) in enumerate(zip(recorded.splitlines(), page_texts[name].splitlines(), strict=False), 1):
-        assert not recording.difference(was, says, recording.TOLERANCE, f"{run_kind}, {name}, line {line}")
-    assert len(recorded.splitlines()) == len(page_texts[name].splitlines())
+        found = recording.difference(was, says, recording.TOLERANCE, f"{run_kind}, {name}, line {line}")
+        assert not found, f"{found}; {recording.AGAIN}"
+    assert len(recorded.splitlines()) == len(page_texts[name].splitlines()), recording.AGAIN
