@@ -337,6 +337,12 @@ def adapt(
     elif labels_only and gives_labels(model):
         adapter = SklearnLabels(model, names=names)
     elif callable(model):
+        owner = getattr(model, "__self__", None)
+        if getattr(model, "__name__", "") == "decision_function" and len(getattr(owner, "classes_", ())) > 2:
+            raise InputError(
+                f"target: decision_function of {type(owner).__name__} may have a column for each pair of classes; pass "
+                "the estimator itself"
+            )
         adapter = CallableTarget(model, outputs=outputs)
     else:
         raise InputError(
