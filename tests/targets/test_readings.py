@@ -121,8 +121,9 @@ def test_decision_values_of_pairs_of_classes_are_summed_as_scikit_learn_does(mak
     ]
     np.testing.assert_array_equal(answers[0], answers[1])
     np.testing.assert_array_equal(answers[0], answers[2])
-    with pytest.raises(dv.InputError, match="pass the estimator itself"):
-        targets.adapt(of_pairs.decision_function)
+    if n_classes > 2:
+        with pytest.raises(dv.InputError, match="pass the estimator itself"):
+            targets.adapt(of_pairs.decision_function)
 
 
 class Wrapped:
