@@ -182,7 +182,7 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
 
     sets = {name: texts(seed) for seed, name in enumerate(("members", "nonmembers", "population"))}
     result = dv.audit(
-        lambda x: np.array([[len(text) / 50, text.count("1") / 9] for text in x]),
+        lambda x: np.array([[len(text) / 5, text.count("1") / 9] for text in x]),
         **sets, recipes=["loss"], fpr=(0.1,), out=tmp_path / "run",
     )  # fmt: skip
     single = dv.evaluation.text_differences(list(sets["members"].x), list(sets["nonmembers"].x))

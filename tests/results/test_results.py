@@ -174,29 +174,6 @@ def test_every_field_is_held_against_its_type(run, summary_type, change, request
             results.read_summary(tmp_path, summary_type)
 
 
-def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
-    n_seen = 0
-    for run, summary_type in RUNS:
-        folder, _ = request.getfixturevalue(run)
-        for field in fields(summary_type):
-            if field.default is None:
-                content = json.loads((folder / "summary.json").read_text())
-                del content[field.name]
-                (tmp_path / "summary.json").write_text(json.dumps(content))
-                assert getattr(results.read_summary(tmp_path, summary_type), field.name) is None
-                n_seen += 1
-    assert n_seen
-
-
-def test_an_audit_from_before_records_had_features_is_read(request, tmp_path):
-    run, summary_type = next(pair for pair in RUNS if pair[1] is results.AuditSummary)
-    folder, _ = request.getfixturevalue(run)
-    content = json.loads((folder / "summary.json").read_text())
-    del content["about"]["settings"]["data"]["features"]
-    (tmp_path / "summary.json").write_text(json.dumps(content))
-    assert results.read_summary(tmp_path, summary_type).about.settings.data.features == ""
-
-
 def test_arrays_found_before_columns_were_looked_for_are_read():
     old = {"array": "_fit_X", "form": "as they are", "members": 5, "nonmembers": 0, "p_value": 0.01}
     parsed = store.parse_json(old, results.ArrayMatch, Path("old"))

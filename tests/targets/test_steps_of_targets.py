@@ -61,32 +61,6 @@ def test_outputs_become_logits(outputs, declared, expected):
     np.testing.assert_allclose(arrays.as_logits(outputs, declared, 2), expected, rtol=1e-6)
 
 
-COARSE = np.arange(1, 9) / 100
-
-
-@pytest.mark.parametrize(
-    ("first", "is_refused"),
-    [
-        (COARSE, True),  # eight different rows
-        (COARSE[:7], False),
-        (np.repeat(COARSE[:7], 3), False),
-        ([0.12345, 0.54321], True),  # two rows finer than three decimals
-        ([0.12345, 0.5], False),
-        ([0.123, 0.543], False),
-        ([0.12345, 0.12345], False),
-        ([0.12345, 0.0], False),  # a row with a one does not count
-    ],
-)
-def test_rows_that_sum_to_one_are_refused_as_logits_where_chance_hardly_makes_them(first, is_refused):
-    values = np.stack([first, 1 - np.asarray(first)], axis=1)
-    assert bool(arrays._are_probabilities(values)) is is_refused
-    assert not arrays._are_probabilities(values + [[0, 2e-4]])
-    assert not arrays._are_probabilities(np.vstack([values, [-0.1, 1.1]]))
-    assert bool(arrays._are_probabilities(values + [[0, 5e-5]])) is (
-        is_refused or len({round(float(v), 6) for v in first if v}) > 1
-    )
-
-
 @pytest.mark.parametrize(
     ("frames", "is_plain", "expected"),
     [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from divulge import machine, provenance
+from divulge import lazy, machine
 from divulge._version import __version__
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
@@ -20,6 +20,10 @@ from divulge.errors import InputError, MissingExtraError, UserCodeError, as_miss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from divulge import provenance
+else:
+    provenance = lazy.module("divulge.provenance")  # help and completion start without NumPy
 
 
 class Entry(NamedTuple):
@@ -211,7 +215,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # whoever read a help page has gone
         pass
     except InputError as error:
-        printing.error(options.name_options(str(error), _find_command(arguments), arguments))
+        is_of_clock = str(error).startswith("SOURCE_DATE_EPOCH")  # with which libraries cannot be imported
+        printing.error(error if is_of_clock else options.name_options(str(error), _find_command(arguments), arguments))
     except (MissingExtraError, OSError, MemoryError) as error:
         printing.error(_format_system_error(error))
     except Exception as error:

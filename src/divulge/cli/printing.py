@@ -19,14 +19,17 @@ from rich import progress as rich_progress
 from rich import table as rich_table
 from rich import text as rich_text
 
+from divulge import lazy
 from divulge.errors import InputError
-from divulge.report import page as report_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import TextIO
 
+    from divulge.report import page as report_page
     from divulge.types import Tone
+else:
+    report_page = lazy.module("divulge.report.page")  # which takes NumPy
 
 
 class Exit(IntEnum):
