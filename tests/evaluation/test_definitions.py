@@ -335,18 +335,15 @@ def auc_power(distance, m, n, error):
     return stats.norm.cdf(math.log(area / (1 - area)) / deviation - stats.t.ppf(1 - error / 2, freedom))
 
 
-@pytest.mark.parametrize(("m", "n"), [(2, 40), (30, 2), (25, 60)])
-@pytest.mark.parametrize("distance", [0.2, 1.5])
-def test_the_power_of_an_auc_is_that_of_its_logit(distance, m, n):
-    assert power._auc_power(distance, m, n, 0.1) == pytest.approx(auc_power(distance, m, n, 0.1), abs=1e-7)
-    assert power._auc_power(distance, 1, n, 0.1) == power._auc_power(distance, m, 1, 0.1) == 0
+@pytest.mark.parametrize(("m", "n"), [(12, 40), (30, 9), (25, 60), (400, 400)])
+@pytest.mark.parametrize("target", [0.5, 0.8])
+def test_the_smallest_auc_is_found_with_the_power_that_was_asked_for(m, n, target):
+    found = evaluation.smallest_detectable(m, n, confidence=0.9, power=target).auc
+    assert auc_power(math.sqrt(2) * stats.norm.ppf(found), m, n, 0.1) == pytest.approx(target, abs=1e-5)
 
 
-@pytest.mark.parametrize("reached", [0.0, 0.05, 3.21, 8.0])
-def test_the_smallest_distance_is_found_up_to_eight(reached):
-    found = power._smallest_distance(lambda d: (d >= reached) * 1.0, 1.0)
-    assert found == pytest.approx(reached, abs=1e-6)
-    assert power._smallest_distance(lambda d: np.full(len(d), 0.79), 0.8) is None
+def test_one_record_of_a_kind_shows_no_auc():
+    assert evaluation.smallest_detectable(1, 400).auc is evaluation.smallest_detectable(400, 1).auc is None
 
 
 @pytest.mark.parametrize("allowed", [-1, 0, 3, 9, 10])
