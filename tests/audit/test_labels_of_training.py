@@ -4,9 +4,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge.auditing.checks.labels import (
@@ -86,6 +87,16 @@ def test_labels_that_members_are_answered_no_worse_by_keep_no_limit(model, given
 def test_labels_of_the_training_are_not_doubted(model):
     """Not of a model that is surer than right by itself either."""
     sound = audited(model, Y, Y)
+    assert LabelsOfTraining.name not in {finding.check for finding in sound.about.findings}
+
+
+def test_labels_of_few_records_are_not_doubted_by_a_weak_model():
+    """Ten members that a stump is right on by chance less often than it is sure."""
+    x, y = make_classification(460, 8, n_informative=5, n_classes=3, flip_y=0.2, random_state=2)
+    model = DecisionTreeClassifier(max_depth=1).fit(np.r_[x[:10], x[60:]], np.r_[y[:10], y[60:]])
+    rows = {"members": slice(10), "nonmembers": slice(10, 20), "population": slice(20, 60)}
+    sets = {name: dv.Records(x[part], y[part]) for name, part in rows.items()}
+    sound = dv.audit(model, **sets, recipes=["max-probability"], fpr=[0.2])
     assert LabelsOfTraining.name not in {finding.check for finding in sound.about.findings}
 
 

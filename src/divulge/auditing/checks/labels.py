@@ -183,11 +183,11 @@ def _describe_other_labels(audit: ScoredAudit, counted: Bools) -> str:
             f"{formatting.format_classes(exchanged, records.class_names)} the class of another of these, so the "
             "classes are probably in another order than in the training."
         )
-    accuracy = (predicted == labels)[members].mean()
     if "max-probability" not in target:
         return ""
+    accuracy = evaluation.proportion(int((predicted == labels)[members].sum()), int(members.sum()), 1 - FALSE_ALARM)
     sureness = special.expit(target["max-probability"][rows][members]).mean()
-    if sureness <= accuracy + _TOO_SURE:
+    if sureness <= accuracy.high + _TOO_SURE:
         return ""
     try:
         training = Train(count=1).for_target(prepared.target)
@@ -205,9 +205,13 @@ def _describe_other_labels(audit: ScoredAudit, counted: Bools) -> str:
     gains = np.array([np.bincount(index, right * 1.0 - is_right, len(classes)) / counts for right in clone_is_right])
     gain, spread = gains.mean(), gains.mean(axis=1).std(ddof=1) * np.sqrt(1 + 1 / _N_CLONES)
     is_sure = gain > max(_BETTER_CLONE, stats.t.isf(FALSE_ALARM, _N_CLONES - 1) * spread)
+    # The spread of clones says nothing of how few the records are: of these more must be won by most clones than lost.
+    is_right_by_most = 2 * np.sum(clone_is_right, axis=0) > _N_CLONES
+    n_won, n_lost = int((is_right_by_most & ~is_right).sum()), int((~is_right_by_most & is_right).sum())
+    is_sure &= stats.binom.sf(n_won - 1, n_won + n_lost, 0.5) <= FALSE_ALARM
     if not is_sure or (gains.mean(axis=0)[counts >= _MIN_OF_CLASS] <= 0).any():
         return ""
-    shares = (accuracy, sureness, np.mean(clone_is_right), is_right.mean())
+    shares = (accuracy.value, sureness, np.mean(clone_is_right), is_right.mean())
     right, sure, by_clone, by_target = (formatting.format_percent(share) for share in shares)
     return (
         f"The model is right on {right} of its own training records, of which it is {sure} sure; and the same "
