@@ -37,7 +37,7 @@ def audited(answer, m, n, seed, recipes=RECIPES):
         (ANSWERS | INFORMED)[answer],
         members=records(m),
         nonmembers=records(n),
-        population=records(1500),
+        population=records(600),
         recipes=recipes,
         fpr=(0.1,),
         seed=seed,

@@ -1,6 +1,6 @@
 """A sound model of a rare outcome can be cleared; one that knows nothing of its records is not.
 
-Each null model passes with probability at most .001, so a test here fails once in three hundred runs with other seeds.
+Each null model passes with probability at most .001, so a test here fails once in two hundred runs with other seeds.
 """
 
 import numpy as np
@@ -68,11 +68,11 @@ def test_a_model_that_knows_nothing_of_its_records_is_not(record_sets, fault):
 
 def test_probabilities_without_relation_to_the_labels_pass_at_most_once_in_a_thousand():
     passed = 0
-    for seed in range(300):
+    for seed in range(100):
         rng = np.random.default_rng([seed, 7])
         n, classes = int(rng.choice([30, 60, 300])), int(rng.choice([2, 5]))
         labels = np.r_[np.arange(classes), rng.choice(classes, n, p=rng.dirichlet(np.full(classes, 0.3)))]
         logits = rng.choice([0.1, 1.0, 5.0]) * rng.normal(size=(len(labels), classes))
         fit = plausibility.measure_class_fit(logits, labels, seed)
         passed += fit is not None and plausibility.fits_classes(fit)
-    assert passed <= 2
+    assert passed <= 1

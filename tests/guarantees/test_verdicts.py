@@ -49,10 +49,10 @@ def test_ties_neither_break_a_gate_nor_make_a_leak(score_kind, m, n):
 
 @pytest.mark.parametrize("answer", INFORMED)
 def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
-    """12 whole audits, 3 tests: one fails by chance in .3 % at the worst."""
-    answers = [audited(answer, 200, 200, seed).verdict.answer for seed in range(12)]
-    assert answers.count("leak found") <= max_wrong(12)
-    assert answers.count("no leak found") >= 8, answers
+    """8 whole audits, 3 tests: one fails by chance in .3 % at the worst."""
+    answers = [audited(answer, 200, 200, seed).verdict.answer for seed in range(8)]
+    assert answers.count("leak found") <= max_wrong(8)
+    assert answers.count("no leak found") >= 5, answers
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
     [("constant", 1000, 120, ["loss"]), *((answer, 200, 20, ["loss", "entropy", "gap"]) for answer in ANSWERS)],
 )
 def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak(answer, m, n, recipes):
-    """24 whole audits: 5 tests, one of which fails by chance in .5 % at the worst. With DeLong's interval alone a
+    """16 whole audits: 5 tests, one of which fails by chance in .5 % at the worst. With DeLong's interval alone a
     quarter of the constant models is called a leak."""
-    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(24)]
-    assert answers.count("leak found") <= max_wrong(24)
+    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(16)]
+    assert answers.count("leak found") <= max_wrong(16)
 
 
 def test_no_recipe_above_its_limit_is_kept():

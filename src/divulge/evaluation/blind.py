@@ -708,7 +708,8 @@ def _boosted_predictions(columns: Floats, targets: Floats, folds: Ints) -> Float
         table = lightgbm.Dataset(columns[training_rows], free_raw_data=False)
         for j, target in enumerate(targets.T):
             table.set_label(target[training_rows])
-            trees = lightgbm.train(settings, table, num_boost_round=rounds)
+            # Otherwise LightGBM writes the trees as text and reads them again.
+            trees = lightgbm.train(settings, table, num_boost_round=rounds, keep_training_booster=True)
             guesses[held_out, j] = trees.predict(columns[held_out], num_threads=1)
     return guesses
 
