@@ -6,7 +6,6 @@ import pytest
 import divulge as dv
 from divulge import canaries
 from divulge.canaries import canary_kinds as kinds
-from divulge.canaries import canary_records
 
 
 def data(n=60, classes=3, dtype=float):
@@ -14,73 +13,73 @@ def data(n=60, classes=3, dtype=float):
     return dv.Records((10 * rng.random((n, 4))).astype(dtype), np.arange(n) % classes)
 
 
+def build(kind, records, count):
+    return kinds.build_records(kind, records, count, np.random.default_rng(0))[0]
+
+
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_every_other_label_is_as_likely_and_the_own_one_is_never_drawn(classes):
-    labels = np.repeat(np.arange(classes) * 2, 3)  # with gaps
-    rows = np.tile(np.arange(len(labels)), 2000)
-    drawn = labels[kinds._draw_other_labels(labels, rows, np.random.default_rng(0))]
+    x, y = np.arange(3000.0)[:, None], np.arange(3000) % classes * 2  # with gaps
+    made = build("mislabelled", dv.Records(x, y), 3000)
+    own_labels = y[made.x[:, 0].astype(int)]
     for own in range(0, 2 * classes, 2):
-        values, counts = np.unique(drawn[labels[rows] == own], return_counts=True)
+        values, counts = np.unique(made.y[own_labels == own], return_counts=True)
         assert values.tolist() == [each for each in range(0, 2 * classes, 2) if each != own]
-        expected = 6000 / (classes - 1)
+        expected = counts.sum() / (classes - 1)
         assert np.abs(counts - expected).max() < 4.5 * np.sqrt(expected)
 
 
 def test_labels_are_drawn_evenly_from_those_that_there_are_however_often_each_occurs():
-    records = dv.Records(np.zeros((10, 1)), np.r_[np.zeros(9, int), 1])
-    rows = kinds._draw_labels(records, 4000, np.random.default_rng(0))
-    assert set(rows.tolist()) == {0, 9}
-    assert abs((rows == 9).mean() - 0.5) < 4.5 * 0.5 / np.sqrt(4000)
-    assert kinds._draw_labels(dv.Records(np.zeros((10, 1))), 5, np.random.default_rng(0)) is None
+    x, y = np.random.default_rng(1).random((10, 1)), np.r_[np.zeros(9, int), 1]
+    assert abs(build("random", dv.Records(x, y), 4000).y.mean() - 0.5) < 4.5 * 0.5 / np.sqrt(4000)
+    assert build("random", dv.Records(x), 5).y is None
 
 
 def test_the_isolated_are_farthest_from_their_nearest_in_units_of_a_standard_deviation():
     rng = np.random.default_rng(3)
     x = np.column_stack([rng.normal(size=30), 1000 * rng.normal(size=30), np.full(30, 7.0)])
-    rows, _ = kinds._isolated_rows(dv.Records(x, np.arange(30) % 2), 6, rng)
+    made = build("far", dv.Records(x, np.arange(30) % 2), 6)
     scaled = (x[:, :2] - x[:, :2].mean(axis=0)) / x[:, :2].std(axis=0)
     nearest = [min(np.linalg.norm(scaled[i] - scaled[j]) for j in range(30) if j != i) for i in range(30)]
-    assert rows.tolist() == np.argsort(np.negative(nearest), kind="stable")[:6].tolist()
+    assert made.x.tolist() == x[np.argsort(np.negative(nearest), kind="stable")[:6]].tolist()
 
 
-@pytest.mark.parametrize("dtype", [float, np.float32, np.uint8, int])
+@pytest.mark.parametrize("dtype", [float, np.float32, int])
 def test_random_numbers_fill_the_range_of_their_column_and_blank_ones_that_of_all(dtype):
-    records = data(dtype=dtype)
-    rng = np.random.default_rng(0)
-    random, _ = kinds._random(records, 3000, rng)
-    blank, _ = kinds._blank(records, 3000, rng)
+    scale = 1 if dtype is not int else 1000  # so that enough of them differ
+    records = dv.Records((data().x * scale).astype(dtype))
     low, high = records.x.min(axis=0).astype(float), records.x.max(axis=0).astype(float)
     step = 0.02 * (high - low) + (np.dtype(dtype).kind in "iu")
-    for drawn, ends in ((random, (low, high)), (blank, (low.min(), high.max()))):
+    for kind, ends in (("random", (low, high)), ("blank", (low.min(), high.max()))):
+        drawn = build(kind, records, 2000).x
         assert drawn.dtype == records.x.dtype
         assert (drawn >= ends[0]).all()
         assert (drawn <= ends[1]).all()
         assert (drawn.min(axis=0) <= ends[0] + step).all()
         assert (drawn.max(axis=0) >= ends[1] - step).all()
-    assert (blank == blank[:, :1]).all()
-    assert len(np.unique(random[0])) > 1
+        assert (len(np.unique(drawn[0])) == 1) == (kind == "blank")
 
 
 def test_shuffled_values_stay_in_their_column_and_come_from_several_records():
     records = data()
-    drawn, rows = kinds._shuffled(records, 50, np.random.default_rng(0))
+    drawn = build("shuffled", records, 50).x
     origin = np.array([[np.flatnonzero(records.x[:, j] == value)[0] for j, value in enumerate(row)] for row in drawn])
     assert (np.ptp(origin, axis=1) > 0).all()
-    assert len(rows) == 50
 
 
 def test_documents_are_as_long_as_those_of_the_data():
-    records = dv.Records(["a b", "a a a a", ""])
-    drawn, _ = kinds._random_token(records, 600, np.random.default_rng(0))
+    words = [f"w{i}" for i in range(40)]
+    records = dv.Records(["w0 w0 w0", " ".join(words[:6]), " ".join(words[6:])])
+    drawn = build("random-token", records, 300).x
     lengths, counts = np.unique([len(text.split()) for text in drawn], return_counts=True)
-    assert lengths.tolist() == [1, 2, 4]  # one word at least
-    assert np.abs(counts - 200).max() < 4.5 * np.sqrt(200)
-    words = " ".join(drawn).split()
-    assert abs(words.count("a") / len(words) - 0.5) < 0.1
-    often = " ".join(kinds._unigram(records, 600, np.random.default_rng(0))[0]).split()
-    assert abs(often.count("a") / len(often) - 5 / 6) < 0.06
+    assert lengths.tolist() == [3, 6, 34]
+    assert np.abs(counts - 100).max() < 4.5 * np.sqrt(100)
+    evenly = " ".join(drawn).split()
+    assert evenly.count("w0") / len(evenly) < 0.05  # 1 of 40
+    often = " ".join(build("unigram", records, 300).x).split()
+    assert abs(often.count("w0") / len(often) - 4 / 43) < 0.03
     with pytest.raises(dv.InputError, match="the documents have no words"):
-        kinds._random_token(dv.Records(["", " "]), 3, np.random.default_rng(0))
+        build("random-token", dv.Records(["", " "]), 3)
 
 
 @pytest.mark.parametrize(("count", "is_made"), [(59, True), (60, True), (61, False)])
@@ -116,11 +115,6 @@ def test_own_canaries_are_of_the_shape_of_the_data_new_and_all_different():
     ):
         with pytest.raises(dv.InputError, match=message):
             canaries.make(data(), own=records, seed=0)
-
-
-@pytest.mark.parametrize("count", [8, 9, 40])
-def test_a_fixed_number_is_the_lower_half(count):
-    assert canary_records._draw_included(count, "fixed", np.random.default_rng(0)).sum() == count // 2
 
 
 def test_a_record_is_the_same_in_any_type_of_number_and_not_under_another_label():

@@ -1,7 +1,5 @@
 """Canaries of tables, of a user's own and of insertions, piece by piece."""
 
-import dataclasses
-
 import numpy as np
 import polars as pl
 import pytest
@@ -29,59 +27,6 @@ DATA = dv.Records(FRAME, np.array([0, 1, 1, 0]))
 
 def read(*names):
     return [column for column in kinds._read_columns(DATA) if column.name in names]
-
-
-@pytest.mark.parametrize(("name", "is_whole"), [("whole", True), ("real", False), ("gaps", True), ("half", False)])
-def test_numbers_are_whole_by_their_type_or_with_gaps_by_their_values(name, is_whole):
-    assert kinds._is_whole(DATA, read(name)[0]) is is_whole
-    full = dv.Records(pl.DataFrame({"x": [1.0, 2.0]}), np.array([0, 1]))
-    assert kinds._is_whole(full, kinds._read_columns(full)[0]) is False
-
-
-@pytest.mark.parametrize(
-    ("names", "low", "high", "whole"),
-    [(("whole",), 1, 9, True), (("real",), -3, 2.25, False), (("gaps", "whole"), 1, 9, True),
-     (("half", "whole"), 1, 9, False), (("real", "whole"), -3, 9, False)],
-)  # fmt: skip
-def test_numbers_fill_the_range_of_all_columns_and_are_whole_where_all_are(names, low, high, whole):
-    drawn = kinds._draw_numbers(DATA, read(*names), 4000, np.random.default_rng(0))
-    assert (drawn.dtype.kind == "i") is whole
-    assert low <= drawn.min() <= low + 0.02 * (high - low) + whole
-    assert high >= drawn.max() >= high - 0.02 * (high - low) - whole
-
-
-def test_random_rows_have_drawn_numbers_and_of_other_values_each_as_likely():
-    draft = kinds._random_in_table(DATA, 3000, np.random.default_rng(0))
-    assert set(draft.numbers) == {"whole", "real", "gaps", "half"}
-    position = FRAME.columns.index("word")
-    rows, counts = np.unique(draft.donors[:, position], return_counts=True)
-    assert rows.tolist() == [0, 1]  # of "a" and "b"; the missing one is no value
-    assert abs(counts[0] - 1500) < 4.5 * np.sqrt(750)
-    assert not draft.donors[:, FRAME.columns.index("empty")].any()
-    assert set(draft.label_rows.tolist()) == {0, 1}
-    codes = kinds._draw_codes(DATA, draft, ["whole", "word"], np.random.default_rng(1))
-    assert set(codes.numbers) == {"real", "gaps", "half"}
-    assert set(codes.donors[:, 0].tolist()) == {0, 1, 2, 3}
-    np.testing.assert_array_equal(codes.donors[:, 1:], draft.donors[:, 1:])
-    shuffled = kinds._shuffled_in_table(DATA, 500, np.random.default_rng(0))
-    assert shuffled.donors.shape == (500, 6)
-    assert set(shuffled.donors.ravel().tolist()) == {0, 1, 2, 3}
-    part = draft[np.array([2, 0])]
-    np.testing.assert_array_equal(part.donors, draft.donors[[2, 0]])
-    np.testing.assert_array_equal(part.numbers["real"], draft.numbers["real"][[2, 0]])
-    np.testing.assert_array_equal(part.label_rows, draft.label_rows[[2, 0]])
-
-
-def test_one_number_throughout_is_rounded_in_whole_columns():
-    data = dv.Records(FRAME.select("whole", "real", "gaps"), np.array([0, 1, 1, 0]))
-    draft = kinds._blank_in_table(data, 50, np.random.default_rng(0))
-    np.testing.assert_array_equal(draft.numbers["whole"], np.rint(draft.numbers["real"]))
-    np.testing.assert_array_equal(draft.numbers["gaps"], draft.numbers["whole"])
-    with pytest.raises(dv.InputError, match="the columns 'word', 'empty' hold no numbers"):
-        kinds._blank_in_table(DATA, 5, np.random.default_rng(0))
-    missing = dv.Records(pl.DataFrame({"x": pl.Series([None, None], dtype=pl.Float64), "y": [1.0, 2.0]}))
-    with pytest.raises(dv.InputError, match="the columns 'x' hold no numbers"):
-        kinds._blank_in_table(missing, 5, np.random.default_rng(0))
 
 
 def test_random_canaries_draw_codes_from_those_that_occur():
@@ -145,45 +90,6 @@ def test_own_canaries_have_labels_where_the_data_has_and_one_shape():
             make(data, own=wrong, seed=0)
     made = make(unlabelled, own=dv.Records(own.x), seed=0)
     assert (made.kind, made.trained_on, made.seed) == ("own", 12, 0)
-
-
-@pytest.mark.parametrize(
-    ("table", "change", "message"),
-    [
-        (False, {"x": None}, "holds 0 canaries"),
-        (False, {"x": np.zeros((1, 2))}, "holds 1 canaries"),
-        (False, {"x": "moved"}, "holds other canaries than were to be included"),
-    ],
-)
-def test_an_insert_is_that_of_the_coins(tmp_path, table, change, message):
-    planted = make(LABELLED, count=8, kind="random", seed=3)
-    path = tmp_path / "insert.npz"
-    arrays = {"x": planted.insert.x, "y": planted.insert.y}
-    np.savez(path, **arrays)
-    canary_records._check_insert(path, planted)
-    np.savez(path, x=planted.insert.x[::-1], y=planted.insert.y[::-1])
-    canary_records._check_insert(path, planted)
-    value = change["x"]
-    if value is None:
-        np.savez(path, y=arrays["y"])
-    elif isinstance(value, str):
-        np.savez(path, x=arrays["x"] + 1, y=arrays["y"])
-    else:
-        np.savez(path, x=value, y=np.zeros(len(value), int))
-    assert len(planted.insert) > 1
-    with pytest.raises(dv.InputError, match=message):
-        canary_records._check_insert(path, planted)
-
-
-def test_labels_of_a_table_have_a_column_of_their_own_whatever_its_columns_are_called():
-    frame = pl.DataFrame({"label": [1, 2], "_label": [3, 4]})
-    rows = canary_records._rows_of_table(dv.Records(frame, np.array([0, 1])))
-    assert rows.file.frame.columns == ["label", "_label", "__label"]
-    assert rows.file.frame["__label"].to_list() == [0, 1]
-    assert rows.description.layout.label == "__label"
-    assert rows.description.library == "polars"
-    unlabelled = canary_records._rows_of_table(dv.Records(frame))
-    assert unlabelled.file.frame.columns == ["label", "_label"]
 
 
 def outputs(x):
@@ -264,22 +170,6 @@ def test_documents_are_scored_by_loss_alone_and_each_needs_a_token():
         canaries.audit(Documents(silent=(3, 5)), planted)
 
 
-def test_a_damaged_run_is_named(tmp_path):
-    data = dv.Records(np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2)
-    planted = make(data, count=20, seed=1)
-    result = canaries.audit(outputs, planted, claim=dv.Claim(1.0, 1e-3), out=tmp_path / "run")
-    run = canary_audit.CANARY_AUDIT.load(tmp_path / "run")
-    np.testing.assert_array_equal(run.scores, result.scores)
-    assert run.summary.bound.low == result.proof.bound.low
-    assert (run.summary.verdict, run.summary.canaries) == (result.proof.text, 20)
-    table = canary_audit._load_canaries(tmp_path / "run")
-    assert table.columns == ["canary", "included", "score"]
-    assert table["included"].to_list() == planted.included.tolist()
-    with pytest.raises(dv.InputError, match="overwrite"):
-        result.save(tmp_path / "run")
-    result.save(tmp_path / "run", overwrite=True)
-
-
 @pytest.mark.parametrize("kept", [["x"], ["included"], []])
 def test_canaries_without_values_or_coins_are_damaged(tmp_path, kept):
     made = make(LABELLED, kind="random", count=8, seed=0, out=tmp_path / "c")
@@ -299,30 +189,3 @@ def test_a_folder_is_written_once_unless_it_may_be_replaced(tmp_path):
     make(LABELLED, kind="random", count=9, seed=1, out=tmp_path / "c", overwrite=True)
     assert len(Canaries.load(tmp_path / "c")) == 9
     assert len(make(LABELLED, kind="random", count=8, seed=0)) == 8
-
-
-@pytest.mark.parametrize("order", [None, ("1", "0")])
-def test_classes_are_read_in_their_order(tmp_path, order):
-    names = LABELLED.y.astype(str).tolist()
-    data = dv.Records(LABELLED.x, names if order else LABELLED.y, class_names=order)
-    made = make(data, kind="random", count=10, seed=0, out=tmp_path / "c")
-    read = Canaries.load(tmp_path / "c").records
-    assert kinds.fingerprints(read) == kinds.fingerprints(made.records)
-    assert read.class_names == made.records.class_names
-    unlabelled = make(dv.Records(LABELLED.x), kind="random", count=10, seed=0, out=tmp_path / "u")
-    assert Canaries.load(tmp_path / "u").records.y is None
-    np.testing.assert_array_equal(Canaries.load(tmp_path / "u").included, unlabelled.included)
-
-
-def test_canaries_of_a_table_are_read_as_a_table(tmp_path):
-    frame = pl.DataFrame({"x": np.arange(40.0), "word": ["a", "b"] * 20})
-    made = make(dv.Records(frame, np.arange(40) % 2), kind="shuffled", count=10, seed=0, out=tmp_path / "c")
-    read = Canaries.load(tmp_path / "c")
-    assert read.records.table.columns == ["x", "word"]
-    assert kinds.fingerprints(read.records) == kinds.fingerprints(made.records)
-    array = tmp_path / "plain.parquet"
-    pl.DataFrame({"x": [[1.0], [2.0]]}).write_parquet(array)
-    with pytest.raises(dv.InputError):
-        canary_records._read_table(array, read.rows.description, ())
-    with pytest.raises(dv.InputError, match="ending"):
-        canary_records._read_table(array, dataclasses.replace(read.rows.description, ending=".npz"), ())

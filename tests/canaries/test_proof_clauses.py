@@ -1,6 +1,5 @@
 """What a proof from canaries says, and when: every answer, every sentence, every refusal."""
 
-import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ import torch
 
 import divulge as dv
 from divulge import canaries, seeds
-from divulge.canaries import GradientCanaries, canary_audit, canary_page, proof, prove
+from divulge.canaries import GradientCanaries, proof, prove
 from divulge.canaries import canary_kinds as kinds
 from divulge.canaries.proof import Proof, prove_again
 from divulge.evaluation import (
@@ -195,55 +194,11 @@ def test_a_proof_is_repeated_from_its_settings(family, claim):
     assert (first.settings.rate, first.settings.steps) == ((0.5, 1) if hasattr(family, "rate") else (None, None))
 
 
-def test_settings_that_are_missing_are_named():
-    scores, included = draw(2.0)
-    with pytest.raises(dv.InputError, match="settings: the run does not say how its bound was made"):
-        prove_again(scores, included, SimpleNamespace(settings=None))
-    for part in ({"rate": None, "steps": 2}, {"rate": 0.5, "steps": None}):
-        settings = dataclasses.replace(SETTINGS, family="subsampled gaussian", **part)
-        with pytest.raises(dv.InputError, match="settings: a subsampled Gaussian needs a rate and steps"):
-            proof._family(settings)
-    # A claim needs both of its numbers.
-    bound = prove(scores, included, delta=1e-5).bound
-    for claimed, delta in ((None, 1e-5), (1.0, None)):
-        stored = SimpleNamespace(settings=SETTINGS, claimed=claimed, delta=delta, bound=bound)
-        assert prove_again(scores, included, stored).claim is None
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "claimed", "proven"),
-    [(0.0, 50, None), (math.log(3), 75, 75), (1.0, 74, 73), (math.log(99), 99, 99), (20.0, 100, 99)],
-)
-def test_the_chances_of_a_claim_are_rounded_up_and_those_of_a_proof_down(epsilon, claimed, proven):
-    """Odds of one to one become 75 of 100 at ε = ln 3, and 99 of 100 at ln 99."""
-    bound = Estimate(epsilon, epsilon, math.inf, 0.95, "by hand")
-    pictures = canary_page._dot_pictures(SimpleNamespace(claimed=epsilon, bound=bound))
-    assert [each.value for each in pictures] == [claimed] + ([proven] if proven else [])
-
-
-def test_odds_of_a_thousand_are_a_power_of_ten():
-    assert canary_page._format_odds(math.log(1000)) == "10^3"
-    assert canary_page._format_odds(math.log(1000) - 1e-9) == "1e+03"
-    assert canary_page._format_odds(0.0) == "1"
-
-
 LABELLED = dv.Records(np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2)
 
 
 def constant_target(x):
     return np.zeros((len(x), 2))
-
-
-def test_an_accuracy_needs_labels_on_both_sides():
-    unlabelled = dv.Records(LABELLED.x)
-    for target, records in ((constant_target, unlabelled), (lambda x: x[:, 0], LABELLED)):
-        if target is constant_target:
-            with pytest.raises(dv.InputError, match="holdout: accuracy needs a target that gives labels"):
-                canary_audit._accuracy(target, records, "logits")
-    assert canary_audit._training_accuracy(constant_target, None, "logits") is None
-    assert canary_audit._training_accuracy(constant_target, unlabelled, "logits") is None
-    found = canary_audit._training_accuracy(constant_target, LABELLED, "logits")
-    assert (found.value, found.low) == (0.5, dv.evaluation.proportion(30, 60).low)
 
 
 @pytest.mark.parametrize("recipe", ["quantile-trees", "rmia", "mrad", "transductive", "loss"])
@@ -254,23 +209,6 @@ def test_a_recipe_that_learns_is_refused_without_records_to_learn_from(recipe):
         return
     with pytest.raises(dv.InputError, match=r"population: '.*' learns from other records, and none are given"):
         canaries.audit(constant_target, planted, recipe=recipe)
-
-
-def test_errors_of_a_training_are_the_users_and_refusals_stay_what_they_are():
-    def refuse(records, seed):
-        raise dv.InputError("x: no")
-
-    def fail(records, seed):
-        raise ValueError("no")
-
-    with pytest.raises(dv.InputError, match="x: no"):
-        canary_audit._train(refuse, LABELLED, 0)
-    with pytest.raises(dv.errors.UserCodeError, match="train: it raised ValueError"):
-        canary_audit._train(fail, LABELLED, 0)
-    given = []
-    canary_audit._train(lambda records, seed: given.append((records, seed)), LABELLED, 5)
-    assert given[0][0] is not LABELLED
-    assert given[0][1] == 5
 
 
 def test_fields_of_a_summary_are_those_of_the_audit():
@@ -350,14 +288,6 @@ def test_gradient_canaries_lie_each_in_one_parameter_and_are_used_at_their_rate(
     with pytest.raises(dv.InputError, match=r"count: must be at most 7 \(the parameters\), got 8"):
         GradientCanaries(8, clip=1.0).plant([torch.zeros(7)])
     GradientCanaries(8, clip=1.0).plant([torch.zeros(8)])
-
-
-@pytest.mark.parametrize(
-    ("label", "spelling"),
-    [(1, "1"), (1.0, "1"), (1.5, "1.5"), (True, "1"), (False, "0"), ("True", "1"), ("cat", "cat")],
-)
-def test_a_label_is_spelled_the_same_as_a_number_and_as_a_truth_value(label, spelling):
-    assert kinds._spell_label(label) == spelling
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,9 @@ def test_independent_records_that_rounding_makes_equal_are_no_copies(family, dec
 @pytest.mark.parametrize("policy", ["drop", "keep"])
 @pytest.mark.parametrize("sizes", [(150, 150, 150), (250, 80, 100)])
 def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes):
-    """60 splits at 5 %: fails by chance in .1 % of seeds."""
+    """40 splits at 5 %: fails by chance in .1 % of seeds."""
     alarms = refused = 0
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         try:
             sets = separate_sets(split(rng, *table(rng, 350), sizes), policy)
@@ -136,14 +136,14 @@ def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes)
             permutations=19,
         )
         alarms += blind_baseline.confounded
-    assert alarms <= binom.isf(0.001, 60, 0.05)
-    assert refused <= (binom.isf(0.001, 60, 0.05) if policy == "keep" else 0)
+    assert alarms <= binom.isf(0.001, 40, 0.05)
+    assert refused <= (binom.isf(0.001, 40, 0.05) if policy == "keep" else 0)
 
 
 def test_groups_that_keep_together_are_one_observation_each():
     """Whole groups of 1 to 8 are dealt out; as single records, too many of these fair splits would be called a leak."""
     alarms = leaks = naive = 0
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(120, 3))
         rows = np.repeat(np.arange(120), rng.integers(1, 9, 120))
@@ -159,26 +159,24 @@ def test_groups_that_keep_together_are_one_observation_each():
         object.__setattr__(audit, "duplicate_groups", separated.groups)
         assert int(audit["r"].distinct.members.sum()) + int((~audit["r"].distinct.members).sum()) == 120
         leaks += audit.verdict.answer == "leak found"
-    assert alarms <= binom.isf(0.001, 60, 0.05)
-    assert leaks <= binom.isf(0.001, 60, 0.05)
-    assert naive > binom.isf(0.001, 60, 0.05)
+    assert max(alarms, leaks) <= binom.isf(0.001, 40, 0.05) < naive
 
 
 def test_the_level_holds_where_all_records_join_a_kernel_of_few():
-    """100 fair splits of 240 with a kernel of 60; 5 % nominal."""
+    """60 fair splits of 240 with a kernel of 60; 5 % nominal."""
     alarms = 0
-    for seed in range(100):
+    for seed in range(60):
         x = np.exp(np.random.default_rng(seed).normal(size=(240, 3)))
         alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, max_records=60).confounded
-    assert alarms <= binom.isf(0.001, 100, 0.05)
+    assert alarms <= binom.isf(0.001, 60, 0.05)
 
 
 def test_what_a_shift_does_to_an_honest_score_is_no_leak():
     """A tenth of a standard deviation at 3,000 a side, where the blind baseline may or may not see it; the score reads
-    the shifted column, a leak moves the score itself. 40 of each: without the adjustment most honest ones are leaks."""
+    the shifted column, a leak moves the score itself. 25 of each: without the adjustment most honest ones are leaks."""
     leaks, naive, adjusted_leaks, plain = 0, 0, 0, 0
     members = np.arange(6000) < 3000
-    for seed in range(40):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(6000, 10))
         true = np.tanh(x[:, 0]) + x[:, 1] * x[:, 2] / 3 + 0.1 * members
@@ -194,8 +192,8 @@ def test_what_a_shift_does_to_an_honest_score_is_no_leak():
                 naive, leaks = naive + raw, leaks + now
             else:
                 plain, adjusted_leaks = plain + raw, adjusted_leaks + now
-    assert naive > 20
-    assert leaks <= binom.isf(0.001, 40, 0.05)
+    assert naive > 12
+    assert leaks <= binom.isf(0.001, 25, 0.05)
     assert adjusted_leaks >= plain - 2
 
 

@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from divulge.errors import InputError
-from divulge.identification import case_file, document_scoring, score_tables
+from divulge.identification import document_scoring, score_tables
 from divulge.signals.tokens import TokenStatistics
-from divulge.types import Estimate
 
 
 class Letters:
@@ -99,16 +98,3 @@ def test_membership_in_other_words_is_named_up_to_five_of_them():
         with pytest.raises(InputError) as error:
             reader.check("member", "a.csv")
         assert str(error.value).endswith("got " + ", ".join(map(repr, words[:5])) + ending)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "excluded"),
-    [
-        (0.36, 0.64, True), (0.35, 0.64, False), (0.36, 0.65, False), (0.34, 0.64, False), (0.36, 0.66, False),
-        (0.351, 0.649, True),
-    ],
-)  # fmt: skip
-def test_a_difference_as_large_as_an_auc_of_65_in_100_is_excluded_by_the_whole_interval(low, high, excluded):
-    low = 1 - case_file._LARGE_SHIFT if low == 0.35 else low  # the very limit
-    assert case_file._excludes_large_shift(Estimate(0.5, low, high, 0.95, "")) is excluded
-    assert not case_file._excludes_large_shift(None)

@@ -13,11 +13,9 @@ from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.decisions.strata import Strata
 from divulge.errors import InputError
-from divulge.identification import case_file, decision, from_arrays, identification_page, score_adjustment
-from divulge.identification.case_file import Condition
+from divulge.identification import decision, from_arrays, score_adjustment
 from divulge.identification.decision import Choice, Policy
 from divulge.identification.score_tables import Score
-from divulge.types import Estimate
 
 
 def control(name="low scores", state="passed", *, conclusive=False, p=None):
@@ -190,63 +188,11 @@ def test_a_direction_that_was_not_named_is_questioned_where_candidates_score_sur
 # Arrays
 
 
-def test_signals_are_checked_and_one_column_is_one_score():
-    assert from_arrays._check_signals([[1.0], [2.0]], "candidates").tolist() == [1.0, 2.0]
-    assert from_arrays._check_signals([[1.0, 3.0]], "candidates").shape == (1, 2)
-    with pytest.raises(InputError, match=r"^candidates: NaN or infinite scores in 2 rows \(1, 3\); leave these out$"):
-        from_arrays._check_signals([0.0, np.nan, 1.0, np.inf], "candidates")
-    with pytest.raises(InputError, match=r"in 1 rows \(1\)"):
-        from_arrays._check_signals([[0.0, 1.0], [1.0, np.inf]], "candidates")
-    for bad in (np.ones((2, 2, 2)), np.ones((2, 0)), 1.0):
-        with pytest.raises(InputError, match="candidates"):
-            from_arrays._check_signals(bad, "candidates")
-    with pytest.raises(InputError, match=r"holdout: the same signals as in candidates are needed, got shapes \(2, 3\)"):
-        from_arrays._check_signals(np.ones((2, 3)), "holdout", template=np.ones((2, 2)))
-
-
 @pytest.mark.parametrize(("count", "text"), [(1, "1 rows (0)"), (10, None), (11, None)])
 def test_ten_rows_are_named(count, text):
     numbers = ", ".join(map(str, range(min(count, 10))))
     expected = text or f"{count} rows ({numbers}{', …' if count > 10 else ''})"
     assert from_arrays.format_rows(range(count)) == expected
-
-
-@pytest.mark.parametrize(
-    ("method", "n_dimensions", "members", "message"),
-    [
-        ("bh", 1, [1.0], ""), ("auto", 1, None, ""), ("auto", 2, None, ""), ("adadetect", 2, None, ""),
-        ("auto", 2, [1.0], "members: the share is estimated from one score column, got several"),
-        ("adadetect", 1, None, "candidates: 'adadetect' learns from at least two signals"),
-        ("bh", 2, None, "candidates: 'bh' uses one score, got several; use 'adadetect' or one column"),
-    ],
-)  # fmt: skip
-def test_methods_apply_to_one_score_or_to_several(method, n_dimensions, members, message):
-    if not message:
-        from_arrays._check_method_inputs(method, n_dimensions, members)
-        return
-    with pytest.raises(InputError, match=message):
-        from_arrays._check_method_inputs(method, n_dimensions, members)
-
-
-def test_of_equal_texts_the_middle_value_stands_for_all():
-    texts = from_arrays._DistinctTexts.from_texts(["a", "", "b", "a", "", "a", "b"])
-    assert texts.texts == ["a", "", "b", ""]
-    assert (texts.numbers.tolist(), texts.n_copies) == ([0, 1, 2, 0, 3, 0, 2], 3)
-    assert texts.middle_values([5.0, 7.0, 4.0, 1.0, 8.0, 3.0, 2.0], "x").tolist() == [3.0, 7.0, 2.0, 8.0]
-    table = texts.middle_values(np.column_stack([np.arange(7.0), -np.arange(7.0)]), "x")
-    assert table.tolist() == [[3.0, -3.0], [1.0, -1.0], [2.0, -6.0], [4.0, -4.0]]
-    for bad in (np.arange(6.0), np.ones((7, 1, 1)), 5.0):
-        with pytest.raises(InputError, match="x: 7 rows are needed, got shape"):
-            texts.middle_values(bad, "x")
-
-
-def test_copies_are_found_on_either_side_and_only_where_texts_fit():
-    distinct, copied = ["a", "b"], ["c", "c"]
-    assert from_arrays._find_copies(distinct, ["x", "y"], 2, 2) is None
-    assert from_arrays._find_copies(copied, ["x", "y"], 2, 2).candidates.n_copies == 1
-    assert from_arrays._find_copies(distinct, copied, 2, 2).calibration.n_copies == 1
-    for sides in ((None, copied), (copied, None), (copied, ["x"]), (["c"], copied)):
-        assert from_arrays._find_copies(*sides, 2, 2) is None
 
 
 def test_a_selection_of_distinct_texts_is_spread_over_the_copies():
@@ -266,21 +212,6 @@ def test_a_selection_of_distinct_texts_is_spread_over_the_copies():
         calibration_texts=[*calibration_texts, calibration_texts[0]],
     )  # fmt: skip
     assert other.warnings[-1].startswith("1 calibration scores are of texts")
-
-
-def test_texts_are_compared_of_both_sides_and_of_each_record():
-    cal, cand = [f"c{i}" for i in range(8)], [f"d{i}" for i in range(9)]
-    assert from_arrays._compare_texts(None, None, 9, 8, 0) == []
-    assert len(from_arrays._compare_texts(cand, cal, 9, 8, 0)) == 1
-    for sides, message in (
-        ((None, cal), "^candidate_texts: the texts of both sides"),
-        ((cand, None), "^calibration_texts: the texts of both"),
-        ((cand[:8], cal), r"candidate_texts: 9 texts are needed \(one per score\), got 8"),
-        ((cand, cal[:7]), r"calibration_texts: 8 texts are needed \(one per score\), got 7"),
-        ((cal + cand[:1], cal), r"candidate_texts: 8 rows \(0, 1, 2, 3, 4, 5, 6, 7\) are also among"),
-    ):  # fmt: skip
-        with pytest.raises(InputError, match=message):
-            from_arrays._compare_texts(*sides, 9, 8, 0)
 
 
 @pytest.mark.parametrize("holdout_strata", [None, [1] * 30, [1] * 30 + [2] * 30, [2] * 30])
@@ -343,26 +274,6 @@ def test_one_score_needs_no_learning_and_several_pay_with_half_of_the_calibratio
         score_adjustment.learn_score(rng.normal(size=(10, 2)), rng.normal(size=(18, 2)), 0.05, 0)
 
 
-def test_members_and_nonmembers_must_both_be_labelled_to_be_compared():
-    rng = np.random.default_rng(1)
-    scores, blind = rng.normal(size=60), rng.normal(size=60)
-    for truth in (None, [None] * 60, [True] * 60, [False] * 60, [True, None] * 30):
-        table = None if truth is None else np.array(truth, object)
-        assert score_adjustment._compare_labelled(scores, blind, table, 0) is None
-    mixed = np.array([True, False, None] * 20, object)
-    assert score_adjustment._compare_labelled(scores, blind, mixed, 0) is not None
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_reversed_blind_score_separates_as_well(sign):
-    rng = np.random.default_rng(2)
-    sides, blind = (rng.normal(1, 1, 50), rng.normal(size=60)), (rng.normal(2, 1, 50), rng.normal(size=60))
-    blind_auc, score_auc, difference = score_adjustment._compare_aucs(sides, [sign * side for side in blind])
-    expected = statistics.auc(np.concatenate(blind), np.arange(110) < 50)
-    assert blind_auc.value == pytest.approx(expected.value)
-    assert difference.value == pytest.approx(score_auc.value - blind_auc.value)
-
-
 def test_what_a_blind_score_finds_is_said_beside_the_score():
     rng = np.random.default_rng(4)
     blind = score_adjustment.BlindScores(rng.normal(1.5, 1, 80), rng.normal(size=120))
@@ -383,28 +294,3 @@ def test_what_a_blind_score_finds_is_said_beside_the_score():
 
 
 # The case file
-
-
-@pytest.mark.parametrize(
-    ("marks", "text"),
-    [
-        (["met", "open", "open"], "Of the 3 conditions of this bound, 1 was tested and met, and 2 are open."),
-        (["met", "met", "open"], "Of the 3 conditions of this bound, 2 were tested and met, and 1 is open."),
-        (["open"], "Of the 1 conditions of this bound, 0 were tested and met, and 1 is open."),
-        (["met"], "Of the 1 conditions of this bound, 1 was tested and met, and 0 are open."),
-    ],
-)
-def test_conditions_are_counted_in_grammar(marks, text):
-    assert case_file._count_conditions([Condition("", mark, "") for mark in marks]) == text
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "passes"), [(0.36, 0.64, True), (0.3, 0.6, False), (0.4, 0.7, False), (0.3, 0.7, False)]
-)
-def test_a_large_shift_is_ruled_out_on_both_sides(low, high, passes):
-    assert case_file._excludes_large_shift(Estimate(0.5, low, high, 0.95, "")) is passes
-
-
-@pytest.mark.parametrize(("shift", "text"), [(None, "–"), (1.0, "× 1.00"), (1.999, "× 1.99"), (2.5, "× 2.50")])
-def test_a_shift_is_rounded_down(shift, text):
-    assert identification_page._format_shift({"survives_shift": shift}) == text

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from divulge import InputError
-from divulge.identification.score_tables import MembershipReader, _RowNumbers
+from divulge.identification.score_tables import MembershipReader
 
 
 def test_every_spelling_is_read_whatever_its_case_and_spaces():
@@ -46,19 +46,3 @@ def test_a_column_with_a_value_in_any_batch_is_not_empty():
     early.check("used", "candidates")
     with pytest.raises(InputError, match="column 'used' of candidates is empty in every row"):
         empty.check("used", "candidates")
-
-
-@pytest.mark.parametrize("n", [1, 4, 5, 6, 30])
-def test_the_first_rows_are_named_and_all_are_counted(n):
-    numbers = _RowNumbers()
-    for part in np.array_split(np.arange(n) + 7, 3):
-        numbers.add(part)
-    shown = str(_RowNumbers(n, list(range(7, 7 + n))))
-    named = numbers.first_rows
-    assert numbers.number == n
-    assert named == list(range(7, 7 + len(named)))
-    assert str(numbers) == f"{n} rows ({', '.join(map(str, named))}{', …' if n > len(named) else ''})"
-    assert shown == f"{n} rows ({', '.join(map(str, range(7, 7 + n)))})"
-    many = _RowNumbers()
-    many.add(np.arange(1000))
-    assert len(named) == min(n, len(many.first_rows))

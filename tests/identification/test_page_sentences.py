@@ -14,10 +14,10 @@ from divulge.identification.score_adjustment import KNOWN_MEMBERS
 from divulge.identification.score_tables import Columns, Score
 from divulge.report import html
 from divulge.report.markdown import render
-from divulge.report.page import MARKS, Collapsible, Paragraph, Slider
+from divulge.report.page import MARKS, Collapsible, Paragraph
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
-from divulge.results import ControlResult, HeatStrip, IdentificationSummary, RealisedOutcome
+from divulge.results import ControlResult, IdentificationSummary, RealisedOutcome
 from divulge.types import Estimate
 
 LEAST_COUNT = 90
@@ -241,55 +241,6 @@ def test_nothing_selected_shows_no_picture_and_no_advice(run):
     assert ADVICE_TITLE not in [section.title for section in rendered.sections]
 
 
-def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
-    count = run[1].selected
-    picture = page(run).pictures[0]
-    assert picture.caption == f"{count} of 150 candidates are selected (drawn as {round(count / 1.5)} of 100)"
-    assert (picture.value, picture.total) == (round(count / 1.5), 100)
-    small_picture = identification_page._dot_pictures(changed(run, selected=30, candidates=60))[0]
-    assert small_picture.caption == "30 of 60 candidates are selected"
-    assert (small_picture.value, small_picture.total) == (30, 60)
-
-
-def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(run):
-    folder, summary, _ = run
-    q = pl.read_parquet(folder / "selection.parquet")["q"].to_numpy()
-    (dial,) = identification_page._level_blocks(changed(run), folder)
-    assert isinstance(dial, Slider)
-    assert [stop.label for stop in dial.stops] == ["1 %", "2 %", "5 %", "10 %", "20 %"]
-    assert dial.stops[dial.start].label == "20 %"
-    for stop, level in zip(dial.stops, (0.01, 0.02, 0.05, 0.1, 0.2), strict=True):
-        assert stop.words.startswith(
-            f"{summary.selected if level == 0.2 else (q <= level).sum()} of 150 documents, of which"
-        )
-        assert stop.words.endswith("This bound was asked for.") == (level == 0.2)
-    (doubtful,) = identification_page._level_blocks(changed(run, standing="doubtful"), folder)
-    assert all(stop.words.startswith("If the assumption holds: ") for stop in doubtful.stops)
-
-
-def test_scores_are_shown_as_their_user_named_them(run):
-    folder, _, loss = run
-    low, high, several = page(run), page(run, scores=("loss:high",)), page(run, scores=("loss:low", "perplexity:low"))
-    assert "the model's scores of them (loss), and" in low.details[-1]
-    assert "the model's scores of them (loss and perplexity), and" in several.details[-1]
-    assert f"| {loss.min():.6g}" in render(low)
-    assert f"| {-loss.min():.6g}" in render(high)
-    facts = [
-        dict(identification_page.facts(changed(run, scores=names))) for names in (None, ("loss:high",), ("a", "b"))
-    ]
-    assert "largest selected loss" in facts[0]
-    assert "smallest selected loss" in facts[1]
-    assert "smallest selected score" in facts[2]
-    assert float(facts[0]["largest selected loss"]) == -float(facts[1]["smallest selected loss"])
-    none = dict(identification_page.facts(changed(run, threshold=None)))
-    assert none["largest selected loss"] == "–"
-    notes = [
-        identification_page._histogram(changed(run, scores=names), folder).note for names in (None, ("loss:high",))
-    ]
-    assert notes[0].startswith("Smaller values are more member-like")
-    assert notes[1].startswith("Larger values are more member-like")
-
-
 def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
     share = Estimate(0.25, 0.1, 0.5, 0.95, "")
     shown_facts = dict(identification_page.facts(changed(run, truth=RealisedOutcome(10, 5, share, share, ""))))
@@ -300,13 +251,6 @@ def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
     )
 
 
-def test_controls_say_how_they_ended(run):
-    rows = identification_page._control_table(changed(run)).rows
-    assert {row[1] for row in rows} <= {"passed", "doubtful", "FAILED"}
-    failed = tuple(dataclasses.replace(control, state="failed") for control in run[1].controls)
-    assert {row[1] for row in identification_page._control_table(changed(run, controls=failed)).rows} == {"FAILED"}
-
-
 def test_the_method_is_named_with_what_was_asked_for(run):
     changed_run = changed(run)
     auto = dataclasses.replace(changed_run.settings, method="auto")
@@ -314,38 +258,6 @@ def test_the_method_is_named_with_what_was_asked_for(run):
     for settings, method_name in ((auto, f"{changed_run.used} (auto)"), (same, changed_run.used)):
         decided = identification_page.IdentificationRun(dataclasses.replace(changed_run, settings=settings), run[0])
         assert identification_page.settings_facts(decided)["method"] == method_name
-
-
-@pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
-def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
-    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
-    documents = {str(row["id"]): finished_run.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
-    blocks = identification_page._document_blocks(changed(run), chosen, documents)
-    assert bool(blocks) == (count > 0)
-    if not count:
-        return
-    easiest = chosen[0]
-    assert blocks[0].exhibits[0].caption == f"{easiest['id']}: loss {easiest['score']:.4g}, q {easiest['q']:.3g}"
-    assert blocks[0].exhibits[0].text == f"text {easiest['id']}"
-    assert len(blocks[0].exhibits) == min(count, 6)
-    assert [block.title for block in blocks[1:]] == ([f"{count - 6} more"] if count > 6 else [])
-    assert "The deeper a token is marked" not in blocks[0].note
-
-
-def test_what_tokens_are_marked_against_is_said_where_they_are(run):
-    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
-    plain = finished_run.Document(str(chosen[0]["id"]), "to be read")
-    marked = finished_run.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
-    blocks = identification_page._document_blocks(changed(run), chosen, {plain.id: plain, marked.id: marked})
-    assert "the likelier the model finds it than chance." in blocks[0].note
-
-
-def test_a_dozen_selected_are_listed_and_more_are_folded(run):
-    chosen = case_file.selected_documents(run[1], run[0], max_rows=50).to_dicts()
-    assert len(chosen) == 50
-    for count in (0, 12, 13):
-        blocks = identification_page._row_blocks(changed(run), chosen[:count])
-        assert [isinstance(block, Collapsible) for block in blocks] == ([] if not count else [False, count > 12])
 
 
 def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_path):
@@ -373,19 +285,3 @@ def test_doubt_is_measured_only_where_something_is_selected_and_claimed(run):
     assert identification_page.sensitivity_blocks(changed(run, selected=0), run[0]) == []
     assert identification_page.sensitivity_blocks(changed(run, standing="void"), run[0]) == []
     assert identification_page.sensitivity_blocks(changed(run, standing="doubtful"), run[0]) != []
-
-
-def test_bounds_of_the_best_say_if_they_rest_on_a_doubted_assumption(run):
-    bounds = {
-        standing: finished_run.run_envelope(changed(run, standing=standing), run[0])
-        for standing in ("holds", "doubtful", "void")
-    }
-    sentences = {standing: finished_run.describe_best(bound, 20) for standing, bound in bounds.items()}
-    assert sentences["holds"].startswith("at most ")
-    assert sentences["doubtful"] == f"if the assumption holds, {sentences['holds']}"
-    assert sentences["void"] == "nothing is claimed about the 20 best candidates: the guarantee is void"
-    dots = {standing: identification_page._member_dots(bound, 20) for standing, bound in bounds.items()}
-    assert dots["void"] == ()
-    assert dots["holds"][0].value == 20 - bounds["holds"].false(20)
-    assert dots["doubtful"][0].caption.endswith(", if the assumption holds")
-    assert not dots["holds"][0].caption.endswith("holds")
