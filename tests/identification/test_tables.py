@@ -32,11 +32,6 @@ def selection(folder):
     return pl.read_parquet(folder / "selection.parquet")
 
 
-def cli(*arguments):
-    code = "from divulge.cli import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
-
-
 SPELLINGS = [
     ("yes", "no"),
     (" Yes", "NO "),
@@ -361,34 +356,31 @@ def test_files_that_cannot_be_read_are_named(tables, tmp_path):
             runs.run([tmp_path / name], calibration, tmp_path / "out", plan())
 
 
-def test_command_line(tables, tmp_path):
+def test_command_line(tables, tmp_path, divulge):
     out = tmp_path / "out"
     base = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--out", out]
-    result = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--json")
-    assert result.returncode == 0, result.stderr
-    summary = json.loads(result.stdout)
+    code, printed, err = divulge(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--json")
+    assert code == 0, err
+    summary = json.loads(printed)
     assert summary["selected"] == selection(out)["selected"].sum()
     assert json.loads((out / "summary.json").read_text()) == summary
     report = (out / "report.html").read_text()
     assert f"{summary['selected']} of 1,000 documents are identified as training data" in report
-    refused = cli(*base, "--score", "loss:low")
-    assert refused.returncode == 2
-    assert "holds a finished run" in refused.stderr
-    output = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--overwrite")
-    assert "realised power" in output.stdout
-    repeat = cli("decide", out, "--fdr", "0.3", "--json")
-    assert json.loads(repeat.stdout)["selected"] > summary["selected"]
-    assert repeat.returncode == 0
-    assert cli("report", out, "--to", tmp_path / "again.html").returncode == 0
+    code, _, err = divulge(*base, "--score", "loss:low")
+    assert (code, "holds a finished run" in err) == (2, True)
+    _, printed, _ = divulge(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--overwrite")
+    assert "realised power" in printed
+    code, printed, _ = divulge("decide", out, "--fdr", "0.3", "--json")
+    assert (code, json.loads(printed)["selected"] > summary["selected"]) == (0, True)
+    assert divulge("report", out, "--to", tmp_path / "again.html")[0] == 0
     assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
-    assert cli("decide", out, "--fpr", "0.1").returncode == 2
-    assert cli("report", tmp_path).returncode == 2
-    wrong = cli(*base, "--score", "lss:low", "--overwrite")
-    assert wrong.returncode == 2
-    assert "nearest: loss" in wrong.stderr
+    assert divulge("decide", out, "--fpr", "0.1")[0] == 2
+    assert divulge("report", tmp_path)[0] == 2
+    code, _, err = divulge(*base, "--score", "lss:low", "--overwrite")
+    assert (code, "nearest: loss" in err) == (2, True)
     assert json.loads((out / "summary.json").read_text())["settings"]["fdr"] == 0.3  # the run before is untouched
-    assert cli("identify", tables / "candidates.parquet").returncode == 2
-    assert "member-like end" in cli(*base).stderr
+    assert divulge("identify", tables / "candidates.parquet")[0] == 2
+    assert "member-like end" in divulge(*base)[2]
 
 
 def test_core_command_needs_no_torch(tables, tmp_path):
