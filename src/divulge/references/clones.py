@@ -30,14 +30,8 @@ from divulge.references.jobs import (
     output_only_model,
 )
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import (
-    SklearnRegressor,
-    SklearnTarget,
-    clone_unfitted,
-    describe_estimator,
-    estimator_inputs,
-    sub_estimators,
-)
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted, describe_estimator
+from divulge.targets.fitted_frames import estimator_inputs, sub_estimators
 from divulge.targets.rights import FramedTarget, class_name
 from divulge.validation import check_choice
 
