@@ -80,7 +80,10 @@ def is_frame(value: Any) -> bool:
         return True
     if isinstance(frame, nw.DataFrame):
         return not frame.columns or any(isinstance(name, str) for name in frame.columns)
-    return isinstance(frame, nw.LazyFrame) or _is_arrow_table(frame)
+    if isinstance(frame, nw.LazyFrame):
+        return True
+    has_interface = hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")
+    return has_interface and (hasattr(frame, "schema") or not hasattr(frame, "__array__"))  # an array has no names
 
 
 def check_numbered_columns(value: Any, name: str) -> None:
@@ -100,11 +103,6 @@ def check_numbered_columns(value: Any, name: str) -> None:
                 f"{name}: column {format_value(column)} holds values of type {dtype}, and columns without names are "
                 "read as an array of numbers; give them names, as with x.columns = x.columns.map(str)"
             )
-
-
-def _is_arrow_table(value: Any) -> bool:
-    has_interface = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
-    return has_interface and (hasattr(value, "schema") or not hasattr(value, "__array__"))
 
 
 def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:

@@ -102,9 +102,8 @@ def test_splits_of_unequal_sizes_are_stacked_too(records, networks):
     assert np.abs(serial - stacked).max() <= 1e-8
 
 
-@pytest.mark.parametrize("network", ["mlp", "dropout"])
-def test_processes_equal_serial(fit, networks, network):
-    train = Train(getattr(networks, network), 3, epochs=2, precision="double")
+def test_processes_equal_serial(fit, networks):
+    train = Train(networks.dropout, 3, epochs=2, precision="double")
     references = fit(replace(train, engine="processes", workers=2))
     assert references.engine.startswith("2 processes")
     assert np.abs(references.outputs[0] - fit(replace(train, engine="serial")).outputs[0]).max() <= 1e-8

@@ -28,50 +28,6 @@ def parquet(tmp_path, frame, name="a.parquet"):
 
 class TestColumnTypes:
     @pytest.mark.parametrize(
-        ("dtype", "column_type"),
-        [
-            (pl.Int8, "number"), (pl.Float32, "number"), (pl.Decimal(10, 2), "number"), (pl.String, "text"),
-            (pl.Categorical, "text"), (pl.Enum(["a"]), "text"), (pl.Date, "text"), (pl.Datetime, "text"),
-            (pl.Boolean, "true or false"), (pl.Null, "empty"), (pl.List(pl.Int8), "List(Int8)"), (pl.Binary, "Binary"),
-        ],
-    )  # fmt: skip
-    def test_a_stored_column_has_the_type_of_its_file(self, dtype, column_type, tmp_path):
-        part = tables.scan_table(parquet(tmp_path, pl.DataFrame({"a": pl.Series([], dtype=dtype)}))).parts[0]
-        assert part.column_type("a") == column_type
-        assert not part.is_text
-        for required in ("number", "text"):
-            fits = column_type in ("number", "empty") if required == "number" else column_type in (
-                "number", "text", "empty", "true or false",
-            )  # fmt: skip
-            if fits:
-                part._check_column_type("a", required)
-                continue
-            suffix = "not numeric" if required == "number" else "which is neither text nor numeric"
-            with refused(f"^column 'a' is {column_type}, {suffix}$".replace("(", r"\(").replace(")", r"\)")):
-                part._check_column_type("a", required)
-        part._check_column_type("none", "number")
-
-    @pytest.mark.parametrize(
-        ("value", "column_type", "number_fits", "text_fits"),
-        [
-            (1, "number", True, True), (1.5, "number", True, True), ("u", "text", False, True),
-            (True, "true or false", False, True), ([1], "a list", False, False), ({"b": 1}, "an object", False, False),
-            (None, "empty", True, True),
-        ],
-    )  # fmt: skip
-    def test_a_key_has_the_type_of_its_first_value(self, value, column_type, number_fits, text_fits):
-        part = tables.scan_table(lines({"a": None, "z": 0}, {"a": value})).parts[0]
-        assert part.column_type("a") == column_type
-        assert part.is_text
-        for required, fits in (("number", number_fits), ("text", text_fits)):
-            if fits:
-                part._check_column_type("a", required)
-                continue
-            shown = column_type if column_type in ("a list", "an object") else {"u": "'u'", True: "True"}[value]
-            with refused(f"^line 2: a: a {required} is needed, got {shown}$"):
-                part._check_column_type("a", required)
-
-    @pytest.mark.parametrize(
         ("types", "together"),
         [
             (("number", "number"), "number"), (("number", "text"), "text"), (("number", "any"), "any"),
@@ -89,15 +45,6 @@ class TestColumnTypes:
 
 
 class TestBatches:
-    @pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
-    @pytest.mark.parametrize("lengths", [(), (3,), (2, 2), (1, 0, 4), (5, 5), (0,)])
-    def test_rows_come_so_many_at_a_time(self, size, lengths):
-        starts = np.cumsum([0, *lengths]).tolist()
-        frames = [pl.DataFrame({"a": range(start, start + n)}) for start, n in zip(starts, lengths, strict=False)]
-        found = [batch["a"].to_list() for batch in table._rechunk(frames, size)]
-        rows = list(range(sum(lengths)))
-        assert found == [rows[i : i + size] for i in range(0, len(rows), size)]
-
     def test_batches_have_numbers_texts_and_gaps(self, tmp_path):
         path = parquet(tmp_path, pl.DataFrame({"a": [1, 2], "b": ["u", ""]}))
         found = list(tables.scan_table(path).batches({"a": "number", "b": "text", "c": "number", "d": "text"}))
@@ -151,28 +98,6 @@ class TestBatches:
         assert len(content.parts[0].lines.files) == 3
         assert [content.place(row) for row in range(5)] == ["line 1", "line 3", "line 4", "line 6", "row 0"]
         assert tables.scan_table(b"a,b\n1,2\n").place(7) == "row 7"
-
-    def test_files_of_one_format_and_columns_are_read_together(self, tmp_path):
-        names = [("a.parquet", "ab"), ("b.parquet", "ab"), ("c.parquet", "ba"), ("d.arrow", "ba"), ("e.arrow", "ba")]
-        for name, columns in names:
-            frame = pl.DataFrame({column: [1] for column in columns})
-            (frame.write_ipc if name.endswith("arrow") else frame.write_parquet)(tmp_path / name)
-        parts = tables.scan_table([tmp_path / name for name, _ in names]).parts
-        assert [len(group) for group in table._group_parts(parts)] == [2, 1, 2]
-        csv = tables.scan_table([b"a,b\n1,2\n", b"a,b\n1,2\n"]).parts
-        assert [len(group) for group in table._group_parts(csv)] == [1, 1]
-        assert not table._can_join(parts[0], csv[0])
-        assert not table._can_join(csv[0], parts[0])
-        merged = table._merge_parts(parts[:2])
-        assert len(merged.frames[0]().collect()) == 2
-        assert merged.scannable[1] == tuple(tmp_path / name for name, _ in names[:2])
-        assert table._merge_parts(parts[:1]) is parts[0]
-        assert table._merge_parts(csv[:1]) is csv[0]
-
-    def test_at_most_so_many_files_are_read_together(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(table, "_MAX_FILES", 2)
-        part = tables.scan_table(parquet(tmp_path, pl.DataFrame({"a": [1]}))).parts[0]
-        assert [len(group) for group in table._group_parts([part] * 5)] == [2, 2, 1]
 
     def test_a_folder_that_looks_like_a_partition_adds_no_column(self, tmp_path):
         folder = tmp_path / "year=2020"
@@ -234,57 +159,6 @@ class TestWholeTables:
         assert gaps.collect()["a"].to_list() == ["NA", "2"]
         assert gaps.collect(texts=["a"], with_gaps=["a"])["a"].to_list() == [None, "2"]
         assert gaps.collect(texts=["a"])["a"].to_list() == ["NA", "2"]
-
-    @pytest.mark.parametrize(
-        ("dtype", "width"),
-        [
-            (pl.Boolean, 1), (pl.Int8, 1), (pl.UInt16, 2), (pl.Float32, 4), (pl.Float64, 8), (pl.Int128, 16),
-            (pl.Decimal(10, 2), 16), (pl.Date, 8), (pl.Datetime, 8), (pl.String, 16),
-        ],
-    )  # fmt: skip
-    def test_a_value_takes_so_many_bytes(self, dtype, width):
-        assert table._width(dtype() if isinstance(dtype, type) else dtype) == width
-
-    def test_what_memory_cannot_hold_is_refused(self, tmp_path, monkeypatch):
-        asked = []
-        monkeypatch.setattr(table, "check_memory", lambda *given: asked.append(given))
-        path = parquet(tmp_path, pl.DataFrame({"a": [1, 2, 3], "b": ["x"] * 3}))
-        csv = tmp_path / "a.csv"
-        csv.write_bytes(b"a,b\n1,2\n")
-        table._check_fits_memory(tables.scan_table([path, csv], "all"))
-        assert asked == [(2 * 3 * (8 + 16) + 4 * 8, f"all: {path}", "split the file")]
-        content = tables.scan_table(lines({"a": 1}))
-        table._check_fits_memory(content)
-        assert asked[1][0] == 4 * content.parts[0].lines.files[0][0].stat().st_size
-
-    def test_errors_name_the_argument_and_the_file_once(self, tmp_path):
-        assert table._error_prefix("all", "a.csv") == "all: a.csv"
-        assert table._error_prefix("", "a.csv") == "a.csv"
-        missing = tmp_path / "none.csv"
-        with refused(f"^all: {missing}: no such file or folder$"):
-            tables.scan_table(missing, "all")
-        with refused(f"^{missing}: no such file or folder$"):
-            tables.scan_table(missing)
-
-    def test_pieces_are_written_at_their_rows_and_bytes(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(table, "_PIECE_ROWS", 4)
-        writer = table.PieceWriter(tmp_path / "rows")
-        for start in (0, 3, 4, 8):
-            writer.add(pl.DataFrame({"a": range(start, {0: 3, 3: 4, 4: 8, 8: 9}[start])}))
-        writer.close()
-        writer.close()
-        files = sorted((tmp_path / "rows").glob("*.parquet"))
-        assert [pl.read_parquet(file)["a"].to_list() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
-        assert [file.name for file in files] == ["000000.parquet", "000001.parquet", "000002.parquet"]
-        assert table.open_pieces(tmp_path / "rows").collect()["a"].to_list() == list(range(9))
-        frame = pl.DataFrame({"a": range(3)})
-        monkeypatch.setattr(table, "_PIECE_BYTES", frame.estimated_size())
-        by_bytes = table.PieceWriter(tmp_path / "bytes")
-        by_bytes.add(frame.head(1))
-        assert not list((tmp_path / "bytes").iterdir())
-        by_bytes.add(frame.head(2))
-        assert len(list((tmp_path / "bytes").iterdir())) == 1
-        assert (table.BATCH, table.BATCH_OF_TEXTS, table._MAX_FILES) == (2**16, 2**14, 2**12)
 
     def test_parquet_files_are_read_back(self, tmp_path):
         frame = pl.DataFrame({"a": [1, 2], "b": ["x", "y"]})
@@ -456,30 +330,6 @@ class TestLines:
             json_lines.convert_json_lines(TableFile.from_source(b'{"a": 1}, {"a": 2}\n{"a":\n3}\n'), "")
         inner = json_lines.convert_json_lines(TableFile.from_source(b'{"a": [{"b": 1}, {"b": 2}]}\n'), "")
         assert inner.value_types == {"a": {"a list": (1, "a list")}}
-
-    @pytest.mark.parametrize(
-        ("values", "expected"),
-        [
-            ([1, 2], [1, 2]), ([1, 2.5], [1.0, 2.5]), ([True, False], [True, False]), ([1, "x"], ["1", "x"]),
-            ([True, "x"], ["true", "x"]), ([False, 1], ["false", "1"]), ([2**64], [str(2**64)]),
-            ([[1], "x"], [None, "x"]), ([None], [None]),
-        ],
-    )  # fmt: skip
-    def test_values_of_a_key_are_kept(self, values, expected):
-        types, fractions = {}, set()
-        column = json_lines._column("a", [{"a": value} for value in values], list(range(9)), types, fractions)
-        assert column.to_list() == expected
-        assert fractions == ({"a"} if 2.5 in values else set())
-
-    @pytest.mark.parametrize(
-        ("value", "text"),
-        [("x" * 12, repr("x" * 12)), ("x" * 13, "a text of 13 characters"), ("x" * 1234, "a text of 1,234 characters"),
-         ([1], "a list"), ({}, "an object"), (1.5, "1.5"), (True, "True")],
-    )  # fmt: skip
-    def test_long_texts_are_shown_by_their_length(self, value, text):
-        assert json_lines._describe(value) == text
-        if not isinstance(value, list | dict):
-            assert table._describe_value(value) == text
 
 
 class TestArrays:

@@ -246,18 +246,14 @@ def query_in_chunks(predict: Predict, records: Records, signal: Signal | None) -
         >>> query_in_chunks(lambda records: records.x, records, lambda z, y: z.max(axis=1))
         array([2., 4.])
     """
-    chunks = [
-        _query_chunk(predict, records, slice(start, start + QUERY_CHUNK), signal)
-        for start in range(0, len(records), QUERY_CHUNK)
-    ]
+    chunks = []
+    for start in range(0, len(records), QUERY_CHUNK):
+        chunk = records[start : start + QUERY_CHUNK]
+        outputs = predict(chunk)
+        if signal is not None:
+            outputs = clip_to_dtype(np.asarray(signal(outputs, chunk.y)), outputs.dtype)
+        chunks.append(outputs)
     return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
-
-
-def _query_chunk(predict: Predict, records: Records, rows: slice, signal: Signal | None) -> Floats:
-    outputs = predict(records[rows])
-    if signal is None:
-        return outputs
-    return clip_to_dtype(np.asarray(signal(outputs, None if records.y is None else records.y[rows])), outputs.dtype)
 
 
 def clip_to_dtype(values: Floats, dtype: np.dtype[Any]) -> Floats:

@@ -281,7 +281,9 @@ class SklearnTarget:
     def _log(self, x: Any, probabilities: Floats) -> Floats:
         """Return the estimator's own log-probabilities where they are finite, else the floor."""
         if (votes := _vote_count(self.estimator)) is not None:
-            return _smooth_votes(self._wide(probabilities), votes)
+            # Half a vote more for each class (Jeffreys' prior), so that no count becomes an infinite logarithm.
+            wide = self._wide(probabilities)
+            return np.log((wide * votes + 0.5) / (votes + 0.5 * wide.shape[1]))
         with np.errstate(divide="ignore"):
             log_probabilities = (
                 self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
@@ -507,11 +509,6 @@ def _vote_count(estimator: Any) -> int | None:
     if getattr(estimator, "n_neighbors", None) is not None and getattr(estimator, "weights", None) == "uniform":
         return int(estimator.n_neighbors)
     return None
-
-
-def _smooth_votes(probabilities: Floats, votes: int) -> Floats:
-    """Return log-probabilities with half a vote more for each class."""
-    return np.log((probabilities * votes + 0.5) / (votes + 0.5 * probabilities.shape[1]))
 
 
 def known_texts(target: Any) -> tuple[str, ...]:

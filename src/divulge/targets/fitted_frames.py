@@ -91,18 +91,12 @@ def describe_inputs(inputs: Any) -> str:
 
 def _frame_for(estimator: Any, table: nw.DataFrame[Any], frames: Literal["auto", "own", "pandas", "polars"]) -> Any:
     """Return a table in the library of an estimator; with the types of the user's own frame only where they ask."""
-    frame = to_library(table, _frame_library(estimator, table, frames))
+    if frames == "auto" and (fitted := fitted_frame_library(estimator)) is not None:
+        frames = fitted
+    elif frames == "auto":
+        frames = "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
+    frame = to_library(table, frames)
     return frame if frames == "own" else columns.without_nullable_types(frame)
-
-
-def _frame_library(
-    estimator: Any, table: nw.DataFrame[Any], frames: Literal["auto", "own", "pandas", "polars"]
-) -> Literal["own", "pandas", "polars"]:
-    if frames != "auto":
-        return frames
-    if (fitted := fitted_frame_library(estimator)) is not None:
-        return fitted
-    return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
 
 
 def _column_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
