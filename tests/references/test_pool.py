@@ -258,9 +258,10 @@ def test_a_full_disk_is_a_clear_error_and_the_pool_stays_valid(tmp_path):
         from divulge.references.jobs import OutputStore
         from divulge.references.pool import Pool
         folder = Path(sys.argv[1])
+        sheets = OutputStore(64, folder / "out")
         try:
             for model in range(64):
-                OutputStore(64, folder / "out").write(model, [np.zeros(50_000)])
+                sheets.write(model, [np.zeros(50_000)])
         except dv.InputError as error:
             print(error)
         shutil.rmtree(folder / "out")

@@ -63,7 +63,7 @@ class MatchGoal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TriedSetting:
+class Trial:
     """One setting that was tried.
 
     Args:
@@ -92,7 +92,7 @@ class Match:
     """
 
     training: Any
-    tried: Sequence[TriedSetting]
+    tried: Sequence[Trial]
     n_models: int
     seconds: float
 
@@ -164,7 +164,7 @@ class _Search:
     splits: Splits
     seed: int
     goal: MatchGoal
-    tried: list[TriedSetting] = field(default_factory=list)
+    tried: list[Trial] = field(default_factory=list)
     n_models: int = 0
     first_task: Task | None = None
 
@@ -196,7 +196,7 @@ class _Search:
         epochs: Sequence[int] | None = None,
         *,
         prune: bool = False,
-    ) -> tuple[TriedSetting, int]:
+    ) -> tuple[Trial, int]:
         """Train the trial models of one setting; return its nearest form, and the number of epochs of that.
 
         Args:
@@ -225,12 +225,12 @@ class _Search:
             if learned is None:
                 break
             trained.append((visit.nearest, learned))
-        setting, epoch = TriedSetting(dict(changes), (), math.inf, failure), 0
+        setting, epoch = Trial(dict(changes), (), math.inf, failure), 0
         if len(trained) == n_trials:
             epoch = trained[-1][0]
             final = dict(changes) if axis is None else _settings_after_epoch(changes, axis, epoch, total)
             target, epoch_answers = self.goal.target, answers[epoch]
-            setting = TriedSetting(final, epoch_answers, root_mean_square(target, epoch_answers))
+            setting = Trial(final, epoch_answers, root_mean_square(target, epoch_answers))
             # A model that is not the nearest so far will be no reference, and its answers may be costly.
             if setting.rmse < min((setting_tried.rmse for setting_tried in self.tried), default=math.inf):
                 for model, (nearest, learned) in enumerate(trained):
