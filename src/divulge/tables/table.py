@@ -331,18 +331,19 @@ def _group_parts(parts: Sequence[Part]) -> list[list[Part]]:
     """Return parts in their order, those together that one scan reads: files of one format with the same columns."""
     groups: list[list[Part]] = []
     for part in parts:
-        before = groups[-1] if groups else []
-        if before and len(before) < _MAX_FILES and _can_join(before[-1], part):
-            before.append(part)
+        last = groups[-1][-1] if groups else None
+        if (
+            last is not None
+            and len(groups[-1]) < _MAX_FILES
+            and last.scannable is not None
+            and part.scannable is not None
+            and last.scannable[0] == part.scannable[0]
+            and (last.dtypes is part.dtypes or list(last.dtypes.items()) == list(part.dtypes.items()))
+        ):
+            groups[-1].append(part)
         else:
             groups.append([part])
     return groups
-
-
-def _can_join(part: Part, following: Part) -> bool:
-    if part.scannable is None or following.scannable is None or part.scannable[0] != following.scannable[0]:
-        return False
-    return part.dtypes is following.dtypes or list(part.dtypes.items()) == list(following.dtypes.items())
 
 
 def _merge_parts(group: Sequence[Part]) -> Part:
