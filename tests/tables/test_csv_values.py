@@ -23,7 +23,6 @@ from divulge.tables.sources import TableFile
         ),
         (b'a,b\n1,2\n"x\n', r"quote is opened and not closed \(the row begins in line 3\)"),
         (b'a,b\n"x"y,1\n', "line 2: a quote is closed before the value ends"),
-        (b"a,b\n1,2\n3,\xff\n", r"line \d cannot be decoded"),
     ],
 )
 def test_rows_that_do_not_fit_are_named_by_the_line_in_which_they_begin(content, message):
