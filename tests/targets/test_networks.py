@@ -409,26 +409,6 @@ def test_images_go_through_a_network_on_the_cpu_in_batches_that_stay_in_the_cach
     assert net.batches[3:] == [150]
 
 
-def test_gradients_of_images_come_in_the_same_batches():
-    net = CountingNet()
-    in_parts = targets.TorchTarget(net, device="cpu").gradients(images(70))
-    assert net.batches == [64, 6]
-    at_once = targets.TorchTarget(net, device="cpu", batch_size=70).gradients(images(70))
-    np.testing.assert_allclose(in_parts, at_once, rtol=1e-5, atol=1e-6)
-
-
-def test_plain_rows_go_through_by_the_thousand():
-    net = CountingNet()
-    targets.TorchTarget(net, device="cpu").logits(dv.Records(np.zeros((1030, 4), np.float32)))
-    assert net.batches == [1024, 6]
-
-
-def test_a_batch_size_that_was_named_holds_for_images_too():
-    net = CountingNet()
-    targets.TorchTarget(net, device="cpu", batch_size=40).logits(images(100))
-    assert net.batches == [40, 40, 20]
-
-
 def test_an_exported_network_gets_no_last_batch_of_a_single_image():
     exported = torch.export.export(
         torch.nn.Sequential(torch.nn.Conv2d(1, 3, 4), torch.nn.Flatten()),

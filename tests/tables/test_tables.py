@@ -1,15 +1,14 @@
-"""Steps of reading tables, each by itself: types of columns, batches, rows, files of a folder, and what is refused."""
+"""Tables of one file or several: batches, rows, whole tables, files of a folder, and lines of JSON."""
 
 import json
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
 from divulge import tables
 from divulge.errors import InputError
-from divulge.tables import arrays, json_lines, sources, table
+from divulge.tables import json_lines, sources
 from divulge.tables.sources import TableFile
 
 
@@ -24,24 +23,6 @@ def lines(*values):
 def parquet(tmp_path, frame, name="a.parquet"):
     frame.write_parquet(tmp_path / name)
     return tmp_path / name
-
-
-class TestColumnTypes:
-    @pytest.mark.parametrize(
-        ("types", "together"),
-        [
-            (("number", "number"), "number"), (("number", "text"), "text"), (("number", "any"), "any"),
-            (("text", "any"), "text"), (("empty", "number"), "number"), (("empty",), "empty"),
-            (("true or false", "text"), "true or false"), (("List", "true or false", "number"), "List"), ((), "empty"),
-        ],
-    )  # fmt: skip
-    def test_a_column_of_several_files_is_what_any_of_them_needs(self, types, together, monkeypatch):
-        parts = tuple(table.Part(kind, {"a": pl.Int8}, ()) for kind in types)
-        monkeypatch.setattr(table.Part, "column_type", lambda self, name: self.name)
-        found = table.Table("", (*parts, table.Part("other", {"b": pl.Int8}, ())))
-        assert found.column_type("a") == together
-        assert found.columns == (("a", "b") if types else ("b",))
-        assert ("a" in found) == bool(types)
 
 
 class TestBatches:
@@ -226,21 +207,6 @@ class TestFiles:
             (tmp_path / name).write_bytes(content)
         assert sources.file_type(TableFile.from_source(content if name is None else tmp_path / name)) == expected
 
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
-        [
-            ("a.csv", b"PK\x03\x04", "this is an Excel file or a ZIP archive; one of .csv"),
-            ("a.csv", b"BZh91AY&", "this is packed by bzip2"), ("a.csv", b"BZh11AY&", "this is packed by bzip2"),
-            ("a.parquet", b"x", r"damaged or half-written \(it does not begin as a Parquet file does\)"),
-            ("a.arrow", b"x", r"\(it does not begin as an Arrow file does\)"), ("a.txt", b"x", r"allowed\)$"),
-            ("a.json", b"{}", "; JSON lines are named .jsonl$"), ("a.JSON.gz", b"{}", "; JSON lines are named .jsonl$"),
-        ],
-    )  # fmt: skip
-    def test_other_files_are_refused_by_what_they_are(self, name, content, message, tmp_path):
-        (tmp_path / name).write_bytes(content)
-        with refused(message):
-            sources.file_type(TableFile.from_source(tmp_path / name))
-
     def test_folders_hold_one_data_set(self, tmp_path):
         with refused("no .csv.* file in this folder$"):
             sources.find_files(tmp_path)
@@ -282,31 +248,8 @@ class TestFiles:
         with refused("holds several data sets; name one of its folders: train$"):
             sources.is_saved_dataset(tmp_path)
 
-    @pytest.mark.parametrize("block", [1, 3, 1 << 20])
-    def test_blocks_end_where_a_line_ends(self, block, monkeypatch, tmp_path):
-        monkeypatch.setattr(sources, "_BLOCK", block)
-        (tmp_path / "a").write_bytes(b"ab\n\ncde\nf")
-        with (tmp_path / "a").open("rb") as stream:
-            blocks = list(sources.blocks_of_lines(stream))
-        assert b"".join(blocks) == b"ab\n\ncde\nf"
-        assert all(part.endswith(b"\n") for part in blocks[:-1])
-        assert len(blocks) == (1 if block > 3 else 3)
-
 
 class TestLines:
-    @pytest.mark.parametrize("batch", [1, 2, 100])
-    def test_lines_are_objects_with_a_type_for_each_key(self, batch, monkeypatch):
-        monkeypatch.setattr(json_lines, "_BATCH", batch)
-        content = b'\xef\xbb\xbf{"a": 1, "b": "x"}\n\n{"b": null, "c": 2.5}\n{"a": "y", "c": 3}\n'
-        found = json_lines.convert_json_lines(TableFile.from_source(content), "")
-        assert found.value_types == {
-            "a": {"a number": (1, "1"), "a text": (4, "'y'")}, "b": {"a text": (1, "'x'")},
-            "c": {"a number": (3, "2.5")},
-        }  # fmt: skip
-        assert found.fractions == {"c"}
-        read = [pl.scan_ipc(path).collect() for path, _ in found.files]
-        assert [number for frame in read for number in frame[json_lines.LINE].to_list()] == [1, 3, 4]
-
     @pytest.mark.parametrize(
         ("content", "message"),
         [
@@ -330,62 +273,3 @@ class TestLines:
             json_lines.convert_json_lines(TableFile.from_source(b'{"a": 1}, {"a": 2}\n{"a":\n3}\n'), "")
         inner = json_lines.convert_json_lines(TableFile.from_source(b'{"a": [{"b": 1}, {"b": 2}]}\n'), "")
         assert inner.value_types == {"a": {"a list": (1, "a list")}}
-
-
-class TestArrays:
-    @pytest.mark.parametrize(
-        ("values", "dtype", "expected"),
-        [
-            (np.array([1, 2], ">i2"), None, pl.Int16), (np.array([1.0], np.float16), None, pl.Float32),
-            (np.array([1.0], np.longdouble), None, pl.Float64), (np.array([None, None], object), None, pl.String),
-            (np.array([None], object), pl.Int8(), pl.Int8), (np.array([1, None], object), pl.Int8(), pl.Int8),
-            (np.array([1, 2.5], object), None, pl.Float64), (np.array([1, 2.5], object), pl.Int8(), pl.Float64),
-            (np.array([True, None], object), None, pl.Boolean), (np.array(["a"]), None, pl.String),
-            (np.array(["a"], object), pl.Int8(), pl.String), (np.array([np.int64(1), 2], object), None, pl.Int64),
-        ],
-    )  # fmt: skip
-    def test_arrays_are_columns_of_their_type(self, values, dtype, expected):
-        frame = tables.from_arrays({"a": values}, None if dtype is None else {"a": dtype})
-        assert frame["a"].dtype == expected
-        assert frame["a"].to_list() == [None if value is None else value for value in values.tolist()]
-
-    def test_lists_are_columns_of_lists(self):
-        rows = np.empty(3, object)
-        rows[:] = [[1.5, 2.5], None, []]
-        found = tables.from_arrays({"a": rows})["a"]
-        assert found.dtype == pl.List(pl.Float64)
-        assert found.to_list() == [[1.5, 2.5], None, []]
-        rows[:] = [[], None, []]
-        assert tables.from_arrays({"a": rows})["a"].dtype == pl.List(pl.Float32)
-        rows[:] = [[[1], [2]], None, []]
-        with refused("^a: lists of numbers or texts are needed for a file, got lists of lists"):
-            tables.from_arrays({"a": rows})
-        rows[:] = [[1], 2, None]
-        with refused("^a: values of one kind are needed for a file, got int, list"):
-            tables.from_arrays({"a": rows})
-
-    @pytest.mark.parametrize(
-        ("values", "message"),
-        [
-            (np.zeros((1, 2)), r"one dimension is needed for a file, got shape \(1, 2\)"),
-            (np.array([1, "x"], object), "values of one kind are needed for a file, got int, str"),
-            (np.array([1j], object), "got complex"), (np.array([2**64], object), "more than 64 bits"),
-            (np.array(["\ud800"], object), "half of a surrogate pair"),
-            (np.array([True, 1], object), "got bool, int"),
-        ],
-    )  # fmt: skip
-    def test_what_no_file_holds_is_refused(self, values, message):
-        with refused(f"^a: .*{message}"):
-            tables.from_arrays({"a": values})
-        with refused("^columns of one length are needed, got {'a': 2, 'b': 1}"):
-            tables.from_arrays({"a": np.zeros(2), "b": np.zeros(1)})
-
-    def test_texts_keep_what_they_say(self):
-        frame = pl.DataFrame({"n": [1.5, None], "t": ["", "x"], "d": [None, "2020-01-31"]}).with_columns(
-            pl.col("d").str.to_date(), m=pl.lit("2020-01-31 12:00:00").str.to_datetime()
-        )
-        found = frame.select([arrays.text_expression(name, dtype) for name, dtype in frame.schema.items()])
-        assert found["n"].to_list() == ["1.5", None]
-        assert found["t"].to_list() == [None, "x"]
-        assert found["d"].to_list() == [None, "2020-01-31"]
-        assert found["m"][0].startswith("2020-01-31T12:00:00")
