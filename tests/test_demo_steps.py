@@ -156,3 +156,14 @@ def test_candidates_calibration_and_holdout_share_no_document(n, draft, monkeypa
     assert given[1] == [Path("calibration")]
     assert named == {"holdout": [Path("holdout")]}
     assert (given[3].policy.fdr, given[3].seed, given[3].columns.truth) == (0.2, 1, "member")
+
+
+def test_a_small_model_learns_every_batch_of_every_epoch_until_its_texts_are_the_likelier_ones():
+    pytest.importorskip("transformers")
+    texts = [f"{word} {'and so on ' * (number % 3)}{word}" for number, word in enumerate("abcdefghij")]
+    config, steps = demo.DemoModelConfig(width=16, layers=1, vocabulary=300, epochs=12, batch=4, rate=0.02), []
+    target = demo.train_language_model(texts, config, seed=1, progress=lambda *done: steps.append(done))
+    assert steps == [(step, 36) for step in range(1, 37)]
+    inside, outside = (target.tokens(some).logp.mean() for some in (texts, [text[::-1] + "!" for text in texts]))
+    assert inside > outside + 0.5
+    assert not target.model.training
