@@ -122,6 +122,10 @@ def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_pat
     engine_used = fit(Train(networks.own, 4, epochs=6, batch_size=8), pool=tmp_path).engine
     assert "ms per step alone" in engine_used
     assert fit(Train(networks.own, 5, epochs=6, batch_size=8), pool=tmp_path).engine == engine_used
+    (path,) = (tmp_path / ".trials").iterdir()
+    path.write_text('{"inner": "serial"}')  # damaged: measured again
+    measured_again = fit(Train(networks.own, 6, epochs=6, batch_size=8), pool=tmp_path).engine
+    assert "too little work for a trial" in measured_again  # one model alone lacks
 
 
 def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):

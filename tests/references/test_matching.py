@@ -105,25 +105,28 @@ def test_auto_finds_a_learning_rate_far_from_the_given_one(target):
 class Dial(ClassifierMixin, BaseEstimator):
     """A classifier whose answers are its parameters alone, so that the nearest ones are known."""
 
-    def __init__(self, max_depth=None, n_neighbors=30, C=1.0):
-        self.max_depth, self.n_neighbors, self.C = max_depth, n_neighbors, C
+    def __init__(self, max_depth=None, min_samples_leaf=0.2, n_neighbors=30, C=1.0):
+        self.max_depth, self.min_samples_leaf, self.n_neighbors, self.C = max_depth, min_samples_leaf, n_neighbors, C
 
     def fit(self, x, y):
         self.classes_ = np.unique(y)
         return self
 
     def predict_proba(self, x):
-        dials = np.array([self.max_depth or 32, self.n_neighbors, np.log10(self.C)]) * [0.05, 0.02, 0.2]
-        odds = np.exp(dials[np.digitize(x[:, 0], [-0.4, 0.4])])[:, None]  # a third of the records shows each
+        dials = np.array([self.max_depth or 32, self.min_samples_leaf, self.n_neighbors, np.log10(self.C)])
+        shown = (dials * [0.05, 5, 0.02, 0.5])[np.digitize(x[:, 0], [-0.7, 0, 0.7])]  # of a quarter of the records each
+        odds = np.exp(shown)[:, None]
         return np.hstack([odds, np.ones((len(x), 2))]) / (odds + 2)
 
 
 def test_auto_climbs_from_parameter_to_parameter_on_both_sides_of_the_given_value():
     """No limit is tried with some, a number with half and twice it, a strength by half decades up and down."""
-    result = audit(Train(Dial, count=2, match="auto"), Dial(4, 60, 0.1).fit(SETS["members"].x, SETS["members"].y))
-    assert result.about.matched.chosen == "max_depth=4, n_neighbors=60, C=0.1"
+    result = audit(Train(Dial, count=2, match="auto"), Dial(4, 0.1, 60, 0.1).fit(SETS["members"].x, SETS["members"].y))
+    assert result.about.matched.chosen == "max_depth=4, min_samples_leaf=0.1, n_neighbors=60, C=0.1"
     tried = set(tried_distances(result))
     assert {"as given", *(f"max_depth={depth}" for depth in (16, 8, 4, 2))} < tried
+    shares = {name.partition("leaf=")[2].partition(",")[0] for name in tried if "leaf=" in name}
+    assert {"0.4", "0.1"} <= shares <= {"0.4", "0.1", "0.05", "0.025"}  # a leaf of more than half there is none
     numbers = {name.partition("n_neighbors=")[2] for name in tried if "n_neighbors" in name and "C=" not in name}
     assert "60" in numbers
     assert numbers <= {"60", "15", "7", "3"}  # a clone has fewer than 120 records

@@ -51,6 +51,20 @@ class TestBatches:
         with refused("columns of different names are needed, got 'a' twice"):
             list(tables.scan_table(b"a,a\n1,2\n").batches({"a": "number"}))
 
+    @pytest.mark.parametrize(
+        ("value", "required", "shown"),
+        [("u", "number", "'u'"), (True, "number", "True"), ([1], "text", "a list"), ({"b": 1}, "text", "an object")],
+    )
+    def test_a_key_of_another_type_is_named_by_the_line_of_its_first_value(self, value, required, shown):
+        with refused(f"line 2: a: a {required} is needed, got {shown}$"):
+            list(tables.scan_table(lines({"a": None, "z": 0}, {"a": value})).batches({"a": required}))
+
+    def test_a_column_of_another_type_is_named(self, tmp_path):
+        path = parquet(tmp_path, pl.DataFrame({"a": [[1]], "b": ["x"]}))
+        for column, required, words in (("b", "number", "not numeric"), ("a", "text", "neither text nor numeric")):
+            with refused(f"column '{column}' is .*{words}"):
+                list(tables.scan_table(path).batches({column: required}))
+
     def test_numbers_of_lines_keep_their_spelling_as_texts(self):
         content = tables.scan_table(b'{"a": 1.50, "b": 2}\n{"a": 2.0, "b": 3}\n')
         (texts,) = content.batches({"a": "text", "b": "text"})
