@@ -119,58 +119,6 @@ class TestTables:
         assert read_records(write("a\n1\n", "one.csv"), layout(separator=",")).columns == ("a",)
 
 
-class TestValues:
-    @pytest.mark.parametrize(
-        ("values", "stores_types", "is_huge"),
-        [
-            ([2**53, -(2**53)], True, False), ([2**53 + 1, 0], True, True), ([0, -(2**53) - 1], True, True),
-            ([None, None], True, False), (["1", None], False, True), (["1", "-2"], False, True), (["1"], True, False),
-            (["1", "x"], False, False), (["1.5"], False, False), ([None], False, False), ([1.5], False, False),
-        ],
-    )  # fmt: skip
-    def test_numbers_are_those_that_float64_tells_apart(self, values, stores_types, is_huge):
-        column = pl.Series("c", values, dtype=pl.String if values == [None] else None)
-        assert datafiles._is_huge(column, stores_types) is is_huge
-        frame = column.to_frame()
-        if is_huge:
-            with refused("^column 'c' holds whole numbers beyond ±2\\^53"):
-                datafiles._check_values(frame, 1.0, (), stores_types=stores_types)
-        assert datafiles._check_values(frame, 1.0, ("c",), stores_types=stores_types) is frame
-
-    def test_a_scale_is_of_numbers(self):
-        frame = pl.DataFrame({"a": [1, 255], "b": [0.5, 1.0]})
-        scaled = datafiles._check_values(frame, 2.0, ())
-        assert scaled.rows() == [(2.0, 1.0), (510.0, 2.0)]
-        assert set(scaled.dtypes) == {pl.Float32}
-        with refused("^data.scale: 2 is a factor on numbers, and the columns t hold none"):
-            datafiles._check_values(frame.with_columns(t=pl.lit("x")), 2.0, ())
-        with refused("^the columns t hold lists or images"):
-            datafiles._check_values(frame.with_columns(t=[[1], [2]]), 1.0, ())
-        x = np.array([1, 2])
-        assert datafiles._scale_array(x, 1.0) is x
-        assert datafiles._scale_array(x, 0.5).tolist() == [0.5, 1.0]
-        assert datafiles._scale_array(x, 0.5).dtype == np.float32
-
-    def test_names_are_listed_up_to_twenty_and_cut(self):
-        assert datafiles._format_names(["a", "b"]) == "a, b"
-        names = [f"c{i}" for i in range(21)]
-        assert datafiles._format_names(names[:20]) == ", ".join(names[:20])
-        assert datafiles._format_names(names) == ", ".join(names[:20]) + ", … (21 in all)"
-        assert datafiles._format_names(["x" * 60]) == "x" * 60
-        assert datafiles._format_names(["x" * 61]) == "x" * 60 + "…"
-
-    def test_of_many_columns_the_first_forty_of_usual_names_are_suggested(self):
-        with refused(r"^data.id: 'w' is unknown \(known: a\)$"):
-            datafiles._require_column("w", "data.id", ["a", "x" * 61])
-        names = [f"c{i}" for i in range(41)]
-        with refused("c39.*$") as caught:
-            datafiles._require_column("w", "data.id", [*names, "y" * 60])
-        assert "c40" not in str(caught.value)
-        with refused("y" * 60):
-            datafiles._require_column("w", "data.id", ["y" * 60])
-        datafiles._require_column("c40", "data.id", names)
-
-
 class TestClasses:
     @pytest.mark.parametrize(
         ("values", "classes", "message"),
@@ -187,26 +135,6 @@ class TestClasses:
             return
         with refused(message):
             datafiles.check_class_names(values, classes, "y")
-
-    def test_names_of_classes_become_their_positions(self):
-        values = np.array(["dog", "cat", "dog"], dtype=object)
-        assert datafiles.encode_classes(values, ["cat", "dog", "cow"], "y").tolist() == [1, 0, 1]
-        numbers = np.array([3, 4])
-        assert datafiles.encode_classes(numbers, None, "y") is numbers
-        objects = np.array([3, None], dtype=object)
-        assert datafiles.encode_classes(objects, None, "y") is objects
-        with refused("the classes in 'y' have names; set data.classes .*'cat', 'dog'. in alphabetical order"):
-            datafiles.encode_classes(values, None, "y")
-        with refused("^data.classes: a class in 'y': 'cat' is unknown"):
-            datafiles.encode_classes(values, ["dog", "cow"], "y")
-        with refused("^'y': 1 records have no class"):
-            datafiles.encode_classes(np.array(["cat", None], dtype=object), ["cat"], "y")
-        for without_names in (numbers, np.array([None, None], dtype=object)):
-            with refused("are numbers, which need no names"):
-                datafiles.encode_classes(without_names, ["cat"], "y")
-        names = np.array([f"c{i:02}" for i in range(21)])
-        assert datafiles._format_class_names(names).endswith("'c19', …]")
-        assert datafiles._format_class_names(names[:20]).endswith("'c19']")
 
     @pytest.mark.parametrize(
         ("values", "real_values", "expected"),

@@ -1,14 +1,13 @@
 """The demonstrations step by step: who is a member of what, and that no record stands in two sets."""
 
 import contextlib
-from dataclasses import astuple
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from divulge import demo, store, tables
+from divulge import demo, store
 from divulge.types import Records
 
 torch = pytest.importorskip("torch")
@@ -38,15 +37,6 @@ def draft(tmp_path, monkeypatch):
     made = Draft(tmp_path)
     monkeypatch.setattr(demo, "RunDirectory", lambda out: made)
     return made
-
-
-def test_sizes_are_those_that_the_help_and_the_pages_were_measured_with():
-    assert astuple(demo.FULL_IMAGES) == (2500, 5000, 16, 50)
-    assert astuple(demo.QUICK_IMAGES) == (500, 1500, 4, 20)
-    assert astuple(demo.FULL_TEXTS) == (400, 150, 200, 400, 4, 12, 3)
-    assert astuple(demo.QUICK_TEXTS) == (200, 60, 100, 160, 3, 3, 3)
-    assert astuple(demo.DemoModelConfig()) == (12, 96, 2, 1024, 16, 5e-3, 256)
-    assert (demo.UNSEEN, demo._TUNING_RATE) == (3, 2e-3)
 
 
 def test_images_are_grey_values_from_0_to_1_in_ten_classes():
@@ -168,54 +158,12 @@ def test_candidates_calibration_and_holdout_share_no_document(n, draft, monkeypa
     assert (given[3].policy.fdr, given[3].seed, given[3].columns.truth) == (0.2, 1, "member")
 
 
-def test_documents_are_members_first(draft, monkeypatch):
-    def score(inner, paths, target, options):
-        (inner.path / "documents").mkdir(parents=True)
-        tables.write_parquet(tables.from_arrays({"s": np.arange(3.0)}), inner.path / "documents" / "0.parquet")
-
-    monkeypatch.setattr(demo.document_scoring, "score_into", score)
-    monkeypatch.setattr(demo.document_scoring, "run_key", lambda *given: "key")
-    folder = demo._score_documents(draft, "part", SimpleNamespace(key=lambda: "k"), ["a", "b", "c"], 2)
-    assert folder == draft.path / "token-statistics" / "part"
-    assert draft.written["part"]["member"].to_list() == [True, True, False]
-    assert draft.written["part"].columns == ["s", "member"]
-
-
-@pytest.mark.parametrize(("n", "size"), [(10, 4), (8, 4), (3, 4), (1, 1)])
-def test_batches_hold_every_paragraph_once(n, size):
-    encoded = [[i] * (1 + 50 * i) for i in range(n)]
-    batches = demo._batches(encoded, size, np.random.default_rng(0))
-    assert sorted(ids[0] for batch in batches for ids in batch) == list(range(n))
-    assert sorted(map(len, batches)) == sorted([size] * (n // size) + [n % size] * (n % size > 0))
-    for batch in batches:  # those of nearly equal length, as their lengths differ by far more than the noise
-        numbers = sorted(ids[0] for ids in batch)
-        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        assert numbers[0] % size == 0
-
-
-def test_shorter_paragraphs_are_filled_up_and_the_filling_is_not_learned():
-    padded = demo._pad([[5, 6, 7], [8]])
-    assert padded["input_ids"].tolist() == [[5, 6, 7], [8, 0, 0]]
-    assert padded["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert padded["labels"].tolist() == [[5, 6, 7], [8, -100, -100]]
-
-
-def test_training_takes_every_batch_in_every_epoch():
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(1))
-            self.seen = []
-
-        def forward(self, input_ids, attention_mask, labels):
-            self.seen.append(len(input_ids))
-            assert self.training
-            return SimpleNamespace(loss=(self.weight - 1).square().sum())
-
-    model, steps = Model(), []
-    config = demo.DemoModelConfig(epochs=3, batch=4)
-    demo._fit(model, [[1]] * 10, config, np.random.default_rng(0), lambda *done: steps.append(done))
-    assert steps == [(i, 9) for i in range(1, 10)]
-    assert sorted(model.seen) == [2] * 3 + [4] * 6
-    assert not model.training
-    assert 0 < model.weight.item() < 0.5
+def test_a_small_model_learns_every_batch_of_every_epoch_until_its_texts_are_the_likelier_ones():
+    pytest.importorskip("transformers")
+    texts = [f"{word} {'and so on ' * (number % 3)}{word}" for number, word in enumerate("abcdefghij")]
+    config, steps = demo.DemoModelConfig(width=16, layers=1, vocabulary=300, epochs=12, batch=4, rate=0.02), []
+    target = demo.train_language_model(texts, config, seed=1, progress=lambda *done: steps.append(done))
+    assert steps == [(step, 36) for step in range(1, 37)]
+    inside, outside = (target.tokens(some).logp.mean() for some in (texts, [text[::-1] + "!" for text in texts]))
+    assert inside > outside + 0.5
+    assert not target.model.training

@@ -9,7 +9,6 @@ import pytest
 
 import divulge as dv
 from divulge import errors, lazy, machine, people, runs, seeds
-from divulge.auditing import inputs
 from divulge.errors import InputError
 from divulge.types import SEPARATOR, Records
 
@@ -205,34 +204,3 @@ class TestPackage:
         monkeypatch.setattr(runs.RunDirectory, "kind", lambda self: "odd")
         with refused("a run of kind 'odd' has no report; one of "):
             runs.find_kind(tmp_path)
-
-    def test_policies_hold_some_kinds_of_runs_alone(self, tmp_path, monkeypatch):
-        asked = []
-        for name, module in (("audit", runs.audits), ("erasure", runs.erasure_result)):
-            monkeypatch.setitem(runs._GATED_RESULTS, name, lambda folder, module=module: asked.append(folder) or folder)
-        monkeypatch.setattr(runs.RunDirectory, "kind", lambda self: "identification")
-        with refused(f"^run: a policy can hold .*; {tmp_path} is a run of kind 'identification'"):
-            runs.gate(tmp_path, "auc:0.5")
-        finished = runs.FinishedRun(tmp_path, "identification", None)
-        with refused("is a run of kind 'identification'"):
-            runs.gate(finished, ["auc:0.5"])
-        assert repr(finished) == f"FinishedRun('{tmp_path}', identification)"
-        with refused("run: an audit's result or its run directory is needed, got 3"):
-            runs.gate(3, "auc:0.5")
-        with refused("policy: "):
-            runs.gate(tmp_path, [3])
-
-
-def test_names_of_persons_that_differ_by_spaces_or_case_alone_are_warned_of():
-    def make(*names):
-        texts = [f"document {number} of {name!r}" for number, name in enumerate(names)]
-        return dv.by_person(texts, names)
-
-    sets = {"members": make("m0", "m0", " m0", "ann"), "nonmembers": make("Ann", "bob")}
-    (warning,) = inputs._similar_name_warnings(sets)
-    assert warning.startswith("names of persons differ only by spaces or case")
-    assert "2 in all, first 'm0' and ' m0'" in warning
-    assert inputs._similar_name_warnings({"members": make("m0", "m0", "m1")}) == []
-    assert inputs._similar_name_warnings({"members": make("m0", " m0")}) == []  # documents, each by itself
-    numbers = dv.Records([[1.0], [2.0]], ids=["a", "A"])
-    assert inputs._similar_name_warnings({"members": numbers}) == []

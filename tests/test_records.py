@@ -1,7 +1,6 @@
 """Records, token logs, evidence and claims: what they hold, what is taken from them, and where each check ends."""
 
 from dataclasses import replace
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -29,18 +28,6 @@ def frame(n=3, start=0):
 
 
 class TestLabels:
-    @pytest.mark.parametrize(
-        ("y", "are_real"),
-        [
-            ([0, 1], False), ([-1, 1], False), ([-2, 1], True), ([-1.0, 1.0], False), ([-1.5, 1.0], True),
-            ([0.0, 1.0], False), ([0.5, 1.0], True), ([0.0, LARGE], True), ([0.0, -LARGE], True),
-            ([0.0, LARGE - 1], False), ([0, 2**53], False), ([True, False], False), (["a", "b"], False),
-            ([0.5, NAN], False), ([0.5, np.inf], False), ([], False), ([0, 1, -2], True),
-        ],
-    )  # fmt: skip
-    def test_real_values_are_no_classes(self, y, are_real):
-        assert types._holds_real_values(y) is are_real
-
     def test_y_is_read_as_classes_names_or_real_values(self):
         x = np.zeros((2, 1))
         assert Records(x, [0.5, 1.0]).y.tolist() == [0.5, 1.0]
@@ -53,15 +40,6 @@ class TestLabels:
         assert (sorted_names.class_names, sorted_names.has_class_order) == (("a", "b"), False)
         with refused("class_names: a class in y: '0.5' is unknown|whole-number labels"):
             Records(x, [0.5, 1.0], class_names=["0", "1"])
-
-    def test_decimals_are_numbers(self):
-        assert types._without_decimals(None) is None
-        texts = ["a", "b"]
-        assert types._without_decimals(texts) is texts
-        mixed = np.array([Decimal("1.5"), 2, None], dtype=object)
-        found = types._without_decimals(mixed).tolist()
-        assert found[:2] == [1.5, 2]
-        assert Records(np.zeros((2, 1)), [Decimal("1.5"), Decimal(2)]).y.tolist() == [1.5, 2.0]
 
     def test_real_values_and_classes_are_read_as_each_other(self):
         x = np.zeros((3, 1))

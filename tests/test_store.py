@@ -5,7 +5,6 @@ import json
 import math
 import os
 import stat
-import types
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,41 +182,7 @@ def test_a_link_may_not_leave_the_directory_but_may_move_within_it(tmp_path):
     assert store.read_text(inside / "leaves") == "secret"
 
 
-@pytest.mark.parametrize(
-    ("mode", "name"),
-    [(stat.S_IFDIR, "folder"), (stat.S_IFIFO, "FIFO"), (stat.S_IFSOCK, "socket"), (stat.S_IFCHR, "device")],
-)
-def test_what_is_no_regular_file_is_named(mode, name):
-    status = os.stat_result((mode | 0o600, *[0] * 9))
-    with pytest.raises(InputError, match=f"^f: a file is needed, got a {name}$"):
-        store._refuse_irregular(Path("f"), status)
-    store._refuse_irregular(Path("f"), os.stat_result((stat.S_IFREG | 0o600, *[0] * 9)))
-
-
 MIB = 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("size", "blocks", "limit", "is_refused"),
-    [
-        (100, 1, 100, False),
-        (101, 1, 100, True),
-        (101, 1, None, False),
-        (64 * MIB, 0, None, False),
-        (64 * MIB + 256, 0, None, True),
-        (256 * MIB, 2 * 1024, None, False),  # exactly one byte in 256 is stored
-        (256 * MIB, 2 * 1024 - 1, None, True),
-        (256 * MIB, None, None, False),  # a system that does not count blocks
-        (256 * MIB, 2 * 1024, 256 * MIB - 1, True),
-    ],
-)
-def test_a_file_beyond_its_limit_or_of_nothing_but_a_hole_is_refused(size, blocks, limit, is_refused):
-    status = types.SimpleNamespace(st_size=size, **({} if blocks is None else {"st_blocks": blocks}))
-    if not is_refused:
-        store._refuse_large(Path("f"), status, limit)
-        return
-    with pytest.raises(InputError, match="more than such a file may have" if limit else "nothing but a hole"):
-        store._refuse_large(Path("f"), status, limit)
 
 
 def test_a_hole_on_the_disk_is_refused_and_says_how_much_is_stored(tmp_path):
@@ -366,11 +331,6 @@ def test_a_place_that_does_not_fit_is_named():
         store.parse_json({"a": [1, []]}, dict[str, list[int]], Path("f"))
     with pytest.raises(InputError, match=r"^f: damaged: Out of range float values are not JSON compliant"):
         store.parse_json(math.inf, float, Path("f"))
-
-
-def test_long_values_are_cut_in_messages():
-    assert store._shorten("x" * 58) == repr("x" * 58)
-    assert store._shorten("x" * 59) == f"'{'x' * 59}…"
 
 
 def test_limits_of_files():

@@ -4,7 +4,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-import types
 
 import pytest
 
@@ -156,87 +155,6 @@ def test_another_process_runs_the_files_again_before_it_reads_what_came_from_the
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[1]())"
     process = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True, cwd="/")
     assert process.stdout == b"there\n"
-
-
-@pytest.mark.parametrize(
-    ("spec_files", "expected"),
-    [
-        (["a.py"], "a.py"),
-        (["a/__init__.py"], "a"),
-        (["a/b.py"], "a"),
-        (["a/b.py", "a.py"], "a"),
-        (["a/b.txt"], None),
-        (["a/b.txt", "a.py"], "a.py"),
-        (["a/b/c.py"], None),
-        (["b.py"], None),
-    ],
-)
-def test_a_module_is_a_file_or_a_folder_with_python_in_it(tmp_path, spec_files, expected):
-    for name in spec_files:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    assert user_code._find_file("a", tmp_path) == (None if expected is None else tmp_path / expected)
-
-
-def test_a_folder_named_like_a_file_of_python_is_none(tmp_path):
-    (tmp_path / "a.py").mkdir()
-    assert user_code._find_file("a", tmp_path) is None
-
-
-def test_imports_anywhere_in_a_file_are_found_by_their_first_name(tmp_path):
-    write(
-        tmp_path,
-        pkg__in__one="import a.b, c as d\nfrom e.f import g\nfrom . import h\nfrom .i import j\n",
-        pkg__in__two="def late():\n    if True:\n        import k\n",
-        pkg__in__sub__in__three="import l",
-        pkg__in__broken="import (",
-    )
-    assert sorted(user_code._imported_names(tmp_path / "pkg")) == ["a", "c", "e", "k", "l"]
-    assert sorted(user_code._imported_names(tmp_path / "pkg" / "two.py")) == ["k"]
-    assert list(user_code._imported_names(tmp_path / "pkg" / "broken.py")) == []
-
-
-def test_the_environment_has_what_python_finds_and_nothing_without_a_spec(monkeypatch):
-    assert user_code._find_in_environment("json").origin.endswith("json/__init__.py")
-    assert user_code._find_in_environment("nowhere_to_be_found") is None
-    monkeypatch.setitem(sys.modules, "made_by_hand", types.ModuleType("made_by_hand"))
-    assert user_code._find_in_environment("made_by_hand") is None
-
-
-@pytest.mark.parametrize(
-    ("origin", "places", "is_same"),
-    [
-        ("m.py", [], True),
-        ("n.py", [], False),
-        (None, ["m.py"], True),
-        (None, None, False),
-        ("n.py", ["o", "m.py"], True),
-    ],
-)
-def test_a_file_that_python_would_find_itself_is_no_namesake(tmp_path, origin, places, is_same):
-    from importlib.machinery import ModuleSpec
-
-    file = tmp_path.resolve() / "m.py"
-    spec = ModuleSpec("m", None, origin=None if origin is None else str(tmp_path / origin))
-    spec.submodule_search_locations = None if places is None else [str(tmp_path / place) for place in places]
-    assert user_code._is_file_of(spec, file) is is_same
-
-
-def test_the_finder_gives_specs_of_its_files_alone(tmp_path):
-    write(tmp_path, one="", two__in____init__="", three__in__part="")
-    finder = user_code._Finder({"one": tmp_path / "one.py", "two": tmp_path / "two", "three": tmp_path / "three"})
-    assert finder.find_spec("other") is None
-    one, two, three = (finder.find_spec(name) for name in ("one", "two", "three"))
-    assert one.origin == str(tmp_path / "one.py")
-    assert one.submodule_search_locations is None
-    assert two.origin == str(tmp_path / "two" / "__init__.py")
-    assert two.submodule_search_locations == [str(tmp_path / "two")]
-    assert (one.has_location, two.has_location, three.has_location) == (True, True, False)
-    assert three.loader is None
-    assert three.submodule_search_locations == [str(tmp_path / "three")]
-    assert user_code._user_file(one) == tmp_path / "one.py"
-    assert user_code._user_file(user_code) is None
-    assert user_code._user_file(object()) is None
 
 
 @pytest.mark.parametrize("name", ["absent_module:x", "absent_module.part:x", "json.absent:x"])

@@ -1,7 +1,6 @@
 """Every bound that arguments are checked by, just at it and just beyond, and what is said on either side."""
 
 import decimal
-import os
 from datetime import datetime
 
 import numpy as np
@@ -112,17 +111,6 @@ class TestArrays:
                 with refused(f"beyond ±2\\^53 cannot all be told apart as float64, got {worst};"):
                     check_array(array, "x")
 
-    @pytest.mark.parametrize(("block", "sizes"), [(100, [5]), (6, [3, 2]), (7, [3, 2]), (2, [1] * 5), (1, [1] * 5)])
-    def test_rows_are_looked_at_in_blocks_of_so_many_entries(self, block, sizes, monkeypatch):
-        monkeypatch.setattr(validation, "_BLOCK", block)
-        rows = np.arange(10.0).reshape(5, 2)
-        blocks = list(validation._row_blocks(rows))
-        assert [len(part) for _, part in blocks] == sizes
-        assert [start for start, _ in blocks] == np.cumsum([0, *sizes[:-1]]).tolist()
-        assert np.concatenate([part for _, part in blocks]).tolist() == rows.tolist()
-        assert [(start, part.tolist()) for start, part in validation._row_blocks(np.array(7.0))] == [(0, [7.0])]
-        assert list(validation._row_blocks(np.empty((0, 2)))) == []
-
     @pytest.mark.parametrize("block", [1 << 24, 1, 4])
     def test_values_that_are_not_finite_are_counted_and_the_first_is_placed(self, block, monkeypatch):
         monkeypatch.setattr(validation, "_BLOCK", block)
@@ -133,14 +121,6 @@ class TestArrays:
         assert check_array(values, "x", finite=False) is values
         with refused(r"first at \[0\]: -inf"):
             check_array([-np.inf, np.nan], "x")
-
-    def test_longer_floats_become_float64_where_they_fit(self):
-        assert check_array(np.array([1, 2], np.longdouble), "x").dtype == np.float64
-        assert np.isinf(check_array(np.array([np.inf], np.longdouble), "x", finite=False)).all()
-        narrow = np.array([1.5], np.float32)
-        assert validation._narrow_floats(narrow, "x") is narrow
-        with refused("2 values of .* are too large for float64"):
-            check_array(np.array(["1e4000", "-1e4000", "1"], np.longdouble), "x")
 
     def test_entries_are_needed(self):
         for value, got in (([], "0"), (np.empty((0, 3)), "0"), (np.array(3.0), "a single number")):
@@ -496,26 +476,3 @@ class TestMemory:
         monkeypatch.setattr(validation, "_free_memory", lambda: sizes[0])
         monkeypatch.setattr(validation, "_free_container_memory", lambda: sizes[1])
         assert validation.available_memory() == least
-
-    def test_the_machine_says_kibibytes_or_else_pages(self, tmp_path, monkeypatch):
-        meminfo = tmp_path / "meminfo"
-        monkeypatch.setattr(validation, "_MEMINFO", meminfo)
-        monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}.get)
-        assert validation._free_memory() == 40960
-        meminfo.write_text("MemTotal: 90 kB\nMemAvailable:   7 kB\n")
-        assert validation._free_memory() == 7 * 1024
-        meminfo.write_text("MemAvailable: many kB\n")
-        assert validation._free_memory() == 40960
-
-    def test_a_container_of_either_version_leaves_what_is_below_its_limit(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(validation, "_CGROUP", tmp_path)
-        assert validation._free_container_memory() is None
-        (tmp_path / "memory").mkdir()
-        (tmp_path / "memory" / "memory.limit_in_bytes").write_text("1000")
-        (tmp_path / "memory" / "memory.usage_in_bytes").write_text("600")
-        (tmp_path / "memory" / "memory.stat").write_text("inactive_file 900\ntotal_inactive_file 50\n")
-        assert validation._free_container_memory() == 450
-        (tmp_path / "memory" / "memory.stat").write_text("cache 5\n")
-        assert validation._free_container_memory() == 400
-        (tmp_path / "memory" / "memory.usage_in_bytes").write_text("1600")
-        assert validation._free_container_memory() == 0

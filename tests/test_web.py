@@ -273,14 +273,6 @@ def test_secrets_are_left_out_of_texts_however_they_are_escaped(text, secrets, s
     assert web.redact(text, secrets) == shown
 
 
-def test_words_of_seven_letters_may_be_keys_and_shorter_ones_are_plain():
-    assert web._possible_keys("Bearer 1234567;abcdef", "a=b2345678&c", "x,yyyyyyyy") == (
-        "1234567",
-        "b2345678",
-        "yyyyyyyy",
-    )
-
-
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
@@ -294,41 +286,10 @@ def test_the_beginning_of_an_answer_is_shown(body, shown):
     assert web.HttpAnswer(200, {}, body, ("very-secret",)).excerpt() == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("0", 0.0), ("1.5", 1.5), ("2s", 2.0), ("250ms", 0.25), ("250 ms", 0.25), (" 3 ", 3.0), ("-0.5", None),
-        ("inf", None), ("nan", None), ("1m", None), ("", None), (None, None), ("Mon, 01 Jan 0001 00:00:00 GMT", 0.0),
-    ],
-)  # fmt: skip
-def test_waits_are_seconds_milliseconds_or_dates(value, seconds):
-    assert web._parse_seconds(value) == (None if seconds is None else pytest.approx(seconds))
-
-
-def test_a_date_is_waited_for(monkeypatch):
-    monkeypatch.setattr(web.time, "time", lambda: 1445412480.0 - 90)
-    assert web._parse_seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 90.0
-
-
 def test_the_first_wait_that_is_a_time_counts():
     headers = {"retry-after": "?", "x-ratelimit-reset-requests": "0", "x-ratelimit-reset-tokens": "5"}
     assert web.HttpAnswer(429, headers, b"").wait() == 0.0
     assert web.HttpAnswer(429, {"x-ratelimit-reset-tokens": "5", "ratelimit-reset": "6"}, b"").wait() == 5.0
-
-
-@pytest.mark.parametrize(
-    ("encoding", "pack"),
-    [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)],
-)
-def test_packed_content_is_unpacked_whole_or_refused(encoding, pack):
-    packed = pack(b"x" * 100)
-    assert web._unpack(packed, encoding, 100) == b"x" * 100
-    with pytest.raises(web.WebError, match="unpacks to more than 99 bytes"):
-        web._unpack(packed, encoding, 99)
-    with pytest.raises(web.WebError, match="packed content is cut off"):
-        web._unpack(packed[:-1], encoding, 100)
-    with pytest.raises(web.WebError, match="cannot be unpacked"):
-        web._unpack(b"no" + packed, encoding, 100)
 
 
 class Response:

@@ -80,7 +80,10 @@ def is_frame(value: Any) -> bool:
         return True
     if isinstance(frame, nw.DataFrame):
         return not frame.columns or any(isinstance(name, str) for name in frame.columns)
-    return isinstance(frame, nw.LazyFrame) or _is_arrow_table(frame)
+    if isinstance(frame, nw.LazyFrame):
+        return True
+    has_interface = hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")
+    return has_interface and (hasattr(frame, "schema") or not hasattr(frame, "__array__"))  # an array has no names
 
 
 def check_numbered_columns(value: Any, name: str) -> None:
@@ -100,11 +103,6 @@ def check_numbered_columns(value: Any, name: str) -> None:
                 f"{name}: column {format_value(column)} holds values of type {dtype}, and columns without names are "
                 "read as an array of numbers; give them names, as with x.columns = x.columns.map(str)"
             )
-
-
-def _is_arrow_table(value: Any) -> bool:
-    has_interface = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
-    return has_interface and (hasattr(value, "schema") or not hasattr(value, "__array__"))
 
 
 def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
@@ -705,15 +703,15 @@ def to_polars(frame: nw.DataFrame[Any]) -> pl.DataFrame:
     """Return a polars frame of the same values and types; missing values are None."""
     if frame.implementation is nw.Implementation.POLARS:
         return frame.to_native()
-    return pl.DataFrame([_polars_series(frame[name]) for name in frame.columns])
-
-
-def _polars_series(series: nw.Series[Any]) -> pl.Series:
-    values = [None if is_missing(value) else value for value in series.to_list()]
-    if isinstance(series.dtype, nw.Categorical | nw.Enum):
-        return pl.Series(series.name, [None if value is None else str(value) for value in values], pl.Categorical)
     numeric = {dtype.__name__: dtype for dtype in (pl.Float32, pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)}
-    return pl.Series(series.name, values, numeric.get(type(series.dtype).__name__))
+    columns = []
+    for series in frame.iter_columns():
+        values = [None if is_missing(value) else value for value in series.to_list()]
+        dtype = numeric.get(type(series.dtype).__name__)
+        if isinstance(series.dtype, nw.Categorical | nw.Enum):
+            values, dtype = [None if value is None else str(value) for value in values], pl.Categorical
+        columns.append(pl.Series(series.name, values, dtype))
+    return pl.DataFrame(columns)
 
 
 def frame_of_array(x: NDArray[Any], names: Sequence[str]) -> Any:

@@ -731,9 +731,11 @@ def encode_classes(values: Array, classes: Sequence[str] | None, column: str) ->
         raise InputError(f"{column!r}: {len(values) - len(present)} records have no class; leave them out")
     names, name_index = np.unique(np.array(present), return_inverse=True)
     if classes is None:
+        listing = ", ".join(format_value(str(name)) for name in names[:_MAX_CLASS_NAMES])
+        listing += ", …" if len(names) > _MAX_CLASS_NAMES else ""
         raise InputError(
             f"the classes in {column!r} have names; set data.classes to all of them, in the order of the model's "
-            f"outputs: {_format_class_names(names)} in alphabetical order, which scikit-learn and image folders use"
+            f"outputs: [{listing}] in alphabetical order, which scikit-learn and image folders use"
         )
     positions = {name: i for i, name in enumerate(classes)}
     for name in names:
@@ -777,11 +779,6 @@ def suggest_label_column(columns: Sequence[str]) -> str:
             if column.lower() == usual:
                 return f"; {column!r} may be it"
     return ""
-
-
-def _format_class_names(names: Array) -> str:
-    listing = ", ".join(format_value(str(name)) for name in names[:_MAX_CLASS_NAMES])
-    return f"[{listing}{', …' if len(names) > _MAX_CLASS_NAMES else ''}]"
 
 
 def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[str, ...]]:

@@ -412,26 +412,20 @@ def _fit(
     model.train()
     n_done = 0
     for _ in range(config.epochs):
-        for batch in _batches(encoded, config.batch, rng):
-            model(**_pad(batch)).loss.backward()
+        # Paragraphs of nearly equal length stand in one batch, so that little is padding; in a new order each time.
+        order = np.argsort(np.array([len(ids) for ids in encoded]) + rng.normal(0, 5, len(encoded)))
+        batches = [
+            [encoded[i] for i in order[start : start + config.batch]] for start in range(0, len(order), config.batch)
+        ]
+        for batch in (batches[i] for i in rng.permutation(len(batches))):
+            width = max(map(len, batch))
+            ids = torch.tensor([row + [0] * (width - len(row)) for row in batch])
+            is_token = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
+            labels = ids.masked_fill(is_token == 0, -100)  # padding is not learned
+            model(input_ids=ids, attention_mask=is_token, labels=labels).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             n_done += 1
             progress(n_done, n_steps)
     model.eval()
-
-
-def _batches(encoded: list[list[int]], size: int, rng: np.random.Generator) -> list[list[list[int]]]:
-    """Batch paragraphs of nearly equal length, so that little is padding, in a new order each time."""
-    length = np.array([len(ids) for ids in encoded]) + rng.normal(0, 5, len(encoded))
-    order = np.argsort(length)
-    batches = [[encoded[i] for i in order[start : start + size]] for start in range(0, len(order), size)]
-    return [batches[i] for i in rng.permutation(len(batches))]
-
-
-def _pad(batch: list[list[int]]) -> dict[str, torch.Tensor]:
-    width = max(map(len, batch))
-    ids = torch.tensor([row + [0] * (width - len(row)) for row in batch])
-    is_token = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
-    return {"input_ids": ids, "attention_mask": is_token, "labels": ids.masked_fill(is_token == 0, -100)}

@@ -17,7 +17,6 @@ from divulge.precision import CommonColumn, NumberColumn
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -85,7 +84,8 @@ def match_records(sets: Mapping[str, Records], *, labelled: bool = False) -> Mat
     tables = [part.table for part in sets.values() if part.table is not None]
     nameless = {name for table in tables for name in columns.nameless_columns(table.columns)}
     parts = [part.without_columns(sorted(nameless)) if nameless else part for part in sets.values()]
-    if any(part.table is None and part.x.dtype == object for part in parts) or len({*map(_column_names, parts)}) > 1:
+    shapes = {part.x.shape[1:] if part.table is None else tuple(sorted(part.table.columns)) for part in parts}
+    if any(part.table is None and part.x.dtype == object for part in parts) or len(shapes) > 1:
         numbers = _number(list(itertools.chain.from_iterable(part.digests() for part in parts)))
         return Matches(_divide(numbers, parts))
     read = [_read_columns(part, labelled=labelled) for part in parts]
@@ -103,10 +103,6 @@ def match_records(sets: Mapping[str, Records], *, labelled: bool = False) -> Mat
                 f"about {expected:.3g} independent ones would, too; they count as different records"
             )
     return Matches(_join(exact, pairs), bool(pairs), tuple(notes))
-
-
-def _column_names(records: Records) -> tuple[Any, ...]:
-    return records.x.shape[1:] if records.table is None else tuple(sorted(records.table.columns))
 
 
 def _divide(numbers: Ints, parts: Sequence[Records]) -> tuple[Ints, ...]:

@@ -41,7 +41,8 @@ from divulge.settings import (
 from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
-from divulge.targets.estimators import fitted_frame_library, known_texts
+from divulge.targets.estimators import known_texts
+from divulge.targets.fitted_frames import fitted_frame_library
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path

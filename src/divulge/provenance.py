@@ -150,9 +150,11 @@ def collect_environment() -> Environment:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return Environment(
-        __version__, platform.python_version(), platform.platform(), os.cpu_count(), versions, _git_commit()
-    )
+    commit = None
+    if (git := shutil.which("git")) is not None:
+        result = subprocess.run([git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+        commit = result.stdout.strip() if result.returncode == 0 else None
+    return Environment(__version__, platform.python_version(), platform.platform(), os.cpu_count(), versions, commit)
 
 
 def escape_name(name: str) -> str:
@@ -188,11 +190,3 @@ def _hide_headers(command: Sequence[str]) -> list[str]:
 def _hide_value(header: str) -> str:
     name, colon, _ = header.partition(":")
     return f"{name}: …" if colon else "…"
-
-
-def _git_commit() -> str | None:
-    git = shutil.which("git")
-    if git is None:
-        return None
-    result = subprocess.run([git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
-    return result.stdout.strip() if result.returncode == 0 else None

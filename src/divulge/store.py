@@ -480,7 +480,9 @@ def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
         problem = error.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"])) or "the top"
         reason = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}"
-        raise InputError(f"{path}: damaged at {place}: {reason}, got {_shorten(problem['input'])}") from None
+        text = repr(problem["input"])
+        text = text if len(text) <= 60 else f"{text[:60]}…"
+        raise InputError(f"{path}: damaged at {place}: {reason}, got {text}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
 
@@ -489,8 +491,3 @@ def parse_json(value: object, shape: type[Shape], path: Path) -> Shape:
 def _adapter(shape: type[Shape]) -> pydantic.TypeAdapter[Shape]:
     """Return pydantic's adapter; making one takes longer than reading a file by it."""
     return pydantic.TypeAdapter(shape)
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"

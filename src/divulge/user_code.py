@@ -62,7 +62,10 @@ def import_object(name: Any, key: str, folder: Path | None = None) -> ImportedOb
         raise InputError(f"{key}: 'package.module:callable' is needed, got {format_value(name)}")
     top = module.split(".")[0]
     file = None if folder is None else _find_file(top, folder.resolve())
-    if file is not None and (namesake := _find_in_environment(top)) and not _is_file_of(namesake, file):
+    # A namesake that is this very file is none: Python finds it when it is started in its folder.
+    namesake = None if file is None else _find_in_environment(top)
+    places = [namesake.origin or "", *(namesake.submodule_search_locations or ())] if namesake else []
+    if namesake and str(file) not in {str(Path(place).resolve()) for place in places}:
         other_place = namesake.origin or ", ".join(namesake.submodule_search_locations or ()) or namesake.name
         raise InputError(
             f"{key}: {name!r} could be {file} or {other_place}, which the environment has under the same name; "
@@ -138,12 +141,6 @@ def _find_in_environment(name: str) -> ModuleSpec | None:
     except (ImportError, ValueError):  # __main__ has no spec
         return None
     return None if spec is None or _user_file(spec) else spec
-
-
-def _is_file_of(spec: ModuleSpec, file: Path) -> bool:
-    """Return whether Python would find this very file, as it does when started in its folder."""
-    places = [spec.origin or "", *(spec.submodule_search_locations or ())]
-    return str(file) in {str(Path(place).resolve()) for place in places}
 
 
 class _Loader(SourceFileLoader):

@@ -444,9 +444,9 @@ def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
     frame, y = patients()
     pandas_pipeline = pipeline(frame[:N], y[:N])
     polars_pipeline = pipeline(pl.from_pandas(frame[:N]), y[:N])
-    assert targets.estimators.fitted_frame_library(pandas_pipeline) == "pandas"
-    assert targets.estimators.fitted_frame_library(polars_pipeline) == "polars"
-    assert targets.estimators.fitted_frame_library(LogisticRegression()) is None
+    assert targets.fitted_frames.fitted_frame_library(pandas_pipeline) == "pandas"
+    assert targets.fitted_frames.fitted_frame_library(polars_pipeline) == "polars"
+    assert targets.fitted_frames.fitted_frame_library(LogisticRegression()) is None
 
 
 class TestMissingValuesAreWhatTheyWereToTheModel:
@@ -497,7 +497,7 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         model = self.fit(frames[fitted], self.Y)
         expected = model.predict_proba(frames[fitted])
         for frame in frames.values():
-            inputs = targets.estimators.estimator_inputs(model, dv.Records(frame, self.Y))
+            inputs = targets.fitted_frames.estimator_inputs(model, dv.Records(frame, self.Y))
             np.testing.assert_array_equal(model.predict_proba(inputs), expected)
 
     def test_a_model_of_nullable_types_gives_its_own_outputs_too(self):
@@ -507,7 +507,7 @@ class TestMissingValuesAreWhatTheyWereToTheModel:
         nullable = frames["nullable"][columns]
         model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(nullable, self.Y)
         for name in ("from a file", "nullable", "polars"):
-            inputs = targets.estimators.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
+            inputs = targets.fitted_frames.estimator_inputs(model, dv.Records(frames[name][columns], self.Y))
             np.testing.assert_array_equal(model.predict_proba(inputs), model.predict_proba(nullable))
 
 
@@ -548,13 +548,13 @@ class TestTypesThatTheEncodersKnow:
         for fitted, table in ((self.TEXTS, self.TYPED), (self.TYPED[:2], self.TEXTS[:2])):
             encoders = self.encoders(fitted)
             expected = encoders.transform(fitted)
-            restored = targets.estimators.restore_types(encoders, library(table))
+            restored = targets.fitted_frames.restore_types(encoders, library(table))
             if not isinstance(restored, pd.DataFrame):
                 restored = restored.to_pandas().fillna(np.nan)
             np.testing.assert_array_equal(np.asarray(encoders.transform(restored)), np.asarray(expected))
             assert expected.sum() == 3 * len(fitted)  # no category is unknown
         same = library(self.TEXTS)
-        assert targets.estimators.restore_types(self.encoders(self.TEXTS), same) is same
+        assert targets.fitted_frames.restore_types(self.encoders(self.TEXTS), same) is same
 
     @pytest.mark.parametrize(
         ("fitted", "table", "message"),
@@ -577,7 +577,7 @@ class TestTypesThatTheEncodersKnow:
     )
     def test_what_cannot_be_told_in_their_types_is_refused(self, fitted, table, message):
         with pytest.raises(dv.InputError, match=message):
-            targets.estimators.restore_types(self.encoders(fitted), table)
+            targets.fitted_frames.restore_types(self.encoders(fitted), table)
 
     def test_an_audit_gives_the_same_scores_with_dates_and_with_their_texts(self):
         frame, y = patients()

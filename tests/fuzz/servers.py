@@ -212,6 +212,8 @@ def run(tally, reader, server):
     """Ask the server for each of its misbehaviours."""
     reader_index = READERS.index(reader)
     for number, (misbehaviour, name, answer) in enumerate(CASES[reader_index]):
+        if reader.ask is _attack and number % 3:
+            continue  # the whole command is slow, and its oracle is asked all cases above
         timeout = SHORT if misbehaviour == "slow" or name == "ahead of the request" else LONG
         result = outcome(reader, f"{server.url}/case/{reader_index}/{number}", timeout, answer)
         if server.strayed:

@@ -213,13 +213,6 @@ def test_clones_of_nested_estimators_depend_on_the_seed_alone(name):
     np.testing.assert_array_equal(result.scores["lira"], repeated.scores["lira"])
 
 
-def test_any_number_of_processes_trains_the_same_clones():
-    target = fitted(make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0, n_jobs=2)))
-    trainings = [Train(count=3, engine="serial"), Train(count=3, engine="processes", workers=2)]
-    runs = [dv.audit(target, **SETS, recipes=["lira"], references=each, fpr=[0.05]) for each in trainings]
-    np.testing.assert_array_equal(*(run.scores["lira"] for run in runs))
-
-
 class Shift(StandardScaler):
     """A step of the user's own."""
 

@@ -14,6 +14,7 @@ import torch
 import divulge as dv
 from divulge import references, signals
 from divulge.references import Train, jobs
+from divulge.references.progress import describe_progress
 
 
 def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_path):
@@ -96,6 +97,23 @@ def test_progress_counts_models_and_tells_the_pace(fit, networks):
     assert progress_calls[0] == (0.25, 3, "serial")
     assert progress_calls[-1][0] == 3
     assert [n_done for n_done, *_ in progress_calls] == sorted(n_done for n_done, *_ in progress_calls)
+
+
+@pytest.mark.parametrize(
+    ("completed", "seconds", "before", "expected"),
+    [
+        (5, 120.0, 1, "5 of 16 models, 2.0 a minute, 6 min left"),  # 11 at 30 s
+        (1, 10.0, 1, "1 of 16 models"),
+        (0.5, 10.0, 1, "0 of 16 models"),
+        (2, 0.0, 0, "2 of 16 models"),
+        (16, 60.0, 0, "16 of 16 models"),
+        (15, 1345.0, 0, "15 of 16 models, 0.7 a minute, 90 s left"),
+        (15, 1350.0, 0, "15 of 16 models, 0.7 a minute, 2 min left"),
+        (2.999_999_999_9, 30.0, 0, "3 of 16 models, 6.0 a minute, 2 min left"),
+    ],
+)
+def test_the_pace_is_that_of_new_models_alone(completed, seconds, before, expected):
+    assert describe_progress(completed, 16, seconds, before) == expected
 
 
 def test_a_log_file_gets_lines_not_a_bar():

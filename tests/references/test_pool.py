@@ -235,7 +235,7 @@ def test_the_key_is_everything_that_decides_the_result(fit, networks, records, t
 
 
 def test_two_processes_share_a_pool(tmp_path):
-    """Four writers of the same twenty keys, with different content: every pair of files fits together."""
+    """Two writers of the same twenty keys, with different content: every pair of files fits together."""
     script = textwrap.dedent("""
         import sys, numpy as np
         from pathlib import Path
@@ -244,19 +244,28 @@ def test_two_processes_share_a_pool(tmp_path):
             for key in range(20):
                 Pool(Path(sys.argv[1])).put(f"k{key}", {"w": np.full(2000, float(sys.argv[2]))}, {"model": key})
     """)
-    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(i)], env=env()) for i in range(4)]
-    assert [process.wait(120) for process in running] == [0] * 4
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(i)], env=env()) for i in range(2)]
+    assert [process.wait(120) for process in running] == [0] * 2
     assert [e.state for e in Pool(tmp_path).entries(verify=True)] == ["good"] * 20
 
 
 def test_a_full_disk_is_a_clear_error_and_the_pool_stays_valid(tmp_path):
     """On a real file system of one megabyte, mounted in a namespace of its own."""
     script = textwrap.dedent("""
-        import sys, numpy as np
+        import shutil, sys, numpy as np
         from pathlib import Path
         import divulge as dv
+        from divulge.references.jobs import OutputStore
         from divulge.references.pool import Pool
-        pool = Pool(Path(sys.argv[1]))
+        folder = Path(sys.argv[1])
+        sheets = OutputStore(64, folder / "out")
+        try:
+            for model in range(64):
+                sheets.write(model, [np.zeros(50_000)])
+        except dv.InputError as error:
+            print(error)
+        shutil.rmtree(folder / "out")
+        pool = Pool(folder / "pool")
         try:
             for key in range(100):
                 pool.put(f"k{key:03d}", {"w": np.zeros(20_000)}, {"model": key})
@@ -272,27 +281,6 @@ def test_a_full_disk_is_a_clear_error_and_the_pool_stays_valid(tmp_path):
     process = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
     assert "no space is left on the device" in process.stdout
     assert "['good'] 6" in process.stdout
-
-
-def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
-    script = textwrap.dedent("""
-        import sys, numpy as np
-        from pathlib import Path
-        import divulge as dv
-        from divulge.references.jobs import OutputStore
-        sheets = OutputStore(64, Path(sys.argv[1]))
-        try:
-            for model in range(64):
-                sheets.write(model, [np.zeros(50_000)])
-        except dv.InputError as error:
-            print(error)
-    """)
-    mount = f'mount -t tmpfs -o size=1m none {tmp_path} && exec "$@"'
-    probe = subprocess.run(["unshare", "-Urm", "sh", "-c", mount, "sh", "true"], capture_output=True)
-    if probe.returncode:
-        pytest.skip("mounting a small file system is not allowed here")
-    command = ["unshare", "-Urm", "sh", "-c", mount, "sh", sys.executable, "-c", script, str(tmp_path)]
-    process = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
     assert "out: cannot write to" in process.stdout
 
 

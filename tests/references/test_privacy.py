@@ -57,6 +57,19 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
         assert (got - want).abs().max().item() < 1e-12
 
 
+def test_the_noise_has_the_standard_deviation_of_noise_times_clip(networks):
+    module = networks.mlp()
+    for noise, clip in ((2.0, 0.5), (0.5, 3.0)):
+        config = Train(networks.mlp, 2, privacy=Private(noise, clip))
+        step = private.GhostClipping(config, module, stacked.mlp_layers(module), 0)
+        (released,) = step.release([torch.full((40_000,), 5.0)])
+        assert float(released.std()) == pytest.approx(noise * clip, rel=0.03)
+        assert float(released.mean()) == pytest.approx(5.0, abs=0.05)
+    quiet = private.GhostClipping(Train(networks.mlp, 2, privacy=Private(0.0)), module, stacked.mlp_layers(module), 0)
+    totals = [torch.ones(2)]
+    assert quiet.release(totals) is totals
+
+
 def test_private_references_through_the_engines(fit, networks):
     train = Train(networks.mlp, 2, epochs=2, batch_size=20, privacy=Private(1.0))
     references = fit(train)

@@ -10,6 +10,7 @@ from torch import nn
 from divulge import InputError
 from divulge.references import Train
 from divulge.references import network_training as networks
+from divulge.references.hyperparameters import FineTuneSettings, Hyperparameters, LoRA, Private
 
 
 def rates(schedule, **options):
@@ -33,6 +34,39 @@ def test_the_rate_of_each_optimizer_is_its_own():
     assert rates("constant", optimizer="adam") == [0.001] * 5
 
 
+@pytest.mark.parametrize(("lora", "lr", "rate"), [(None, None, 5e-5), (LoRA(), None, 2e-4), (LoRA(), 0.1, 0.1)])
+def test_the_default_rate_of_a_fine_tune_is_higher_with_adapters(lora, lr, rate):
+    assert FineTuneSettings("hf:base", lora=lora, lr=lr).learning_rate == rate
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"privacy": Private(1.0), "stop_at_accuracy": 0.9}, "privacy: DP-SGD works with neither"),
+        ({"privacy": Private(1.0), "precision": "mixed"}, "privacy: DP-SGD works with neither"),
+        ({"privacy": 1.0}, "privacy"),
+        ({"augment": 3}, "augment"),
+        ({"make_model": 3}, "make_model: a function that returns a new network"),
+        ({"make_model": torch.nn.Linear(1, 1)}, "make_model: a function that returns a new network"),
+        ({"stop_after": 31, "epochs": 30}, "stop_after: must be at most epochs = 30, got 31"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        Hyperparameters(**settings)
+
+
+@pytest.mark.parametrize(
+    ("noise", "is_allowed"), [(0.0, True), (1e-6, True), (0.99e-6, False), (1e-9, False), (-1.0, False), (1.0, True)]
+)
+def test_noise_is_none_or_enough_to_be_accounted_for(noise, is_allowed):
+    if is_allowed:
+        assert Private(noise).noise == noise
+        return
+    with pytest.raises(InputError, match="noise"):
+        Private(noise)
+
+
 @pytest.mark.parametrize(
     ("dtype", "module", "expected"),
     [
@@ -47,15 +81,3 @@ def test_whole_numbers_stay_whole_for_networks_that_look_them_up(dtype, module, 
     tensor = networks.to_tensor(np.ones((3, 2), dtype), module, torch.device("cpu"), torch.float32)
     assert tensor.dtype == expected
     assert tensor.tolist() == [[1, 1]] * 3
-
-
-@pytest.mark.parametrize(
-    ("module", "shape", "expected"),
-    [
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 2)), (4, 3, 8, 8), torch.channels_last),
-        (nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), (4, 3, 8, 8), torch.contiguous_format),
-        (nn.Linear(8, 2), (4, 8), torch.contiguous_format),
-    ],
-)
-def test_channels_come_last_for_images_in_networks_that_convolve(module, shape, expected):
-    assert networks.choose_layout(module, torch.zeros(shape)) == expected

@@ -30,6 +30,28 @@ def test_offline_splits_hold_k_of_each_block_and_never_a_candidate(data, block_s
     assert not split.trained_on[:, candidates].any()
 
 
+@pytest.mark.parametrize(("k", "of"), [(1, 2), (1, 3), (2, 3), (3, 4)])
+def test_equal_records_follow_the_first_usable_one_of_their_group(k, of):
+    rng = np.random.default_rng([k, of])
+    groups, candidates = rng.integers(0, 9, 40), rng.random(40) < 0.3
+    dealt = splits.offline(40, 2 * of, 5, k=k, of=of, candidates=candidates, groups=groups).trained_on
+    usable = np.flatnonzero(~candidates)
+    for group in np.unique(groups[usable]):
+        rows = [row for row in usable if groups[row] == group]
+        assert (dealt[:, rows] == dealt[:, rows[:1]]).all()
+    assert not dealt[:, candidates].any()
+    assert (dealt[:of, usable].sum(axis=0) == k).all()
+
+
+def test_as_many_distinct_records_as_models_in_a_block_are_enough():
+    groups = np.array([0, 0, 1, 2, 2])
+    assert splits.offline(5, 3, 0, of=3, groups=groups).trained_on.sum() == 5
+    with pytest.raises(dv.InputError, match="at least 3 distinct ones outside the candidates are needed, got 2"):
+        splits.offline(5, 3, 0, of=3, groups=groups, candidates=groups == 1)
+    with pytest.raises(dv.InputError, match="at least 4 outside the candidates are needed, got 3"):
+        splits.offline(3, 4, 0, of=4)
+
+
 def test_with_labels_every_class_is_halved():
     labels = np.repeat([0, 1, 2], [40, 7, 2])
     split = splits.online(49, 6, 0, labels=labels)

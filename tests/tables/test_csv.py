@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import tables
-from divulge.tables import delimited, sources
+from divulge.tables import sources
 
 
 def read(content, separator=None, **options):
@@ -184,7 +184,7 @@ def test_many_columns():
     assert read(content) == {name: [0, 1, 2] for name in names}
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.sampled_from([b"\n", b"\r\n", b'"', b'""', b"a", b"1", b",", b",", b"\n\n", b'"x\ny"', b" "]), max_size=16
@@ -192,24 +192,20 @@ def test_many_columns():
     st.integers(1, 7),
 )
 @example([b'"', b"\n", b'"', b","], 1)
-def test_what_is_read_as_it_lies_is_read_as_python_reads_it(parts, block):
-    """Of a file whose bytes were found regular, polars and Python's csv give the same values, whatever the blocks."""
+def test_a_file_is_read_as_python_reads_it_whatever_the_blocks(parts, block):
     content = b"a,b\n" + b"".join(parts)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sources, "_BLOCK", block)
-        regular = delimited._is_regular(io.BytesIO(content), ",", 2)
-    assert regular == delimited._is_regular(io.BytesIO(content), ",", 2)
     try:
         rows = [row for row in csv.reader(io.StringIO(content.decode(), newline=""), strict=True) if row]
         fits = all(len(row) == 2 for row in rows)
     except csv.Error:
         fits = False
-    assert fits or not regular
-    try:
-        result = tables.scan_table(content).collect(texts=["a", "b"])
-    except dv.InputError:
-        assert not fits
-        return
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sources, "_BLOCK", block)
+        try:
+            result = tables.scan_table(content).collect(texts=["a", "b"])
+        except dv.InputError:
+            assert not fits
+            return
     assert fits
     assert result.rows() == [tuple(cell or None for cell in row) for row in rows[1:]]
 

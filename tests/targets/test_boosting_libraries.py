@@ -94,7 +94,7 @@ def test_categories_of_any_library_are_those_that_the_model_knows(name, tables):
     expected = model.predict_proba(texts if name == "catboost" else typed)
     frames = [texts, typed, pl.from_pandas(texts), pl.from_pandas(typed), texts[texts.columns[::-1]]]
     for frame in frames:
-        inputs = dv.targets.estimators.estimator_inputs(model, dv.Records(frame, y))
+        inputs = dv.targets.fitted_frames.estimator_inputs(model, dv.Records(frame, y))
         np.testing.assert_array_equal(model.predict_proba(inputs), expected)
 
 

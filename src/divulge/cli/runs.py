@@ -20,7 +20,7 @@ from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run
-from divulge.references.pool import Entry, Pool
+from divulge.references.pool import Pool, PoolEntry
 from divulge.report import formatting, html, markdown, sections
 from divulge.report import one_page as one_page_report
 from divulge.report import page as report_page
@@ -421,7 +421,7 @@ def prune_pool(
         _show_pool(f"removed from {folder}", removed, json=json)
 
 
-def _show_pool(title: str, entries: Sequence[Entry], *, json: bool) -> None:
+def _show_pool(title: str, entries: Sequence[PoolEntry], *, json: bool) -> None:
     if json:
         fields = ("key", "state", "bytes", "stored", "about", "problem")
         printing.as_json([{name: getattr(entry, name) for name in fields} for entry in entries])

@@ -26,13 +26,8 @@ from divulge import lazy, seeds, store
 from divulge.columns import is_frame, read_frame
 from divulge.errors import InputError
 from divulge.results import FALSE_MATCH, SUSPICION, ArrayMatch, Form, StoredRecords
-from divulge.targets.estimators import (
-    Regressor,
-    SklearnRegressor,
-    SklearnTarget,
-    direct_parts,
-    estimator_inputs,
-)
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget
+from divulge.targets.fitted_frames import direct_parts, estimator_inputs
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import FramedTarget, GivesWeights
 from divulge.targets.sacro_folders import is_sacro_folder, read_sacro_folder, refuse_pickle

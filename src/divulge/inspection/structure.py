@@ -18,7 +18,8 @@ from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
 from divulge.report.sections import MEASURED_HINTS
 from divulge.settings import InspectionSettings
 from divulge.targets.arrays import PROBABILITY_FLOOR
-from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator, direct_parts
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator
+from divulge.targets.fitted_frames import direct_parts
 from divulge.targets.rights import FramedTarget, adapt
 from divulge.types import Records
 from divulge.validation import check_instance, check_integer

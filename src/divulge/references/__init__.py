@@ -7,12 +7,12 @@ Examples:
 """
 
 from divulge.references import splits
-from divulge.references.estimators import Custom, FineTune, Train, train_one
 from divulge.references.hyperparameters import LoRA, Private
 from divulge.references.jobs import Trained
 from divulge.references.pool import Pool
 from divulge.references.progress import Bar, Progress
 from divulge.references.splits import Splits
+from divulge.references.training import Custom, FineTune, Train, train_one
 
 __all__ = [
     "Bar",

@@ -30,14 +30,8 @@ from divulge.references.jobs import (
     output_only_model,
 )
 from divulge.targets.arrays import as_predictions
-from divulge.targets.estimators import (
-    SklearnRegressor,
-    SklearnTarget,
-    clone_unfitted,
-    describe_estimator,
-    estimator_inputs,
-    sub_estimators,
-)
+from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted, describe_estimator
+from divulge.targets.fitted_frames import estimator_inputs, sub_estimators
 from divulge.targets.rights import FramedTarget, class_name
 from divulge.validation import check_choice
 
@@ -395,8 +389,13 @@ def clone_estimator(estimator: Any, seed: int) -> Any:
                 changed[name] = None
             elif parameter == "verbose" and isinstance(value, bool | int) and value > 0:
                 changed[name] = type(value)(0)
-            elif not is_estimator(value) and getattr(value, "random_state", 0) is None and _is_shuffled(value):
-                changed[name] = copy.copy(value)  # folds that are drawn at random, of a search or a calibration
+            elif (
+                not is_estimator(value)  # folds of a search or a calibration, where they are drawn at random
+                and callable(getattr(value, "split", None))
+                and getattr(value, "random_state", 0) is None
+                and getattr(value, "shuffle", True)
+            ):
+                changed[name] = copy.copy(value)
                 changed[name].random_state = seeds.derive_seed(seed, "clone", name) % 2**31
         for prefix, part in _named_parts(clone).items():
             changed |= _catboost_parameters(part, prefix, seed)
@@ -508,7 +507,8 @@ def _stopped_rounds(part: Any) -> int | None:
         except Exception:  # not fitted yet
             return None
         return None if best is None else int(best) + 1
-    if library == "catboost" and getattr(part, "tree_count_", None) and _has_no_own_validation(part):
+    # With eval_fraction it splits off a validation set of its own, as its clones will.
+    if library == "catboost" and getattr(part, "tree_count_", None) and not part.get_params().get("eval_fraction"):
         return int(part.tree_count_)
     return None
 
@@ -519,11 +519,6 @@ def _was_stopped(part: Any) -> bool:
     return _stopped_rounds(part) is not None and not (is_catboost and part.best_iteration_ is None)
 
 
-def _has_no_own_validation(part: Any) -> bool:
-    """Check whether an estimator of CatBoost splits off no validation set of its own, as its clones would too."""
-    return not part.get_params().get("eval_fraction")
-
-
 def _waits_for_validation(part: Any) -> bool:
     """Check whether a booster cannot be trained without a validation set, by which it stops early."""
     library, parameters = type(part).__module__.split(".")[0], part.get_params(deep=False)
@@ -532,10 +527,6 @@ def _waits_for_validation(part: Any) -> bool:
         stops = any(type(each).__name__ == "EarlyStopping" for each in callbacks)
         return stops or bool(parameters.get("early_stopping_rounds"))
     return library == "lightgbm" and any((parameters.get(name) or 0) > 0 for name in _PATIENCE_NAMES)
-
-
-def _is_shuffled(folds: Any) -> bool:
-    return callable(getattr(folds, "split", None)) and getattr(folds, "shuffle", True)
 
 
 def digest_estimator(estimator: Any) -> str:

@@ -107,7 +107,9 @@ class Hyperparameters:
     stop_after: int | None = _TRAINING.stop_after
 
     def __post_init__(self) -> None:
-        if self.make_model is not None and (not callable(self.make_model) or _is_network(self.make_model)):
+        # A network in place of the function that builds one can be called, too; torch may not be there to ask.
+        is_network = hasattr(self.make_model, "state_dict") and not isinstance(self.make_model, type)
+        if self.make_model is not None and (not callable(self.make_model) or is_network):
             raise InputError("make_model: a function that returns a new network or estimator each time is needed")
         settings.TrainingSettings.check_attributes(self, *(["schedule"] if callable(self.schedule) else []))
         matching.check_stop(self.stop_after, self.epochs)
@@ -157,11 +159,6 @@ class Hyperparameters:
             return self.learning_rate * check_number(factor, "schedule: its factor", above=0.0, closed=True)
         factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
         return self.learning_rate * factor[self.schedule]
-
-
-def _is_network(candidate: object) -> bool:
-    """Recognise a network given instead of the function that builds one, without importing torch."""
-    return hasattr(candidate, "state_dict") and not isinstance(candidate, type)
 
 
 @dataclass(frozen=True, slots=True)

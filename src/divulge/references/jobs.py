@@ -246,18 +246,14 @@ def query_in_chunks(predict: Predict, records: Records, signal: Signal | None) -
         >>> query_in_chunks(lambda records: records.x, records, lambda z, y: z.max(axis=1))
         array([2., 4.])
     """
-    chunks = [
-        _query_chunk(predict, records, slice(start, start + QUERY_CHUNK), signal)
-        for start in range(0, len(records), QUERY_CHUNK)
-    ]
+    chunks = []
+    for start in range(0, len(records), QUERY_CHUNK):
+        chunk = records[start : start + QUERY_CHUNK]
+        outputs = predict(chunk)
+        if signal is not None:
+            outputs = clip_to_dtype(np.asarray(signal(outputs, chunk.y)), outputs.dtype)
+        chunks.append(outputs)
     return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
-
-
-def _query_chunk(predict: Predict, records: Records, rows: slice, signal: Signal | None) -> Floats:
-    outputs = predict(records[rows])
-    if signal is None:
-        return outputs
-    return clip_to_dtype(np.asarray(signal(outputs, None if records.y is None else records.y[rows])), outputs.dtype)
 
 
 def clip_to_dtype(values: Floats, dtype: np.dtype[Any]) -> Floats:
@@ -288,9 +284,19 @@ class OutputStore:
         Raises:
             divulge.InputError: the folder cannot be written or the disk is full.
         """
-        if not self._sheets:
-            self._sheets = [self._create_outputs(k, row) for k, row in enumerate(rows)]
         try:
+            if not self._sheets:  # the first model shows the shapes
+                shapes = [(self._models, *row.shape) for row in rows]
+                if self._folder is None:
+                    self._sheets = [
+                        _MemoryOutputs(np.empty(shape, row.dtype)) for shape, row in zip(shapes, rows, strict=True)
+                    ]
+                else:
+                    store.make_private_directory(self._folder)
+                    self._sheets = [
+                        _FileOutputs(self._folder / f"outputs-{k}.npy", shape, row.dtype)
+                        for k, (shape, row) in enumerate(zip(shapes, rows, strict=True))
+                    ]
             for sheet, row in zip(self._sheets, rows, strict=True):
                 sheet.write(model, row)
         except OSError as error:
@@ -301,16 +307,6 @@ class OutputStore:
         """Return the arrays; rows of models without outputs are left out."""
         present = np.flatnonzero(self._filled)
         return tuple(sheet.read(present) for sheet in self._sheets)
-
-    def _create_outputs(self, k: int, row: Floats) -> _MemoryOutputs | _FileOutputs:
-        shape = (self._models, *row.shape)
-        if self._folder is None:
-            return _MemoryOutputs(np.empty(shape, row.dtype))
-        try:
-            store.make_private_directory(self._folder)
-            return _FileOutputs(self._folder / f"outputs-{k}.npy", shape, row.dtype)
-        except OSError as error:
-            raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
 
 
 class _MemoryOutputs:
@@ -342,20 +338,17 @@ class _FileOutputs:
             out.write(np.ascontiguousarray(row, dtype=self._dtype).data)
 
     def read(self, present: Ints) -> Floats:
-        if len(present) < self._shape[0]:
-            self._compact(present)
+        if len(present) < self._shape[0]:  # close up the rows of missing models, in place
+            with self._path.open("r+b") as out:
+                for new_row, model in enumerate(present):
+                    out.seek(self._start + int(model) * self._row)
+                    row = out.read(self._row)
+                    out.seek(self._start + new_row * self._row)
+                    out.write(row)
+                out.truncate(self._start + len(present) * self._row)
+                out.seek(0)
+                assert self._header(out, len(present)) == self._start  # the format leaves room for the first axis
         return np.load(self._path, mmap_mode="r", allow_pickle=False)
-
-    def _compact(self, present: Ints) -> None:
-        with self._path.open("r+b") as out:
-            for new_row, model in enumerate(present):
-                out.seek(self._start + int(model) * self._row)
-                row = out.read(self._row)
-                out.seek(self._start + new_row * self._row)
-                out.write(row)
-            out.truncate(self._start + len(present) * self._row)
-            out.seek(0)
-            assert self._header(out, len(present)) == self._start  # the format leaves room for the first axis
 
     def _header(self, out: BinaryIO, models: int) -> int:
         described = {"descr": self._dtype.str, "fortran_order": False, "shape": (models, *self._shape[1:])}

@@ -63,7 +63,7 @@ class MatchGoal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TriedSetting:
+class Trial:
     """One setting that was tried.
 
     Args:
@@ -92,7 +92,7 @@ class Match:
     """
 
     training: Any
-    tried: Sequence[TriedSetting]
+    tried: Sequence[Trial]
     n_models: int
     seconds: float
 
@@ -138,20 +138,21 @@ def match_settings(
         elif training.match == "auto":
             _search_parameters(search)
         else:
-            _search_grid(search, training.match)
+            # Of epochs that one training goes through, it shows them all.
+            for changes in _combine_values(training.match):  # what does not fit is said before anything is trained
+                search.check(changes)
+            axis, full_trainings = _plan_grid(search.training, training.match)
+            for changes in full_trainings:
+                search.run(changes, axis, training.match[axis] if axis else None)
     tried = sorted(search.tried, key=lambda setting: setting.rmse)
-    _require_success(search.tried)
+    if not math.isfinite(tried[0].rmse):
+        # Where every training diverged that is said; otherwise why the first one failed.
+        failure = next((setting.failure for setting in search.tried if setting.failure != _DIVERGED), None)
+        if failure is None:
+            raise InputError(f"match: {_DIVERGED} with every setting that was tried; give others to try")
+        raise InputError(f"match: no model could be trained with any of the {len(tried)} settings tried; {failure}")
     chosen = search.training.with_settings(**tried[0].changes)
     return Match(chosen, tried, search.n_models, time.monotonic() - started)
-
-
-def _require_success(tried: Sequence[TriedSetting]) -> None:
-    if any(math.isfinite(setting.rmse) for setting in tried):
-        return
-    if any(setting.failure != _DIVERGED for setting in tried):
-        first = next(setting.failure for setting in tried if setting.failure != _DIVERGED)
-        raise InputError(f"match: no model could be trained with any of the {len(tried)} settings tried; {first}")
-    raise InputError(f"match: {_DIVERGED} with every setting that was tried; give others to try")
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +164,7 @@ class _Search:
     splits: Splits
     seed: int
     goal: MatchGoal
-    tried: list[TriedSetting] = field(default_factory=list)
+    tried: list[Trial] = field(default_factory=list)
     n_models: int = 0
     first_task: Task | None = None
 
@@ -195,7 +196,7 @@ class _Search:
         epochs: Sequence[int] | None = None,
         *,
         prune: bool = False,
-    ) -> tuple[TriedSetting, int]:
+    ) -> tuple[Trial, int]:
         """Train the trial models of one setting; return its nearest form, and the number of epochs of that.
 
         Args:
@@ -224,12 +225,12 @@ class _Search:
             if learned is None:
                 break
             trained.append((visit.nearest, learned))
-        setting, epoch = TriedSetting(dict(changes), (), math.inf, failure), 0
+        setting, epoch = Trial(dict(changes), (), math.inf, failure), 0
         if len(trained) == n_trials:
             epoch = trained[-1][0]
             final = dict(changes) if axis is None else _settings_after_epoch(changes, axis, epoch, total)
             target, epoch_answers = self.goal.target, answers[epoch]
-            setting = TriedSetting(final, epoch_answers, root_mean_square(target, epoch_answers))
+            setting = Trial(final, epoch_answers, root_mean_square(target, epoch_answers))
             # A model that is not the nearest so far will be no reference, and its answers may be costly.
             if setting.rmse < min((setting_tried.rmse for setting_tried in self.tried), default=math.inf):
                 for model, (nearest, learned) in enumerate(trained):
@@ -361,15 +362,6 @@ def _round_rate(rate: float) -> float:
     return float(f"{rate:.3g}")
 
 
-def _search_grid(search: _Search, grid: Mapping[str, Sequence[Any]]) -> None:
-    """Try all combinations of the values; of epochs that one training goes through, it shows them all."""
-    for changes in _combine_values(grid):  # what does not fit the records is said before anything is trained
-        search.check(changes)
-    axis, full_trainings = _plan_grid(search.training, grid)
-    for changes in full_trainings:
-        search.run(changes, axis, grid[axis] if axis else None)
-
-
 def check_grid(training: Any) -> None:
     """Check all combinations of values that are to be tried, before anything is trained.
 
@@ -446,7 +438,9 @@ def _search_parameters(search: _Search) -> None:
                 setting = search.run(changes)[0]
                 if setting.rmse > _CLEARLY_WORSE * nearest.rmse:
                     break
-                if _is_looser(name.rpartition("__")[2], ladder) and _answer_alike(setting, before):
+                # Limits that trees do not reach change nothing, and looser ones would not either.
+                is_alike = len(setting.answers) > 0 and np.array_equal(setting.answers, before.answers)
+                if is_alike and _is_looser(name.rpartition("__")[2], ladder):
                     break
                 before = setting
                 if setting.rmse < nearest.rmse:
@@ -457,11 +451,6 @@ def _is_looser(name: str, ladder: Sequence[Any]) -> bool:
     """Check whether each value of a ladder limits trees less than the one before it."""
     is_rising = ladder[-1] > ladder[0]
     return is_rising if name in _LIMITS_FROM_ABOVE else name in _LIMITS_FROM_BELOW and not is_rising
-
-
-def _answer_alike(setting: TriedSetting, other: TriedSetting) -> bool:
-    """Check whether models of two settings answer exactly alike."""
-    return len(setting.answers) > 0 and np.array_equal(setting.answers, other.answers)
 
 
 def _is_valid(training: Any, changes: Mapping[str, Any]) -> bool:

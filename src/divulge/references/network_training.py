@@ -107,13 +107,10 @@ def initialize_lazy(config: HyperparametersT, x: object) -> HyperparametersT:
         module = build_network(config.make_model, 0)
     except InputError:
         return config  # raised again where the records have been checked
-    if config.make_model is None or not isinstance(x, np.ndarray) or not _has_lazy_modules(module):
+    is_lazy = any(isinstance(part, LazyModuleMixin) and part.has_uninitialized_params() for part in module.modules())
+    if config.make_model is None or not isinstance(x, np.ndarray) or not is_lazy:
         return config
     return replace(config, make_model=LazyModel(config.make_model, x[:1]))
-
-
-def _has_lazy_modules(module: nn.Module) -> bool:
-    return any(isinstance(part, LazyModuleMixin) and part.has_uninitialized_params() for part in module.modules())
 
 
 def _seed_arguments(make_model: Callable[..., Any], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:

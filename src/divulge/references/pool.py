@@ -49,7 +49,7 @@ _OTHER_FILES = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PoolEntry:
     """One stored model.
 
     Args:
@@ -173,7 +173,7 @@ class Pool:
             self._description_path(key).unlink(missing_ok=True)
             self._arrays(key).unlink(missing_ok=True)
 
-    def entries(self, *, verify: bool = False) -> Sequence[Entry]:
+    def entries(self, *, verify: bool = False) -> Sequence[PoolEntry]:
         """List everything in the folder by key; with ``verify``, every array file is read and its checksum compared.
 
         Raises:
@@ -187,16 +187,16 @@ class Pool:
         return (
             *(self._entry(key, verify=verify) for key in keys),
             *(
-                Entry(name, "unfinished", _disk_size([self.path / name]), "", {}, "left by a crash")
+                PoolEntry(name, "unfinished", _disk_size([self.path / name]), "", {}, "left by a crash")
                 for name in unfinished
             ),
             *(
-                Entry(name, "foreign", _disk_size([self.path / name]), "", {}, "not written by a pool; left alone")
+                PoolEntry(name, "foreign", _disk_size([self.path / name]), "", {}, "not written by a pool; left alone")
                 for name in foreign
             ),
         )
 
-    def prunable(self, *, before: str = "") -> Sequence[Entry]:
+    def prunable(self, *, before: str = "") -> Sequence[PoolEntry]:
         """List what `prune` would remove: everything damaged or unfinished, and models stored before an ISO 8601 time.
 
         Raises:
@@ -207,7 +207,7 @@ class Pool:
             self._refuse_foreign()
         return [e for e in entries if e.state in ("damaged", "unfinished") or (e.state == "good" and e.stored < before)]
 
-    def prune(self, *, before: str = "", keys: Sequence[str] | None = None) -> Sequence[Entry]:
+    def prune(self, *, before: str = "", keys: Sequence[str] | None = None) -> Sequence[PoolEntry]:
         """Remove what `prunable` lists, or of that the given keys alone; say what was removed.
 
         Only files that show, by their name and by their content, that a pool wrote them are removed.
@@ -326,10 +326,10 @@ class Pool:
         except InputError as error:
             raise DamagedError(str(error)) from None
 
-    def _entry(self, key: str, *, verify: bool) -> Entry:
+    def _entry(self, key: str, *, verify: bool) -> PoolEntry:
         size = _disk_size([self._arrays(key), self._description_path(key)])
         if not self._description_path(key).exists():
-            return Entry(key, "unfinished", size, "", {}, "no description: the write never finished")
+            return PoolEntry(key, "unfinished", size, "", {}, "no description: the write never finished")
         try:
             record = self._record(key)
             if verify:
@@ -337,8 +337,8 @@ class Pool:
             elif self._arrays(key).stat().st_size != record.bytes:
                 raise DamagedError(f"{key}.safetensors: {record.bytes} bytes were written")
         except (DamagedError, FileNotFoundError) as error:
-            return Entry(key, "damaged", size, "", {}, str(error))
-        return Entry(key, "good", size, record.stored, record.about)
+            return PoolEntry(key, "damaged", size, "", {}, str(error))
+        return PoolEntry(key, "good", size, record.stored, record.about)
 
 
 def _expected_prefix(key: str, suffix: str) -> bytes:

@@ -107,15 +107,9 @@ def train_stacks(
                 raise
             torch.cuda.empty_cache()
             half = len(group) // 2
-            waiting = [*_split_groups([group, *waiting], half)]
+            waiting = [part[start : start + half] for part in (group, *waiting) for start in range(0, len(part), half)]
             continue
         yield from zip(group, trained, strict=True)
-
-
-def _split_groups(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
-    for group in waiting:
-        for start in range(0, len(group), width):
-            yield group[start : start + width]
 
 
 def train_stack(
@@ -260,7 +254,10 @@ def mlp_layers(module: nn.Module) -> Sequence[Layer] | None:
         elif isinstance(part, nn.ReLU | nn.Tanh) and chain and chain[-1].activation == "none":
             activation: Activation = "relu" if isinstance(part, nn.ReLU) else "tanh"
             chain[-1] = Layer(chain[-1].name, chain[-1].bias, activation)
-        elif not (isinstance(part, nn.Identity) or (_is_flatten(part) and not chain)):
+        elif isinstance(part, nn.Flatten) and not chain:
+            if (part.start_dim, part.end_dim) != (1, -1):
+                return None
+        elif not isinstance(part, nn.Identity):
             return None
     return chain if chain and chain[-1].activation == "none" else None
 
@@ -276,10 +273,6 @@ def _is_plain(module: nn.Module) -> bool:
         and all(p.requires_grad for _, p in parameters)
         and len({id(p) for _, p in parameters}) == len(parameters)
     )
-
-
-def _is_flatten(part: nn.Module) -> bool:
-    return isinstance(part, nn.Flatten) and part.start_dim == 1 and part.end_dim == -1
 
 
 def _leaf_modules(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:

@@ -284,9 +284,10 @@ def _checked_rows(text: io.TextIOWrapper, separator: str, columns: int) -> Itera
                 continue
             cells = row or [""]
             if len(cells) != columns:
+                quote = f"; put values that hold {SEPARATORS.get(separator, 'the separator')} into quotes"
                 raise InputError(
                     f"line {line} has {len(cells)} values, {columns} are needed as in the header"
-                    f"{_quoting_hint(columns, separator)}"
+                    f"{quote if columns == 1 else ''}"
                 )
             yield cells
             line, header = rows.line_num + 1, False
@@ -298,10 +299,6 @@ def _checked_rows(text: io.TextIOWrapper, separator: str, columns: int) -> Itera
         raise InputError(f"line {line} cannot be decoded; save the file as UTF-8") from None
     finally:
         csv.field_size_limit(before)
-
-
-def _quoting_hint(columns: int, separator: str) -> str:
-    return f"; put values that hold {SEPARATORS.get(separator, 'the separator')} into quotes" if columns == 1 else ""
 
 
 @dataclass(slots=True)

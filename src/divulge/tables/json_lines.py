@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -114,7 +115,8 @@ def convert_json_lines(file: TableFile, compression: str, *, exact: bool = False
 
 def _objects(batch: Sequence[tuple[int, bytes]], *, exact: bool) -> tuple[list[int], list[dict[str, Any]]]:
     """Return the objects of some lines, and the numbers of their lines."""
-    nonempty = [(number, text) for number, line in batch if (text := _strip_line(number, line))]
+    stripped = [(number, (line.removeprefix(BOM_UTF8) if number == 1 else line).strip()) for number, line in batch]
+    nonempty = [(number, text) for number, text in stripped if text]
     joined = b",\n".join(text for _, text in nonempty)
     # One call for all lines is twice as fast. If every line is one object there are as many objects as lines. A line of
     # several objects, which could offset an object that spans two lines, contains a brace, a comma and a brace.
@@ -165,26 +167,16 @@ def _require_distinct_keys(pairs: list[tuple[str, Any]]) -> None:
         raise _RepeatedKey(next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1))
 
 
-def _strip_line(number: int, line: bytes) -> bytes:
-    return (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip()
-
-
 def _object(number: int, text: bytes, *, exact: bool) -> dict[str, Any]:
     try:
         value = (_EXACT if exact else _DECODER).decode(text.decode())
     except (ValueError, RecursionError) as error:  # Not JSON or not UTF-8, or nested too deeply.
         hint = "; one array holds everything, and an object on each line is needed" if text.startswith(b"[") else ""
-        raise InputError(f"line {number} is no JSON ({_reason(error)}){hint}") from None
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else format_exception(error).split(";")[0]
+        raise InputError(f"line {number} is no JSON ({reason}){hint}") from None
     if not isinstance(value, dict):
         raise InputError(f"line {number}: an object is needed, got {_describe(value)}")
     return value
-
-
-def _reason(error: BaseException) -> str:
-    """Return what is wrong with a line, in a few words."""
-    if isinstance(error, UnicodeDecodeError):
-        return "not UTF-8"
-    return format_exception(error).split(";")[0]
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -150,7 +151,9 @@ class Part:
         try:
             return reader.read(column)
         except BadCell as error:
-            value = _describe_value(column[error.row])
+            value = column[error.row]
+            is_long = isinstance(value, str) and len(value) > _MAX_SHOWN_LENGTH
+            value = f"a text of {len(value):,} characters" if is_long else format_value(value)
             raise InputError(
                 f"row {row + error.row}: column {column.name!r}: {error.required} is needed, got {value}"
             ) from None
@@ -328,18 +331,19 @@ def _group_parts(parts: Sequence[Part]) -> list[list[Part]]:
     """Return parts in their order, those together that one scan reads: files of one format with the same columns."""
     groups: list[list[Part]] = []
     for part in parts:
-        before = groups[-1] if groups else []
-        if before and len(before) < _MAX_FILES and _can_join(before[-1], part):
-            before.append(part)
+        last = groups[-1][-1] if groups else None
+        if (
+            last is not None
+            and len(groups[-1]) < _MAX_FILES
+            and last.scannable is not None
+            and part.scannable is not None
+            and last.scannable[0] == part.scannable[0]
+            and (last.dtypes is part.dtypes or list(last.dtypes.items()) == list(part.dtypes.items()))
+        ):
+            groups[-1].append(part)
         else:
             groups.append([part])
     return groups
-
-
-def _can_join(part: Part, following: Part) -> bool:
-    if part.scannable is None or following.scannable is None or part.scannable[0] != following.scannable[0]:
-        return False
-    return part.dtypes is following.dtypes or list(part.dtypes.items()) == list(following.dtypes.items())
 
 
 def _merge_parts(group: Sequence[Part]) -> Part:
@@ -424,7 +428,7 @@ def _open_part(file: TableFile, separator: str | None) -> Part:
         if isinstance(source, Path):
             scan = _scan_files(file_format, (source,))
             return Part(file.name, dict(scan().collect_schema()), (scan,), scannable=(file_format, (source,)))
-        scan = _scan_content(file_format, source)
+        scan = partial(pl.scan_parquet if file_format == "parquet" else pl.scan_ipc, source)
         return Part(file.name, dict(scan().collect_schema()), (scan,))
 
 
@@ -435,12 +439,6 @@ def _part_of_lines(name: str, lines: JsonLines) -> Part:
 
 def _stream_source(file: TableFile) -> Any:
     return file.polars_source if file.content is None else file.content
-
-
-def _scan_content(file_format: FileType, content: Any) -> Callable[[], pl.LazyFrame]:
-    """Return a scan of the content of one file."""
-    scan = pl.scan_parquet if file_format == "parquet" else pl.scan_ipc
-    return lambda: scan(content)
 
 
 def _batches(
@@ -682,12 +680,6 @@ def _width(dtype: Any) -> int:
     return 16 if not dtype.is_temporal() else 8
 
 
-def _describe_value(value: Any) -> str:
-    if isinstance(value, str) and len(value) > _MAX_SHOWN_LENGTH:
-        return f"a text of {len(value):,} characters"
-    return str(format_value(value))
-
-
 class PieceWriter:
     """Writes batches of rows into a folder, as Parquet files of so many rows that each is read at once.
 
@@ -797,13 +789,9 @@ def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
         ["'=1+1", '-3.5', 'a=b']
     """
     names = {name: f"'{name}" for name in frame.columns if _FORMULA.match(name)}
-    return frame.with_columns(
-        [_escape_column(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
-    ).rename(names)
-
-
-def _escape_column(values: pl.Series) -> pl.Series:
-    is_formula = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
-    return pl.Series(
-        values.name, [f"'{value}" if escape else value for value, escape in zip(values, is_formula, strict=True)]
-    )
+    escaped = []
+    for column in frame.select(pl.col(pl.String)):
+        is_formula = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in column)
+        values = [f"'{value}" if escape else value for value, escape in zip(column, is_formula, strict=True)]
+        escaped.append(pl.Series(column.name, values, pl.String))
+    return frame.with_columns(escaped).rename(names)

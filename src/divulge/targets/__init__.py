@@ -1,6 +1,6 @@
 """A question into a model's answer: one small Protocol per right, one adapter per kind of model.
 
-Adapters of optional libraries are imported on first use; `adapt` finds the one that fits.
+Adapters of networks are imported on first use, as torch may be missing; `adapt` finds the one that fits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import lazy
 from divulge.targets.arrays import CallableTarget, TableTarget
-from divulge.targets.estimators import Regressor, SklearnRegressor, as_regressor
+from divulge.targets.endpoint import Endpoint
+from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, as_regressor
+from divulge.targets.files import load
+from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import (
     Averaged,
     FramedTarget,
@@ -36,23 +39,15 @@ from divulge.targets.rights import (
 from divulge.targets.token_statistics import Continuations, Decoding, GivesContinuations, GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
-    from divulge.targets.endpoint import Endpoint
-    from divulge.targets.estimators import SklearnTarget
-    from divulge.targets.files import load
     from divulge.targets.language_models import CausalLM, VisionLanguage
-    from divulge.targets.onnx import OnnxTarget
     from divulge.targets.text_classifiers import TextClassifier
     from divulge.targets.torch_modules import TorchTarget
 
-_HOMES = {
+_NETWORK_ADAPTERS = {
     "CausalLM": "divulge.targets.language_models",
-    "Endpoint": "divulge.targets.endpoint",
-    "OnnxTarget": "divulge.targets.onnx",
-    "SklearnTarget": "divulge.targets.estimators",
     "TextClassifier": "divulge.targets.text_classifiers",
     "TorchTarget": "divulge.targets.torch_modules",
     "VisionLanguage": "divulge.targets.language_models",
-    "load": "divulge.targets.files",
 }
 
 __all__ = [
@@ -99,6 +94,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _NETWORK_ADAPTERS:
         raise AttributeError(f"module 'divulge.targets' has no attribute {name!r}")
-    return getattr(lazy.module(_HOMES[name]), name)  # says which extra is missing
+    return getattr(lazy.module(_NETWORK_ADAPTERS[name]), name)  # says which extra is missing

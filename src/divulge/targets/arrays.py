@@ -50,14 +50,13 @@ class CallableTarget:
 
     def raw_outputs(self, records: Records) -> Any:
         """Return what the function returns for the records, as it is."""
+        records = records.copy()
+        takes_array = self.frames is None and records.encoder is not None and records.encoder.is_plain
+        inputs = records.x
+        if records.table is not None and records.encoder is not None and self.frames is not False and not takes_array:
+            inputs = records.table.to_native()
         with errors.user_code_errors("target"):
-            return self.function(self._input(records.copy()))
-
-    def _input(self, records: Records) -> Any:
-        if records.table is None or records.encoder is None or self.frames is False:
-            return records.x
-        as_array = self.frames is None and records.encoder.is_plain
-        return records.x if as_array else records.table.to_native()
+            return self.function(inputs)
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""

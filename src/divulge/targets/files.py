@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from safetensors import torch as tensors
 
     from divulge.targets import folders, torch_modules
-    from divulge.targets.rights import GivesLogits, Task
+    from divulge.targets.rights import Task
 else:
     folders = lazy.module("divulge.targets.folders")
     torch_modules = lazy.module("divulge.targets.torch_modules")
@@ -153,9 +153,11 @@ def _not_loadable(path: Path) -> InputError:
             f"target.model: {path} is a file of {library}'s own, which lacks what the estimator in Python knows of "
             f"its classes and columns; save that by skops.io.dump(model, 'model.skops'), and name the .skops{trust}"
         )
-    return InputError(
-        f"target.model: {path} cannot be loaded without running code from it: {_refusal_reason(path)}. What can: {SAFE}"
-    )
+    file_type = _detect_file_type(path)
+    reason = f"its kind ({path.suffix or 'no ending'}) is not known here"
+    if file_type:
+        reason = f"a {file_type} file {REFUSED[file_type]}"
+    return InputError(f"target.model: {path} cannot be loaded without running code from it: {reason}. What can: {SAFE}")
 
 
 def _reject_options(reason: str, **options: Any) -> None:
@@ -165,7 +167,7 @@ def _reject_options(reason: str, **options: Any) -> None:
             raise InputError(f"target.{key}: {reason}")
 
 
-def _load_onnx(path: Path, outputs: str, output: str | None) -> GivesLogits:
+def _load_onnx(path: Path, outputs: str, output: str | None) -> OnnxTarget:
     try:
         return OnnxTarget(path, outputs=outputs, output=output)
     except InputError as error:
@@ -208,16 +210,6 @@ def _load_safetensors(path: Path, factory: Any, folder: Path | None) -> Any:
     except Exception as error:
         raise InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
     return module
-
-
-def _refusal_reason(path: Path) -> str:
-    """Explain, from its content, why a file of another kind is refused."""
-    file_type = _detect_file_type(path)
-    return (
-        f"a {file_type} file {REFUSED[file_type]}"
-        if file_type
-        else f"its kind ({path.suffix or 'no ending'}) is not known here"
-    )
 
 
 def _detect_boosting_library(path: Path) -> str:

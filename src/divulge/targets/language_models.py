@@ -150,7 +150,9 @@ class CausalLM:
         for window in windows_of_texts:
             pieces[window.document].append(values[window.document, window.start])
         names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
-        return TokenStatistics.from_documents(texts, [_join_windows(part, names) for part in pieces])
+        joined = [np.concatenate(part, axis=1) if part else np.empty((len(names), 0)) for part in pieces]
+        rows = [dict(zip(names, part.astype(np.float64), strict=True)) for part in joined]
+        return TokenStatistics.from_documents(texts, rows)
 
     @property
     def start(self) -> tuple[int, ...]:
@@ -249,11 +251,6 @@ def split_blocks(
     """Split rows and their tokens into blocks whose logits fit into memory."""
     size = max((_LOGITS_PER_BLOCK_CPU if rows.device.type == "cpu" else _LOGITS_PER_BLOCK) // vocabulary, 1)
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
-
-
-def _join_windows(pieces: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    values = np.concatenate(pieces, axis=1) if pieces else np.empty((len(names), 0))
-    return dict(zip(names, values.astype(np.float64), strict=True))
 
 
 def context_length(model: Any) -> int:
@@ -408,7 +405,10 @@ def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], to
 def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
     """Decode greedily after prefixes of one length; keys and values are kept where the model keeps any."""
     sequences = inputs = torch.tensor([list(prefix) for prefix in prefixes], device=model.device)
-    cache, name = None, _cache_parameter(model)
+    # What the model calls its keys and values; transformers renamed them in 5.24.
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    name = "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
+    cache = None
     for _ in range(count):
         answer = model(input_ids=inputs, use_cache=True, **({} if cache is None else {name: cache}))
         next_tokens = answer.logits[:, -1].float().argmax(-1, keepdim=True)
@@ -417,12 +417,6 @@ def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int
         cache = getattr(answer, "past_key_values", None) if cache is None else cache
         inputs = sequences if cache is None else sequences[:, -1:]
     return sequences[:, -count:].tolist()
-
-
-def _cache_parameter(model: Any) -> str:
-    """Return what the model calls its keys and values: transformers renamed them in 5.24."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
 
 
 _LOGITS_IN_CACHE = 1 << 17

@@ -402,15 +402,12 @@ class Metered:
             ...
 
     def _ask(self, right: str, records: Records) -> Any:
-        self._count(records)
-        return getattr(self.target, right)(records)
-
-    def _count(self, records: Records) -> None:
         if self.limit is not None and self.queries + len(records) > self.limit:
             raise InputError(
                 f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are requested"
             )
         self.queries += len(records)
+        return getattr(self.target, right)(records)
 
 
 @dataclass(frozen=True)
@@ -479,7 +476,10 @@ class Rounded:
 
     def logits(self, records: Records) -> Floats:
         """Logarithms of the rounded probabilities."""
-        return np.log(np.maximum(np.round(_softmax(self.target.logits(records)), self.decimals), PROBABILITY_FLOOR))
+        logits = self.target.logits(records)
+        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities = np.round(odds / odds.sum(axis=1, keepdims=True), self.decimals)
+        return np.log(np.maximum(probabilities, PROBABILITY_FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,11 +515,6 @@ class Noisy:
         return logits + self.scale * np.stack(noise)
 
 
-def _softmax(logits: Floats) -> Floats:
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
-
-
 @dataclass(frozen=True)
 class FramedTarget:
     """Give a target data frames also where an attack made records of numbers alone (moved, or completed).
@@ -541,15 +536,13 @@ class FramedTarget:
         grant_rights(self, self.target, self._ask)
 
     def _ask(self, right: str, records: Records) -> Any:
-        return getattr(self.target, right)(self._with_frame(records))
-
-    def _with_frame(self, records: Records) -> Records:
         encoder = self.template.encoder
-        if records.table is not None or encoder is None or self.template.table is None:
-            return records
-        if free := [column.name for column in encoder.columns if column.measure == "text"]:
-            raise InputError(
-                f"recipes: this one moves or completes records, which is not defined for free text (column {free[0]!r})"
-            )
-        framed = self.template[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
-        return framed.with_y_of(records)
+        if records.table is None and encoder is not None and self.template.table is not None:
+            if free := [column.name for column in encoder.columns if column.measure == "text"]:
+                raise InputError(
+                    "recipes: this one moves or completes records, which is not defined for free text "
+                    f"(column {free[0]!r})"
+                )
+            framed = self.template[np.zeros(len(records), dtype=np.int64)].with_values(records.x)
+            records = framed.with_y_of(records)
+        return getattr(self.target, right)(records)
