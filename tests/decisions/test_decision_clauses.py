@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from divulge.decisions import counts as counting
 from divulge.decisions import fdp, fdr, fpr, methods, planning
@@ -341,25 +341,6 @@ def test_a_gain_of_nothing_selects_nothing():
 # Groups
 
 
-def test_groups_of_other_sizes_are_named():
-    few, many = np.full(40, 2), np.full(40, 9)
-    mask, half = np.zeros(40, bool), np.arange(40) < 20
-    ending = (
-        " differ in how many documents a group has: means of few documents vary more, so if large groups are members "
-        "more often, the bound fails; take equally many documents of every group"
-    )
-    mixed = np.where(half, 9, 2)
-    assert fdr._doubt_sizes(few, mask, few) == ()
-    assert fdr._doubt_sizes(few, mask, many) == (f"candidates and calibration{ending}",)
-    assert fdr._doubt_sizes(mixed, half, mixed) == (f"selected groups and the others{ending}",)
-    assert fdr._doubt_sizes(mixed, half, np.full(90, 20)) == (
-        f"candidates and calibration and selected groups and the others{ending}",
-    )
-    assert fdr._doubt_sizes(few, ~mask, few) == ()
-    one_selected = np.arange(40) < 1
-    assert fdr._doubt_sizes(few, one_selected, few) == ()
-
-
 def test_group_p_values_are_capped_and_a_single_document_keeps_its_own():
     assert fdr.combine_p_values([0.9, 0.9, 1.0, 0.3], ["a", "a", "b", "c"]).tolist() == pytest.approx([1.0, 1.0, 0.3])
     with pytest.raises(InputError, match=r"^p_values: must lie in \(0, 1\], got 0 to 0.5$"):
@@ -367,7 +348,7 @@ def test_group_p_values_are_capped_and_a_single_document_keeps_its_own():
     with pytest.raises(InputError, match=r"got 0.5 to 1.5$"):
         fdr.combine_p_values([1.5, 0.5], [1, 1])
     with pytest.raises(InputError, match="groups: the scores of b are too large to be averaged"):
-        fdr._group_means(np.array([1.0, 1e308, 1e308]), ["a", "b", "b"], "groups")
+        fdr.select_groups([1.0, 1e308, 1e308], ["a", "b", "b"], np.arange(99.0), fdr=0.1)
 
 
 def test_a_selection_of_groups_says_what_it_is_and_claims_no_more_than_its_method():
@@ -423,7 +404,7 @@ def test_the_factor_is_the_level_over_the_q_value_or_its_root(method, power):
     rng = np.random.default_rng(7)
     calibration, candidates = rng.normal(size=200), np.append(rng.normal(4, 1, 30), rng.normal(size=30))
     counts = Counts.empty(calibration).add(candidates)
-    step = BH() if method == "adadetect" else methods.resolve_method(method, fdr._METHOD_TYPES)
+    step = {"storey": Storey(), "adaptive": Adaptive(), "ptdi": PTDI()}.get(method, BH())
     rule = fdr.step_up(counts, 0.2, step)
     gammas = fdr.sensitivity_by_rank(counts, fdr=0.2, method=method)
     for rank in range(201):
@@ -529,13 +510,6 @@ def test_orders_below_a_curve_are_counted_one_by_one(curve, size):
     assert fdp.probability_below(np.array(curve), size) == pytest.approx(n_within / comb(n + size, n))
 
 
-def test_paths_are_rescaled_without_a_change(monkeypatch):
-    curve = np.arange(2, 42)
-    exact = fdp.probability_below(curve, 30)
-    monkeypatch.setattr(fdp, "_RESCALE_ABOVE", 10.0)
-    assert fdp.probability_below(curve, 30) == pytest.approx(exact)
-
-
 def test_a_confidence_up_to_its_limit():
     counts = Counts.empty(np.arange(20.0)).add([5.0, 30.0])
     assert fdp.envelope_from_counts(counts, confidence=0.999).guarantee.level == 0.001
@@ -546,20 +520,6 @@ def test_a_confidence_up_to_its_limit():
     assert fdp.envelope_from_counts(counts).method == (
         "simultaneous band of 20 calibration ranks; its confidence is counted exactly"
     )
-
-
-@pytest.mark.parametrize("n", [10, 400, 5000, 100_000])
-def test_sampled_ranks_reach_from_the_top_into_the_lower_half(n):
-    ranks = fdp._sample_ranks(n)
-    assert ranks[0] == 1
-    assert ranks[-1] == min(n, round(n + 1 - max(n / 200, 1)))
-    assert (np.diff(ranks) > 0).all()
-    assert len(ranks) <= 192 + 24
-    middle = (n + 1) / 2
-    if n == 100_000:
-        above, below = ranks[ranks <= middle], n + 1 - ranks[ranks >= middle]
-        assert np.ptp(np.diff(np.log(above[above > 2000]))) < 1e-3
-        assert np.ptp(np.diff(np.log(below))) < 5e-3
 
 
 # Planning
@@ -598,22 +558,19 @@ def test_the_interval_of_a_mean_power_is_a_product_of_two(shares):
     if k >= 2:
         reach = stats.t.ppf(0.9875, k - 1) * positive.std(ddof=1) / np.sqrt(k)
         mean_low, mean_high = max(positive.mean() - reach, 0.0), min(positive.mean() + reach, 1.0)
-    estimate = planning._mean_power(shares)
+    estimate = planning.mean_power(shares)
     assert (estimate.value, estimate.confidence) == (shares.mean(), 0.95)
     assert (estimate.low, estimate.high) == pytest.approx((low * mean_low, high * mean_high))
 
 
-def test_a_plan_stays_within_its_limits(monkeypatch):
-    monkeypatch.setattr(planning, "_SEARCH_RUNS", 10)
-    monkeypatch.setattr(planning, "_FINAL_RUNS", 10)
+def test_a_plan_stays_within_its_limits():
     setting = Setting(20, 10, 0.99)
     plan = planning.calibration(setting, 0.9, fdr=0.1, max_calibration=200)
     assert plan.least == fdr.required_calibration(20, 0.1, 20) == 9
     sizes = np.unique(np.minimum(np.ceil(9 * 1.1 ** np.arange(34)).astype(int), 200)).tolist()
     assert plan.calibration in sizes
-    found = planning._simulate_power(plan.calibration, setting, 0.1, "storey", 10, 0).value
     smaller = sizes[sizes.index(plan.calibration) - 1]
-    assert found >= 0.9 > planning._simulate_power(smaller, setting, 0.1, "storey", 10, 0).value
+    assert planning.power(smaller, setting, fdr=0.1).low < 0.9 < planning.power(plan.calibration, setting, fdr=0.1).high
     assert plan.power == planning.power(plan.calibration, setting, fdr=0.1, seed=1)
     hopeless = planning.calibration(Setting(20, 2, 0.51), 0.9, fdr=0.1, max_calibration=30)
     assert hopeless.calibration is None
@@ -659,16 +616,3 @@ def test_strata_without_calibration_are_counted_and_said():
     Strata([1, 2], [2], holdout=[3])
     with pytest.raises(InputError, match=r"strata\.holdout"):
         Strata([1, 2], [2], holdout=[0.5])
-
-
-def test_beta_quantiles_of_a_path_follow_the_beta_binomial_law():
-    """Each curve is the rounded quantile of a beta variable with mean and variance of the number of non-members."""
-    n, size, ranks = 50, 20, np.array([1, 10, 50])
-    curves = fdp._quantile_curves(ranks, n, size, np.array([0.0, 1.0, 2.0]))
-    for row, level in zip(curves, (0.0, 1.0, 2.0), strict=True):
-        for rank, value in zip(ranks, row, strict=True):
-            mean = rank / (n + 1)
-            law = stats.betabinom(size, rank, n + 1 - rank)
-            spread = mean * (1 - mean) / (law.var() / size**2) - 1
-            quantile = stats.beta(mean * spread, (1 - mean) * spread).ppf(special.ndtr(level))
-            assert value == math.floor(size * quantile + 0.5)

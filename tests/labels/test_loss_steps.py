@@ -231,58 +231,6 @@ def test_the_reciprocal_places_of_true_labels_are_averaged(y, lists, score):
 # --- one addition
 
 
-def added(low, deviation, quantum, grid, *, width=0.0, dtype="float64"):
-    """What one addition of a node of this kind and an exact zero may be off by, and the finest power left."""
-
-    def node(values):
-        return tuple(np.array([value]) for value in values)
-
-    result = metrics._add_nodes(
-        node((low, low + width, deviation, quantum)), node((0.0, 0.0, 0.0, grid)), grid=grid, dtype=dtype
-    )
-    assert (result[0][0], result[1][0]) == (low, low + width)
-    return float(result[2][0]), float(result[3][0])
-
-
-ULP = 2.0**-52  # of numbers from 1 to 2
-
-
-@pytest.mark.parametrize(("dtype", "ulp"), [("float64", 2.0**-52), ("float32", 2.0**-23)])
-def test_one_addition_adds_what_rounding_may(dtype, ulp):
-    # Exact: all that is added has a place in the last digits of the result.
-    assert added(1.0, 0.0, ulp, ulp, dtype=dtype) == (0.0, ulp)
-    assert added(1.0, 4 * ulp, ulp, ulp, dtype=dtype) == (4 * ulp, ulp)
-    # Less than half way to the next float below: rounded to the grid value.
-    assert added(1.5, ulp / 2 * 0.99, 0.0, ulp, dtype=dtype) == (0.0, ulp)
-    assert added(1.5, ulp / 2, 0.0, ulp, dtype=dtype)[0] == ulp
-    # Just above a power of two floats below lie twice as close.
-    assert added(1.0, ulp / 4 * 0.99, 0.0, ulp, dtype=dtype) == (0.0, ulp)
-    assert added(1.0, ulp / 4, 0.0, ulp, dtype=dtype)[0] == ulp / 2
-    # Further off: half a step more at most, in whole units of the finer of float and grid.
-    assert added(1.5, 2.25 * ulp, 0.0, 4 * ulp, dtype=dtype)[0] == 2 * ulp
-    assert added(1.5, 2.75 * ulp, 0.0, 4 * ulp, dtype=dtype)[0] == 3 * ulp
-    # A grid finer than the floats: half a step may be lost even without a deviation.
-    assert added(1.5, 0.0, ulp / 4, ulp / 4, dtype=dtype)[0] == ulp / 2
-    assert added(1.5, ulp / 8, 0.0, ulp / 4, dtype=dtype)[0] == ulp / 2
-
-
-def test_an_addition_is_bounded_at_its_largest_possible_result():
-    assert added(1.0, 0.0, ULP, ULP, width=1.0)[0] == ULP  # at 2 floats lie two units apart
-    assert added(1.0, 0.0, ULP, ULP, width=0.5)[0] == 0.0
-    assert added(2.0 - ULP, ULP, ULP, ULP)[0] == 2 * ULP
-    a = tuple(np.array([value]) for value in (1.0, 1.25, 8 * ULP, ULP))
-    b = tuple(np.array([value]) for value in (0.25, 0.5, 4 * ULP, 2 * ULP))
-    low, high, deviation, quantum = metrics._add_nodes(a, b, grid=4 * ULP, dtype="float64")
-    assert (low[0], high[0], deviation[0], quantum[0]) == (1.25, 1.75, 12 * ULP, ULP)
-
-
-def test_errors_below_every_spacing_are_kept_as_they_are():
-    tiny = 2.0**-140
-    assert added(0.0, 0.0, 2.0**-200, 2.0**-200)[0] == 0.0
-    found, _ = added(0.0, tiny, 0.0, tiny)
-    assert tiny <= found <= 2 * tiny
-
-
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 23, 128, 129, 200])
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])
 def test_sums_of_whole_numbers_carry_no_error(n, order):

@@ -83,7 +83,8 @@ def test_a_ladder_has_no_more_sequences_of_answers_than_are_counted(levels, quer
         ladder = labels.Ladder(lambda _, remaining_scores=remaining_scores: next(remaining_scores), step)
         sequences.add(tuple(ladder(None) for _ in range(queries)))
     spec = labels.OracleSpec(labels.KnownRange(0, 1), n=1000)
-    assert math.log2(len(sequences)) < defences._readable_through_ladder(spec, step, queries) + 1
+    ladder = labels.menu(spec, days=queries, per_day=1, step=step)[-1]
+    assert math.log2(len(sequences)) < ladder.readable + 1
 
 
 def test_a_ladder_protects_once_its_step_outweighs_one_label():

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -53,96 +52,6 @@ def test_no_labelling_within_the_noise_differs_from_what_is_proven_nor_within_tw
         assert not reading.refuted[np.isnan(answers)].any()
 
 
-@pytest.mark.parametrize("size", [0.3, 0.6, 1.2, 3.0])
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_a_block_is_read_as_the_nearest_of_its_labellings(size, rows):
-    """3 rows a block and 5 or fewer in all: a shorter last block knows fewer labellings."""
-    spec = labels.OracleSpec(n=3 + rows, clip=1e-3, noise=0.002)
-    table = paper_codes._tabulate(spec, spec.loss(), paper_codes._block_rows(spec, spec.loss(), "exhaustive", 3))
-    losses = spec.loss().table(table.rows)
-    for y in itertools.product((0, 1), repeat=rows):
-        exact = sum(losses[i, label] for i, label in enumerate(y))
-        total = exact + size
-        sums = {
-            each: sum(losses[i, label] for i, label in enumerate(each))
-            for each in itertools.product((0, 1), repeat=rows)
-        }
-        order = sorted(sums, key=lambda each: abs(sums[each] - total))
-        told, best, second = table._nearest_labellings(total, rows)
-        assert tuple(told[:rows].tolist()) == order[0]
-        assert best == pytest.approx(abs(sums[order[0]] - total))
-        assert second == pytest.approx(abs(sums[order[1]] - total))
-
-
-@pytest.mark.parametrize("share", [0.999999, 1.000001])
-def test_a_table_is_certified_while_twice_the_noise_is_below_the_least_distance_of_two_sums(share):
-    spec = labels.OracleSpec(n=4, clip=1e-3, noise=0.001)
-    table = paper_codes._tabulate(spec, spec.loss(), paper_codes._block_rows(spec, spec.loss(), "exhaustive", 2))
-    separation = (np.diff(table.sums).min() - 2 * table.error) / 4
-    noisy = labels.OracleSpec(n=4, clip=1e-3, noise=separation / 2 * share)
-    same = paper_codes.TablePlan(
-        noisy, table.rows, table.idle, table.sums, table.labellings, table.idle_loss, table.error
-    )
-    assert same.certificate().certified is (share < 1)
-    assert same.certificate().separation == pytest.approx(separation)
-    assert same.certificate().needed == pytest.approx(2 * noisy.noise)
-
-
-LOG3 = math.log(3)
-
-
-def theorem_code(monkeypatch, gap, error=0.0, rows=1, digits=(0, 1), base=2, **changes):
-    """The unit of the code that is assembled for a loss of this gap whose floats are off by ``error``."""
-    spec = labels.OracleSpec(**{"n": 10, "noise": 0.01, "clip": None} | changes)
-    monkeypatch.setattr(
-        paper_codes.linear_plans,
-        "assemble_digit_plan",
-        lambda spec, loss, digits, base, bound, unit, mirrored: SimpleNamespace(unit=unit, error=np.array([0, error])),
-    )
-    loss = SimpleNamespace(largest_gap=lambda digits: gap)
-    code = paper_codes._theorem_code(spec, loss, np.array(digits), base, rows)
-    return None if code is None else code.unit
-
-
-@pytest.mark.parametrize("rows", [1, 2, 4])
-def test_a_step_of_twice_the_noise_times_log_3_fits_exactly_into_the_range(monkeypatch, rows):
-    unit = 2 * LOG3 * 10 * 0.01
-    assert theorem_code(monkeypatch, unit * 2 ** (rows - 1), rows=rows) == unit
-    assert theorem_code(monkeypatch, unit * 2 ** (rows - 1) * (1 - 1e-12), rows=rows) is None
-
-
-def test_where_floats_are_off_by_more_than_is_left_they_are_added_to_the_noise(monkeypatch):
-    noise = 10 * 0.01
-    spare = (LOG3 - 1) * noise  # of a step of 2·ln 3 times the noise, over twice the noise
-    assert theorem_code(monkeypatch, 9.0, spare * 0.999) == 2 * LOG3 * noise
-    enlarged = 2 * LOG3 * (noise + spare * 1.001)
-    assert theorem_code(monkeypatch, 9.0, spare * 1.001) == pytest.approx(enlarged, rel=1e-12)
-    largest = 2 * LOG3 * (noise + 0.5)
-    assert theorem_code(monkeypatch, largest, 0.5) == largest
-    assert theorem_code(monkeypatch, largest * (1 - 1e-12), 0.5) is None
-    assert theorem_code(monkeypatch, 9.0, 0.25, noise=0.0) == pytest.approx(2 * LOG3 * 0.25)
-
-
-def test_logits_have_a_range_up_to_what_their_floats_hold(monkeypatch):
-    # A unit of at most 4·ln 3, and of float16 at most 65,504 / (4·10) logits.
-    fits = int(math.log2(65_504 / 40 / (4 * LOG3))) + 1
-    assert theorem_code(monkeypatch, math.inf, rows=fits, float_dtype="float16") == 2 * LOG3 * 0.1
-    assert theorem_code(monkeypatch, math.inf, rows=fits + 1, float_dtype="float16") is None
-    assert theorem_code(monkeypatch, math.inf, rows=fits, float_dtype="float16", digits=(0, 3)) is None
-    loud = theorem_code(monkeypatch, math.inf, noise=0.3)
-    assert loud == pytest.approx(2 * LOG3 * 3.0)
-
-
-@pytest.mark.parametrize(("digits", "rows"), [((0, 1), 1), ((0, 1), 6), ((0, 3), 3)])
-def test_one_column_of_probabilities_stays_an_epsilon_away_from_one(monkeypatch, digits, rows):
-    gap = -math.log(np.finfo("float64").eps) / max(digits)
-    fits = gap / (2 * LOG3 * 10) / 2 ** (rows - 1)
-    for noise, is_read in ((fits * (1 - 1e-9), True), (fits * (1 + 1e-9), False)):
-        told = theorem_code(monkeypatch, 1e6, rows=rows, digits=digits, noise=noise, submission="positive")
-        assert (told is not None) is is_read
-        assert theorem_code(monkeypatch, 1e6, rows=rows, digits=digits, noise=noise) is not None
-
-
 @pytest.mark.parametrize(
     ("spec", "method", "message"),
     [
@@ -165,17 +74,6 @@ def test_primes_are_primes():
     found = paper_codes.first_primes(60)
     assert found == [n for n in range(2, 282) if all(n % d for d in range(2, n))]
     assert paper_codes.first_primes(0) == []
-
-
-@pytest.mark.parametrize(("classes", "rows"), [(2, 12), (3, 7), (4, 6), (4096, 1)])
-def test_a_table_holds_at_most_4096_labellings(classes, rows, monkeypatch):
-    asked = []
-    certified = SimpleNamespace(certificate=lambda: SimpleNamespace(certified=True))
-    monkeypatch.setattr(paper_codes, "_block_rows", lambda spec, loss, method, m: asked.append(m))
-    monkeypatch.setattr(paper_codes, "_tabulate", lambda spec, loss, rows: certified)
-    spec = SimpleNamespace(name="log_loss", classes=classes, n=50)
-    assert paper_codes.plan_enumerated(spec, None, "exhaustive") is certified
-    assert asked == list(range(1, rows + 1))
 
 
 def told_by_a_table(total, noise, decimals=None):
@@ -219,30 +117,6 @@ def test_rounding_of_an_answer_counts_with_the_floats():
     assert told_by_a_table(0.0625 + 0.051, 0.0, decimals=1).refuted[0]
 
 
-@pytest.mark.parametrize("n", [4, 5, 6, 7])
-def test_blocks_cover_all_rows_and_the_last_may_be_short(n):
-    spec = labels.OracleSpec(n=n, clip=1e-3, noise=0.004)
-    loss = spec.loss()
-    table = paper_codes._tabulate(spec, loss, paper_codes._block_rows(spec, loss, "exhaustive", 3))
-    assert table.count == math.ceil(n / 3)
-    for index in range(table.count):
-        query = table.query(index)
-        width = min(3, n - 3 * index)
-        np.testing.assert_array_equal(query[3 * index : 3 * index + width], table.rows[:width])
-        rest = np.delete(query, range(3 * index, 3 * index + width), axis=0)
-        np.testing.assert_array_equal(rest, np.repeat(table.idle, n - width, axis=0))
-    losses = loss.table(table.rows)
-    every = {y: sum(losses[i, label] for i, label in enumerate(y)) for y in itertools.product((0, 1), repeat=3)}
-    np.testing.assert_allclose(table.sums, sorted(every.values()))
-    np.testing.assert_allclose(table.sums, [every[tuple(y)] for y in table.labellings.tolist()])
-    assert table.idle_loss == pytest.approx(math.log(2))
-    total = losses.max(axis=1).sum() + n * math.log(2)
-    depth = n + 2
-    unit = 2.0**-53
-    expected = 2 * (total * depth * unit / (1 - depth * unit) + 4 * total * unit)
-    assert table.error == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize(("digits", "read", "valid"), [(0, 0, True), (1, 1, True), (2, 1, False), (3, 2, True)])
 def test_a_digit_of_theorem_3_that_is_none_of_any_class_is_no_label(digits, read, valid):
     """Three classes have the digits 0, 1 and 3."""
@@ -257,21 +131,3 @@ def test_a_digit_of_theorem_3_that_is_none_of_any_class_is_no_label(digits, read
     assert reading.refuted.tolist() == [not valid]
     assert not valid or reading.labels.tolist() == [read]
     assert reading.residual[0] == pytest.approx(0.0, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("method", "classes", "most"), [("theorem14", 2, 59), ("theorem3", 2, 29), ("theorem3", 3, 19)]
-)
-def test_a_theorem_s_block_has_weights_below_2_to_the_60(monkeypatch, method, classes, most):
-    asked = []
-    monkeypatch.setattr(paper_codes, "_theorem_code", lambda spec, loss, digits, base, rows: asked.append((base, rows)))
-    spec = labels.OracleSpec(n=9, classes=classes, clip=None)
-    with pytest.raises(InputError, match="cannot read even one label per query at this noise"):
-        paper_codes._plan_theorem(spec, spec.loss(), method)
-    assert asked == [(2 if method == "theorem14" else 2**classes, 1)]
-    asked.clear()
-    plan = SimpleNamespace(count=1)
-    monkeypatch.setattr(paper_codes, "_theorem_code", lambda *arguments: asked.append(arguments[-1]) or plan)
-    monkeypatch.setattr(paper_codes.linear_plans, "certify_digit_plans", lambda spec, plans: None)
-    assert paper_codes._plan_theorem(spec, spec.loss(), method).inner.digit_plan is plan
-    assert asked == list(range(1, most + 1))

@@ -1,7 +1,5 @@
 """Steps of plans for hidden splits: pairs of queries, their errors, candidates, refusals, each at its limit."""
 
-import itertools
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from divulge import labels
 from divulge.errors import InputError
-from divulge.labels import codes, metrics, split
+from divulge.labels import codes, split
 from divulge.labels.plans import Reading
 
 SPEC = labels.OracleSpec(n=8, scored=5, clip=1e-3, noise=0.02)
@@ -40,35 +38,6 @@ def test_rows_are_read_within_the_noise_of_both_answers_of_a_pair(spec):
         assert not reading.refuted.any()
         assert spec.scored == "unknown" or reading.proven.all()
         assert not (reading.certain & ~reading.proven).any()
-
-
-def test_the_second_query_of_a_pair_turns_every_preference_round():
-    for spec in (SPEC, UNKNOWN):
-        plan = plan_of(spec).inner
-        for pair in range(plan.count // 2):
-            first, second = plan.query(2 * pair), plan.query(2 * pair + 1)
-            np.testing.assert_allclose(first, second[:, ::-1], atol=1e-12)
-            weights = np.zeros(8, dtype=int)
-            if pair < plan.code.count:
-                start, part = plan.code.weights(pair)
-                weights[start : start + len(part)] = part
-            else:
-                weights = plan.code.bound * plan._signs(pair - plan.code.count)
-            losses = -np.log(first)
-            np.testing.assert_allclose(losses[:, 1] - losses[:, 0], plan.unit * weights, atol=1e-9)
-
-
-def test_random_signs_are_of_both_kinds_and_differ_from_pair_to_pair():
-    plan = plan_of(replace(UNKNOWN, n=200, noise=1e-4)).inner
-    signs = [plan._signs(index) for index in range(3)]
-    for each in signs:
-        assert set(each.tolist()) == {-1, 1}
-        assert 60 < (each == 1).sum() < 140
-    assert all((a != b).any() for a, b in itertools.combinations(signs, 2))
-    assert plan.count == 2 * (plan.code.count + 3)
-    for known in (SPEC, replace(UNKNOWN, reduction="sum")):
-        inner = plan_of(known).inner
-        assert inner.count == 2 * inner.code.count
 
 
 def exact_pairs(unit=1.0, error=0.0, spec=SPEC, **changes):
@@ -165,33 +134,6 @@ def test_as_many_rows_are_scored_as_was_said():
         assert pairs.read(answers).refuted.any() == refuted
 
 
-def test_an_unknown_number_of_scored_rows_is_told_by_the_answers_and_the_random_signs():
-    pairs = exact_pairs(spec=replace(UNKNOWN, noise=1e-9))
-    answers = pair_answers(DIGITS, pairs, 5)
-    reading = pairs.read(answers)
-    assert reading.proven.all()
-    assert reading.labels.tolist() == [0, 1, -1, 0, -1, 0, 0, -1]
-    for place in range(16, 22):
-        wrong = answers.copy()
-        wrong[place] += 0.01
-        assert pairs.read(wrong).refuted.all()
-        missing = answers.copy()
-        missing[place] = np.nan
-        assert not pairs.read(missing).refuted.any()
-    assert split.SplitPlan._passes_checks(pairs, DIGITS, 5.0, (answers[::2] - answers[1::2]), np.zeros(11) + 1e-12)
-    off = answers[::2] - answers[1::2] + 0.1
-    for allowed, error, passes in (
-        (0.1001, 0.0, True),
-        (0.0999, 0.0, False),
-        (0.0, 0.5001, True),
-        (0.05, 0.2501, True),
-        (0.05, 0.2499, False),
-    ):
-        other = exact_pairs(spec=replace(UNKNOWN, noise=1e-9), error=error)
-        assert split.SplitPlan._passes_checks(other, DIGITS, 5.0, off, np.full(11, allowed)) is passes
-        assert split.SplitPlan._passes_checks(other, DIGITS, 5.0, off - 0.2, np.full(11, allowed)) is passes
-
-
 def test_of_several_numbers_of_scored_rows_the_one_that_fits_best_is_told():
     """Of a difference of 1/5 five rows are exact, and four or six near enough under this noise."""
     pairs = exact_pairs(spec=replace(UNKNOWN, noise=0.03))
@@ -201,28 +143,6 @@ def test_of_several_numbers_of_scored_rows_the_one_that_fits_best_is_told():
     reading = pairs.read(answers)
     np.testing.assert_allclose(reading.residual[:4], 0.0, atol=1e-12)
     assert reading.labels[:2].tolist() == [1, 0]
-
-
-def test_too_many_numbers_of_scored_rows_are_none_that_can_be_told(monkeypatch):
-    pairs = exact_pairs(spec=replace(UNKNOWN, noise=1e-9))
-    differences = np.full(11, np.nan)
-    for most, is_told in ((8, True), (7, False)):
-        monkeypatch.setattr(split, "_MAX_CANDIDATES", most)
-        assert (pairs._possible_readings(differences, np.zeros(11)) is not None) is is_told
-        reading = pairs.read(np.full(22, np.nan))
-        assert not reading.refuted.any()
-        assert not reading.proven.any()
-
-
-def test_rows_are_agreed_on_if_every_candidate_reads_them_alike():
-    def candidate(digits, unread):
-        return split.Candidate(3, np.array(digits), np.array(unread, dtype=bool), True, np.zeros(1))
-
-    a, b = candidate([1, 0, -1, 1], [0, 0, 0, 1]), candidate([1, 1, -1, 1], [0, 0, 1, 0])
-    assert split._agreed_rows([a, b], a).tolist() == [True, False, False, False]
-    assert split._agreed_rows([a], a).tolist() == [True, True, True, False]
-    assert split._agreed_rows([], a).tolist() == [False] * 4
-    assert split._agreed_rows(None, a).tolist() == [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -244,50 +164,6 @@ def test_splits_that_cannot_be_read_are_refused(spec, method, message):
         plan_of(replace(SPEC, **spec), method)
 
 
-@pytest.mark.parametrize("guard", [False, True])
-@pytest.mark.parametrize("decimals", [None, 3])
-@pytest.mark.parametrize("noise", [0.02, 0.005])
-def test_a_step_outweighs_the_errors_of_both_answers_twice_over(noise, decimals, guard):
-    spec = replace(SPEC, noise=noise, decimals=decimals)
-    span = min(spec.loss().largest_gap(np.arange(2)), spec.loss().two_sided)
-    needed = 5 * (4 * spec.rounding + (6 if guard else 4) * noise)
-    for bits in (0, 2):
-        pairs = split._shortest_pairs(spec, spec.loss(), span, bits, guard)
-        counts = [codes.count_queries(8, 3, bound, False, bits) for bound in range(1, int(span / needed) + 1)]
-        bound = 1 + counts.index(counts[-1])
-        assert (pairs.code.bound, pairs.code.count) == (bound, counts[-1])
-        assert pairs.unit == pytest.approx(span / bound)
-        assert pairs.unit >= needed + 8 * pairs.error.max()
-    best = plan_of(spec, guard=guard)
-    assert best.count == 2 * min(split._shortest_pairs(spec, spec.loss(), span, b, guard).code.count for b in (0, 2))
-    positional = plan_of(spec, "positional", guard=guard)
-    assert positional.count == 2 * split._shortest_pairs(spec, spec.loss(), span, 0, guard).code.count
-    edge = span / 5 / (6 if guard else 4)
-    assert split._shortest_pairs(replace(spec, noise=edge * 1.0001, decimals=None), spec.loss(), span, 0, guard) is None
-    one = split._shortest_pairs(replace(spec, noise=edge * 0.9999, decimals=None), spec.loss(), span, 0, guard)
-    assert one.code.bound == 1
-
-
-@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, reduction="sum"), UNKNOWN])
-def test_a_split_is_certified_where_the_number_of_scored_rows_is_known(spec):
-    proof = plan_of(spec).certificate
-    pairs = plan_of(spec).inner
-    scale = 1 if spec.reduction == "sum" else spec.most_scored
-    assert proof.separation == pytest.approx((pairs.unit - 2 * pairs.error[: pairs.code.count].max()) / scale)
-    assert proof.needed == pytest.approx(4 * spec.tolerance)
-    assert proof.certified is (spec.scored == 5)
-    assert spec.scored == 5 or "the number of scored rows is not known in advance" in proof.why
-    close = replace(spec, noise=proof.separation / 4)
-    assert not split._certify_pairs(replace(pairs, spec=close)).certified
-
-
-@pytest.mark.parametrize(("noise", "certified"), [(0.04, False), (0.04 - 1e-9, True)])
-def test_the_errors_of_the_floats_are_taken_off_the_separation_twice(noise, certified):
-    proof = split._certify_pairs(exact_pairs(error=0.1, spec=replace(SPEC, noise=noise)))
-    assert proof.separation == pytest.approx(0.8 / 5)
-    assert proof.certified is certified
-
-
 def test_answers_too_large_for_their_decimals_are_off_by_nothing():
     """Floats from 2^52 on are whole numbers, which half a unit may still be off; from 2^53 on they are even."""
     for decimals, middle, refuted in ((0, 2.0**52, False), (0, 2.0**53, True), (1, 2.0**49, True)):
@@ -301,24 +177,6 @@ def test_the_sum_over_an_unknown_number_of_rows_is_certified():
     assert plan_of(replace(UNKNOWN, reduction="sum")).certificate.certified
 
 
-def test_spans_that_are_tried():
-    column = replace(SPEC, submission="positive")
-    reach = min(column.loss().largest_gap(np.arange(2)), column.loss().two_sided)
-    found = split._candidate_spans(column, column.loss())
-    np.testing.assert_allclose(found, [reach * part for part in (1.0, 0.9, 0.8, 0.65, 0.5)])
-    rows = replace(SPEC, metric="squared_euclidean", submission="positive")
-    assert split._candidate_spans(rows, rows.loss()) == [1.0]
-    assert split._candidate_spans(SPEC, SPEC.loss()) == [pytest.approx(math.log(999))]
-    for metric, dtype, power in (
-        ("sigmoid_cross_entropy", "float64", 90), ("sigmoid_cross_entropy", "float32", 50),
-        ("sigmoid_cross_entropy", "float16", math.log2(65504 / 64)), ("mse", "float64", 90),
-        ("mse", "float16", math.log2(65504 / 64) / 2),
-    ):  # fmt: skip
-        spec = labels.OracleSpec(metric, n=8, scored=5, float_dtype=dtype)
-        largest = math.ceil(power)
-        assert split._candidate_spans(spec, spec.loss()) == [2.0**k for k in range(0, largest, 2)]
-
-
 @pytest.mark.parametrize("metric", ["accuracy", "mae", "mse", "squared_euclidean"])
 @pytest.mark.parametrize("scored", [5, "unknown"])
 def test_other_metrics_give_their_rows_and_labels_as_well(metric, scored):
@@ -328,31 +186,3 @@ def test_other_metrics_give_their_rows_and_labels_as_well(metric, scored):
     assert reading.labels.tolist() == TRUTH.tolist()
     assert reading.proven.all()
     assert metric != "accuracy" or plan.inner.code.bound == 1
-
-
-def test_accuracy_is_a_loss_whose_label_is_right_from_one_half_on():
-    loss = split._accuracy_loss()
-    assert loss.predict(np.array([-1, 0, 1]), None).tolist() == [0, 0, 1]
-    assert loss.table(np.array([0.0, 0.49, 0.5, 1.0])).tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
-    assert (loss.span, loss.shape) == (1.0, ())
-
-
-def test_errors_of_a_pair_are_those_of_both_sums_and_of_all_predictions():
-    spec = replace(UNKNOWN, summation="sequential")
-    pairs = split._assemble_pairs(spec, spec.loss(), 3, 0.5, 0)
-    table = spec.loss().table(pairs.rows)
-    size = np.abs(np.concatenate([table, table[::-1]], axis=1)).max(axis=1)
-    implied = 0.5 * np.outer(pairs.weights, [-1.0, 1.0])
-    deviation = np.abs(table - table[::-1] - implied).max(axis=1) + 8 * np.spacing(size)
-    deviation[pairs.weights == 0] = 0.0
-    for pair in range(pairs.code.count + 3):
-        if pair < pairs.code.count:
-            weights = np.zeros(8, dtype=int)
-            start, part = pairs.code.weights(pair)
-            weights[start : start + len(part)] = part
-        else:
-            weights = np.full(8, 3)
-        index = np.searchsorted(pairs.weights, weights)
-        expected = 2 * metrics.summation_error(8, size[index].sum(), "sequential", "float64") + deviation[index].sum()
-        assert pairs.error[pair] == pytest.approx(expected)
-    assert sorted(set(pairs.weights.tolist())) == pairs.weights.tolist() == (-pairs.weights[::-1]).tolist()

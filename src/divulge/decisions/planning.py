@@ -159,10 +159,10 @@ def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str
         counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
         if not step_up.is_calibration_too_small(n, level):
             shares[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).threshold)
-    return _mean_power(shares)
+    return mean_power(shares)
 
 
-def _mean_power(shares: Floats) -> Estimate:
+def mean_power(shares: Floats) -> Estimate:
     """Return the mean share with an interval: the probability that any member is selected times the mean share if so.
 
     The factors have intervals of their own, so that runs in which no member is selected do not give a power of exactly
