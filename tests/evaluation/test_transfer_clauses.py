@@ -15,7 +15,9 @@ from divulge.types import Estimate
 
 def evidence(**changes):
     rate = Estimate(0.04, 0.03, 0.06, 0.95, "by hand")
-    found = transfer.Transfer(0.05, rate, 0.0, 20.0, 0.1, 0.5, 0.02, 0.01, 0.1, *(np.zeros((1, 2)) for _ in range(4)))
+    found = transfer.TransferAssessment(
+        0.05, rate, 0.0, 20.0, 0.1, 0.5, 0.02, 0.01, 0.1, *(np.zeros((1, 2)) for _ in range(4))
+    )
     return dataclasses.replace(found, **changes)
 
 

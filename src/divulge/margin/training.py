@@ -629,7 +629,12 @@ class _Pricing:
 
     def _starts(self, cones: list[_Cone]) -> list[_Cone]:
         if self.points.shape[1] <= 2:
-            return _unique_cones(_all_cones(self.points))
+            # Of records on a line every activation pattern can be tried: one between any two angles at which one turns.
+            angles = np.arctan2(self.points[:, 1], self.points[:, 0])
+            edges = np.sort(np.concatenate([angles + np.pi / 2, angles - np.pi / 2]) % (2 * np.pi))
+            middles = (edges + np.append(edges[1:], edges[0] + 2 * np.pi)) / 2
+            turning = np.column_stack([np.cos(middles), np.sin(middles)]) @ self.points.T > 0
+            return _unique_cones([_Cone(s, active) for active in turning for s in (1.0, -1.0)])
         random = self.rng.normal(size=(2 * len(self.sign), self.points.shape[1])) @ self.points.T > 0
         return _unique_cones([*cones, *(_Cone(s, active) for active in random for s in (1.0, -1.0))])
 
@@ -654,15 +659,6 @@ def _local_search(
         if length(longest) <= current_length + 1e-12:
             return cone, current_length
         cone, current_length = longest, length(longest)
-
-
-def _all_cones(points: Floats) -> list[_Cone]:
-    """Return every activation pattern of one-dimensional records."""
-    angles = np.arctan2(points[:, 1], points[:, 0])
-    edges = np.sort(np.concatenate([angles + np.pi / 2, angles - np.pi / 2]) % (2 * np.pi))
-    middles = (edges + np.append(edges[1:], edges[0] + 2 * np.pi)) / 2
-    turning = np.column_stack([np.cos(middles), np.sin(middles)])
-    return [_Cone(s, active) for active in turning @ points.T > 0 for s in (1.0, -1.0)]
 
 
 def _primal_network(
