@@ -247,29 +247,6 @@ def test_a_team_submits_what_the_endpoint_takes(spec, evidence, expected):
 
 
 @pytest.mark.parametrize(
-    ("spec", "difference"),
-    [
-        (labels.OracleSpec(n=9, clip=0.1), math.log(9)),
-        (labels.OracleSpec(n=9, clip=None), math.inf),
-        (labels.OracleSpec("squared_euclidean", n=9), 1.0),
-        (labels.OracleSpec("squared_euclidean", n=9, classes=3), 2.0),
-        (labels.OracleSpec("mae", n=9), 1.0),
-        (labels.OracleSpec("mse", n=9), math.inf),
-        (labels.OracleSpec("mape", n=9), math.inf),
-        (labels.OracleSpec("softmax_cross_entropy", n=9), math.inf),
-        (labels.OracleSpec(labels.norm_like(3), n=9), 3.0),
-        (labels.OracleSpec(labels.mahalanobis(1.0), n=9), 2.0),
-        (labels.OracleSpec(labels.Linear(lambda t, y: (t - y) ** 2, -2.0, 4.0), n=9), 7.0),
-    ],
-    ids=lambda part: part.name if isinstance(part, labels.OracleSpec) else "",
-)
-def test_two_labels_of_a_row_differ_by_so_much_at_most(spec, difference):
-    assert defences.max_loss_difference(spec) == pytest.approx(difference)
-    assert defences.max_label_effect(spec) == pytest.approx(difference / 9)
-    assert defences.answer_range(spec) == pytest.approx(difference)
-
-
-@pytest.mark.parametrize(
     ("public", "error"), [(0.04, "leaves 0 public"), (0.96, "leaves 10 public"), (0.06, None), (0.94, None)]
 )
 def test_a_menu_needs_a_row_on_either_side(public, error):

@@ -1,4 +1,4 @@
-"""Every step of the bounds on ε, against loops over the definitions."""
+"""Bounds on ε against loops over the definitions."""
 
 import math
 

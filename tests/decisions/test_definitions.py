@@ -1,8 +1,6 @@
-"""Clauses of decisions: every bound at its limit and just beyond, every refusal and every sentence of a warning."""
+"""Decisions at their limits and just beyond, refusals, and what a selection claims."""
 
 import math
-from itertools import combinations, pairwise
-from math import comb
 
 import numpy as np
 import pytest
@@ -79,34 +77,10 @@ def test_twenty_expected_ties_and_none_show_repeated_documents(repeats, n_candid
     assert counting.has_unmatched_repeats(counts.add([0.0, 4.0])) == (expected >= 20)  # ties at the ends do not count
 
 
-def test_exactly_twenty_expected_ties_suffice_and_a_twentieth_of_repeats_does_not():
-    calibration = np.array([0.0, 1.0, 1.0, 2.0])  # 2 · 20 candidates / (2 + 1) and 2 · 30 / 3 = 20
-    for n_candidates, expected in ((29, False), (30, True)):
-        candidates = np.linspace(0.01, 0.99, n_candidates)
-        assert counting.has_unmatched_repeats(Counts.empty(calibration).add(candidates)) is expected
-    many = np.linspace(0.501, 17.499, 2000)
-    for n_distinct, expected in ((19, False), (18, True)):  # 1 of 20 repeats, and 1 of 19
-        repeated = np.append(np.arange(float(n_distinct)), 9.0)
-        counts = Counts.empty(repeated).add(many[~np.isin(many, repeated)])
-        assert counting.has_unmatched_repeats(counts) is expected
-    # two values have no middle
-    assert not counting.has_unmatched_repeats(Counts.empty(np.repeat([0.0, 1.0], 50)).add(np.full(500, 0.5)))
-
-
 def test_counts_of_no_candidates_are_refused_and_of_one_are_not():
     with pytest.raises(InputError, match="candidates: at least 1 entry is needed, got 0"):
         counting.check_counts(Counts.empty([0.0]))
     assert counting.check_counts(Counts.empty([0.0]).add([1.0])).total == 1
-
-
-@pytest.mark.parametrize("n", [1, 5, 19, 20, 99])
-def test_counts_below_a_place_and_within_each_rank(n):
-    rng = np.random.default_rng(n)
-    calibration, candidates = np.sort(rng.integers(0, 9, n) * 1.0), rng.integers(-1, 10, 30) * 1.0
-    counts = Counts.empty(calibration).add(candidates)
-    assert [counts.count_below(i) for i in range(n)] == [int((candidates < c).sum()) for c in calibration]
-    n_at_or_above = (calibration >= candidates[:, None]).sum(1)
-    assert counts.reached.tolist() == [int((n_at_or_above <= rank).sum()) for rank in range(n + 1)]
 
 
 # Methods
@@ -117,14 +91,6 @@ def test_levels_that_no_calibration_reaches_are_refused(fdr_level):
     with pytest.raises(InputError, match="fdr"):
         methods.check_fdr(fdr_level)
     assert methods.check_fdr(2e-12) == 2e-12
-
-
-@pytest.mark.parametrize(
-    ("lam", "n", "place"),
-    [(0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 2), (0.29, 99, 29), (0.999, 99, 99), (0.001, 99, 1), (0.9999, 5, 5)],
-)
-def test_the_grid_point_of_storey_is_at_or_below_lam(lam, n, place):
-    assert Storey(lam).grid(n) == place
 
 
 @pytest.mark.parametrize("lam", [0.01, 0.05, 0.5, 0.9])
@@ -138,26 +104,6 @@ def test_storeys_share_counts_p_values_from_the_grid_point_on(lam):
         assert top / bottom == pytest.approx((1 + np.sum(p >= point - 1e-12)) / (m * (1 - point)))
 
 
-@pytest.mark.parametrize(("n", "m"), [(2, 2), (16, 16), (500, 1000), (10_000, 10_000), (6400, 6400), (7, 10_000)])
-def test_the_regions_of_adaptive_shrink_by_half_in_equal_ratios(n, m):
-    widest = 2 / np.sqrt(n * m / (n + m))
-    widest = 0.5 if widest > 0.5 else 0.05 if widest < 0.05 else widest
-    widths = 1 - Adaptive().lams(n, m)
-    assert widths[0] == pytest.approx(widest)
-    assert widths[-1] == pytest.approx(widest / 2)
-    assert len(widths) == 6
-    ratios = [later / before for before, later in pairwise(widths)]
-    assert ratios == pytest.approx([ratios[0]] * 5)
-
-
-def test_adaptive_is_the_mean_of_six_inverse_shares():
-    rng = np.random.default_rng(2)
-    counts = Counts.empty(rng.normal(size=60)).add(rng.normal(1, 1, 50))
-    pairs = [Storey(float(lam)).null_share(counts) for lam in Adaptive().lams(60, 50)]
-    top, bottom = Adaptive().null_share(counts)
-    assert bottom / top == pytest.approx(np.mean([b / t for t, b in pairs]))
-
-
 @pytest.mark.parametrize("eta", [0.01, 0.05, 0.3, 0.999])
 def test_the_region_of_ptdi_holds_what_is_below_the_calibration_score_at_eta(eta):
     rng = np.random.default_rng(3)
@@ -169,14 +115,6 @@ def test_the_region_of_ptdi_holds_what_is_below_the_calibration_score_at_eta(eta
         assert PTDI(eta).region(counts) == (int((candidates < edge).sum()), inside)
         top, bottom = PTDI(eta).null_share(counts)
         assert (top, bottom) == ((1 + (candidates < edge).sum()) * n, 31 * inside)
-
-
-@pytest.mark.parametrize("m", [1, 2, 5, 20, 100, 1000])
-@pytest.mark.parametrize("eta", [0.05, 0.3, 0.5, 0.9])
-def test_ptdi_warns_where_its_bound_is_exceeded_by_more_than_a_hundredth(m, eta):
-    excess = (1 + 1 / m) * (1 - (1 - eta) ** m)
-    text = f"with {m} candidates and eta={eta:g} ptdi can reach {excess:.2f} times its bound; storey and bh do not"
-    assert PTDI(eta).caution(m) == ((text,) if excess > 1.01 else ())
 
 
 def test_methods_are_resolved_and_refused_by_name():
@@ -252,42 +190,11 @@ def test_q_values_ranks_and_cut_are_those_of_the_definition(method):
         assert (candidates > rule.threshold).tolist() == selected.tolist()
 
 
-def test_a_full_and_an_empty_selection_are_explained():
-    everything = fdr.select(np.full(10, 99.0), np.arange(20.0), fdr=0.5)
-    assert "all 10 candidates were selected" in everything.warnings[0]
-    assert everything.count == 10
-    nearly = fdr.select(np.append(np.full(9, 99.0), -5.0), np.arange(20.0), fdr=0.06, method="bh")
-    assert nearly.count == 9
-    assert nearly.warnings == ()
-    empty = fdr.select(np.append([99.0, 100.0], np.full(98, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
-    assert empty.warnings == (
-        "nothing was selected: with 99 calibration scores and fdr=0.1 a selection needs at least 10 of the 100 "
-        "candidates, and 2 score above all calibration; more calibration (499 for a selection of 2) or a stronger "
-        "signal is needed (with an AUC near 0.65 every method has next to no power)",
-    )
-    few = fdr.select(np.append([99.0, 98.0], np.full(98, -1.0)), np.arange(19.0), fdr=0.1, method="bh")
-    assert "with 19 calibration scores and fdr=0.1 a selection needs at least 50 of the 100" in few.warnings[0]
-    none_above = fdr.select(np.append(-2.0, np.full(99, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
-    assert "and 0 score above all calibration; more calibration (999 for a selection of 1)" in none_above.warnings[0]
-
-
 def test_scores_are_refused_only_where_all_of_both_sides_are_equal():
     for candidates, calibration in (([1.0, 1.0], [1.0, 2.0]), ([1.0, 1.0], [0.0, 1.0]), ([1.0, 2.0], [1.0, 1.0])):
         fdr.require_distinct_scores(np.array(candidates), np.array(calibration))
     with pytest.raises(InputError, match=r"^candidates: every score, calibration included, is 1\.5; they cannot tell"):
         fdr.require_distinct_scores(np.array([1.5, 1.5]), np.array([1.5, 1.5]))
-
-
-@pytest.mark.parametrize(
-    ("m", "level", "selected", "n"),
-    [(1, 0.5, 1, 1), (1, 0.9, 1, 1), (10, 0.1, 1, 99), (10, 0.3, 10, 3), (3, 0.1, 1, 29)],
-)
-def test_calibration_for_a_selection_and_the_selection_for_a_calibration(m, level, selected, n):
-    assert fdr.required_calibration(m, level, selected) == n
-    assert fdr.min_selected(n, m, level) <= selected
-    if not fdr.is_calibration_too_small(n, level):
-        exact = math.ceil(m / (level * (n + 1)) - 1e-9)
-        assert fdr.min_selected(n, m, level) == min(max(exact, 1), m)
 
 
 def test_a_planner_refuses_more_than_there_is():
@@ -302,19 +209,6 @@ def test_a_planner_refuses_more_than_there_is():
             fdr.min_selected(n, m, 0.5)
     assert fdr.min_selected(1, 1, 0.5) == 1
     assert fdr.min_selected(10**6, 3, 0.5) == 1
-
-
-@pytest.mark.parametrize("level", [0.05, 0.1, 0.25, 0.5])
-def test_benjamini_and_hochberg_in_words(level):
-    rng = np.random.default_rng(5)
-    for m in (1, 2, 5, 20):
-        p = rng.integers(1, 21, m) / 100
-        best = 0
-        for k in range(1, m + 1):
-            if sum(100 * value * m <= 100 * level * k + 1e-9 for value in p) >= k:
-                best = k
-        expected = p <= np.sort(p)[best - 1] if best else np.zeros(m, bool)
-        assert fdr.benjamini_hochberg(p, level).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("n", "slope_is_enough"), [(99, True), (98, False)])
@@ -375,13 +269,6 @@ def test_a_selection_of_groups_says_what_it_is_and_claims_no_more_than_its_metho
 # Sensitivity
 
 
-@pytest.mark.parametrize(
-    ("share", "factor"), [(1.0, 1.0), (0.8, 1.0), (0.75, 2.0), (0.5, 3.0), (0.51, 2.0), (0.25, 4.0), (0.01, 4.0)]
-)
-def test_the_factor_that_a_share_of_the_selection_survives(share, factor):
-    assert fdr.Sensitivity(np.array([2.0, 0.0, 4.0, 3.0, 1.0]), 0.1).up_to(share) == factor
-
-
 def test_a_factor_below_one_and_a_share_of_nothing_are_refused():
     result = fdr.Sensitivity(np.array([0.0, 1.0, 2.0]), 0.1)
     assert [result.count(gamma) for gamma in (1, 1.0 + 1e-12, 1.5, 2.0, 2.1)] == [2, 2, 1, 1, 0]
@@ -413,32 +300,6 @@ def test_the_factor_is_the_level_over_the_q_value_or_its_root(method, power):
 
 
 # False-positive rates
-
-
-def beta_interval(rank, n, confidence):
-    return stats.beta(rank, n + 1 - rank).ppf([(1 - confidence) / 2, (1 + confidence) / 2])
-
-
-@pytest.mark.parametrize(("n", "level", "rank"), [(99, 0.01, 1), (9999, 0.01, 100), (199, 0.01, 2), (10, 0.3, 3)])
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-def test_the_interval_of_the_rate_is_that_of_the_rank(n, level, rank, confidence):
-    interval = fpr.realised_interval(n, level, confidence)
-    assert (interval.value, interval.confidence) == (pytest.approx(rank / (n + 1)), confidence)
-    assert (interval.low, interval.high) == pytest.approx(tuple(beta_interval(rank, n, confidence)))
-    assert fpr.threshold(np.arange(float(n)), level).realised(confidence) == interval
-
-
-@pytest.mark.parametrize(("n", "level"), [(99, 0.01), (99, 0.2), (199, 0.2), (400, 0.2), (2000, 0.1)])
-def test_a_rate_that_may_be_half_as_large_again_is_named(n, level):
-    low, high = beta_interval(math.floor(round(level * (n + 1), 9)), n, 0.95)
-    decision = fpr.decide(np.arange(float(n)), [1e6, -1e6], level)
-    text = (
-        f"with {n} calibration scores, the FPR given this calibration lies between {low:.2g} and {high:.2g} (95 %), if "
-        f"the assumption holds; {level:g} is an average over calibrations"
-    )
-    assert decision.warnings == (() if high <= 1.5 * level else (text,))
-    assert (decision.threshold, decision.count) == (1e6, 1)
-    assert fpr.decide(np.arange(float(n)), [-1e6], level).threshold == math.inf
 
 
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.3])
@@ -499,15 +360,6 @@ def test_an_envelope_by_its_definition(seed):
     for level in (-0.1, 1.1):
         with pytest.raises(InputError, match="fdp"):
             bounds.largest(level)
-
-
-@pytest.mark.parametrize(("curve", "size"), [([0, 1, 2], 3), ([0, 0, 2, 2], 2), ([1, 1, 1], 5), ([4, 4], 4)])
-def test_orders_below_a_curve_are_counted_one_by_one(curve, size):
-    """All orders of ``size`` non-members among the calibration are equally likely."""
-    n, n_within = len(curve), 0
-    for places in combinations(range(n + size), n):  # of the calibration, from the top
-        n_within += all(place - i <= curve[i] for i, place in enumerate(places))
-    assert fdp.probability_below(np.array(curve), size) == pytest.approx(n_within / comb(n + size, n))
 
 
 def test_a_confidence_up_to_its_limit():

@@ -1,4 +1,4 @@
-"""Journals, submissions, typed scores and answers of servers: every form that is read, and every one refused."""
+"""Endpoints: journals, submissions, typed scores and answers of servers; every form read, and every one refused."""
 
 import json
 import math
@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from divulge import labels, web
+from divulge.cli.labels import make_spec
 from divulge.errors import InputError
 from divulge.labels.oracles import QuotaReachedError
+from divulge.settings import OracleSettings
 
 PLAN = labels.design(labels.OracleSpec(n=9, clip=1e-3, noise=0.05))
 COUNT = PLAN.count + len(PLAN.controls)
@@ -294,3 +296,15 @@ def test_a_score_stands_under_its_key(monkeypatch):
 def test_an_oracle_behind_http_needs_an_address_and_sound_settings(options, message):
     with pytest.raises(InputError, match=message):
         labels.HttpOracle(**{"url": "http://board.test"} | options)
+
+
+@pytest.mark.parametrize(
+    ("clip", "epsilon"),
+    [("none", None), ("float32", 2.0**-23), ("float64", 2.0**-52), ("0.01", 0.01), ("1e-15", 1e-15)],
+)
+def test_the_clip_of_the_command_line_is_a_number_a_float_or_none(clip, epsilon):
+    spec = make_spec(OracleSettings(clip=clip), 7)
+    assert spec.clip == (None if clip == "none" else clip if clip.startswith("float") else float(clip))
+    assert (spec.epsilon or None) == epsilon
+    with pytest.raises(InputError, match="clip: a number, float64"):
+        make_spec(OracleSettings(clip="some"), 7)

@@ -1,4 +1,4 @@
-"""Whether a rate holds on an unseen class: every reason, every sentence, every quantity by its definition."""
+"""Whether a rate holds on an unseen class: every reason, every quantity by its definition."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Plans, control queries, certificates and the reading of answers: each clause against a naive definition."""
+"""Plans, certificates and the reading of answers."""
 
 import math
 from dataclasses import replace

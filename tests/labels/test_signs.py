@@ -1,4 +1,4 @@
-"""Steps of sign designs: the matrix, bounds on noise and on other labels, refusals and readings at their limits."""
+"""Sign designs under loud noise: refusals, sizes, bounds and readings at their limits."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Steps of plans that count: queries, readings at their limits, candidates for totals, against naive counts."""
+"""Plans that count: readings at the limits of their noise, against naive counts."""
 
 import itertools
 from dataclasses import replace

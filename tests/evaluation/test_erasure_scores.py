@@ -1,4 +1,4 @@
-"""Every step of the test of an erasure, and every reading of its answer."""
+"""What the test of an erasure takes of its controls, and spreads and ranks by their definitions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Every clause of "proven" and of "certain", each failing alone, against definitions written down a second time."""
+"""What "proven" and "certain" take, against definitions written down a second time."""
 
 import dataclasses
 import itertools
