@@ -1,4 +1,4 @@
-"""Plans for sums over rows: readings at their limits, certificates, float errors and steps, each against its definition."""
+"""Plans for sums over rows: readings at their limits, certificates, float errors and steps, by their definitions."""
 
 import itertools
 import math
