@@ -438,6 +438,8 @@ class TotalsPlan:
             )
         n, p, max_label = self.spec.n, int(submission.sum()), self.spec.classes - 1
         start, slope, fixed = linear_coefficients(self.spec, ones, squares, submission)
+        # For given totals an answer is linear in Σ p·y. Of two classes that sum counts the ones among p predicted rows,
+        # so it lies between those that cannot lie outside of them and the smaller of both numbers.
         low = np.maximum(0, p + ones - n) if max_label == 1 else np.zeros(len(ones))
         high = np.minimum(p, ones) if max_label == 1 else np.full(len(ones), max_label * p)
         with np.errstate(divide="ignore", invalid="ignore"):

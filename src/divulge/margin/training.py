@@ -343,6 +343,7 @@ def implicit_step(
         gram = ((slopes * state.v**2) @ slopes.T) * inner + outer @ outer.T
         pull = _solve_step_weights(step * gram, margins, pull)
         distance = step * float(np.sqrt(max(pull @ gram @ pull, 0.0)))
+        # A step of the flow is followed only as far as the activation pattern, on which it rests, hardly changes.
         if distance > max_distance and step > floor:
             step = max(0.9 * step * max_distance / distance, floor)
             continue
@@ -353,11 +354,13 @@ def implicit_step(
         value = log_sum_exp(trial.outputs * sign)
         predicted_decrease = loss - log_sum_exp(margins + step * gram @ pull)
         share = (target - margins.min()) / max(float(np.min(trial.outputs * sign) - margins.min()), 1e-300)
+        # Beyond the target: a step shortened in proportion ends on it, or hardly beyond.
         if 0 < share < 1 - _MAX_OVERSHOOT and step > floor:
             step = max((share + _MAX_OVERSHOOT / 2) * step, floor)
             continue
         if loss - value >= ARMIJO * predicted_decrease or step <= floor:
             return trial, value, step, pull
+        # Neurons crossed their kinks: their mean slopes on the way may predict better; else the step is too long.
         if secants < _MAX_SECANTS:
             slopes, secants = (slopes + _secant_slopes(state, trial)) / 2.0, secants + 1
         else:
