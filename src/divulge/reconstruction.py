@@ -200,9 +200,14 @@ class _MarginLine:
 
     @classmethod
     def from_network(cls, net: ShallowReLU, margin: float) -> _MarginLine:
-        scale = _data_width(net, margin)
+        # The width of the data: the range of the places where |Φ| meets the margin.
+        positions = np.concatenate([find_crossings(net, level, 0.0) for level in (margin, -margin)])
+        scale = float(np.ptp(positions)) if len(positions) > 1 else 0.0
+        scale = scale if scale > 0 else 1.0
         bent = find_break_points(net, _POSITION_SEPARATION * scale)
-        flat = _pieces_on_margin(bent, margin)
+        # A piece between adjacent break-points is on the margin if both of its ends lie at +margin, or both at -margin.
+        is_near = np.abs(bent.values[:, None] - [margin, -margin]) <= MARGIN_TOLERANCE * margin
+        flat = (is_near[:-1] & is_near[1:]).any(axis=1)
         coarse, fine = (
             np.sort(np.concatenate([find_crossings(net, level, share * scale) for level in (margin, -margin)]))
             for share in (_CANDIDATE_SEPARATION, _POSITION_SEPARATION)
@@ -335,19 +340,6 @@ def _prove_candidates(
     # The end of a stretch on the margin may stand for a point within it.
     proven[nearest[np.isin(places, margin_piece_ends(line.break_points, line.flat)) & (nearest >= 0)]] = False
     return proven_windows, proven
-
-
-def _data_width(net: ShallowReLU, margin: float) -> float:
-    """Return the width of the data: the range of the places where |Φ| meets the margin."""
-    positions = np.concatenate([find_crossings(net, level, 0.0) for level in (margin, -margin)])
-    width = float(np.ptp(positions)) if len(positions) > 1 else 0.0
-    return width if width > 0 else 1.0
-
-
-def _pieces_on_margin(break_points: BreakPoints, margin: float) -> Bools:
-    """Flag pieces between adjacent break-points that stay at +margin or at -margin, ``[K - 1]``."""
-    is_near = np.abs(break_points.values[:, None] - [margin, -margin]) <= MARGIN_TOLERANCE * margin
-    return (is_near[:-1] & is_near[1:]).any(axis=1)
 
 
 def _alternating_ends(break_points: BreakPoints, flat: Bools) -> Floats:

@@ -474,7 +474,7 @@ class TextSplit:
 
 @dataclass(frozen=True, slots=True)
 class TransferCheck:
-    """Assessment of a recipe's rate on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
+    """Assessment of a recipe's rate on unseen classes, see `divulge.evaluation.transfer.TransferAssessment`."""
 
     holds: bool
     text: str

@@ -107,6 +107,26 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
     )
 
 
+def mean_estimate(
+    values: object, confidence: float = 0.95, method: str = "Student's t over records, models as they are"
+) -> Estimate:
+    """Return the mean of values, with Student's interval.
+
+    Raises:
+        divulge.InputError: fewer than 2 values.
+
+    Examples:
+        >>> print(mean_estimate([1.0, 2.0, 3.0]))
+        2.0000 [-0.4841, 4.4841]
+    """
+    array = check_vector(values, "values").astype(np.float64, copy=False)
+    if len(array) < 2:
+        raise InputError(f"values: at least 2 are needed, got {len(array)}")
+    mean, deviation = float(array.mean()), float(array.std(ddof=1))
+    reach = float(special.stdtrit(len(array) - 1, 0.5 + confidence / 2)) * deviation / len(array) ** 0.5
+    return Estimate(mean, mean - reach, mean + reach, confidence, method)
+
+
 def find_missing_classes(labels: Ints, other_labels: Ints) -> Ints:
     """Return the classes of records that others lack, where that is no chance.
 
@@ -244,7 +264,8 @@ class _ExtremeTables:
         j = np.arange(
             max(0, int(self.m * second_rate - reach)), min(self.m, math.ceil(self.m * second_rate + reach)) + 1
         )
-        weights = np.exp(_log_binomial(j, self.m, second_rate))
+        log_choose = special.gammaln(self.m + 1) - special.gammaln(j + 1) - special.gammaln(self.m - j + 1)
+        weights = np.exp(log_choose + special.xlogy(j, second_rate) + special.xlog1py(self.m - j, -second_rate))
         left_out = max(0.0, 1 - float(weights.sum()))
         min_count = self.min_count[j]
         possible = min_count <= self.n
@@ -301,11 +322,6 @@ def _pooled_z(k: Ints, n: int, j: Ints, m: int) -> Floats:
     share = (k + j) / (n + m)
     variance = share * (1 - share) * (1 / n + 1 / m)
     return np.where(variance > 0, (k / n - j / m) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
-
-
-def _log_binomial(k: Ints, n: int, share: float) -> Floats:
-    choose = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-    return choose + special.xlogy(k, share) + special.xlog1py(n - k, -share)
 
 
 def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
@@ -571,7 +587,11 @@ def gaffke_bound(mean: Placements, weight: Floats, max_value: float, error: floa
     varies = variance > 1e-30
     spread = np.sqrt(np.where(varies, variance, 1.0))
     skewness = (sides[0][2] + sides[1][2]) / spread**3
-    return sides[0][0] + np.where(varies, spread * _gamma_quantile(skewness, special.ndtri(1 - error)), 0.0)
+    # The quantile of a gamma distribution of mean 0, variance 1 and this skewness (Wilson & Hilferty 1931).
+    z, is_symmetric = special.ndtri(1 - error), np.abs(skewness) < 1e-6
+    g = np.where(is_symmetric, 1.0, skewness)
+    quantile = np.where(is_symmetric, z, (2 / g) * (np.maximum(1 + g * z / 6 - g**2 / 36, 0.0) ** 3 - 1))
+    return sides[0][0] + np.where(varies, spread * quantile, 0.0)
 
 
 def _bootstrap_moments(
@@ -588,13 +608,6 @@ def _bootstrap_moments(
     second_moment = ((side.counts * gaps**2).sum(-1) + weight * gap**2) / total
     third_moment = ((side.counts * gaps**3).sum(-1) + weight * gap**3) / total
     return mean, second_moment / (total + 1), 2 * third_moment / ((total + 1) * (total + 2))
-
-
-def _gamma_quantile(skewness: Floats, z: float) -> Floats:
-    """Return the quantile of a gamma distribution of mean 0 and variance 1 at the normal quantile ``z``."""
-    is_symmetric = np.abs(skewness) < 1e-6
-    g = np.where(is_symmetric, 1.0, skewness)
-    return np.where(is_symmetric, z, (2 / g) * (np.maximum(1 + g * z / 6 - g**2 / 36, 0.0) ** 3 - 1))
 
 
 def check_scores(scores: object, members: object, name: str = "scores") -> tuple[Floats, Bools]:
@@ -703,7 +716,10 @@ def rank_sum_p_value(
     if len(np.unique(pooled)) == len(pooled):
         return float(stats.mannwhitneyu(other_scores, scores, alternative=alternative, method="asymptotic").pvalue)
     rank = stats.rankdata(pooled)
-    _, group, size = np.unique(_group_by_rank(pooled, rank), return_inverse=True, return_counts=True)
+    # Many distinct scores are grouped by rank; equal scores share a group.
+    is_grouped = len(np.unique(pooled)) > _GROUPS
+    levels = np.floor((rank - 0.5) / len(pooled) * _GROUPS) if is_grouped else pooled
+    _, group, size = np.unique(levels, return_inverse=True, return_counts=True)
     score = np.bincount(group, weights=rank) / size
     part = np.bincount(group[len(scores) :], minlength=len(size))
     rng = seeds.generator(seed, "rank sum")
@@ -720,13 +736,6 @@ def rank_sum_p_value(
         if p > 0.1:
             break
     return p
-
-
-def _group_by_rank(pooled: Floats, rank: Floats) -> Array:
-    """Return the scores, or their groups by rank if there are many distinct ones; equal scores share a group."""
-    if len(np.unique(pooled)) <= _GROUPS:
-        return pooled
-    return np.floor((rank - 0.5) / len(pooled) * _GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -814,19 +823,15 @@ def _compare_words(
     n, m = len(texts), len(other_texts)
     n_first = np.asarray(table[:n].sum(axis=0)).ravel().astype(np.int64)
     n_total = np.asarray(table.sum(axis=0)).ravel().astype(np.int64)
-    p_values = _fisher_p_values(n_first, n_total, n, m)
+    # Fisher's exact test, as twice the smaller tail.
+    high = stats.hypergeom.sf(n_first - 1, n + m, n_total, n)
+    low = stats.hypergeom.cdf(n_first, n + m, n_total, n)
+    p_values = np.minimum(2 * np.minimum(high, low), 1.0)
     for word, count, p in zip(counter.get_feature_names_out(), n_first, p_values, strict=True):
         second_count = n_total[counter.vocabulary_[word]] - count
         shortened = word if len(word) <= _MAX_SHOWN_CHARACTERS else f"{word[:_MAX_SHOWN_CHARACTERS]}…"
         text = f"“{shortened}” is in {count / n:.0%} of the {names[0]} and {second_count / m:.0%} of the {names[1]}"
         yield TextDifference(text.replace("%", " %"), float(p), bool(count / n > second_count / m))
-
-
-def _fisher_p_values(n_first: Ints, n_total: Ints, n: int, m: int) -> Floats:
-    """Return two-sided p-values of Fisher's exact test, as twice the smaller tail."""
-    high = stats.hypergeom.sf(n_first - 1, n + m, n_total, n)
-    low = stats.hypergeom.cdf(n_first, n + m, n_total, n)
-    return np.minimum(2 * np.minimum(high, low), 1.0)
 
 
 def _compare_years_and_lengths(

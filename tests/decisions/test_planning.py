@@ -60,7 +60,7 @@ def test_an_interval_of_power_holds_it_where_selections_are_rare(often, shape):
     rng, n_covered = np.random.default_rng(0), 0
     true = often * shape[0] / sum(shape)
     for _ in range(300):
-        interval = planning._mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
+        interval = planning.mean_power(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
         assert interval.high > interval.low
         n_covered += interval.low <= true <= interval.high
     assert n_covered >= binom.isf(1 - 1e-6, 300, 0.95)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from divulge.decisions import pooled_scores
-from divulge.decisions.pooled_scores import Adjustment
+from divulge.decisions.pooled_scores import BlindAdjustment
 
 
 def normal_score(value, blind):
@@ -38,7 +38,7 @@ def test_what_is_usual_is_a_line_through_bins_and_the_residuals_of_finer_ones(n,
     rng = np.random.default_rng(n)
     blind = rng.normal(size=n) if not n_distinct else rng.integers(0, n_distinct, n).astype(float)
     scores = np.full(n, 0.1) if is_constant else rng.normal(size=n) + 2 * blind + np.sin(3 * blind)
-    fitted = Adjustment.fit(scores, blind)
+    fitted = BlindAdjustment.fit(scores, blind)
     ranks = np.array([normal_score(value, blind) for value in blind])
     points = usual_in_bins(scores, blind, 20, 10)
     slope = 0.0
@@ -66,7 +66,7 @@ def test_the_order_of_the_pool_and_an_increasing_map_of_blind_scores_change_noth
     rng = np.random.default_rng(1)
     scores, blind = rng.normal(size=420), rng.normal(size=420)
     order = rng.permutation(420)
-    first, second = Adjustment.fit(scores, blind), Adjustment.fit(scores[order], np.exp(blind[order]))
+    first, second = BlindAdjustment.fit(scores, blind), BlindAdjustment.fit(scores[order], np.exp(blind[order]))
     np.testing.assert_array_equal(first.apply(scores, blind), second.apply(scores, np.exp(blind)))
     candidate_scores, calibration_scores = pooled_scores.adjust_for_blind_score(
         scores[:300], scores[300:], blind[:300], blind[300:]

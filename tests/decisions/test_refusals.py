@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.decisions import controls, pooled_scores, strata
+from divulge.decisions import pooled_scores, strata
 
 
 def test_strata_too_small_for_any_selection_are_refused_and_one_large_enough_is_not():
@@ -22,14 +22,6 @@ def test_strata_too_small_for_any_selection_are_refused_and_one_large_enough_is_
     small_strata = strata.Strata(calibration_strata[:4], candidate_strata[:4])
     with pytest.raises(InputError, match=r"too small for fdr=0\.1"):
         strata.select_within_strata(scores[:4], calibration[:4], small_strata, fdr=0.1)
-
-
-def test_a_p_value_of_several_comparisons_is_at_most_one():
-    rng = np.random.default_rng(0)
-    low, high = rng.normal(size=50), rng.normal(3, 1, size=50)
-    control = controls._blind_text_control([(low, high), (low, high)], 100, 100, 0.05, 0)
-    assert control.p_value == 1.0
-    assert control.auc.value < 0.1
 
 
 def test_scores_up_to_the_largest_that_can_be_adjusted_are():

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.decisions import Adaptive, Storey, fdr
+from divulge.decisions import BH, Adaptive, Storey, fdr
 from divulge.decisions.counts import Counts
 
 METHODS = ("bh", "storey", "adaptive", "ptdi")
+STEPS = {"bh": BH(), "storey": Storey(), "adaptive": Adaptive()}
 
 
 def scores(rng, n=150, m=120, members=60):
@@ -65,9 +66,7 @@ def rates(method, gamma, level, n, m, members, runs, seed):
     for _ in range(runs):
         candidates = np.append(rng.beta(8, 1, members), tilted(rng, m - members, gamma))
         calibration = rng.random(n)
-        rule = fdr.step_up(
-            Counts.empty(calibration).add(candidates), level, fdr.resolve_method(method, fdr._METHOD_TYPES)
-        )
+        rule = fdr.step_up(Counts.empty(calibration).add(candidates), level, STEPS[method])
         chosen = candidates > rule.threshold
         false.append(chosen[members:].sum() / max(chosen.sum(), 1))
     return np.mean(false)

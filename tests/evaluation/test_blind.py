@@ -7,11 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import divulge as dv
-from divulge import duplicates
 from divulge.evaluation import blind
 
 
@@ -134,18 +131,6 @@ def test_the_unit_of_pixels_changes_nothing(change):
     expected, same = (blind.baseline(pixels[:40], pixels[40:]) for pixels in (x, change(x)))
     assert same.p_value == expected.p_value
     assert same.auc.value == pytest.approx(expected.auc.value, abs=1e-12)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 4))
-def test_canonical_order_is_that_of_a_plain_sort(seed, n, columns):
-    rng = np.random.default_rng(seed)
-    x, labels, is_member = rng.integers(0, 3, (n, columns)), rng.integers(0, 2, n), rng.random(n) < 0.5
-    order, starts = duplicates.canonical_order(x, labels, is_member)
-    turned = np.column_stack([duplicates._orient(column) for column in x.T])
-    rows = [(labels[i], *turned[i]) for i in range(n)]
-    assert [(rows[i], is_member[i]) for i in order] == sorted(zip(rows, is_member, strict=True))
-    assert [rows[order[place]] for place in starts] == [rows[i] for i in order]
-    assert all(rows[order[place - 1]] != rows[order[place]] for place in starts if place)
 
 
 def test_constant_and_wordless_records_tell_nothing():

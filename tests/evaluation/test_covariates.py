@@ -116,17 +116,3 @@ def test_columns_of_numbers_dates_and_words():
     written = covariates.column_covariates({"day": days.astype(str)})
     assert written.names == ("column:day",)
     assert np.array_equal(np.argsort(written.values[:, 0]), [0, 1, 2])
-
-
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 4), (3, 2), (12, 5), (200, 90)])
-@pytest.mark.parametrize("shift", [-1.0, 0.0, 0.7])
-def test_a_separation_is_counted_in_standard_errors_of_the_rank_sum(m, n, shift):
-    members = np.arange(m + n) < m
-    predicted = np.random.default_rng(m).normal(size=m + n) + shift * members
-    z = covariates._separation_z(predicted, members)
-    expected = stats.mannwhitneyu(
-        predicted[members], predicted[~members], alternative="greater", method="asymptotic", use_continuity=False
-    )
-    assert stats.norm.sf(z) == pytest.approx(expected.pvalue, rel=1e-9)
-    assert covariates._separation_z(-predicted, members) == pytest.approx(-z)
-    assert covariates._separation_z(np.zeros(m + n), members) == pytest.approx(0)

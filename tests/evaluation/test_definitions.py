@@ -1,6 +1,5 @@
 """Agreement with references, tables by group, shared documents and planned sizes, against their definitions."""
 
-import importlib
 import math
 
 import numpy as np
@@ -9,10 +8,8 @@ from scipy import integrate, stats
 
 from divulge import evaluation
 from divulge.errors import InputError
-from divulge.evaluation import GaussianMechanism, agreement, epsilon, metrics, power
+from divulge.evaluation import agreement, metrics, power
 from divulge.evaluation.near_duplicates import Lookalike, NearDuplicates, SharedDocuments
-
-documents = importlib.import_module("divulge.evaluation.near_duplicates")  # the package's attribute is the function
 
 
 def student(values, confidence=0.95):
@@ -130,9 +127,6 @@ def test_models_that_answer_alike_show_no_direction():
     """Two of three are equal: the other two vectors lie in one direction, which counts as a pair in parallel."""
     direction = np.where(np.arange(40) % 2, 1.0, -1.0)
     references = np.outer([0.0, 0.0, 3.0], direction)
-    out = np.ones(references.shape, bool)
-    assert agreement._count_directions(9.0 * direction, references, out) == pytest.approx(1.0)
-    assert agreement._count_directions(9.0 * direction, np.zeros((3, 40)), out) == 40  # nothing to go by
     t = math.sqrt(stats.f.isf(0.03, 1, 2))
     gap = np.abs([-1, -1, 2]).mean() * math.sqrt(3 / 2 * 4 / 3)
     for factor, expected in ((0.99, False), (1.01, True)):
@@ -246,35 +240,6 @@ def test_the_most_exposed_are_ordered_by_score_then_by_id():
         metrics.most_exposed(scores, truth, k=0)
 
 
-def test_long_curves_have_a_band_at_so_many_levels(monkeypatch):
-    monkeypatch.setattr(metrics, "BAND", 5)
-    rng = np.random.default_rng(2)
-    truth = np.arange(90) < 30
-    curve = metrics.roc(rng.normal(size=90) + truth, truth)
-    exact = [metrics._band(np.sort([0.0]), np.sort([0.0]), np.array([0.0]), 0.05)]
-    assert len(exact) == 1
-    assert len(set(curve.high)) <= 5 + 1
-    assert (np.diff(curve.low) >= 0).all()
-    assert (np.diff(curve.high) >= 0).all()
-    assert (curve.low <= curve.tpr).all()
-    assert (curve.tpr <= curve.high).all()
-    assert len(curve) == len(curve.fpr)
-
-
-@pytest.mark.parametrize(
-    ("text", "size", "grams"),
-    [
-        ("One two, THREE!", 2, ["one two", "two three"]),
-        ("One two, THREE!", 3, ["one two three"]),
-        ("One two", 3, ["one two"]),
-        (" ?! ", 2, ["?!"]),
-        ("straße a", 1, ["strasse", "a"]),
-    ],
-)
-def test_grams_are_of_so_many_words_without_case_and_punctuation(text, size, grams):
-    assert [gram.decode() for gram in documents._word_grams(text, size)] == grams
-
-
 def test_shared_documents_are_told_both_ways_and_the_closest_named():
     pair = SharedDocuments(("members", "nonmembers"), (1200, 50), (1000, 3))
     assert str(pair) == "1,000 of 1,200 members in non-members, 3 of 50 non-members in members"
@@ -294,32 +259,6 @@ def test_shared_documents_are_told_both_ways_and_the_closest_named():
 def test_a_document_counts_from_its_share_of_grams_on(share, counts):
     (found,) = evaluation.near_duplicates(["a b c d"], ["a b c x y"], words=1, share=share).pairs
     assert found.counts == counts
-
-
-def test_grams_of_many_documents_lead_to_the_first_of_them(monkeypatch):
-    table = documents._gram_tables([["a b", "a c", "a d", "b"]], 1)[0]
-    monkeypatch.setattr(documents, "_MAX_PER_GRAM", 2)
-    limited = documents._limit_frequent_grams(table)
-    assert limited.sum(axis=0).max() == 2
-    assert np.asarray(limited.sum(axis=1)).ravel().tolist() == [2, 2, 1, 1]
-    # A copy is found though its common word leads elsewhere: the limit leaves the other words.
-    texts = [f"a w{i} v{i}" for i in range(6)]
-    (found,) = evaluation.near_duplicates(texts, texts[::-1], words=1, share=1.0).pairs
-    assert found.counts == (6, 6)
-
-
-def test_candidates_are_compared_a_few_at_a_time_up_to_a_limit(monkeypatch):
-    """Those with more common grams come first; one that contains the document may come later."""
-    text = "a b c d"
-    longer = [f"a b c x{i}" for i in range(5)]
-    monkeypatch.setattr(documents, "_COMPARED_AT_ONCE", 2)
-    for limit, counts in ((256, (1, 1)), (2, (1, 1))):
-        monkeypatch.setattr(documents, "_MAX_COMPARED", limit)
-        (found,) = evaluation.near_duplicates([text], [*longer, text], words=1, share=1.0).pairs
-        assert found.counts == counts
-    monkeypatch.setattr(documents, "_BLOCK_ROWS", 2)
-    (found,) = evaluation.near_duplicates([*longer, text], [text, *longer[::-1]], words=1, share=1.0).pairs
-    assert found.counts == (6, 6)
 
 
 def auc_power(distance, m, n, error):
@@ -346,33 +285,6 @@ def test_one_record_of_a_kind_shows_no_auc():
     assert evaluation.smallest_detectable(1, 400).auc is evaluation.smallest_detectable(400, 1).auc is None
 
 
-@pytest.mark.parametrize("allowed", [-1, 0, 3, 9, 10])
-def test_the_most_wrong_guesses_that_refute_are_found(allowed):
-    """All ten wrong refute nothing."""
-    assert power._max_refuting_wrong(lambda wrong: wrong <= allowed, 10) == min(allowed, 9)
-
-
-@pytest.mark.parametrize("family", [None, "gaussian"])
-def test_a_game_is_played_with_the_number_of_guesses_of_the_highest_power(family):
-    test = power._Test.for_claim(1.0, 1e-3, 0.9, family, "both")
-    assert test.error == pytest.approx(0.1)
-    game = test.with_canaries(40)
-    rule = epsilon.GuessRule.from_options(family, None, "both", 1e-3)
-    level = 1.0 if family is None else test.level
-    if family:
-        assert GaussianMechanism().epsilon(level, 1e-3) == pytest.approx(1.0, abs=1e-4)
-    powers = {}
-    for guesses in (40, 20, 10):
-        refuting = [wrong for wrong in range(guesses) if rule.refutes(level, 40, guesses, wrong, 0.1 / 3)]
-        assert game.allowed[guesses] == max(refuting, default=-1)
-        errors = epsilon.best_errors(GaussianMechanism(), 2.5, "both", guesses, 40)
-        powers[guesses] = stats.binom.cdf(max(refuting), guesses, errors).mean() if refuting else 0.0
-    guesses, attained = game.best(2.5)
-    assert attained == pytest.approx(max(powers.values()))
-    assert powers[guesses] == max(powers.values())
-    assert power._Game(8, "both", {8: -1}).best(9.0) == (8, 0.0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [((0, 1.0, 1e-5), "canaries: must be at least 1"), ((9, -0.1, 1e-5), "claimed: must lie"),
@@ -385,56 +297,8 @@ def test_violations_of_impossible_claims_are_refused(arguments, message):
         power.smallest_violation(9, 1.0, 1e-5, power=1.0)
 
 
-def test_planned_canaries_are_the_smallest_power_of_two_and_the_violation_the_smallest():
-    plan = power.canaries_needed(1.0, 6.0, 1e-5, family="gaussian", power=0.7, confidence=0.9)
-    test = power._Test.for_claim(1.0, 1e-5, 0.9, "gaussian", "both")
-    strength = power._strength_at_epsilon(GaussianMechanism(), 6.0, 1e-5)
-    powers = [test.with_canaries(1 << bits).best(strength)[1] for bits in range(3, 9)]
-    first = next(i for i, value in enumerate(powers) if value >= 0.7)
-    assert plan.canaries == 1 << (3 + first)
-    assert (plan.epsilon, plan.power) == (6.0, powers[first])
-    found = power.smallest_violation(64, 1.0, 1e-5, family="gaussian", power=0.7, confidence=0.9)
-    game = test.with_canaries(64)
-    for shift, is_enough in ((-0.02, False), (0.02, True)):
-        strength = power._strength_at_epsilon(GaussianMechanism(), found.epsilon + shift, 1e-5)
-        assert (game.best(strength)[1] >= 0.7) == is_enough
-    assert (found.canaries, found.power) == (64, pytest.approx(0.7, abs=1e-3))
-
-
 @pytest.mark.parametrize(("auc", "tpr"), [(None, None), (0.625, None), (None, 0.0345), (0.625, 0.0345)])
 def test_what_is_detectable_is_told_or_that_nothing_is(auc, tpr):
     text = str(power.Detectable(auc, tpr, 0.01, 0.95, 0.8, ""))
     assert text.startswith("AUC ≥ 0.625, " if auc else "no AUC, ")
     assert ("TPR ≥ 0.0345 at FPR 0.01 (power 80%)" if tpr else "no TPR at FPR 0.01 (power 80%)") in text
-
-
-@pytest.mark.parametrize(("canaries", "guesses", "allowed"), [(60, 30, 9), (61, 15, 2), (64, 8, 0), (40, 40, 12)])
-def test_planned_guesses_of_members_alone_are_allowed_what_the_share_of_members_leaves(canaries, guesses, allowed):
-    """The most wrong guesses that, with those right by the share of members, are no more than refute the claim."""
-    game = power._Game(canaries, "in", {guesses: allowed})
-    errors = np.array([0.05, 0.3, 0.5])
-    found = np.broadcast_to(game._allowed_wrong(guesses, errors), (20, 3))
-    others = canaries - guesses
-    for j, error in enumerate(errors):
-        # Fair coins leave so many members, on the mean, for the records that are not guessed.
-        share = min(max((canaries / 2 - guesses * (1 - error)) / others, 0), 1) if others else 0.0
-        spread = math.sqrt(others * share * (1 - share))
-        for i in range(20):
-            members = others * share + stats.norm.ppf((i + 0.5) / 20) * spread
-            wrong = [
-                w
-                for w in range(allowed + 1)
-                if w + guesses * ((guesses - w + members) / canaries - 0.5) <= allowed + 1e-9
-            ]
-            if others:
-                assert max(found[i, j], -1) == max(wrong, default=-1)
-            else:
-                assert found[i, j] == (allowed if guesses / 2 <= allowed else -1)
-    one_sided = epsilon.best_errors(GaussianMechanism(), 2.0, "in", guesses, canaries)
-    bounds = game._allowed_wrong(guesses, one_sided)
-    assert game._power(guesses, 2.0) == pytest.approx(stats.binom.cdf(bounds, guesses, one_sided).mean())
-
-
-def test_all_records_guessed_as_members_are_allowed_half_of_them_wrong_by_the_share():
-    for allowed, expected in ((19, -1), (20, 20), (21, 21)):
-        assert power._Game(40, "in", {40: allowed})._allowed_wrong(40, np.array([0.5])).max() == expected

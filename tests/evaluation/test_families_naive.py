@@ -1,6 +1,5 @@
 """Privacy losses of the families of mechanisms, against integrals and enumerations."""
 
-import itertools
 import math
 
 import numpy as np
@@ -78,25 +77,6 @@ def test_one_step_uses_a_record_with_its_rate(rate):
     np.testing.assert_allclose(np.interp(z, grid, losses.loss), expected, atol=1e-4)
     # E[P/Q - 1]² = rate² (e^{μ²} - 1)
     assert losses.unused @ (np.exp(losses.loss) - 1) ** 2 == pytest.approx(rate**2 * (math.exp(1.44) - 1), rel=1e-6)
-
-
-@pytest.mark.parametrize("steps", [2, 3])
-def test_steps_add_their_losses(steps):
-    """Mean and variance of a sum, and its distribution function, by enumeration of a coarse step."""
-    loss, used = np.array([-0.5, 0.1, 0.9]), np.array([0.3, 0.4, 0.3])
-    unused = used * np.exp(-loss)
-    unused /= unused.sum()
-    composed = families._compose(PrivacyLoss(loss, used, unused), steps)
-    for mass, told in ((used, composed.used), (unused, composed.unused)):
-        sums = {}
-        for path in itertools.product(range(3), repeat=steps):
-            key = round(float(sum(loss[i] for i in path)), 9)
-            sums[key] = sums.get(key, 0.0) + math.prod(mass[i] for i in path)
-        assert told.sum() == pytest.approx(1)
-        for value, probability in sums.items():
-            near = np.abs(composed.loss - value) < 0.02
-            assert told[near].sum() == pytest.approx(probability, abs=1e-6)
-    assert families._compose(composed, 1) is composed
 
 
 def test_stronger_steps_than_six_count_as_six_but_for_a_single_one():

@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import count_plans, stochastic
+from divulge.labels import stochastic
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
@@ -158,16 +158,6 @@ def test_a_local_oracle_answers_as_scikit_learn_does(metric):
         for y in (mixed,) if metric == "auc" else (mixed, zeros, ones):
             expected = labels.ScikitLearn(spec, y)(hard)
             assert labels.LocalOracle(spec, y).exact(predictions) == pytest.approx(expected, rel=1e-12, abs=1e-15)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 6, 9])
-def test_sums_of_equally_many_rank_offsets_all_differ(size):
-    offsets = count_plans._rank_offsets(size)
-    assert offsets[0] == 0
-    assert len(offsets) == size
-    for ones in range(size + 1):
-        sums = [sum(part) for part in itertools.combinations(offsets.tolist(), ones)]
-        assert len(set(sums)) == len(sums)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1"])

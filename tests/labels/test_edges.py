@@ -8,16 +8,9 @@ from scipy.linalg import hadamard
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import codes, defences, metrics, stochastic
+from divulge.labels import defences, metrics, stochastic
 
 CLIP = 1e-2
-
-
-@pytest.mark.parametrize(("metric", "n", "edge"), [("accuracy", 32, 1 / 64), ("f1", 16, 1 / 64), ("auc", 4, 1 / 64)])
-def test_noise_of_half_a_count_hides_labels_and_less_does_not(metric, n, edge):
-    with pytest.raises(dv.InputError, match="may hide single labels"):
-        labels.design(labels.OracleSpec(metric, n=n, noise=edge))
-    assert labels.design(labels.OracleSpec(metric, n=n, noise=edge * (1 - 1e-6))).certificate.certified
 
 
 @pytest.mark.parametrize(("off", "certain"), [(0.02, True), (0.05, False)])
@@ -30,17 +23,6 @@ def test_the_number_of_ones_is_certain_if_another_needs_more_than_twice_the_nois
     assert plan.inner.read(answers).certain.any() == certain
 
 
-def test_what_was_not_asked_is_not_certain():
-    spec = labels.OracleSpec("accuracy", n=40)
-    plan, y = labels.design(spec), np.random.default_rng(0).integers(0, 2, 40)
-    answers = np.array([labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)])
-    assert plan.inner.read(answers).certain.all()
-    for missing in range(1, plan.count):
-        partial = answers.copy()
-        partial[missing] = np.nan
-        assert not plan.inner.read(partial).certain.all()
-
-
 def test_rows_may_sum_to_one_within_the_root_of_the_precision_of_their_floats():
     spec = labels.OracleSpec(n=2)
     for off, accepted in ((2.0**-26, True), (2.0**-25, False)):
@@ -50,13 +32,6 @@ def test_rows_may_sum_to_one_within_the_root_of_the_precision_of_their_floats():
         else:
             with pytest.raises(dv.InputError, match="row 1 sums to"):
                 labels.LocalOracle(spec, np.array([0, 1]))(rows)
-
-
-def test_probabilities_are_clipped_at_both_ends():
-    spec = labels.OracleSpec(n=1, clip=CLIP)
-    table = spec.loss().table(np.array([[1.0, 0.0], [0.995, 0.005], [0.9, 0.1]]))
-    clipped = [[-math.log(1 - CLIP), -math.log(CLIP)]] * 2
-    np.testing.assert_allclose(table, [*clipped, [-math.log(0.9), -math.log(0.1)]], rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -92,24 +67,6 @@ def test_signs_are_read_no_worse_than_by_least_squares():
         naive = np.sign(np.linalg.lstsq(signs, sums)[0])
         wrong += [(stochastic.message_passing(signs, sums, 1.0, 64) != truth).sum(), (naive != truth).sum()]
     assert wrong[0] <= wrong[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "decimals"), [({}, 8), ({"metric": "mse"}, 6), ({"submission": "positive", "noise": 1e-4}, 8)]
-)
-def test_an_alphabet_knows_the_least_and_the_largest_loss_of_each_prediction(options, decimals):
-    spec = labels.OracleSpec(n=60, **options)
-    weights, unit, digits = np.arange(-5, 6), 0.01, np.arange(2)
-    alphabet = codes.make_alphabet(spec, spec.loss(), weights, unit, digits, 0.0)
-    table = spec.loss().table(alphabet.rows)
-    np.testing.assert_allclose(alphabet.low, table.min(axis=1), atol=10.0**-decimals)
-    np.testing.assert_allclose(alphabet.high, table.max(axis=1), atol=10.0**-decimals)
-
-
-@pytest.mark.parametrize(("n", "shares"), [(9, (1 / 9, 1.0, 1 / 3)), (41, (1 / 41, 0.2, 1 / 11))])
-def test_one_label_moves_a_ratio_by_its_share_of_a_quarter_of_the_others(n, shares):
-    results = [defences.max_label_effect(labels.OracleSpec(metric, n=n)) for metric in ("accuracy", "f1", "auc")]
-    assert results == pytest.approx(shares)
 
 
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])

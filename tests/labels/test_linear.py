@@ -205,7 +205,7 @@ def test_the_summation_bounds_hold(values, order):
 
 @pytest.mark.parametrize("n", [3, 8, 100, 129, 1000, 2201])
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])
-@pytest.mark.parametrize("finer", [40, 44, 46])
+@pytest.mark.parametrize("finer", [40, 46])
 def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
     rng = np.random.default_rng(n)
     grid = 2.0**-finer

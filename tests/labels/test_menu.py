@@ -54,9 +54,8 @@ def test_the_interval_covers_the_mean_over_many_competitions():
     "options",
     [
         {}, {"metric": "accuracy"}, {"metric": "mcc"}, {"metric": "r2"}, {"metric": "auc"}, {"metric": "mse"},
-        {"metric": "map_at_k", "classes": 4}, {"metric": "quadratic_weighted_kappa", "classes": 4}, {"clip": None},
-        {"metric": "mape"}, {"metric": "softmax_cross_entropy", "classes": 3}, {"metric": "sigmoid_cross_entropy"},
-        {"metric": labels.norm_like(2)}, {"metric": "itakura_saito"}, {"submission": "positive", "clip": None},
+        {"metric": "map_at_k", "classes": 4}, {"metric": "quadratic_weighted_kappa", "classes": 4},
+        {"metric": "mape"}, {"metric": "softmax_cross_entropy", "classes": 3}, {"submission": "positive", "clip": None},
         {"noise": 0.01, "noise_kind": "gaussian"}, {"noise": 0.01, "noise_kind": "laplace", "metric": "mae"},
         {"metric": labels.Evaluated(lambda y, p: float(np.mean(y == p)), depends_on="counts", low=0, high=1)},
     ],
@@ -83,7 +82,8 @@ def test_a_ladder_has_no_more_sequences_of_answers_than_are_counted(levels, quer
         ladder = labels.Ladder(lambda _, remaining_scores=remaining_scores: next(remaining_scores), step)
         sequences.add(tuple(ladder(None) for _ in range(queries)))
     spec = labels.OracleSpec(labels.KnownRange(0, 1), n=1000)
-    assert math.log2(len(sequences)) < defences._readable_through_ladder(spec, step, queries) + 1
+    ladder = labels.menu(spec, days=queries, per_day=1, step=step)[-1]
+    assert math.log2(len(sequences)) < ladder.readable + 1
 
 
 def test_a_ladder_protects_once_its_step_outweighs_one_label():
@@ -106,9 +106,9 @@ def test_the_menu_refuses_what_it_cannot_set():
         labels.menu(replace(spec, scored=20))
 
 
-@pytest.mark.parametrize(("noise", "min_read", "max_read"), [(1e-9, 40, 40), (1e3, 0, 25)])
+@pytest.mark.parametrize(("noise", "min_read", "max_read"), [(1e-9, 20, 20), (1e3, 0, 13)])
 def test_guesses_under_noise_count_beyond_what_guessing_gets(noise, min_read, max_read):
     """All labels are read through no noise to speak of, and hardly more than by guessing through a lot of it."""
-    spec = labels.OracleSpec(n=40, noise=noise, noise_kind="gaussian", decimals=None)
-    as_it_is = labels.menu(spec, per_day=40, days=2)[0]
+    spec = labels.OracleSpec(n=20, noise=noise, noise_kind="gaussian", decimals=None)
+    as_it_is = labels.menu(spec, per_day=20, days=2)[0]
     assert min_read <= as_it_is.read <= max_read

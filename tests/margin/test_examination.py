@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.auditing.weights import WeightsExamination, _accuracy
+from divulge.auditing.weights import WeightsExamination
 from divulge.types import Guarantee
 
 
@@ -67,12 +67,3 @@ def test_the_verdict_claims_what_is_proven(decisions, leaks, calibration, senten
     result = examined(decisions, leaks=leaks, calibration=calibration)
     assert result.verdict.startswith(sentence)
     assert result.tone == ("leak" if leaks else "unproven")
-
-
-def test_a_record_is_right_where_its_label_and_its_output_have_one_sign_however_small():
-    rows = SimpleNamespace(x=np.array([[0.5], [-0.25], [0.01], [-2.0]]), y=np.array([1, 0, 0, 1]), member=None)
-    shares = _accuracy(lambda x: x[:, 0], rows, None)
-    assert (shares["candidates"].value, list(shares)) == (0.5, ["candidates"])
-    parted = SimpleNamespace(x=rows.x, y=rows.y, member=np.array([True, True, False, False]))
-    shares = _accuracy(lambda x: x[:, 0], parted, rows)
-    assert [shares[name].value for name in ("members", "fresh candidates", "known non-members")] == [1.0, 0.0, 0.5]

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from divulge import margin
 from divulge.margin import training
@@ -22,51 +20,6 @@ def start(seed=0, n=6, k=20, r=3):
     return training.evaluate_state(rng.normal(size=(k, r)), rng.normal(size=k), points), points, sign
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10_000), st.floats(-3, 3), st.floats(0, 3))
-def test_the_weights_of_a_step_solve_their_equations(seed, size, spread):
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(7, 5))
-    gram, margins = 10**size * root @ root.T, 10**spread * rng.normal(size=7)
-    p = training._solve_step_weights(gram, margins, np.full(7, 1 / 7))
-    assert p.sum() == pytest.approx(1.0)
-    expected = -(margins + gram @ p)
-    expected = np.exp(expected - expected.max())
-    np.testing.assert_allclose(p, expected / expected.sum(), atol=1e-3)
-
-
-def test_a_weight_shrinks_the_more_the_further_a_step_goes_and_never_to_nothing():
-    """As many times as large, relative to one that stays: 1 + change down to a half, an exponential from there on."""
-    changes = -np.linspace(0.001, 8, 4000)
-    start, margins = np.array([0.5, 0.5]), np.array([1e3, 0.0])  # the smaller the first weight, the better
-    factors = []
-    for change in changes:
-        p = training._line_search(np.zeros((2, 2)), margins, start, np.array([change, 0.0]))
-        assert p.sum() == pytest.approx(1.0)
-        factors.append(p[0] / p[1])
-    factors, small = np.array(factors), changes < -0.5
-    np.testing.assert_allclose(factors[~small], 1 + changes[~small], rtol=1e-9)
-    np.testing.assert_allclose(np.log(factors[small] / 0.5), changes[small] + 0.5, rtol=1e-9, atol=1e-9)
-    falls = np.diff(factors) / np.diff(changes)  # no jump: the slope is at most 1 everywhere
-    assert falls.min() > 0
-    assert falls.max() < 1 + 1e-6
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_of_all_halvings_the_first_that_costs_no_more_is_taken(seed):
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(4, 4))
-    gram, margins, p = 30 * root @ root.T, rng.normal(size=4), rng.dirichlet(np.ones(4))
-    cost = lambda q: sum(q * np.log(q)) + q @ margins + q @ gram @ q / 2  # noqa: E731
-    slope = np.log(p) + margins + gram @ p
-    relative = -(slope - p @ slope)  # downhill, and far too far
-    chosen = training._line_search(gram, margins, p, relative)
-    steps = [2.0**-k * relative for k in range(20)]
-    trials = [p * np.where(step > -0.5, 1 + step, 0.5 * np.exp(step + 0.5)) for step in steps]
-    expected = next(q for q in (np.maximum(t / t.sum(), 1e-300) for t in trials) if cost(q) <= cost(p))
-    np.testing.assert_allclose(chosen, expected, rtol=1e-9, atol=1e-12)
-
-
 def test_a_short_step_follows_the_gradient():
     state, points, sign = start()
     margins = state.outputs * sign
@@ -77,14 +30,6 @@ def test_a_short_step_follows_the_gradient():
     np.testing.assert_allclose(tried.w - state.w, step * gradient, rtol=1e-3, atol=1e-12)
     np.testing.assert_allclose(tried.v - state.v, step * (weight @ state.hidden), rtol=1e-3, atol=1e-12)
     assert value < loss
-
-
-def test_slopes_across_a_kink_are_secants():
-    state, points, _ = start()
-    tried = training.evaluate_state(state.w + 1.0, state.v, points)
-    slopes = training._secant_slopes(state, tried)
-    assert ((slopes > 0) & (slopes < 1)).any()
-    np.testing.assert_allclose(slopes * (tried.before - state.before), tried.hidden - state.hidden, atol=1e-12)
 
 
 @pytest.mark.parametrize("d", [1, 12])

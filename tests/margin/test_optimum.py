@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin
-from divulge.margin import training
 
 
 @pytest.mark.parametrize("d", [20, 100, 1000])
@@ -83,14 +82,6 @@ def test_on_a_line_it_is_the_least_norm_over_a_grid_of_directions():
 def test_records_too_far_from_the_origin_are_refused_at_once(x):
     with pytest.raises(dv.InputError, match="no KKT point was found"):
         margin.solve(np.array(x)[:, None], [1, -1, -1], max_rounds=10**9)
-
-
-def test_every_pattern_of_records_on_a_line_is_tried():
-    """Random directions find no sign pattern that is not among them, and all of them are found."""
-    rng = np.random.default_rng(0)
-    points = np.column_stack([rng.normal(size=5), np.ones(5)])
-    naive = {tuple(active) for active in rng.normal(size=(20_000, 2)) @ points.T > 0}
-    assert {tuple(cone.active) for cone in training._all_cones(points)} == naive
 
 
 def test_records_without_weight_do_not_matter():

@@ -7,7 +7,6 @@ import pytest
 
 from divulge.report import weights_page
 from divulge.report.markdown import render
-from divulge.report.page import Collapsible
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import CalledRecord, ReconstructionSummary, RuleSummary, WeightsSummary
@@ -115,19 +114,6 @@ def test_warnings_of_a_rule_name_it():
     assert "band:" not in text
 
 
-@pytest.mark.parametrize("n_called", [0, 1, 12, 13, 200, 201])
-def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(n_called):
-    blocks = weights_page._called_records(weights(n_called=n_called))
-    assert bool(blocks) == (n_called > 0)
-    if not blocks:
-        return
-    assert isinstance(blocks[0], Collapsible) == (n_called > 12)
-    table = blocks[0].blocks[0] if n_called > 12 else blocks[0]
-    assert len(table.rows) == min(n_called, 200)
-    assert table.note == ("The first 200 of 201; `--selection` writes them all." if n_called > 200 else "")
-    assert table.rows[0] == ["c0", "1", "2", "FDR, band"]
-
-
 def reconstructed(candidates=(0.5, -0.25, 2.0), tone="leak", guaranteed=2, **changes):
     count = len(candidates)
     summary = ReconstructionSummary(
@@ -181,33 +167,3 @@ def test_known_training_points_are_compared_with_what_was_read_off():
     assert "2 training points are known, and marked. Each lies within 0.5 of a point that was read off." in text
     for page in (points(), points(truth=np.zeros(0)), points(truth=np.array([1.0]), candidates=(), guaranteed=0)):
         assert "training points are known" not in render(page)
-
-
-def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
-    assert "Points read off the weights" not in render(points(candidates=(), guaranteed=0, tone="clear"))
-    long_result = reconstructed(
-        candidates=tuple(range(13)),
-        labels=(1.0,) * 13,
-        rules=((),) * 13,
-        multipliers=(1.0,) * 13,
-        proven=(False,) * 13,
-        needed=(False,) * 13,
-    )
-    assert isinstance(weights_page._candidates(long_result)[0], Collapsible)
-    assert not isinstance(weights_page._candidates(reconstructed())[0], Collapsible)
-
-
-@pytest.mark.parametrize(
-    ("candidates", "truth", "low", "high"),
-    [((0.5, -0.25, 2.0), None, -0.25, 2.0), ((0.5, -0.25, 2.0), [4.0], -0.25, 4.0), ((0.5,), None, -1.0, 500.0)],
-)
-def test_the_line_is_drawn_a_little_beyond_the_points_without_neurons_that_bend_far_away(candidates, truth, low, high):
-    run_summary = reconstructed(candidates=candidates, guaranteed=0)
-    spec = weights_page._network(run_summary, lambda x: 2 * x[:, 0], None if truth is None else np.array(truth))
-    values = [value for layer in spec["layer"] for value in layer.get("data", {}).get("values", ())]
-    line = [(value["x"], value["y"]) for value in values if value.get("what") == "Φ"]
-    bends = {value["x"] for value in values if value.get("what") == "break-point"}
-    reach = 0.15 * (high - low)
-    assert min(line) == pytest.approx((low - reach, 2 * (low - reach)))
-    assert max(line) == pytest.approx((high + reach, 2 * (high + reach)))
-    assert bends == {bend for bend in (-1.0, 0.0, 1.0, 500.0) if low - reach <= bend <= high + reach}

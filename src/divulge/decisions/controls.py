@@ -349,10 +349,15 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     in_first_half = (rng.random(int(groups.max()) + 1) < 0.5)[groups]
     texts = np.array(calibration_texts + candidate_texts, dtype=object)
     score_pairs = []
+    words = sklearn_text.HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
     for train in (in_first_half, ~in_first_half):
         if min(np.bincount(labels[train], minlength=2).min(), np.bincount(labels[~train], minlength=2).min()) < 2:
             continue
-        scores = _train_and_score(texts[train], labels[train], texts[~train])
+        model = linear_model.LogisticRegression(
+            C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear"
+        )
+        model.fit(_text_features(words, texts[train]), labels[train])
+        scores = model.decision_function(_text_features(words, texts[~train]))
         score_pairs.append((scores[labels[~train] == 1], scores[labels[~train] == 0]))
     control = _blind_text_control(score_pairs, len(calibration_texts), len(candidate_texts), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
@@ -398,13 +403,6 @@ def _check_texts(value: Sequence[str], name: str, rng: np.random.Generator) -> l
     if len(distinct) <= _MAX_TEXTS:
         return distinct
     return [distinct[i] for i in rng.choice(len(distinct), _MAX_TEXTS, replace=False)]
-
-
-def _train_and_score(train_texts: Array, train_labels: Array, test_texts: Array) -> Floats:
-    words = sklearn_text.HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
-    model = linear_model.LogisticRegression(C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear")
-    model.fit(_text_features(words, train_texts), train_labels)
-    return model.decision_function(_text_features(words, test_texts))
 
 
 def _text_features(words: sklearn_text.HashingVectorizer, texts: Array) -> sparse.csr_matrix:

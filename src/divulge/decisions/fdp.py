@@ -296,7 +296,11 @@ def simultaneous_bands(n: int, m: int, confidence: float, seed: int) -> Bands:
         ranks = np.arange(1, n + 1)
         max_above = np.array([_exact_band(n, size, confidence) for size in sizes.tolist()])
     else:
-        ranks = _sample_ranks(n)
+        # Ranks in steps of equal ratio from either end of the calibration, where curves bend.
+        half = (n + 1) / 2
+        bottom = n + 1 - np.geomspace(half, max(n / 200, 1), _N_BOTTOM_RANKS)
+        sampled = np.round([*np.geomspace(1, half, _N_TOP_RANKS), *bottom])
+        ranks = np.unique(np.clip(sampled, 1, n).astype(np.int64))
         max_above = _simulated_bands(ranks, n, sizes, confidence, seeds.generator(seed, "null paths", n, m))
     # A larger curve holds where a smaller one does, so bands may be made monotone along the sizes.
     max_above = np.maximum.accumulate(max_above[::-1], axis=0)[::-1]
@@ -351,13 +355,6 @@ def _simulated_bands(ranks: Ints, n: int, sizes: Ints, confidence: float, rng: n
             np.maximum(required_level, np.searchsorted(curve, above), out=required_level)
         row[:] = curves[np.sort(required_level)[draws - 1 - allowed]]
     return max_above
-
-
-def _sample_ranks(n: int) -> Ints:
-    """Return ranks in steps of equal ratio from either end of the calibration."""
-    half = (n + 1) / 2
-    top, bottom = np.geomspace(1, half, _N_TOP_RANKS), n + 1 - np.geomspace(half, max(n / 200, 1), _N_BOTTOM_RANKS)
-    return np.unique(np.clip(np.round([*top, *bottom]), 1, n).astype(np.int64))
 
 
 def _quantile_curves(ranks: Ints, n: int, size: int, levels: np.ndarray | float) -> Ints:

@@ -104,7 +104,13 @@ def threshold(
     guarantee_type = check_choice(guarantee, "guarantee", GUARANTEE_TYPES)
     checked_confidence = check_number(confidence, "confidence", above=0, below=1)
     n = len(calibration)
-    rank = _marginal_rank(n, level) if guarantee_type == "marginal" else _conditional_rank(n, level, checked_confidence)
+    if guarantee_type == "marginal":
+        rank = _marginal_rank(n, level)
+    else:
+        # P(Beta(k, n+1-k) ≤ fpr) decreases in k, so the ranks that qualify are 1, …, k. The 1e-12 allows for rounding.
+        rank = bisect.bisect_right(
+            range(1, n + 1), 1e-12 - checked_confidence, key=lambda k: -special.betainc(k, n + 1 - k, level)
+        )
     if rank < 1:
         n_needed = required_calibration(level, guarantee=guarantee, confidence=checked_confidence)
         raise InputError(
@@ -216,11 +222,6 @@ def p_values(calibration: object, scores: object) -> Floats:
 def _marginal_rank(n: int, fpr: float) -> int:
     # A fraction of the decimal that the user wrote: 0.29 * 100 is 28.999… in binary.
     return math.floor(Fraction(str(fpr)) * (n + 1))
-
-
-def _conditional_rank(n: int, fpr: float, confidence: float) -> int:
-    # P(Beta(k, n+1-k) ≤ fpr) decreases in k, so the ranks that qualify are 1, …, k. The 1e-12 allows for rounding.
-    return bisect.bisect_right(range(1, n + 1), 1e-12 - confidence, key=lambda k: -special.betainc(k, n + 1 - k, fpr))
 
 
 def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:

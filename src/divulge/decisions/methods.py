@@ -247,23 +247,18 @@ class Moments:
         if member_rate >= calibration_rate:
             return max(candidate_rate / calibration_rate, 1.0), 1.0
         share = (candidate_rate - member_rate) / (calibration_rate - member_rate)
-        error = _standard_error(
-            (candidate_rate, calibration_rate, (n_members_inside + 0.5) / (k + 1)), (m, n, k), share
-        ) / (calibration_rate - member_rate)
+        # The standard error of ``F_candidates - (1 - π) F_calibration - π F_members``, over what divides it in π.
+        clipped = min(max(share, 0.0), 1.0)
+        shrunk_rate = (n_members_inside + 0.5) / (k + 1)  # where no member lies inside, its variance is not 0
+        parts = (1.0, candidate_rate, m), (clipped, calibration_rate, n), (1 - clipped, shrunk_rate, k)
+        variance = sum(weight * weight * rate * (1 - rate) / size for weight, rate, size in parts)
+        error = math.sqrt(variance) / (calibration_rate - member_rate)
         raised = max(share, error)
         return raised + error**2 / raised, 1.0
 
     def caution(self, m: int) -> tuple[str, ...]:
         """Return the warning that the bound is simulated and not proven."""
         return ("moments has no proof: its bound was only simulated, and confirmed members must score like the others",)
-
-
-def _standard_error(rates: tuple[float, float, float], sizes: tuple[int, int, int], share: float) -> float:
-    """Return the standard error of ``F_candidates - (1 - π) F_calibration - π F_members``."""
-    clipped = min(max(share, 0.0), 1.0)
-    weights = (1.0, clipped, 1 - clipped)
-    variances = (w * w * r * (1 - r) / size for w, r, size in zip(weights, rates, sizes, strict=True))
-    return math.sqrt(sum(variances))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CalibrationPlan:
     """The size of a calibration set.
 
     Args:
@@ -109,7 +109,7 @@ def calibration(
     method: StepUp | str = "storey",
     max_calibration: int = 20_000,
     seed: int = 0,
-) -> Plan:
+) -> CalibrationPlan:
     """Return the number of calibration records with which the power reaches ``wanted``.
 
     Sizes in steps of 10 % are simulated 100 times each, with the same candidates; the result is simulated again, 400
@@ -150,7 +150,9 @@ def calibration(
         middle = (low + high) // 2
         low, high = (low, middle) if reaches_power(sizes[middle]) else (middle, high)
     size = sizes[high] if high < len(sizes) else None
-    return Plan(size, power(size or max_calibration, setting, fdr=level, method=method, seed=seed + 1), min_calibration)
+    return CalibrationPlan(
+        size, power(size or max_calibration, setting, fdr=level, method=method, seed=seed + 1), min_calibration
+    )
 
 
 def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:
@@ -159,10 +161,10 @@ def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str
         counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
         if not step_up.is_calibration_too_small(n, level):
             shares[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).threshold)
-    return _mean_power(shares)
+    return mean_power(shares)
 
 
-def _mean_power(shares: Floats) -> Estimate:
+def mean_power(shares: Floats) -> Estimate:
     """Return the mean share with an interval: the probability that any member is selected times the mean share if so.
 
     The factors have intervals of their own, so that runs in which no member is selected do not give a power of exactly
@@ -172,11 +174,7 @@ def _mean_power(shares: Floats) -> Estimate:
     probability = statistics.proportion(len(positive_shares), len(shares), 1 - 2 * error)
     low, high = 0.0, 1.0
     if len(positive_shares) >= 2:
-        reach = (
-            special.stdtrit(len(positive_shares) - 1, 1 - error)
-            * float(positive_shares.std(ddof=1))
-            / math.sqrt(len(positive_shares))
-        )
-        low, high = max(float(positive_shares.mean()) - reach, 0.0), min(float(positive_shares.mean()) + reach, 1.0)
+        mean = statistics.mean_estimate(positive_shares, 1 - 2 * error)
+        low, high = max(mean.low, 0.0), min(mean.high, 1.0)
     method = f"{len(shares)} draws of normal scores with this AUC; interval of Clopper and Pearson times Student's"
     return Estimate(float(shares.mean()), probability.low * float(low), probability.high * float(high), 0.95, method)

@@ -92,7 +92,7 @@ _MIN_RECORDS_TO_REFINE = 400  # number of records from which residuals are model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adjustment:
+class BlindAdjustment:
     """The usual score at each blind score: a straight line fitted to bins, and the residuals of finer bins.
 
     It depends on the ranks of the blind scores only, not on their units.
@@ -112,7 +112,7 @@ class Adjustment:
     residuals: Floats
 
     @classmethod
-    def fit(cls, scores: Floats, blind: Floats) -> Adjustment:
+    def fit(cls, scores: Floats, blind: Floats) -> BlindAdjustment:
         """Fit the usual score to a pool; the order of its records does not matter.
 
         Args:
@@ -200,7 +200,7 @@ def adjust_for_blind_score(
     candidate_scores, calibration_scores = check_vector(scores, "scores"), check_vector(calibration, "calibration")
     candidate_blind = check_vector(baseline, "baseline", length=len(candidate_scores))
     calibration_blind = check_vector(calibration_baseline, "calibration_baseline", length=len(calibration_scores))
-    adjustment = Adjustment.fit(
+    adjustment = BlindAdjustment.fit(
         np.concatenate([candidate_scores, calibration_scores]), np.concatenate([candidate_blind, calibration_blind])
     )
     return adjustment.apply(candidate_scores, candidate_blind), adjustment.apply(calibration_scores, calibration_blind)

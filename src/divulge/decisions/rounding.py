@@ -51,12 +51,12 @@ _CELLS = 50  # rounding errors that a cell must have, or nothing can be told fro
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class RoundingGrid:
     """Multiples of a power of ten, or numbers of so many significant digits or bits.
 
     Examples:
-        >>> Grid("decimals", 1).round_up(np.array([0.93, 0.9])), Grid("digits", 2).round(np.array([0.01234]))
-        (array([1. , 0.9]), array([0.012]))
+        >>> RoundingGrid("decimals", 1).round_up(np.array([0.93])), RoundingGrid("digits", 2).round(np.array([0.01234]))
+        (array([1.]), array([0.012]))
     """
 
     family: Family
@@ -110,8 +110,8 @@ class Grid:
         return f"{self.size} {unit}{'' if self.size == 1 else 's'}"
 
 
-_FLOAT32 = Grid("bits", 24)
-_WIDEST, _WIDEST_FLOAT32 = Grid("digits", _SIZES["digits"][-1]), Grid("digits", 5)
+_FLOAT32 = RoundingGrid("bits", 24)
+_WIDEST, _WIDEST_FLOAT32 = RoundingGrid("digits", _SIZES["digits"][-1]), RoundingGrid("digits", 5)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +175,7 @@ def align_calibration(candidates: object, calibration: object) -> AlignedCalibra
     return AlignedCalibration(raised, lowered, note)
 
 
-def _describe(side: str, other: str, grids: Sequence[Grid], remedy: str) -> str:
+def _describe(side: str, other: str, grids: Sequence[RoundingGrid], remedy: str) -> str:
     """Return what was found and done, as text; empty where conversion to float32 alone made ties."""
     coarse = sorted((grid for grid in grids if grid != _FLOAT32), key=lambda grid: grid.size)
     return f"{side} scores have {coarse[0]}, {other} scores more: {remedy}" if coarse else ""
@@ -192,7 +192,7 @@ def round_alike(candidates: Floats, calibration: Floats, *others: Floats | None)
     Returns:
         The sets, and what was found, as text; empty where conversion to float32 alone made ties.
     """
-    found: set[Grid] = set()
+    found: set[RoundingGrid] = set()
     sets = [None if scores is None else scores.copy() for scores in (candidates, calibration, *others)]
     columns = [None if scores is None else scores.reshape(len(scores), -1) for scores in sets]  # views
     sides = [side for side in columns if side is not None]
@@ -208,7 +208,7 @@ def round_alike(candidates: Floats, calibration: Floats, *others: Floats | None)
     return sets, f"some scores have {coarse}, others more; all were rounded to that" if coarse else ""
 
 
-def find_coarser_grids(candidates: Floats, calibration: Floats) -> tuple[list[Grid], list[Grid]]:
+def find_coarser_grids(candidates: Floats, calibration: Floats) -> tuple[list[RoundingGrid], list[RoundingGrid]]:
     """Return the grids to which one set was rounded and the other was not, of candidates and of calibration.
 
     Scores of full precision are hardly ever on a coarse grid by chance, those with one decimal more in one of ten
@@ -220,24 +220,22 @@ def find_coarser_grids(candidates: Floats, calibration: Floats) -> tuple[list[Gr
     highest = max(candidates.max(), calibration.max())
     ordinary = ([highest, *_ORDINARY], [min(candidates.min(), calibration.min()), highest, *_ORDINARY])
     sets = (candidates, calibration)
-    grids: tuple[list[Grid], list[Grid]] = ([], [])
+    grids: tuple[list[RoundingGrid], list[RoundingGrid]] = ([], [])
     sizes: dict[Family, list[Ints]] = {family: [_sizes(side, family) for side in sets] for family in _SIZES}
     for i, scores in enumerate(sets):
         for family, of_sets in sizes.items():
-            if family == "digits" and _has_even_decimals(sizes["decimals"][i]):
-                continue
+            if family == "digits":
+                # Scores of about as many decimals were rounded to decimals: of few digits, large ones have fewer.
+                decimals = sizes["decimals"][i]
+                if decimals.max() < _FULL["decimals"] and (decimals < decimals.max() - 1).mean() < _UNEVEN:
+                    continue
             size = _rounded_size(scores, of_sets[i], of_sets[1 - i], family, ordinary[i], is_candidate=i == 0)
             if size is not None:
-                grids[i].append(Grid(family, size))
+                grids[i].append(RoundingGrid(family, size))
     return (_drop_explained(candidates, grids[0]), _drop_explained(calibration, grids[1]))
 
 
-def _has_even_decimals(sizes: Ints) -> bool:
-    """Return whether all scores have about the same number of decimals; of few digits, large ones have fewer."""
-    return bool(sizes.max() < _FULL["decimals"] and (sizes < sizes.max() - 1).mean() < _UNEVEN)
-
-
-def _drop_explained(scores: Floats, grids: list[Grid]) -> list[Grid]:
+def _drop_explained(scores: Floats, grids: list[RoundingGrid]) -> list[RoundingGrid]:
     """Leave out the binary grid of numbers that are exact decimals: whole numbers are of few bits."""
     is_exact = any(grid.family != "bits" and (grid.round(scores) == scores).all() for grid in grids)
     return [grid for grid in grids if grid.family != "bits"] if is_exact else grids
@@ -304,7 +302,7 @@ def _sizes(scores: Floats, family: Family) -> Ints:
     for size in _SIZES[family]:
         if not len(rows):
             break
-        is_on = Grid(family, size).contains(scores[rows], error)
+        is_on = RoundingGrid(family, size).contains(scores[rows], error)
         sizes[rows[is_on]] = size
         rows = rows[~is_on]
     return sizes

@@ -79,9 +79,14 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     n_low = m - counts.above[places]
     nonmembers = _lepski_nonmember_share(n_low, region_sizes, m, n)
     error = (1 - confidence) / 2
-    low = _proven_lower_bound(n_low, places + 1, m, n, error / (2 * len(places)))
+    # Of each region, that at least ``places + 1`` calibration scores lie in it holds with or without ties.
+    each = error / (2 * len(places))
+    highest_rates = statistics.clopper_pearson_upper(n_low, m, each)
+    low = float(np.max(1 - highest_rates / statistics.clopper_pearson_lower(places + 1, n, each), initial=0.0))
     assumption = f"assumes members score above the lowest {region_sizes[-1] / n:.0%} of non-members"
-    high = _upper_bound_if_pure(int(n_low[-1]), int(region_sizes[-1]), m, n, error / 2)
+    # If the narrowest region holds no member; below 0 if more candidates score low than any share allows.
+    lowest_rate = statistics.clopper_pearson_lower(int(n_low[-1]), m, error / 2)
+    high = 1 - float(lowest_rate / statistics.clopper_pearson_upper(int(region_sizes[-1]), n, error / 2))
     if region_sizes[-1] > _MAX_TIE_RATIO * (places[-1] + 1):
         high, assumption = 1.0, "unknown, as too many low scores tie"
     elif high < 0:  # Members score low, or non-members do not score like the calibration.
@@ -103,23 +108,6 @@ def _lepski_nonmember_share(low_scoring: np.ndarray, region: np.ndarray, m: int,
         if np.all(nonmembers[i] - nonmembers[i + 1 :] <= _TOLERANCE * spread):
             return float(nonmembers[i])
     return float(nonmembers[-1])
-
-
-def _proven_lower_bound(n_low: np.ndarray, min_calibration: np.ndarray, m: int, n: int, error: float) -> float:
-    """Return a lower bound of the share; each region has at least ``min_calibration`` scores, with or without ties."""
-    candidate_rate = statistics.clopper_pearson_upper(n_low, m, error)
-    calibration_rate = statistics.clopper_pearson_lower(min_calibration, n, error)
-    return float(np.max(1 - candidate_rate / calibration_rate, initial=0.0))
-
-
-def _upper_bound_if_pure(n_low: int, region_size: int, m: int, n: int, error: float) -> float:
-    """Return an upper bound of the share if the narrowest region holds no member; ties with its edge belong to it.
-
-    It is below 0 if more candidates score low than any share allows.
-    """
-    candidate_rate = statistics.clopper_pearson_lower(n_low, m, error)
-    calibration_rate = statistics.clopper_pearson_upper(region_size, n, error)
-    return 1 - float(candidate_rate / calibration_rate)
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:

@@ -13,6 +13,7 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError
+from divulge.statistics import mean_estimate
 from divulge.types import Estimate
 from divulge.validation import check_mask, check_matrix, check_vector
 
@@ -199,24 +200,6 @@ def _has_other_mean(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
     floor = _ROUNDING * max(1.0, float(np.abs(means).max()))
     spread = float(levels.std(ddof=1) * np.sqrt((1 + overlap) / (1 - overlap) + 1 / len(x)))
     return gap > floor + float(stats.t.isf(_LOSS_LEVEL / 2, len(x) - 1)) * spread
-
-
-def mean_estimate(values: object, confidence: float = 0.95) -> Estimate:
-    """Return the mean of values, with Student's interval.
-
-    Raises:
-        divulge.InputError: fewer than 2 values.
-
-    Examples:
-        >>> print(mean_estimate([1.0, 2.0, 3.0]))
-        2.0000 [-0.4841, 4.4841]
-    """
-    array = check_vector(values, "values").astype(np.float64, copy=False)
-    if len(array) < 2:
-        raise InputError(f"values: at least 2 are needed, got {len(array)}")
-    mean, deviation = float(array.mean()), float(array.std(ddof=1))
-    reach = float(stats.t.ppf(0.5 + confidence / 2, len(array) - 1)) * deviation / len(array) ** 0.5
-    return Estimate(mean, mean - reach, mean + reach, confidence, "Student's t over records, models as they are")
 
 
 def root_of_mean(squares: object, confidence: float = 0.95) -> Estimate:

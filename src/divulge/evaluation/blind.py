@@ -196,7 +196,10 @@ def baseline(
         raise InputError("x_members, x_nonmembers: records of both kinds are needed")
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(records[order], ordered_labels, kernel_rows)
-    memberships = _permuted_memberships(truth, copies, n_permutations, rng)
+    # The true memberships and random ones. Which of several copies of a record is a member is arbitrary: members come
+    # first among equal records, so that the result does not depend on the order of copies.
+    random = [rng.permutation(len(truth)) < truth.sum() for _ in range(n_permutations)]
+    memberships = _members_first(np.column_stack([truth, *random]), copies)
     shifted_memberships = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
     membership_columns = np.hstack([memberships, shifted_memberships])
     folds = fold_groups(copies, FOLDS, rng)
@@ -351,7 +354,13 @@ def adjust_scores(
     for surprise in surprises:
         features = features.join_columns(*_linear_and_radial_block(_normal_scores(surprise)[:, None], sample))
     best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
-    for guesses in _ridge_predictions(features, targets, folds, _adjustment_penalties(features, n)):
+    # Penalties of linear, radial and class features; those of class features are tried where there are any.
+    unused = np.inf
+    penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
+    penalties.append((1.0, 0.1, unused))
+    if features.class_features.shape[1]:
+        penalties += [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
+    for guesses in _ridge_predictions(features, targets, folds, penalties):
         errors = ((targets - guesses) ** 2).sum(0)
         is_better = errors < best_errors
         best_guesses[:, is_better], best_errors = guesses[:, is_better], np.minimum(errors, best_errors)
@@ -501,16 +510,6 @@ def _check_others(other_records: tuple[object, object], inside: Array, labels: A
     if labels.dtype.kind == "f":
         return records, check_vector(other_records[1], "other_records", length=len(records))
     return records, check_labels(other_records[1], "other_records", length=len(records))
-
-
-def _permuted_memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
-    """Return the true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
-
-    Which of several copies of a record is a member is arbitrary. This order makes the result independent of the order
-    of copies.
-    """
-    n, inside = len(truth), truth.sum()
-    return _members_first(np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))]), copies)
 
 
 def _members_first(memberships: Bools, copies: Ints) -> Bools:
@@ -733,14 +732,6 @@ def _frequent_classes(labels: Ints) -> Ints:
     return classes[np.sort(np.argsort(-counts, kind="stable")[:_MAX_CLASSES])]
 
 
-def _adjustment_penalties(features: _RecordFeatures, n: int) -> list[tuple[float, float, float]]:
-    """List penalties of linear, radial and class features from which the regression of a score is chosen."""
-    unused = np.inf
-    record_penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
-    class_penalties = [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
-    return [*record_penalties, (1.0, 0.1, unused), *(class_penalties if features.class_features.shape[1] else [])]
-
-
 def _ridge_predictions(
     features: _RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
 ) -> Iterator[Floats]:
@@ -856,20 +847,17 @@ def _style_features(text: str) -> list[float]:
 
 def _linear_and_radial_kernels(columns: Floats) -> list[Floats]:
     """Return the linear and the radial kernel of standardised columns, clipped at five standard deviations."""
-    varied_columns = _scale_to_unit_interval(columns[:, columns.min(0) < columns.max(0)])
+    varied_columns = columns[:, columns.min(0) < columns.max(0)]
     if varied_columns.shape[1] == 0:
         return [np.zeros((len(columns), len(columns)))]
+    # Columns are scaled to [0, 1]; they are halved first, so that the largest numbers do not overflow.
+    low, high = varied_columns.min(0) / 2, varied_columns.max(0) / 2
+    varied_columns = (varied_columns / 2 - low) / np.where(high > low, high - low, 1.0)
     scaled = np.clip((varied_columns - varied_columns.mean(0)) / varied_columns.std(0), -5, 5)
     linear = scaled @ scaled.T
     square = np.diag(linear)
     distances = np.maximum(square[:, None] + square - 2 * linear, 0)
     return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
-
-
-def _scale_to_unit_interval(columns: Floats) -> Floats:
-    """Scale columns to [0, 1]; they are halved first, so that the largest numbers do not overflow."""
-    low, high = columns.min(0) / 2, columns.max(0) / 2
-    return (columns / 2 - low) / np.where(high > low, high - low, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -130,7 +130,9 @@ def paired_difference(
     values_b = check_vector(scores_b, "scores_b", length=len(values_a))
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
     if check_string(statistic, "statistic") == "auc":
-        return _auc_difference(values_a, values_b, truth, error)
+        area_a, area_b = _area(values_a, truth, error), _area(values_b, truth, error)
+        low, high = (float(end) for end in difference_bounds(area_a, area_b, error))
+        return Estimate(float(area_a.placed.value - area_b.placed.value), low, high, 1 - error, PAIRED)
     if statistic == "advantage":
         a, b = (advantage(values, truth, 1 - error / 2) for values in (values_a, values_b))
         return Estimate(a.value - b.value, a.low - b.high, a.high - b.low, 1 - error, SEPARATE)
@@ -152,13 +154,6 @@ class Area:
     placed: Placements
     low: Floats
     high: Floats
-
-
-def _auc_difference(values_a: Floats, values_b: Floats, truth: Bools, error: float) -> Estimate:
-    a, b = _area(values_a, truth, error), _area(values_b, truth, error)
-    low, high = (float(end) for end in difference_bounds(a, b, error))
-    value = float(a.placed.value - b.placed.value)
-    return Estimate(value, low, high, 1 - error, PAIRED)
 
 
 def _area(values: Floats, truth: Bools, error: float) -> Area:
@@ -383,7 +378,8 @@ def against_baseline(
         blind_estimates[rate].low > level for rate, level in zip(rates, dict.fromkeys(levels), strict=True)
     )
     confounded = blind_p_value <= error / 2 or blind_estimates["auc"].low > 0.5 or flipped or beats_chance_early
-    groups = _similar_record_groups(blind)
+    # About ten records of similar blind score; equal scores share a group.
+    groups = np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
     comparisons = {name: _compare_attack(values, blind, truth, rates, groups, each) for name, values in attacks.items()}
     blind_shown = {
         statistic: measure(blind, truth, statistic, each) for statistic in ("auc", "advantage", *rates, "epsilon")
@@ -422,11 +418,6 @@ def _compare_attack(
     is_leak = p_values["auc"] <= error and max(difference["auc"].low, reversed_difference.low) > 0
     is_leak |= any(p_values[rate] <= error and difference[rate].low > 0 for rate in rates)
     return AttackDifference(attack_estimates, difference, reversed_difference, p_values, bool(is_leak))
-
-
-def _similar_record_groups(blind: Floats) -> Floats:
-    """Return the group of each record: about ten records of similar blind score; equal scores share a group."""
-    return np.floor((stats.rankdata(blind) - 0.5) / _GROUP_SIZE)
 
 
 def stratified_rank_test(scores: Floats, truth: Bools, groups: Floats) -> float:

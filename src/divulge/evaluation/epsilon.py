@@ -587,21 +587,15 @@ class GuessRule:
     ) -> bool:
         """Return whether so few wrong guesses refute a level: a strength of the family, or an ε without a family."""
         if self.bound == "tight":
-            return self._refuted_tight(level, canaries, guesses, wrong, error)
+            # The share of canaries at least as informative as the last one guessed is a Beta variable; given it,
+            # guesses are wrong independently, with the mean error of that share.
+            assert self.family is not None
+            errors = best_errors(self.family, level, self.sides, guesses, canaries)
+            return float(special.bdtr(wrong, guesses, errors).mean()) <= error
         if self.bound == "f-dp":
             return _refuted_f_dp(level, canaries, guesses, wrong, error)
         chance, slack = (2 * level, self.delta * (1 + np.exp(level))) if swaps else (level, self.delta)
         return _p_value(guesses - wrong, guesses, canaries, 1 / (1 + np.exp(-chance)), min(slack, 1.0)) <= error
-
-    def _refuted_tight(self, strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
-        """Return whether the best auditor has so few wrong guesses with probability at most ``error``.
-
-        The share of canaries at least as informative as the last one guessed is a Beta variable; given it, guesses are
-        wrong independently, with the mean error of that share.
-        """
-        assert self.family is not None
-        errors = best_errors(self.family, strength, self.sides, guesses, canaries)
-        return float(special.bdtr(wrong, guesses, errors).mean()) <= error
 
 
 def guess_counts(canaries: int) -> list[int]:
@@ -620,20 +614,15 @@ def _epsilon(rule: GuessRule, canaries: int, guesses: int, wrong: int, error: fl
 
 def best_errors(family: Families, strength: float, sides: Sides, guesses: int, canaries: int) -> Floats:
     """Return mean errors of the best auditor, at quantiles of the informativeness of the guessed canaries, ``[q]``."""
-    return _errors(family, strength, sides).mean(_shares(guesses, canaries))
+    levels = (np.arange(_NODES) + 0.5) / _NODES
+    shares = np.ones(1) if guesses == canaries else special.betaincinv(guesses + 1, canaries - guesses, levels)
+    return _errors(family, strength, sides).mean(shares)
 
 
 @lru_cache(maxsize=32)
 def _errors(family: Families, strength: float, sides: Sides) -> Errors:
     # Cached, as a bisection returns to the same strengths.
     return family.losses(strength).errors(both_sides=sides == "both")
-
-
-@lru_cache(maxsize=64)
-def _shares(guesses: int, canaries: int) -> Floats:
-    """Return quantiles of the share of canaries at least as informative as the last one guessed, ``[q]``."""
-    levels = (np.arange(_NODES) + 0.5) / _NODES
-    return np.ones(1) if guesses == canaries else special.betaincinv(guesses + 1, canaries - guesses, levels)
 
 
 def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:

@@ -225,7 +225,9 @@ def erasure_test(
         for sign in (1, -1)
     )
     # A scale of the scores is one of their noise as well, which has to be that of the controls.
-    scales = [relative, adjusted / _quartile_ranges(adjusted, ~is_forgotten), ranked]
+    low, high = np.nanquantile(adjusted[:, ~is_forgotten], (0.25, 0.75), axis=1)
+    widths = np.where(high > low, high - low, 1.0)[:, None]
+    scales = [relative, adjusted / widths, ranked]
     acquitting_p_values = [[_p_values(sign * each, is_forgotten, exchangeable) for each in scales] for sign in (1, -1)]
     # All comparisons must find nothing before "no difference" is said, so that each may use the whole error.
     likely = [spread]
@@ -345,12 +347,6 @@ def _slope(row: Floats, base: Floats, used: Bools) -> float:
         return 1.0
     centred = centred / unit  # squares of large scores would overflow
     return float(centred @ (row[is_known] / unit)) / float(centred @ centred)
-
-
-def _quartile_ranges(rows: Floats, used: Bools) -> Floats:
-    """Return how far apart the quartiles of the records used lie in each row, ``[1 + k, 1]``; 1 where they coincide."""
-    low, high = np.nanquantile(rows[:, used], (0.25, 0.75), axis=1)
-    return np.where(high > low, high - low, 1.0)[:, None]
 
 
 def _difference_from_controls(

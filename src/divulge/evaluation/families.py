@@ -204,6 +204,7 @@ def _compose(step_loss: PrivacyLoss, steps: int) -> PrivacyLoss:
     spreads = np.sqrt(
         np.maximum([step_loss.loss**2 @ step_loss.used, step_loss.loss**2 @ step_loss.unused] - means**2, 0.0)
     )
+    # The grid has to hold the sum: both means, so many standard deviations, and one loss that is far from all others.
     centre = float(means.mean())
     reach = float(
         steps * np.ptp(means) / 2 + _REACH * np.sqrt(steps) * spreads.max() + np.abs(step_loss.loss - centre).max()
@@ -227,6 +228,7 @@ def _compose(step_loss: PrivacyLoss, steps: int) -> PrivacyLoss:
         # A loss between two cells is divided so that the mean is kept.
         spread = np.bincount(cell % cells, mass * (1 - positions + cell), cells)
         spread += np.bincount((cell + 1) % cells, mass * (positions - cell), cells)
+        # The transform of a sum of independent losses is the product of their transforms.
         summed = np.fft.irfft(np.fft.rfft(spread / spread.sum()) ** steps, cells)
         return np.fft.fftshift(np.maximum(summed, 0.0))
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from sklearn.feature_extraction import text as sklearn_text
 
-    from divulge.types import Floats, Ints
 else:
     sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
@@ -224,32 +223,22 @@ def _limit_frequent_grams(table: Any) -> Any:
 def _first_matches(table: Any, other_table: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:
     """Return for each row the likeliest document that contains enough of the row's n-grams."""
     matches: list[tuple[int, int, float]] = []
-    rows, places, columns = _rank_candidates(likely)
+    # Entries of a row by the number of common n-grams, then by document: their rows, places within the row, documents.
+    sizes = np.diff(likely.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    columns = likely.indices[np.lexsort((likely.indices, -likely.data, rows))].astype(np.int64)
+    places = np.arange(len(rows)) - np.repeat(likely.indptr[:-1], sizes)
     waiting = np.ones(likely.shape[0], dtype=bool)
     for start_place in range(0, _MAX_COMPARED, _COMPARED_AT_ONCE):
         is_compared = waiting[rows] & (places >= start_place) & (places < start_place + _COMPARED_AT_ONCE)
         if not is_compared.any():
             break
         own_rows, other_rows = rows[is_compared], columns[is_compared]
-        contained_share = (
-            _common_gram_counts(table, other_table, own_rows + start, other_rows)
-            / np.diff(table.indptr)[own_rows + start]
-        )
+        common = table[own_rows + start].multiply(other_table[other_rows]).sum(axis=1)
+        n_common = np.asarray(common, dtype=np.float64).ravel()
+        contained_share = n_common / np.diff(table.indptr)[own_rows + start]
         matching = np.flatnonzero(contained_share >= share - 1e-9)
         first_matches = matching[np.unique(own_rows[matching], return_index=True)[1]]
         waiting[own_rows[first_matches]] = False
         matches += [(int(own_rows[i]) + start, int(other_rows[i]), float(contained_share[i])) for i in first_matches]
     return sorted(matches)
-
-
-def _rank_candidates(likely: Any) -> tuple[Ints, Ints, Ints]:
-    """Return row, rank within the row and column of every entry, ordered by size, then by document."""
-    sizes = np.diff(likely.indptr)
-    rows = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((likely.indices, -likely.data, rows))
-    return rows, np.arange(len(rows)) - np.repeat(likely.indptr[:-1], sizes), likely.indices[order].astype(np.int64)
-
-
-def _common_gram_counts(table: Any, other_table: Any, rows: Ints, other_rows: Ints) -> Floats:
-    """Return the number of n-grams that two documents have in common, for pairs of rows."""
-    return np.asarray(table[rows].multiply(other_table[other_rows]).sum(axis=1), dtype=np.float64).ravel()

@@ -175,22 +175,16 @@ def _auc_power(distance: Floats | float, m: int, n: int, error: float) -> Floats
     if min(m, n) < 2:
         return np.zeros(np.shape(distance))
     area = np.minimum(special.ndtr(np.asarray(distance) / np.sqrt(2)), 1 - 1e-12)
-    spread = _placement_variance(distance)
+    # The variance of a member's placement Φ(Z + d), and by symmetry of a non-member's: its mean square is the
+    # probability that two normal variables of correlation ½ are both below d/√2 (Owen 1956).
+    middle = np.asarray(distance) / np.sqrt(2)
+    above = special.ndtr(-middle)
+    spread = above * (1 - above) - 2 * special.owens_t(middle, 1 / np.sqrt(3))
     shrunk = (area - 0.5) ** 2
     parts = (spread + shrunk / m) / m, (spread + shrunk / n) / n
     deviation = np.sqrt(sum(parts)) / (area * (1 - area))
     freedom = statistics.degrees_of_freedom(*parts, m, n)
     return special.ndtr(special.logit(area) / deviation - special.stdtrit(freedom, 1 - error / 2))
-
-
-def _placement_variance(distance: Floats | float) -> Floats:
-    """Return the variance of a member's placement Φ(Z + d); a non-member's is the same by symmetry of the model.
-
-    Its mean square is the probability that two normal variables of correlation ½ are both below d/√2 (Owen 1956).
-    """
-    middle = np.asarray(distance) / np.sqrt(2)
-    above = special.ndtr(-middle)
-    return above * (1 - above) - 2 * special.owens_t(middle, 1 / np.sqrt(3))
 
 
 def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[Floats], Floats]:

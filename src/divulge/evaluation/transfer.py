@@ -41,7 +41,7 @@ _TAIL = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transfer:
+class TransferAssessment:
     """Evidence on whether a false-positive rate holds on query records.
 
     Attributes:
@@ -115,7 +115,7 @@ class Transfer:
         return f"The FPR of {self.level:g} is not expected to hold on this class, because {'; '.join(self.reasons)}."
 
 
-def assess(seen: object, query: object, selected: object, level: float, *, seed: int = 0) -> Transfer:
+def assess(seen: object, query: object, selected: object, level: float, *, seed: int = 0) -> TransferAssessment:
     """Assess whether the attack's false-positive rate on seen records holds on query records.
 
     Both sets are projected on their two principal components; a Gaussian mixture (its size by BIC) is fitted to
@@ -160,7 +160,7 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
     size, p_value = multiaccuracy_violation(columns, residual, rate)
     error = float(np.mean((ratio - linear) ** 2))
     spread = float(ratio.var())
-    return Transfer(
+    return TransferAssessment(
         level=rate,
         expected_fpr=_weighted_rate(ratio, selected_mask[test_rows]),
         outside=float((seen_mixture.score_samples(query_plane) < np.quantile(log_seen, _TAIL)).mean()),

@@ -11,7 +11,7 @@ from divulge import lazy
 from divulge.decisions import controls, pooled_scores, rounding
 from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
-from divulge.decisions.pooled_scores import Adjustment
+from divulge.decisions.pooled_scores import BlindAdjustment
 from divulge.errors import InputError
 from divulge.evaluation import against_baseline, auc, paired_difference
 from divulge.identification.decision import LEVEL
@@ -274,11 +274,11 @@ def adjust_scores(
     )
 
 
-def _adjust_signals(*pairs: tuple[Floats, Floats]) -> tuple[list[Floats], list[Adjustment]]:
+def _adjust_signals(*pairs: tuple[Floats, Floats]) -> tuple[list[Floats], list[BlindAdjustment]]:
     """Adjust each signal of ``(scores, blind scores)``, ``[n]`` or ``[n, d]``, in the pool of all pairs."""
     pooled_blind = np.concatenate([blind for _, blind in pairs])
     pooled_signals = np.concatenate([scores.reshape(len(scores), -1) for scores, _ in pairs]).T
-    adjustments = [Adjustment.fit(signal, pooled_blind) for signal in pooled_signals]
+    adjustments = [BlindAdjustment.fit(signal, pooled_blind) for signal in pooled_signals]
     adjusted = []
     for scores, blind in pairs:
         signals = scores.reshape(len(scores), -1).T

@@ -30,7 +30,7 @@ from divulge.labels import metrics
 from divulge.labels.metrics import class_probabilities
 
 if TYPE_CHECKING:
-    from divulge.labels.metrics import Loss
+    from divulge.labels.metrics import RowLoss
     from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
@@ -287,7 +287,7 @@ class Alphabet:
         return np.searchsorted(self.weights, weights)
 
 
-def make_alphabet(spec: OracleSpec, loss: Loss, weights: Ints, unit: float, digits: Ints, grid: float) -> Alphabet:
+def make_alphabet(spec: OracleSpec, loss: RowLoss, weights: Ints, unit: float, digits: Ints, grid: float) -> Alphabet:
     """Build predictions whose class losses lie ``unit·weight·digit`` apart.
 
     With a ``grid`` every loss is moved to a multiple of it (rows then sum to one within a few grid steps, far
@@ -317,7 +317,7 @@ def ulps(values: Floats, dtype: str) -> Floats:
     return np.spacing(np.abs(values).astype(float_type)).astype(np.float64)
 
 
-def _snap_to_grid(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[Array, Floats]:
+def _snap_to_grid(loss: RowLoss, gaps: Floats, digits: Ints, grid: float) -> tuple[Array, Floats]:
     """Return rows whose float losses are multiples of the grid, and the smallest loss of each row."""
     steps = np.multiply.outer(gaps, digits.astype(float))
     steps = steps - steps.min(axis=1, keepdims=True)
@@ -353,7 +353,7 @@ def _loss_error_in_ulps(probability: Array, losses: Floats) -> Floats:
     return (np.abs(exact - losses) / np.maximum(ulps(losses, "float64"), 1e-17)).astype(float)
 
 
-def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, losses: Floats, grid: bool) -> Floats:
+def _loss_deviation(spec: OracleSpec, loss: RowLoss, rows: Array, losses: Floats, grid: bool) -> Floats:
     """Bound the distance of the oracle's float losses of ``rows`` from ``losses``."""
     table = loss.table(rows)
     ulp = ulps(losses, spec.float_dtype)
@@ -367,15 +367,10 @@ def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, losses: Floats, g
         # The formulas are a few float operations each; three units in the last place of the largest term cover them.
         size = np.maximum(np.maximum(np.abs(losses), np.abs(table)), loss.float_scale)
         return np.abs(table - losses) + 3 * ulps(size, spec.float_dtype)
-    miss = _exact_deviation(spec, rows, losses)
-    return np.where(miss <= _CORRECT_ROUNDING * ulp, 0.0, miss + ulp) if grid else miss + ulp
-
-
-def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
-    """Bound rigorously the distance of the true losses of the exact dyadic rows from ``losses``."""
+    # The rows are exact dyadic numbers, so that how far their true losses lie from ``losses`` is bounded rigorously.
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
-    inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    return metrics.log_error(inside, losses)
+    miss = metrics.log_error(np.clip(rows, clip, 1 - clip) if spec.epsilon else rows, losses)
+    return np.where(miss <= _CORRECT_ROUNDING * ulp, 0.0, miss + ulp) if grid else miss + ulp
 
 
 @dataclass(frozen=True, slots=True, eq=False)

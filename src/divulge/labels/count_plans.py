@@ -182,7 +182,8 @@ class AucPlan:
         """Predicted scores of query ``index``."""
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
         predictions = np.zeros(n)
-        offsets = _rank_offsets(stop - start)
+        # Sums of equally many of the offsets 0, 1, 2, 4, 8, … all differ.
+        offsets = np.array([0, *(2**j for j in range(stop - start - 1))], dtype=np.int64)
         gaps = np.diff(offsets) - 1
         spare = start - int(gaps.sum())
         # Ranks from below: rows not asked yet (tied), spare known rows, then new rows with known rows between.
@@ -246,11 +247,6 @@ class AucPlan:
             distance = np.where(subsets.sum(axis=1) == ones - labels[:start].sum(), distance, np.inf)
         best = int(distance.argmin())
         return subsets[best], float(distance[best]), float(np.delete(distance, best).min(initial=math.inf))
-
-
-def _rank_offsets(size: int) -> Ints:
-    """Rank offsets 0, 1, 2, 4, 8, …: sums of equally many of them all differ."""
-    return np.array([0, *(2**j for j in range(size - 1))], dtype=np.int64)
 
 
 def _plan_auc(spec: OracleSpec) -> AucPlan:
@@ -442,6 +438,8 @@ class TotalsPlan:
             )
         n, p, max_label = self.spec.n, int(submission.sum()), self.spec.classes - 1
         start, slope, fixed = linear_coefficients(self.spec, ones, squares, submission)
+        # For given totals an answer is linear in Σ p·y. Of two classes that sum counts the ones among p predicted rows,
+        # so it lies between those that cannot lie outside of them and the smaller of both numbers.
         low = np.maximum(0, p + ones - n) if max_label == 1 else np.zeros(len(ones))
         high = np.minimum(p, ones) if max_label == 1 else np.full(len(ones), max_label * p)
         with np.errstate(divide="ignore", invalid="ignore"):

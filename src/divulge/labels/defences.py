@@ -23,6 +23,7 @@ from divulge.labels.design import design
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, Ladder, LocalOracle, OracleSpec, compute_score
 from divulge.settings import DefenceSettings, SeasonSettings
+from divulge.statistics import mean_estimate
 from divulge.types import Estimate
 from divulge.validation import check_instance, check_integer, check_number
 
@@ -176,15 +177,12 @@ def defend(
     )
 
 
-def _normal_quantile(spec: OracleSpec, accuracy: float) -> float:
-    """Return half the standard deviations allowed between the answers under two labels; 0 when none are."""
-    guess = chance_accuracy(spec)
-    variation = (accuracy - imbalance_probability(spec) - guess) / (1 - guess)
-    return NormalDist().inv_cdf((1 + variation) / 2) if variation > 0 else 0.0
-
-
 def _required_noise(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
-    effect, quantile = max_label_effect(spec), _normal_quantile(spec, accuracy)
+    # The answers under two labels may lie 2z standard deviations apart: guessing is right with 1/K, and what their
+    # total variation, 2Φ(z) - 1, adds to it is ``1 - 1/K`` of that. Labels out of balance are taken to be told.
+    effect, guess = max_label_effect(spec), chance_accuracy(spec)
+    variation = (accuracy - imbalance_probability(spec) - guess) / (1 - guess)
+    quantile = NormalDist().inv_cdf((1 + variation) / 2) if variation > 0 else 0.0
     return math.sqrt(queries) * effect / (2 * quantile) if math.isfinite(effect) and quantile > 0 else None
 
 
@@ -228,7 +226,9 @@ def _list_remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Rem
     bounded, preparation = _bound_label_effect(spec)
     remedies = []
     if (noise := _required_noise(bounded, queries, accuracy)) is not None:
-        sigma = _round_up(noise)
+        # Rounded up to three significant digits, so that the printed value suffices as well.
+        step = 10.0 ** (math.floor(math.log10(noise)) - 2)
+        sigma = float(f"{math.ceil(noise / step) * step:.3g}")
         says = f"{preparation}add Gaussian noise of standard deviation {sigma:g} to every score"
         remedies.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
     if (decimals := _allowed_decimals(bounded, queries, accuracy)) is not None:
@@ -244,12 +244,6 @@ def _list_remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Rem
         "first query; then any number of queries may be answered"
     )
     return (*remedies, Remedy(spec, None, flip, says))
-
-
-def _round_up(value: float) -> float:
-    """Round up to three significant digits, so that the printed value suffices as well."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / step) * step:.3g}")
 
 
 def _bound_label_effect(spec: OracleSpec) -> tuple[OracleSpec, str]:
@@ -494,10 +488,9 @@ def rank_correlation(
         correlation = float(stats.kendalltau(exact, show_scores(spec, y, evidence, rng)).statistic)
         # A ranking in which all teams are tied orders nobody.
         correlations.append(0.0 if math.isnan(correlation) else correlation)
-    mean, spread = float(np.mean(correlations)), float(np.std(correlations, ddof=1)) / math.sqrt(competitions)
-    half = spread * float(stats.t.ppf((1 + _CONFIDENCE) / 2, competitions - 1))
     method = f"Student's t over {competitions} simulated competitions of {teams} teams"
-    return Estimate(mean, max(mean - half, -1.0), min(mean + half, 1.0), _CONFIDENCE, method)
+    mean = mean_estimate(correlations, _CONFIDENCE, method)
+    return replace(mean, low=max(mean.low, -1.0), high=min(mean.high, 1.0))  # τ lies in [-1, 1]
 
 
 def draw_evidence(y: Ints, classes: int, teams: int, rng: np.random.Generator) -> list[Floats]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from divulge.labels.linear_plans import DigitPlan
-    from divulge.labels.metrics import Loss
+    from divulge.labels.metrics import RowLoss
 
 METHODS = ("auto", "positional", "weighing", "dense", *paper_codes.PAPER_METHODS)
 _MAX_GRID_ROWS = 20_000
@@ -95,6 +95,15 @@ def design(
     return _plan_stochastic(spec, method, options, queries)
 
 
+def _check_size(spec: OracleSpec) -> None:
+    """Refuse sizes that could not be designed in reasonable time, or not be submitted."""
+    for name, value, limit in (("n", spec.n, _MAX_ROWS), ("classes", spec.classes, _MAX_CLASSES)):
+        if value > limit:
+            raise InputError(f"{name}: a design takes at most {limit:,}, got {value:,}")
+    columns = 1 if spec.submission == "positive" else spec.classes
+    check_memory(8.0 * spec.n * columns, "n", f"one submission has {spec.n:,} rows of {columns:,} numbers; take fewer")
+
+
 def _plan_nonadditive(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     """Plan for a metric that is no sum over rows and has its own code, or is known by evaluation only."""
     if method != "auto":
@@ -110,13 +119,11 @@ def _plan_nonadditive(spec: OracleSpec, method: str, options: _Options) -> Query
     return count_plans.plan_ratio(spec)
 
 
-def _check_size(spec: OracleSpec) -> None:
-    """Refuse sizes that could not be designed in reasonable time, or not be submitted."""
-    for name, value, limit in (("n", spec.n, _MAX_ROWS), ("classes", spec.classes, _MAX_CLASSES)):
-        if value > limit:
-            raise InputError(f"{name}: a design takes at most {limit:,}, got {value:,}")
-    columns = 1 if spec.submission == "positive" else spec.classes
-    check_memory(8.0 * spec.n * columns, "n", f"one submission has {spec.n:,} rows of {columns:,} numbers; take fewer")
+@dataclass(frozen=True, slots=True)
+class _Options:
+    guard: bool
+    rigorous: bool
+    max_bits: int
 
 
 def _plan_stochastic(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
@@ -128,13 +135,6 @@ def _plan_stochastic(spec: OracleSpec, method: str, options: _Options, queries: 
             inner = LinearPlan(spec, plan.inner.digit_plans, plan.inner.radix)
             return QueryPlan(spec, plan.method, inner, linear_plans.certify_digit_plans(spec, inner.digit_plans))
     return stochastic.plan_signs(spec, queries)
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    guard: bool
-    rigorous: bool
-    max_bits: int
 
 
 def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
@@ -158,7 +158,11 @@ def plan_linear(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     if not candidates and not dense:
         candidates = plan_splits([(2,) * math.ceil(math.log2(spec.classes))])
     if not candidates:
-        raise _no_leak_error(spec, loss)
+        threshold = loss.span / (2 * spec.rows_per_answer)
+        raise InputError(
+            f"{describe_missing_code(spec)}: one label moves the answer by at most {2 * threshold:.3g}, and an error "
+            f"of ±{spec.tolerance:.3g} may hide it; it leaks once the error is below {threshold:.3g}{STILL_LEAKS}"
+        )
     best = tuple(min(candidates, key=lambda digit_plans: sum(part.count for part in digit_plans)))
     inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(part.digits)[0]) for part in best))
     code_types = {part.code.method for part in best}
@@ -193,7 +197,7 @@ def _minimal_radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int
         yield from _minimal_radices(classes, (*start, radix))
 
 
-def _estimate_queries(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, max_bits: int) -> float:
+def _estimate_queries(spec: OracleSpec, loss: RowLoss, split: tuple[int, ...], dense: bool, max_bits: int) -> float:
     """Estimate how many queries a split into digits needs, from the noise alone."""
     unit = 2 * spec.rows_per_answer * spec.tolerance + 1e-15 * spec.n
     total = 0.0
@@ -207,7 +211,7 @@ def _estimate_queries(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dens
 
 
 def _plan_digits(
-    spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, max_bits: int, options: _Options
+    spec: OracleSpec, loss: RowLoss, split: tuple[int, ...], dense: bool, max_bits: int, options: _Options
 ) -> list[DigitPlan] | None:
     digit_plans = []
     place_value = 1
@@ -222,7 +226,7 @@ def _plan_digits(
 
 
 def _plan_digit(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
+    spec: OracleSpec, loss: RowLoss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
 ) -> DigitPlan | None:
     if spec.name in linear_plans.LOGIT_METRICS:
         return linear_plans.plan_on_logits(spec, loss, digits)
@@ -233,7 +237,10 @@ def _plan_digit(
         return _shortest([digit_plan, _plan_unbounded(spec, loss, digits, dense, max_bits, options)])
     if not math.isfinite(loss.span):
         return _plan_unbounded(spec, loss, digits, dense, max_bits, options)
-    if _is_noiseless(spec):
+    # Without any noise all losses are moved to a grid on which sums of probability rows carry no error.
+    is_noiseless = spec.tolerance == 0 and spec.noise_kind == "bounded" and spec.class_weight is None
+    has_rows = spec.name == "log_loss" and spec.submission == "rows" and spec.float_dtype == "float64"
+    if is_noiseless and has_rows and spec.n <= _MAX_GRID_ROWS:
         return _shortest([linear_plans.plan_on_grid(spec, loss, digits, dense=False, max_bits=k) for k in sizes])
     if spec.submission == "positive" and spec.name == "log_loss":
         return _plan_single_column(spec, loss, digits, dense, max_bits, options)
@@ -250,7 +257,7 @@ def _shortest(candidates: Iterable[DigitPlan | None]) -> DigitPlan | None:
 
 def _shortest_over(
     spec: OracleSpec,
-    loss: Loss,
+    loss: RowLoss,
     digits: np.ndarray,
     code_types: list[tuple[bool, int]],
     options: _Options,
@@ -265,7 +272,7 @@ def _shortest_over(
 
 
 def _plan_single_column(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
+    spec: OracleSpec, loss: RowLoss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
 ) -> DigitPlan | None:
     """Plan for one column of log loss, whose grid of 1 - p is coarse near 1, by trying less confident spans."""
     trials = []
@@ -285,14 +292,8 @@ def _plan_single_column(
     return best
 
 
-def _is_noiseless(spec: OracleSpec) -> bool:
-    plain = spec.tolerance == 0 and spec.noise_kind == "bounded" and spec.class_weight is None
-    probability_rows = spec.name == "log_loss" and spec.submission == "rows" and spec.float_dtype == "float64"
-    return plain and probability_rows and spec.n <= _MAX_GRID_ROWS
-
-
 def _plan_unbounded(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
+    spec: OracleSpec, loss: RowLoss, digits: np.ndarray, dense: bool, max_bits: int, options: _Options
 ) -> DigitPlan | None:
     """Plan for an unbounded loss: a larger span has more steps until its own float error eats them."""
     best = None
@@ -312,11 +313,3 @@ def _plan_unbounded(
     code_types = [(dense, max_bits)] if max_bits > _TRIAL_ADDRESS_BITS else []
     spans = tuple(2.0 ** (centre - shift) for shift in range(4))
     return _shortest([best, _shortest_over(spec, loss, digits, code_types, options, spans)])
-
-
-def _no_leak_error(spec: OracleSpec, loss: Loss) -> InputError:
-    threshold = loss.span / (2 * spec.rows_per_answer)
-    return InputError(
-        f"{describe_missing_code(spec)}: one label moves the answer by at most {2 * threshold:.3g}, and an error of "
-        f"±{spec.tolerance:.3g} may hide it; it leaks once the error is below {threshold:.3g}{STILL_LEAKS}"
-    )

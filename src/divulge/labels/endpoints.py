@@ -169,7 +169,10 @@ class HttpOracle:
                     answer = client.post(self.url, content=body, media_type="text/csv")
                     status, problem = answer.status, f"HTTP {answer.status}"
                     if status == 429:
-                        wait = self._retry_delay(answer, address)
+                        delay = answer.wait()
+                        if delay is None or delay > self.patience:
+                            raise QuotaReachedError(f"{address}: no more submissions for now (429)")
+                        wait = delay
                     elif status < 500:
                         return self._parse_score(answer, address)
                 except web.WebError as error:
@@ -179,13 +182,6 @@ class HttpOracle:
         if status == 429:
             raise QuotaReachedError(f"{address}: still busy after {self.retries + 1} tries (429)")
         raise InputError(f"oracle: {address} failed {self.retries + 1} times, last: {problem}")
-
-    def _retry_delay(self, answer: web.HttpAnswer, address: str) -> float:
-        """Return the seconds to wait for a busy server; raise if it names none, or more than ``patience``."""
-        wait = answer.wait()
-        if wait is None or wait > self.patience:
-            raise QuotaReachedError(f"{address}: no more submissions for now (429)")
-        return wait
 
     def _parse_score(self, answer: web.HttpAnswer, address: str) -> float:
         if answer.status >= 300:

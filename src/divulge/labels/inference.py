@@ -405,7 +405,12 @@ def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
     given_answers = answers[~np.isnan(answers)]
     if len(given_answers) > 2 and np.ptp(given_answers) == 0:
         return f"constant (every answer is {given_answers[0]:g})"
-    return _describe_rounding(given_answers, spec) or _describe_repeats(given_answers, spec.decimals)
+    if looks := _describe_rounding(given_answers, spec):
+        return looks
+    # As from a cache, or behind a limit on requests; few decimals repeat by themselves.
+    n_repeats = int((np.diff(given_answers) == 0).sum())
+    is_suspicious = n_repeats >= 3 and (spec.decimals is None or spec.decimals > 3)
+    return f"repeated ({n_repeats} answers repeat the previous one)" if is_suspicious else ""
 
 
 def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
@@ -414,16 +419,6 @@ def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
         if not plan.inner.read(correct(answers)).refuted.any():
             return description
     return ""
-
-
-def _describe_repeats(answers: Floats, decimals: int | None) -> str:
-    """Describe answers that repeat the previous one, as a cache or a limit on requests would."""
-    n_repeats = int((np.diff(answers) == 0).sum())
-    return (
-        f"repeated ({n_repeats} answers repeat the previous one)"
-        if n_repeats >= 3 and (decimals is None or decimals > 3)
-        else ""
-    )
 
 
 def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:

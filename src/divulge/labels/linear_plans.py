@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from divulge.labels.codes import Alphabet, Code
-    from divulge.labels.metrics import Loss
+    from divulge.labels.metrics import RowLoss
     from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
@@ -322,7 +322,7 @@ class DigitPlan:
 
 def plan_digit(
     spec: OracleSpec,
-    loss: Loss,
+    loss: RowLoss,
     digits: Ints,
     *,
     dense: bool,
@@ -374,7 +374,7 @@ def sum_noise_bound(spec: OracleSpec, digit_plan: DigitPlan, guard: bool) -> Flo
     return spec.n * (2 * np.sqrt(high / spec.n) * tolerance + tolerance**2)
 
 
-def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, max_bits: int) -> DigitPlan | None:
+def plan_on_grid(spec: OracleSpec, loss: RowLoss, digits: Ints, *, dense: bool, max_bits: int) -> DigitPlan | None:
     """Return the digit plan for a noiseless oracle with probability rows, whose losses all lie on one grid.
 
     The grid is the spacing of floats at the largest possible sum, so that the oracle adds up without error
@@ -402,7 +402,7 @@ def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, max
 
 
 def plan_squares(
-    spec: OracleSpec, loss: Loss, digits: Ints, *, sizes: Sequence[int], guard: bool = False
+    spec: OracleSpec, loss: RowLoss, digits: Ints, *, sizes: Sequence[int], guard: bool = False
 ) -> DigitPlan | None:
     """Return the digit plan for a mean squared error in float64, whose losses lie on the grid of the largest sum.
 
@@ -422,7 +422,7 @@ def plan_squares(
 
 
 def _plan_squares_with_unit(
-    spec: OracleSpec, loss: Loss, digits: Ints, unit: float, noise: float, max_bits: int, rival: DigitPlan | None
+    spec: OracleSpec, loss: RowLoss, digits: Ints, unit: float, noise: float, max_bits: int, rival: DigitPlan | None
 ) -> DigitPlan | None:
     """Return the digit plan with this unit and fewer queries than the rival's; None when there is none."""
 
@@ -457,7 +457,7 @@ def _largest_spacing(code: Code, unit: float) -> float:
     return float(np.spacing(code.totals(weights, (1 + np.abs(weights) * unit) ** 2 / 4).max()))
 
 
-def plan_on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> DigitPlan | None:
+def plan_on_logits(spec: OracleSpec, loss: RowLoss, digits: Ints) -> DigitPlan | None:
     """Return the digit plan for unbounded losses on logits, where powers of two use the whole mantissa."""
     base = int(digits.max()) + 1
     mantissa = np.finfo(spec.float_dtype).nmant
@@ -475,7 +475,7 @@ def plan_on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> DigitPlan | No
 
 def assemble_digit_plan(
     spec: OracleSpec,
-    loss: Loss,
+    loss: RowLoss,
     digits: Ints,
     base: int,
     bound: int,

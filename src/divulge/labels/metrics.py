@@ -1,9 +1,9 @@
 """Metrics of scoring endpoints: per-row losses, metrics known by evaluation, and ratios of counts.
 
 A metric leaks labels as soon as it is a sum over rows of a term that depends on the row's own label. An attack needs
-three things of such a loss (`Loss`): how far apart the first and the last label of a row can be driven (``span``, the R
-of the literature), the prediction that puts them a given *gap* apart, and the table of what each label then adds to the
-sum, in the oracle's own floats.
+three things of such a loss (`RowLoss`): how far apart the first and the last label of a row can be driven (``span``,
+the R of the literature), the prediction that puts them a given *gap* apart, and the table of what each label then adds
+to the sum, in the oracle's own floats.
 
 Source: Aggarwal et al., "On Codomain Separability and Label Inference from (Noisy) Loss Functions" (2021), Sections 3
 and 4. Theorem 7 there has the sign of the Bregman gap reversed; the correct statement, used below, is
@@ -155,7 +155,7 @@ def evaluate_metric(metric: Evaluated, y: Ints, predictions: Array) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loss:
+class RowLoss:
     """A per-row loss: how far apart it can drive two labels, and the predictions that do.
 
     Args:
@@ -194,14 +194,14 @@ class Loss:
         return self.span / int(digits.max()) if self.gap_limit is None else self.gap_limit(digits)
 
 
-def squared_error_loss(alpha: float, span: float) -> Loss:
+def squared_error_loss(alpha: float, span: float) -> RowLoss:
     """Return ``alpha`` times the squared difference of a real prediction and the label."""
 
     def table(predictions: Any) -> Floats:
         p = np.asarray(predictions, dtype=float)
         return alpha * np.stack([p**2, (p - 1) ** 2], axis=1)
 
-    return Loss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), has_bounded_base=False)
+    return RowLoss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), has_bounded_base=False)
 
 
 def solve_monotone(function: Callable[[Any], Any], target: Floats, low: float, high: float) -> Floats:
@@ -221,7 +221,7 @@ def solve_monotone(function: Callable[[Any], Any], target: Floats, low: float, h
     return (lower + upper) / 2
 
 
-def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
+def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> RowLoss:
     """Return the logarithmic loss in floats of ``dtype``, on probabilities clipped at ``clip`` (0: not clipped)."""
     float_type = np.dtype(dtype)
     low = max(clip, float(np.finfo(float_type).tiny))
@@ -246,7 +246,7 @@ def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> 
 
     if submission == "positive":
         # Floats end at 1.1e-16 below 1 but not near 0: no p makes label 0 cost more than -ln of that, unless p is 1.
-        return Loss(
+        return RowLoss(
             span,
             positive,
             lambda p: np.stack([log(float_type.type(1) - _as_dtype(p, float_type)), log(_as_dtype(p, float_type))], 1),
@@ -262,7 +262,7 @@ def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> 
             gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
         return max(gap * (1 - 1e-12), 0.0)
 
-    return Loss(
+    return RowLoss(
         span,
         rows,
         lambda p: log(_as_dtype(p, float_type)),
@@ -289,7 +289,7 @@ def class_probabilities(gaps: Floats, digits: Ints) -> Floats:
     return raised / raised.sum(axis=1, keepdims=True)
 
 
-def brier_loss(classes: int, submission: str) -> Loss:
+def brier_loss(classes: int, submission: str) -> RowLoss:
     """Return Brier's loss: squared differences of probabilities and labels."""
     # Two classes: (y - p)², as scikit-learn has it, which is half the sum over classes; more: that sum.
     if classes == 2 and submission == "positive":
@@ -308,10 +308,10 @@ def brier_loss(classes: int, submission: str) -> Loss:
         away = max(digits.max() - digits.mean(), digits.mean() - digits.min())
         return float(2 * half / (classes * away))
 
-    return Loss(half * 4 / classes, rows, table, (classes,), gap_limit=limit, float_scale=2 * half)
+    return RowLoss(half * 4 / classes, rows, table, (classes,), gap_limit=limit, float_scale=2 * half)
 
 
-def norm_like_loss(alpha: float) -> Loss:
+def norm_like_loss(alpha: float) -> RowLoss:
     """The Bregman divergence of ``h(θ) = θ^alpha``, summed over both classes."""
 
     def table(predictions: Any) -> Floats:
@@ -323,10 +323,10 @@ def norm_like_loss(alpha: float) -> Loss:
         p = solve_monotone(lambda t: alpha * ((1 - t) ** (alpha - 1) - t ** (alpha - 1)), gaps * digits[1], 0.0, 1.0)
         return np.stack([1 - p, p], axis=1)
 
-    return Loss(alpha * (1 - 1e-12), rows, table, (2,), float_scale=alpha)
+    return RowLoss(alpha * (1 - 1e-12), rows, table, (2,), float_scale=alpha)
 
 
-def itakura_saito_loss() -> Loss:
+def itakura_saito_loss() -> RowLoss:
     """Itakura and Saito's divergence on the probability p of the true class: ``1/p + ln p - 1`` (equation 7)."""
 
     # Summed over both classes, as the other divergences are, it would be infinite: -ln 0 at the false class.
@@ -345,7 +345,7 @@ def itakura_saito_loss() -> Loss:
         p = np.asarray(predictions, dtype=float)
         return 1 / p + np.log(p) - 1
 
-    return Loss(math.inf, rows, table, (2,), float_scale=1.0)
+    return RowLoss(math.inf, rows, table, (2,), float_scale=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +434,7 @@ def row_loss(
     clip: float | None = None,
     dtype: str = "float64",
     submission: str = "rows",
-) -> Loss:
+) -> RowLoss:
     """Return the per-row loss behind a metric's name.
 
     Args:
@@ -458,7 +458,7 @@ def row_loss(
         return brier_loss(classes, submission)
     _require_two_classes(name, classes)
     parameter = metric.parameter if isinstance(metric, Metric) else 1.0
-    makers: dict[str, Callable[[], Loss]] = {
+    makers: dict[str, Callable[[], RowLoss]] = {
         "sigmoid_cross_entropy": lambda: _sigmoid_loss(dtype),
         "itakura_saito": itakura_saito_loss,
         "norm_like": lambda: norm_like_loss(parameter),
@@ -479,7 +479,7 @@ def _require_two_classes(name: str, classes: int) -> None:
 # --- losses on logits
 
 
-def _softmax_loss(classes: int, dtype: str) -> Loss:
+def _softmax_loss(classes: int, dtype: str) -> RowLoss:
     float_type = np.dtype(dtype)
 
     def table(predictions: Any) -> Floats:
@@ -490,10 +490,10 @@ def _softmax_loss(classes: int, dtype: str) -> Loss:
     def predict(gaps: Floats, digits: Ints) -> Array:
         return -np.multiply.outer(gaps, digits.astype(float)).astype(float_type)
 
-    return Loss(math.inf, predict, table, (classes,), float_scale=float(classes))
+    return RowLoss(math.inf, predict, table, (classes,), float_scale=float(classes))
 
 
-def _sigmoid_loss(dtype: str) -> Loss:
+def _sigmoid_loss(dtype: str) -> RowLoss:
     float_type = np.dtype(dtype)
 
     def table(predictions: Any) -> Floats:
@@ -501,21 +501,21 @@ def _sigmoid_loss(dtype: str) -> Loss:
         soft = np.log1p(np.exp(-np.abs(z)))
         return np.stack([np.maximum(z, 0) + soft, np.maximum(-z, 0) + soft], axis=1).astype(np.float64)
 
-    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(float_type), table, (), float_scale=1.0)
+    return RowLoss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(float_type), table, (), float_scale=1.0)
 
 
 # --- losses on real numbers
 
 
-def _absolute_error_loss() -> Loss:
+def _absolute_error_loss() -> RowLoss:
     def table(predictions: Any) -> Floats:
         p = np.asarray(predictions, dtype=float)
         return np.stack([np.abs(p), np.abs(1 - p)], axis=1)
 
-    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / 2, table, ())
+    return RowLoss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / 2, table, ())
 
 
-def _percentage_error_loss() -> Loss:
+def _percentage_error_loss() -> RowLoss:
     """Scikit-learn's mean absolute percentage error of labels 0 and 1: |y - p| over y, or over the epsilon of floats.
 
     A row of label 0 costs p/epsilon and one of label 1 costs 1 - p, so that tiny predictions make either label the
@@ -527,10 +527,10 @@ def _percentage_error_loss() -> Loss:
         p = np.asarray(predictions, dtype=float)
         return np.stack([np.abs(p) / tiny, np.abs(1 - p)], axis=1)
 
-    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / (1 + 1 / tiny), table, (), reverse_span=math.inf)
+    return RowLoss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / (1 + 1 / tiny), table, (), reverse_span=math.inf)
 
 
-def _user_loss(metric: Linear, classes: int) -> Loss:
+def _user_loss(metric: Linear, classes: int) -> RowLoss:
     _require_two_classes(metric.name, classes)
 
     def gap(theta: Any) -> Any:
@@ -551,10 +551,10 @@ def _user_loss(metric: Linear, classes: int) -> Loss:
             columns = [check_vector(metric.loss(theta, label), "loss", length=len(theta)) for label in (0, 1)]
         return np.stack(columns, axis=1)
 
-    return Loss(span, lambda gaps, digits: solve_monotone(gap, gaps * digits[1], metric.low, metric.high), table, ())
+    return RowLoss(span, lambda gaps, digits: solve_monotone(gap, gaps * digits[1], metric.low, metric.high), table, ())
 
 
-def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
+def weight_classes(loss: RowLoss, weights: tuple[float, ...]) -> RowLoss:
     """Return ``loss`` of two classes, each multiplied by its class's weight (not yet divided by their sum)."""
     scale = np.asarray(weights)
 
@@ -567,7 +567,7 @@ def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
     def predict(gaps: Floats, digits: Ints) -> Array:
         return loss.predict(solve_monotone(gap, gaps * digits[1], low, loss.span), np.arange(2))
 
-    return Loss(
+    return RowLoss(
         float(np.abs(ends).min()) * (1 - 1e-9),
         predict,
         lambda p: loss.table(p) * scale,
@@ -717,7 +717,9 @@ def _add_nodes(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
     # Nothing is rounded when all that is added has a place in the last digits of the result.
     exact = (quantum >= step) & (grid >= step)
     # A sum less than half way from its grid value to the next float is rounded to the grid value, itself a float.
-    returns_to_grid = (deviation < _spacing_below(low, dtype) / 2) & (grid >= step)
+    floats = low.astype(dtype)
+    spacing_below = (floats - np.nextafter(floats, floats.dtype.type(-np.inf))).astype(np.float64)
+    returns_to_grid = (deviation < spacing_below / 2) & (grid >= step)
     rounded = deviation + np.where(grid >= step, np.minimum(step / 2, deviation), step / 2)
     # The result is a float and its grid value a multiple of the grid, so they differ by a multiple of the finer.
     finer_spacing = np.minimum(_spacing(np.maximum(low - 2 * (deviation + step), 0.0), dtype), grid)
@@ -732,9 +734,3 @@ def _add_nodes(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
 
 def _spacing(values: Floats, dtype: str) -> Floats:
     return np.spacing(values.astype(dtype)).astype(np.float64)
-
-
-def _spacing_below(values: Floats, dtype: str) -> Floats:
-    """Return the distance to the next smaller float."""
-    floats = values.astype(dtype)
-    return (floats - np.nextafter(floats, floats.dtype.type(-np.inf))).astype(np.float64)

@@ -15,7 +15,7 @@ from scipy import stats
 from divulge import errors, lazy, seeds
 from divulge.errors import InputError
 from divulge.labels import metrics
-from divulge.labels.metrics import Evaluated, KnownRange, Linear, Loss, Metric, evaluate_metric
+from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric, RowLoss, evaluate_metric
 from divulge.settings import OracleSettings
 from divulge.validation import (
     as_list,
@@ -207,7 +207,7 @@ class OracleSpec:
         deviation = {"bounded": 0.0, "gaussian": self.noise, "laplace": math.sqrt(2) * self.noise}[self.noise_kind]
         return math.hypot(deviation, 2 * self.rounding / math.sqrt(12)) if deviation else 0.0
 
-    def loss(self) -> Loss:
+    def loss(self) -> RowLoss:
         """Return the per-row loss.
 
         Raises:

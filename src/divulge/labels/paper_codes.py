@@ -29,7 +29,7 @@ from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
     from divulge.labels.linear_plans import DigitPlan
-    from divulge.labels.metrics import Loss
+    from divulge.labels.metrics import RowLoss
     from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Floats, Ints
 
@@ -56,7 +56,7 @@ def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
     return _plan_theorem(spec, loss, method)
 
 
-def _plan_theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
+def _plan_theorem(spec: OracleSpec, loss: RowLoss, method: str) -> QueryPlan:
     if method == "theorem14" and spec.classes != 2:
         raise InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
     if spec.name not in _CROSS_ENTROPIES:
@@ -78,7 +78,7 @@ def _plan_theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
     return QueryPlan(spec, method, inner, linear_plans.certify_digit_plans(spec, (digit_plan,)))
 
 
-def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: int) -> DigitPlan | None:
+def _theorem_code(spec: OracleSpec, loss: RowLoss, digits: Ints, base: int, rows: int) -> DigitPlan | None:
     """Return the theorem's code for so many rows a query; None when noise and float error leave no room for it."""
     bound = base ** (rows - 1)
     noise = spec.rows_per_answer * spec.tolerance
@@ -216,7 +216,7 @@ class TablePlan:
         return labellings[best], float(distance[best]), float(other_distances.min(initial=math.inf))
 
 
-def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
+def plan_enumerated(spec: OracleSpec, loss: RowLoss, method: str) -> TablePlan:
     """Return the plan with the largest blocks whose labellings all give answers far enough apart.
 
     Raises:
@@ -241,7 +241,7 @@ def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
     return best
 
 
-def _block_rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
+def _block_rows(spec: OracleSpec, loss: RowLoss, method: str, m: int) -> Array:
     """Return the predictions of a block of m rows."""
     digits = np.arange(spec.classes)
     if method == "corollary2":
@@ -286,7 +286,7 @@ def first_primes(count: int) -> list[int]:
     return found_primes
 
 
-def _tabulate(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
+def _tabulate(spec: OracleSpec, loss: RowLoss, rows: Array) -> TablePlan:
     m = len(rows)
     idle = loss.predict(np.zeros(1), np.arange(spec.classes))
     table = loss.table(rows)

@@ -32,7 +32,7 @@ from divulge.labels.oracles import (
 from divulge.validation import check_array, check_instance, check_nonempty
 
 if TYPE_CHECKING:
-    from divulge.labels.metrics import Loss
+    from divulge.labels.metrics import RowLoss
     from divulge.types import Array, Bools, Floats, Ints
 
 _COIN = 0.5
@@ -268,7 +268,7 @@ def _find_unbounded_reach(spec: OracleSpec) -> tuple[float, float]:
     return best
 
 
-def _control_error(spec: OracleSpec, loss: Loss, reach: float) -> float:
+def _control_error(spec: OracleSpec, loss: RowLoss, reach: float) -> float:
     """Bound the error of a sum of losses in a control query: rounding, noise and floats."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         table = loss.table(loss.predict(reach * np.array([-1.0, 1.0]), np.arange(spec.classes)))

@@ -27,7 +27,7 @@ from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
-    from divulge.labels.metrics import Loss
+    from divulge.labels.metrics import RowLoss
     from divulge.labels.oracles import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
@@ -184,7 +184,17 @@ def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> 
         raise InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
     if spec.name in ("f1", "auc", "rmse"):
         raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
-    loss = _accuracy_loss() if spec.name == "accuracy" else spec.loss()
+    loss = (
+        spec.loss()
+        if spec.name != "accuracy"
+        else metrics.RowLoss(
+            # Accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0.
+            1.0,
+            lambda gaps, _: (gaps > 0).astype(float),
+            lambda p: np.stack([p < 0.5, p >= 0.5], axis=1).astype(float),
+            (),
+        )
+    )
     sizes = [0] if method == "positional" else [0, max_bits]
     plans = [
         pairs
@@ -202,7 +212,7 @@ def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> 
     return QueryPlan(spec, "split", best, _certify_pairs(best))
 
 
-def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
+def _candidate_spans(spec: OracleSpec, loss: RowLoss) -> list[float]:
     if math.isfinite(loss.span):
         span = min(loss.largest_gap(_DIGITS), loss.two_sided)
         # One column is coarse near 1, where a less confident prediction is closer to what it should be.
@@ -214,7 +224,7 @@ def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
     return [2.0**exponent for exponent in range(0, max(math.ceil(max_exponent), 1), 2)]
 
 
-def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, guard: bool) -> SplitPlan | None:
+def _shortest_pairs(spec: OracleSpec, loss: RowLoss, span: float, max_bits: int, guard: bool) -> SplitPlan | None:
     """Return the shortest code whose steps outweigh the noise of a difference and eight times the float error."""
     scale = spec.rows_per_answer
     noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
@@ -233,7 +243,7 @@ def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, max_bits: int, gu
     return None
 
 
-def _assemble_pairs(spec: OracleSpec, loss: Loss, bound: int, unit: float, max_bits: int) -> SplitPlan:
+def _assemble_pairs(spec: OracleSpec, loss: RowLoss, bound: int, unit: float, max_bits: int) -> SplitPlan:
     code = codes.build_code(spec.n, 3, bound, dense=False, max_bits=max_bits)
     code_weights = np.append(code.alphabet(), bound)
     weights = np.unique(np.concatenate([code_weights, -code_weights]))
@@ -251,16 +261,6 @@ def _assemble_pairs(spec: OracleSpec, loss: Loss, bound: int, unit: float, max_b
     drift = np.append(drift, np.full(n_checks, spec.n * deviation[-1]))
     error = 2 * metrics.summation_error(spec.n, high, spec.summation, spec.float_dtype) + drift
     return SplitPlan(spec, code, weights, rows, unit, error)
-
-
-def _accuracy_loss() -> Loss:
-    """Return accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0."""
-    return metrics.Loss(
-        1.0,
-        lambda gaps, _: (gaps > 0).astype(float),
-        lambda p: np.stack([p < 0.5, p >= 0.5], axis=1).astype(float),
-        (),
-    )
 
 
 def _certify_pairs(pairs: SplitPlan) -> Certificate:

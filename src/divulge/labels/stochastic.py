@@ -73,6 +73,8 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
             f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer "
             f"({float_error:.3g}); signs read labels through larger noise only"
         )
+    # Whoever knows all other labels sees one label in each answer as ±step standard deviations, so is right with
+    # Φ(step·√queries). By default that is one wrong label in a hundred attacks, and enough answers to fit all rows.
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
         quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
@@ -159,6 +161,7 @@ class SignPlan:
         difference = sums - leaning @ guess
         residual = np.full(self.count, np.nan)
         residual[answered] = np.abs(difference) * half / spec.rows_per_answer
+        # The squared norm of the noise has mean count·σ² and, of Gaussian noise, a deviation of √(2·count)·σ².
         fits = float(difference @ difference) <= sigma**2 * (len(answered) + 6 * math.sqrt(2 * len(answered)))
         unit = half / spec.rows_per_answer
         proven, certain = (fits & find_evident_labels(spec, signs, sums, guess, unit, times) for times in (1, 2))
@@ -229,6 +232,8 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
     queries, n = signs.shape
     mean, variance, prior = np.zeros(n), 1.0, 0.0
     for _ in range(_MAX_ITERATIONS):
+        # Each label seen through noise of its own: that of the answers, and what the rows of the orthogonal matrix that
+        # are not asked leave of the other labels' errors.
         pseudo = mean + signs.T @ (sums - signs @ mean) / queries
         noise = max(variance * max(order / queries - 1, 1e-3) + sigma**2 / queries, 1e-9)
         soft = np.tanh(np.clip(pseudo / noise + prior, -30, 30))
@@ -240,6 +245,7 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
         weight = 1 / max(1 / error - 1 / noise, 1e-9)
         fresh = weight * (soft / error - pseudo / noise)
         change = float(np.abs(fresh - mean).max())
+        # Damped, as undamped iterations of few rows oscillate.
         mean, variance = 0.3 * mean + 0.7 * fresh, 0.3 * variance + 0.7 * min(weight, 1.0)
         if change < 1e-6:
             break
@@ -249,6 +255,7 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
 def polish_labels(signs: Floats, sums: Floats, guess: Floats) -> Floats:
     """Flip one label after the other while that brings the sums closer."""
     best = guess.copy()
+    # Flipping label i changes ‖miss‖² by 4·(label·(signs_i·miss) + ‖signs_i‖²), so a negative gain brings sums closer.
     miss, squares = sums - signs @ best, (signs**2).sum(axis=0)
     for _ in range(2 * len(best)):
         gain = best * (signs.T @ miss) + squares

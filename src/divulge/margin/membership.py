@@ -299,7 +299,7 @@ def least_margin(loss: float, n: int = 1) -> float:
     return float(-total - np.log1p(-np.exp(-total)))
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """A distribution of records."""
 
     @property
@@ -441,7 +441,7 @@ class Assumption:
     tau: float
 
 
-def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
+def assumption(source: RecordSource, n: int, tau: float = 0.05) -> Assumption:
     """Bound the near-orthogonality of ``n`` records of ``source`` and a fresh one.
 
     Args:

@@ -343,6 +343,7 @@ def implicit_step(
         gram = ((slopes * state.v**2) @ slopes.T) * inner + outer @ outer.T
         pull = _solve_step_weights(step * gram, margins, pull)
         distance = step * float(np.sqrt(max(pull @ gram @ pull, 0.0)))
+        # A step of the flow is followed only as far as the activation pattern, on which it rests, hardly changes.
         if distance > max_distance and step > floor:
             step = max(0.9 * step * max_distance / distance, floor)
             continue
@@ -353,11 +354,13 @@ def implicit_step(
         value = log_sum_exp(trial.outputs * sign)
         predicted_decrease = loss - log_sum_exp(margins + step * gram @ pull)
         share = (target - margins.min()) / max(float(np.min(trial.outputs * sign) - margins.min()), 1e-300)
+        # Beyond the target: a step shortened in proportion ends on it, or hardly beyond.
         if 0 < share < 1 - _MAX_OVERSHOOT and step > floor:
             step = max((share + _MAX_OVERSHOOT / 2) * step, floor)
             continue
         if loss - value >= ARMIJO * predicted_decrease or step <= floor:
             return trial, value, step, pull
+        # Neurons crossed their kinks: their mean slopes on the way may predict better; else the step is too long.
         if secants < _MAX_SECANTS:
             slopes, secants = (slopes + _secant_slopes(state, trial)) / 2.0, secants + 1
         else:
@@ -629,7 +632,12 @@ class _Pricing:
 
     def _starts(self, cones: list[_Cone]) -> list[_Cone]:
         if self.points.shape[1] <= 2:
-            return _unique_cones(_all_cones(self.points))
+            # Of records on a line every activation pattern can be tried: one between any two angles at which one turns.
+            angles = np.arctan2(self.points[:, 1], self.points[:, 0])
+            edges = np.sort(np.concatenate([angles + np.pi / 2, angles - np.pi / 2]) % (2 * np.pi))
+            middles = (edges + np.append(edges[1:], edges[0] + 2 * np.pi)) / 2
+            turning = np.column_stack([np.cos(middles), np.sin(middles)]) @ self.points.T > 0
+            return _unique_cones([_Cone(s, active) for active in turning for s in (1.0, -1.0)])
         random = self.rng.normal(size=(2 * len(self.sign), self.points.shape[1])) @ self.points.T > 0
         return _unique_cones([*cones, *(_Cone(s, active) for active in random for s in (1.0, -1.0))])
 
@@ -654,15 +662,6 @@ def _local_search(
         if length(longest) <= current_length + 1e-12:
             return cone, current_length
         cone, current_length = longest, length(longest)
-
-
-def _all_cones(points: Floats) -> list[_Cone]:
-    """Return every activation pattern of one-dimensional records."""
-    angles = np.arctan2(points[:, 1], points[:, 0])
-    edges = np.sort(np.concatenate([angles + np.pi / 2, angles - np.pi / 2]) % (2 * np.pi))
-    middles = (edges + np.append(edges[1:], edges[0] + 2 * np.pi)) / 2
-    turning = np.column_stack([np.cos(middles), np.sin(middles)])
-    return [_Cone(s, active) for active in turning @ points.T > 0 for s in (1.0, -1.0)]
 
 
 def _primal_network(

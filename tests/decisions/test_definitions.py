@@ -1,12 +1,10 @@
-"""Clauses of decisions: every bound at its limit and just beyond, every refusal and every sentence of a warning."""
+"""Decisions at their limits and just beyond, refusals, and what a selection claims."""
 
 import math
-from itertools import combinations, pairwise
-from math import comb
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from divulge.decisions import counts as counting
 from divulge.decisions import fdp, fdr, fpr, methods, planning
@@ -79,34 +77,10 @@ def test_twenty_expected_ties_and_none_show_repeated_documents(repeats, n_candid
     assert counting.has_unmatched_repeats(counts.add([0.0, 4.0])) == (expected >= 20)  # ties at the ends do not count
 
 
-def test_exactly_twenty_expected_ties_suffice_and_a_twentieth_of_repeats_does_not():
-    calibration = np.array([0.0, 1.0, 1.0, 2.0])  # 2 · 20 candidates / (2 + 1) and 2 · 30 / 3 = 20
-    for n_candidates, expected in ((29, False), (30, True)):
-        candidates = np.linspace(0.01, 0.99, n_candidates)
-        assert counting.has_unmatched_repeats(Counts.empty(calibration).add(candidates)) is expected
-    many = np.linspace(0.501, 17.499, 2000)
-    for n_distinct, expected in ((19, False), (18, True)):  # 1 of 20 repeats, and 1 of 19
-        repeated = np.append(np.arange(float(n_distinct)), 9.0)
-        counts = Counts.empty(repeated).add(many[~np.isin(many, repeated)])
-        assert counting.has_unmatched_repeats(counts) is expected
-    # two values have no middle
-    assert not counting.has_unmatched_repeats(Counts.empty(np.repeat([0.0, 1.0], 50)).add(np.full(500, 0.5)))
-
-
 def test_counts_of_no_candidates_are_refused_and_of_one_are_not():
     with pytest.raises(InputError, match="candidates: at least 1 entry is needed, got 0"):
         counting.check_counts(Counts.empty([0.0]))
     assert counting.check_counts(Counts.empty([0.0]).add([1.0])).total == 1
-
-
-@pytest.mark.parametrize("n", [1, 5, 19, 20, 99])
-def test_counts_below_a_place_and_within_each_rank(n):
-    rng = np.random.default_rng(n)
-    calibration, candidates = np.sort(rng.integers(0, 9, n) * 1.0), rng.integers(-1, 10, 30) * 1.0
-    counts = Counts.empty(calibration).add(candidates)
-    assert [counts.count_below(i) for i in range(n)] == [int((candidates < c).sum()) for c in calibration]
-    n_at_or_above = (calibration >= candidates[:, None]).sum(1)
-    assert counts.reached.tolist() == [int((n_at_or_above <= rank).sum()) for rank in range(n + 1)]
 
 
 # Methods
@@ -117,14 +91,6 @@ def test_levels_that_no_calibration_reaches_are_refused(fdr_level):
     with pytest.raises(InputError, match="fdr"):
         methods.check_fdr(fdr_level)
     assert methods.check_fdr(2e-12) == 2e-12
-
-
-@pytest.mark.parametrize(
-    ("lam", "n", "place"),
-    [(0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 2), (0.29, 99, 29), (0.999, 99, 99), (0.001, 99, 1), (0.9999, 5, 5)],
-)
-def test_the_grid_point_of_storey_is_at_or_below_lam(lam, n, place):
-    assert Storey(lam).grid(n) == place
 
 
 @pytest.mark.parametrize("lam", [0.01, 0.05, 0.5, 0.9])
@@ -138,26 +104,6 @@ def test_storeys_share_counts_p_values_from_the_grid_point_on(lam):
         assert top / bottom == pytest.approx((1 + np.sum(p >= point - 1e-12)) / (m * (1 - point)))
 
 
-@pytest.mark.parametrize(("n", "m"), [(2, 2), (16, 16), (500, 1000), (10_000, 10_000), (6400, 6400), (7, 10_000)])
-def test_the_regions_of_adaptive_shrink_by_half_in_equal_ratios(n, m):
-    widest = 2 / np.sqrt(n * m / (n + m))
-    widest = 0.5 if widest > 0.5 else 0.05 if widest < 0.05 else widest
-    widths = 1 - Adaptive().lams(n, m)
-    assert widths[0] == pytest.approx(widest)
-    assert widths[-1] == pytest.approx(widest / 2)
-    assert len(widths) == 6
-    ratios = [later / before for before, later in pairwise(widths)]
-    assert ratios == pytest.approx([ratios[0]] * 5)
-
-
-def test_adaptive_is_the_mean_of_six_inverse_shares():
-    rng = np.random.default_rng(2)
-    counts = Counts.empty(rng.normal(size=60)).add(rng.normal(1, 1, 50))
-    pairs = [Storey(float(lam)).null_share(counts) for lam in Adaptive().lams(60, 50)]
-    top, bottom = Adaptive().null_share(counts)
-    assert bottom / top == pytest.approx(np.mean([b / t for t, b in pairs]))
-
-
 @pytest.mark.parametrize("eta", [0.01, 0.05, 0.3, 0.999])
 def test_the_region_of_ptdi_holds_what_is_below_the_calibration_score_at_eta(eta):
     rng = np.random.default_rng(3)
@@ -169,14 +115,6 @@ def test_the_region_of_ptdi_holds_what_is_below_the_calibration_score_at_eta(eta
         assert PTDI(eta).region(counts) == (int((candidates < edge).sum()), inside)
         top, bottom = PTDI(eta).null_share(counts)
         assert (top, bottom) == ((1 + (candidates < edge).sum()) * n, 31 * inside)
-
-
-@pytest.mark.parametrize("m", [1, 2, 5, 20, 100, 1000])
-@pytest.mark.parametrize("eta", [0.05, 0.3, 0.5, 0.9])
-def test_ptdi_warns_where_its_bound_is_exceeded_by_more_than_a_hundredth(m, eta):
-    excess = (1 + 1 / m) * (1 - (1 - eta) ** m)
-    text = f"with {m} candidates and eta={eta:g} ptdi can reach {excess:.2f} times its bound; storey and bh do not"
-    assert PTDI(eta).caution(m) == ((text,) if excess > 1.01 else ())
 
 
 def test_methods_are_resolved_and_refused_by_name():
@@ -252,42 +190,11 @@ def test_q_values_ranks_and_cut_are_those_of_the_definition(method):
         assert (candidates > rule.threshold).tolist() == selected.tolist()
 
 
-def test_a_full_and_an_empty_selection_are_explained():
-    everything = fdr.select(np.full(10, 99.0), np.arange(20.0), fdr=0.5)
-    assert "all 10 candidates were selected" in everything.warnings[0]
-    assert everything.count == 10
-    nearly = fdr.select(np.append(np.full(9, 99.0), -5.0), np.arange(20.0), fdr=0.06, method="bh")
-    assert nearly.count == 9
-    assert nearly.warnings == ()
-    empty = fdr.select(np.append([99.0, 100.0], np.full(98, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
-    assert empty.warnings == (
-        "nothing was selected: with 99 calibration scores and fdr=0.1 a selection needs at least 10 of the 100 "
-        "candidates, and 2 score above all calibration; more calibration (499 for a selection of 2) or a stronger "
-        "signal is needed (with an AUC near 0.65 every method has next to no power)",
-    )
-    few = fdr.select(np.append([99.0, 98.0], np.full(98, -1.0)), np.arange(19.0), fdr=0.1, method="bh")
-    assert "with 19 calibration scores and fdr=0.1 a selection needs at least 50 of the 100" in few.warnings[0]
-    none_above = fdr.select(np.append(-2.0, np.full(99, -1.0)), np.arange(99.0), fdr=0.1, method="bh")
-    assert "and 0 score above all calibration; more calibration (999 for a selection of 1)" in none_above.warnings[0]
-
-
 def test_scores_are_refused_only_where_all_of_both_sides_are_equal():
     for candidates, calibration in (([1.0, 1.0], [1.0, 2.0]), ([1.0, 1.0], [0.0, 1.0]), ([1.0, 2.0], [1.0, 1.0])):
         fdr.require_distinct_scores(np.array(candidates), np.array(calibration))
     with pytest.raises(InputError, match=r"^candidates: every score, calibration included, is 1\.5; they cannot tell"):
         fdr.require_distinct_scores(np.array([1.5, 1.5]), np.array([1.5, 1.5]))
-
-
-@pytest.mark.parametrize(
-    ("m", "level", "selected", "n"),
-    [(1, 0.5, 1, 1), (1, 0.9, 1, 1), (10, 0.1, 1, 99), (10, 0.3, 10, 3), (3, 0.1, 1, 29)],
-)
-def test_calibration_for_a_selection_and_the_selection_for_a_calibration(m, level, selected, n):
-    assert fdr.required_calibration(m, level, selected) == n
-    assert fdr.min_selected(n, m, level) <= selected
-    if not fdr.is_calibration_too_small(n, level):
-        exact = math.ceil(m / (level * (n + 1)) - 1e-9)
-        assert fdr.min_selected(n, m, level) == min(max(exact, 1), m)
 
 
 def test_a_planner_refuses_more_than_there_is():
@@ -302,19 +209,6 @@ def test_a_planner_refuses_more_than_there_is():
             fdr.min_selected(n, m, 0.5)
     assert fdr.min_selected(1, 1, 0.5) == 1
     assert fdr.min_selected(10**6, 3, 0.5) == 1
-
-
-@pytest.mark.parametrize("level", [0.05, 0.1, 0.25, 0.5])
-def test_benjamini_and_hochberg_in_words(level):
-    rng = np.random.default_rng(5)
-    for m in (1, 2, 5, 20):
-        p = rng.integers(1, 21, m) / 100
-        best = 0
-        for k in range(1, m + 1):
-            if sum(100 * value * m <= 100 * level * k + 1e-9 for value in p) >= k:
-                best = k
-        expected = p <= np.sort(p)[best - 1] if best else np.zeros(m, bool)
-        assert fdr.benjamini_hochberg(p, level).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("n", "slope_is_enough"), [(99, True), (98, False)])
@@ -341,25 +235,6 @@ def test_a_gain_of_nothing_selects_nothing():
 # Groups
 
 
-def test_groups_of_other_sizes_are_named():
-    few, many = np.full(40, 2), np.full(40, 9)
-    mask, half = np.zeros(40, bool), np.arange(40) < 20
-    ending = (
-        " differ in how many documents a group has: means of few documents vary more, so if large groups are members "
-        "more often, the bound fails; take equally many documents of every group"
-    )
-    mixed = np.where(half, 9, 2)
-    assert fdr._doubt_sizes(few, mask, few) == ()
-    assert fdr._doubt_sizes(few, mask, many) == (f"candidates and calibration{ending}",)
-    assert fdr._doubt_sizes(mixed, half, mixed) == (f"selected groups and the others{ending}",)
-    assert fdr._doubt_sizes(mixed, half, np.full(90, 20)) == (
-        f"candidates and calibration and selected groups and the others{ending}",
-    )
-    assert fdr._doubt_sizes(few, ~mask, few) == ()
-    one_selected = np.arange(40) < 1
-    assert fdr._doubt_sizes(few, one_selected, few) == ()
-
-
 def test_group_p_values_are_capped_and_a_single_document_keeps_its_own():
     assert fdr.combine_p_values([0.9, 0.9, 1.0, 0.3], ["a", "a", "b", "c"]).tolist() == pytest.approx([1.0, 1.0, 0.3])
     with pytest.raises(InputError, match=r"^p_values: must lie in \(0, 1\], got 0 to 0.5$"):
@@ -367,7 +242,7 @@ def test_group_p_values_are_capped_and_a_single_document_keeps_its_own():
     with pytest.raises(InputError, match=r"got 0.5 to 1.5$"):
         fdr.combine_p_values([1.5, 0.5], [1, 1])
     with pytest.raises(InputError, match="groups: the scores of b are too large to be averaged"):
-        fdr._group_means(np.array([1.0, 1e308, 1e308]), ["a", "b", "b"], "groups")
+        fdr.select_groups([1.0, 1e308, 1e308], ["a", "b", "b"], np.arange(99.0), fdr=0.1)
 
 
 def test_a_selection_of_groups_says_what_it_is_and_claims_no_more_than_its_method():
@@ -394,13 +269,6 @@ def test_a_selection_of_groups_says_what_it_is_and_claims_no_more_than_its_metho
 # Sensitivity
 
 
-@pytest.mark.parametrize(
-    ("share", "factor"), [(1.0, 1.0), (0.8, 1.0), (0.75, 2.0), (0.5, 3.0), (0.51, 2.0), (0.25, 4.0), (0.01, 4.0)]
-)
-def test_the_factor_that_a_share_of_the_selection_survives(share, factor):
-    assert fdr.Sensitivity(np.array([2.0, 0.0, 4.0, 3.0, 1.0]), 0.1).up_to(share) == factor
-
-
 def test_a_factor_below_one_and_a_share_of_nothing_are_refused():
     result = fdr.Sensitivity(np.array([0.0, 1.0, 2.0]), 0.1)
     assert [result.count(gamma) for gamma in (1, 1.0 + 1e-12, 1.5, 2.0, 2.1)] == [2, 2, 1, 1, 0]
@@ -423,7 +291,7 @@ def test_the_factor_is_the_level_over_the_q_value_or_its_root(method, power):
     rng = np.random.default_rng(7)
     calibration, candidates = rng.normal(size=200), np.append(rng.normal(4, 1, 30), rng.normal(size=30))
     counts = Counts.empty(calibration).add(candidates)
-    step = BH() if method == "adadetect" else methods.resolve_method(method, fdr._METHOD_TYPES)
+    step = {"storey": Storey(), "adaptive": Adaptive(), "ptdi": PTDI()}.get(method, BH())
     rule = fdr.step_up(counts, 0.2, step)
     gammas = fdr.sensitivity_by_rank(counts, fdr=0.2, method=method)
     for rank in range(201):
@@ -432,32 +300,6 @@ def test_the_factor_is_the_level_over_the_q_value_or_its_root(method, power):
 
 
 # False-positive rates
-
-
-def beta_interval(rank, n, confidence):
-    return stats.beta(rank, n + 1 - rank).ppf([(1 - confidence) / 2, (1 + confidence) / 2])
-
-
-@pytest.mark.parametrize(("n", "level", "rank"), [(99, 0.01, 1), (9999, 0.01, 100), (199, 0.01, 2), (10, 0.3, 3)])
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-def test_the_interval_of_the_rate_is_that_of_the_rank(n, level, rank, confidence):
-    interval = fpr.realised_interval(n, level, confidence)
-    assert (interval.value, interval.confidence) == (pytest.approx(rank / (n + 1)), confidence)
-    assert (interval.low, interval.high) == pytest.approx(tuple(beta_interval(rank, n, confidence)))
-    assert fpr.threshold(np.arange(float(n)), level).realised(confidence) == interval
-
-
-@pytest.mark.parametrize(("n", "level"), [(99, 0.01), (99, 0.2), (199, 0.2), (400, 0.2), (2000, 0.1)])
-def test_a_rate_that_may_be_half_as_large_again_is_named(n, level):
-    low, high = beta_interval(math.floor(round(level * (n + 1), 9)), n, 0.95)
-    decision = fpr.decide(np.arange(float(n)), [1e6, -1e6], level)
-    text = (
-        f"with {n} calibration scores, the FPR given this calibration lies between {low:.2g} and {high:.2g} (95 %), if "
-        f"the assumption holds; {level:g} is an average over calibrations"
-    )
-    assert decision.warnings == (() if high <= 1.5 * level else (text,))
-    assert (decision.threshold, decision.count) == (1e6, 1)
-    assert fpr.decide(np.arange(float(n)), [-1e6], level).threshold == math.inf
 
 
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.3])
@@ -520,22 +362,6 @@ def test_an_envelope_by_its_definition(seed):
             bounds.largest(level)
 
 
-@pytest.mark.parametrize(("curve", "size"), [([0, 1, 2], 3), ([0, 0, 2, 2], 2), ([1, 1, 1], 5), ([4, 4], 4)])
-def test_orders_below_a_curve_are_counted_one_by_one(curve, size):
-    """All orders of ``size`` non-members among the calibration are equally likely."""
-    n, n_within = len(curve), 0
-    for places in combinations(range(n + size), n):  # of the calibration, from the top
-        n_within += all(place - i <= curve[i] for i, place in enumerate(places))
-    assert fdp.probability_below(np.array(curve), size) == pytest.approx(n_within / comb(n + size, n))
-
-
-def test_paths_are_rescaled_without_a_change(monkeypatch):
-    curve = np.arange(2, 42)
-    exact = fdp.probability_below(curve, 30)
-    monkeypatch.setattr(fdp, "_RESCALE_ABOVE", 10.0)
-    assert fdp.probability_below(curve, 30) == pytest.approx(exact)
-
-
 def test_a_confidence_up_to_its_limit():
     counts = Counts.empty(np.arange(20.0)).add([5.0, 30.0])
     assert fdp.envelope_from_counts(counts, confidence=0.999).guarantee.level == 0.001
@@ -546,20 +372,6 @@ def test_a_confidence_up_to_its_limit():
     assert fdp.envelope_from_counts(counts).method == (
         "simultaneous band of 20 calibration ranks; its confidence is counted exactly"
     )
-
-
-@pytest.mark.parametrize("n", [10, 400, 5000, 100_000])
-def test_sampled_ranks_reach_from_the_top_into_the_lower_half(n):
-    ranks = fdp._sample_ranks(n)
-    assert ranks[0] == 1
-    assert ranks[-1] == min(n, round(n + 1 - max(n / 200, 1)))
-    assert (np.diff(ranks) > 0).all()
-    assert len(ranks) <= 192 + 24
-    middle = (n + 1) / 2
-    if n == 100_000:
-        above, below = ranks[ranks <= middle], n + 1 - ranks[ranks >= middle]
-        assert np.ptp(np.diff(np.log(above[above > 2000]))) < 1e-3
-        assert np.ptp(np.diff(np.log(below))) < 5e-3
 
 
 # Planning
@@ -598,22 +410,19 @@ def test_the_interval_of_a_mean_power_is_a_product_of_two(shares):
     if k >= 2:
         reach = stats.t.ppf(0.9875, k - 1) * positive.std(ddof=1) / np.sqrt(k)
         mean_low, mean_high = max(positive.mean() - reach, 0.0), min(positive.mean() + reach, 1.0)
-    estimate = planning._mean_power(shares)
+    estimate = planning.mean_power(shares)
     assert (estimate.value, estimate.confidence) == (shares.mean(), 0.95)
     assert (estimate.low, estimate.high) == pytest.approx((low * mean_low, high * mean_high))
 
 
-def test_a_plan_stays_within_its_limits(monkeypatch):
-    monkeypatch.setattr(planning, "_SEARCH_RUNS", 10)
-    monkeypatch.setattr(planning, "_FINAL_RUNS", 10)
+def test_a_plan_stays_within_its_limits():
     setting = Setting(20, 10, 0.99)
     plan = planning.calibration(setting, 0.9, fdr=0.1, max_calibration=200)
     assert plan.least == fdr.required_calibration(20, 0.1, 20) == 9
     sizes = np.unique(np.minimum(np.ceil(9 * 1.1 ** np.arange(34)).astype(int), 200)).tolist()
     assert plan.calibration in sizes
-    found = planning._simulate_power(plan.calibration, setting, 0.1, "storey", 10, 0).value
     smaller = sizes[sizes.index(plan.calibration) - 1]
-    assert found >= 0.9 > planning._simulate_power(smaller, setting, 0.1, "storey", 10, 0).value
+    assert planning.power(smaller, setting, fdr=0.1).low < 0.9 < planning.power(plan.calibration, setting, fdr=0.1).high
     assert plan.power == planning.power(plan.calibration, setting, fdr=0.1, seed=1)
     hopeless = planning.calibration(Setting(20, 2, 0.51), 0.9, fdr=0.1, max_calibration=30)
     assert hopeless.calibration is None
@@ -659,16 +468,3 @@ def test_strata_without_calibration_are_counted_and_said():
     Strata([1, 2], [2], holdout=[3])
     with pytest.raises(InputError, match=r"strata\.holdout"):
         Strata([1, 2], [2], holdout=[0.5])
-
-
-def test_beta_quantiles_of_a_path_follow_the_beta_binomial_law():
-    """Each curve is the rounded quantile of a beta variable with mean and variance of the number of non-members."""
-    n, size, ranks = 50, 20, np.array([1, 10, 50])
-    curves = fdp._quantile_curves(ranks, n, size, np.array([0.0, 1.0, 2.0]))
-    for row, level in zip(curves, (0.0, 1.0, 2.0), strict=True):
-        for rank, value in zip(ranks, row, strict=True):
-            mean = rank / (n + 1)
-            law = stats.betabinom(size, rank, n + 1 - rank)
-            spread = mean * (1 - mean) / (law.var() / size**2) - 1
-            quantile = stats.beta(mean * spread, (1 - mean) * spread).ppf(special.ndtr(level))
-            assert value == math.floor(size * quantile + 0.5)

@@ -1,4 +1,4 @@
-"""Losses row by row against their formulas, how far they drive labels apart, and what one addition may add."""
+"""Losses row by row against their formulas, and how far they drive labels apart."""
 
 import math
 
@@ -131,17 +131,6 @@ def test_the_largest_gap_leaves_no_class_below_the_clip_or_below_nothing(classes
     assert metrics.row_loss("log_loss", classes, clip=0.45).largest_gap(np.arange(classes)) == 0.0
 
 
-@pytest.mark.parametrize("parameter", [0.5, 2.0])
-def test_multiples_of_the_squared_error_reach_as_far_as_they_weigh(parameter):
-    loss = metrics.row_loss(metrics.Metric("mahalanobis", parameter), 2)
-    assert (loss.span, loss.has_bounded_base) == (parameter, True)
-    table = loss.table(loss.predict(np.array([parameter, 0.0, -parameter]), np.arange(2)))
-    np.testing.assert_allclose(table, parameter * np.array([[0, 1], [0.25, 0.25], [1, 0]]), atol=1e-12)
-    free = metrics.row_loss("mse", 2)
-    assert (free.span, free.has_bounded_base) == (math.inf, False)
-    assert metrics.row_loss("squared_euclidean", 2, submission="positive").has_bounded_base
-
-
 @pytest.mark.parametrize("name", ["mse", "mae", "mape", "rmse", "sigmoid_cross_entropy", "itakura_saito"])
 def test_losses_of_two_labels_are_refused_for_more(name):
     with pytest.raises(InputError, match=f"classes: {name} is defined for 2 classes here, got 3"):
@@ -202,23 +191,6 @@ def test_weighted_losses_are_the_weights_times_the_losses(weights, submission):
     assert loss.shape == plain.shape
 
 
-@pytest.mark.parametrize("rising", [True, False])
-def test_monotone_functions_are_solved(rising):
-    sign = 1 if rising else -1
-    found = metrics.solve_monotone(lambda t: sign * t**3, np.array([-8.0, 0.0, 1.0, 27.0]) * sign, -10.0, 10.0)
-    np.testing.assert_allclose(found, [-2, 0, 1, 3], atol=1e-12)
-    assert metrics.solve_monotone(lambda t: t, np.array([99.0]), 0.0, 10.0) == pytest.approx(10.0)
-
-
-def test_logarithms_are_bounded_from_above_by_hardly_more_than_they_are_off():
-    p, losses = np.array([[0.5, 0.1], [0.9, 1e-300]]), np.array([[0.7, 2.3], [0.1, 690.0]])
-    found = metrics.log_error(p, losses)
-    np.testing.assert_allclose(found, np.abs(-np.log(p) - losses), rtol=1e-12)
-    assert found.shape == (2, 2)
-    exact = metrics.log_error(np.array([1.0]), np.array([0.0]))
-    assert 0 < exact[0] < 1e-300
-
-
 @pytest.mark.parametrize(
     ("y", "lists", "score"),
     [([0, 1], [[0, 1], [1, 0]], 1.0), ([0, 1], [[1, 0], [1, 0]], 0.75), ([0, 2], [[1, 2], [0, 1]], 0.0),
@@ -229,58 +201,6 @@ def test_the_reciprocal_places_of_true_labels_are_averaged(y, lists, score):
 
 
 # --- one addition
-
-
-def added(low, deviation, quantum, grid, *, width=0.0, dtype="float64"):
-    """What one addition of a node of this kind and an exact zero may be off by, and the finest power left."""
-
-    def node(values):
-        return tuple(np.array([value]) for value in values)
-
-    result = metrics._add_nodes(
-        node((low, low + width, deviation, quantum)), node((0.0, 0.0, 0.0, grid)), grid=grid, dtype=dtype
-    )
-    assert (result[0][0], result[1][0]) == (low, low + width)
-    return float(result[2][0]), float(result[3][0])
-
-
-ULP = 2.0**-52  # of numbers from 1 to 2
-
-
-@pytest.mark.parametrize(("dtype", "ulp"), [("float64", 2.0**-52), ("float32", 2.0**-23)])
-def test_one_addition_adds_what_rounding_may(dtype, ulp):
-    # Exact: all that is added has a place in the last digits of the result.
-    assert added(1.0, 0.0, ulp, ulp, dtype=dtype) == (0.0, ulp)
-    assert added(1.0, 4 * ulp, ulp, ulp, dtype=dtype) == (4 * ulp, ulp)
-    # Less than half way to the next float below: rounded to the grid value.
-    assert added(1.5, ulp / 2 * 0.99, 0.0, ulp, dtype=dtype) == (0.0, ulp)
-    assert added(1.5, ulp / 2, 0.0, ulp, dtype=dtype)[0] == ulp
-    # Just above a power of two floats below lie twice as close.
-    assert added(1.0, ulp / 4 * 0.99, 0.0, ulp, dtype=dtype) == (0.0, ulp)
-    assert added(1.0, ulp / 4, 0.0, ulp, dtype=dtype)[0] == ulp / 2
-    # Further off: half a step more at most, in whole units of the finer of float and grid.
-    assert added(1.5, 2.25 * ulp, 0.0, 4 * ulp, dtype=dtype)[0] == 2 * ulp
-    assert added(1.5, 2.75 * ulp, 0.0, 4 * ulp, dtype=dtype)[0] == 3 * ulp
-    # A grid finer than the floats: half a step may be lost even without a deviation.
-    assert added(1.5, 0.0, ulp / 4, ulp / 4, dtype=dtype)[0] == ulp / 2
-    assert added(1.5, ulp / 8, 0.0, ulp / 4, dtype=dtype)[0] == ulp / 2
-
-
-def test_an_addition_is_bounded_at_its_largest_possible_result():
-    assert added(1.0, 0.0, ULP, ULP, width=1.0)[0] == ULP  # at 2 floats lie two units apart
-    assert added(1.0, 0.0, ULP, ULP, width=0.5)[0] == 0.0
-    assert added(2.0 - ULP, ULP, ULP, ULP)[0] == 2 * ULP
-    a = tuple(np.array([value]) for value in (1.0, 1.25, 8 * ULP, ULP))
-    b = tuple(np.array([value]) for value in (0.25, 0.5, 4 * ULP, 2 * ULP))
-    low, high, deviation, quantum = metrics._add_nodes(a, b, grid=4 * ULP, dtype="float64")
-    assert (low[0], high[0], deviation[0], quantum[0]) == (1.25, 1.75, 12 * ULP, ULP)
-
-
-def test_errors_below_every_spacing_are_kept_as_they_are():
-    tiny = 2.0**-140
-    assert added(0.0, 0.0, 2.0**-200, 2.0**-200)[0] == 0.0
-    found, _ = added(0.0, tiny, 0.0, tiny)
-    assert tiny <= found <= 2 * tiny
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 23, 128, 129, 200])

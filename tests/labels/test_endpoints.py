@@ -1,4 +1,4 @@
-"""Journals, submissions, typed scores and answers of servers: every form that is read, and every one refused."""
+"""Endpoints: journals, submissions, typed scores and answers of servers; every form read, and every one refused."""
 
 import json
 import math
@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from divulge import labels, web
+from divulge.cli.labels import make_spec
 from divulge.errors import InputError
-from divulge.labels import endpoints
 from divulge.labels.oracles import QuotaReachedError
+from divulge.settings import OracleSettings
 
 PLAN = labels.design(labels.OracleSpec(n=9, clip=1e-3, noise=0.05))
 COUNT = PLAN.count + len(PLAN.controls)
@@ -167,45 +168,6 @@ def test_a_single_column_may_lack_a_name_and_several_must_have_one(tmp_path):
         typed(tmp_path, "team,score\na,1\nb,\n", "scores.csv")
 
 
-@pytest.mark.parametrize(
-    ("name", "is_one"), [("score", True), ('"SCORES"', True), ("score ", False), ("my score", False)]
-)
-def test_a_column_is_called_score(name, is_one):
-    assert endpoints._is_score_name(name) is is_one
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        (1, 1.0),
-        (0.5, 0.5),
-        ("0.5", 0.5),
-        (" -1e3 ", -1000.0),
-        (".5", 0.5),
-        ("5.", 5.0),
-        ("+2", 2.0),
-        ("1E-2", 0.01),
-        ("1" * 1000, math.inf),
-    ],
-)
-def test_numbers_are_those_that_json_and_texts_write(value, number):
-    assert endpoints._parse_number(value) == number
-
-
-@pytest.mark.parametrize("value", ["", "1_000", "0x1", "one", "1,5", "٣", "1e", "--1", None, [1], {}, "1" * 1001, " "])
-def test_other_texts_are_no_numbers(value):
-    with pytest.raises(ValueError, match=r"^$"):
-        endpoints._parse_number(value)
-
-
-def test_truth_values_and_infinities_are_no_scores():
-    assert math.isnan(endpoints._parse_number(True))
-    assert endpoints._parse_number("-Infinity") == -math.inf
-    assert math.isnan(endpoints._parse_number("nan"))
-    with pytest.raises(OverflowError):
-        endpoints._parse_number(10**400)
-
-
 class Server:
     """Answers, one after the other, in the place of a connection."""
 
@@ -296,6 +258,10 @@ def test_a_busy_server_is_waited_for_as_long_as_patience_lasts(monkeypatch):
         (200, '{"result": {"score": true}}', "answered True; a finite number is needed"),
         (200, '{"result": {"score": "inf"}}', "; a finite number is needed"),
         (200, "nan", "; a finite number is needed"),
+        (200, "1_000", "answered without a number at"),
+        (200, "٣", "answered without a number at"),
+        (200, "1,5", "answered without a number at"),
+        (200, "1" * 1001, "answered without a number at"),
     ],
 )
 def test_an_answer_without_a_score_is_refused(monkeypatch, status, body, message):
@@ -306,9 +272,16 @@ def test_an_answer_without_a_score_is_refused(monkeypatch, status, body, message
 
 
 def test_a_score_stands_under_its_key(monkeypatch):
-    server = Server(monkeypatch, (200, '{"result": {"score": "0.5"}}'), (200, '"0.25"'), (200, "  3 \n"))
+    server = Server(
+        monkeypatch,
+        (200, '{"result": {"score": "0.5"}}'),
+        (200, '"0.25"'),
+        (200, "  3 \n"),
+        (200, '"-1e3"'),
+        (200, '".5"'),
+    )
     oracle = server.oracle(key="result.score")
-    assert [oracle(np.array([0.5])) for _ in range(3)] == [0.5, 0.25, 3.0]
+    assert [oracle(np.array([0.5])) for _ in range(5)] == [0.5, 0.25, 3.0, -1000.0, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -323,3 +296,15 @@ def test_a_score_stands_under_its_key(monkeypatch):
 def test_an_oracle_behind_http_needs_an_address_and_sound_settings(options, message):
     with pytest.raises(InputError, match=message):
         labels.HttpOracle(**{"url": "http://board.test"} | options)
+
+
+@pytest.mark.parametrize(
+    ("clip", "epsilon"),
+    [("none", None), ("float32", 2.0**-23), ("float64", 2.0**-52), ("0.01", 0.01), ("1e-15", 1e-15)],
+)
+def test_the_clip_of_the_command_line_is_a_number_a_float_or_none(clip, epsilon):
+    spec = make_spec(OracleSettings(clip=clip), 7)
+    assert spec.clip == (None if clip == "none" else clip if clip.startswith("float") else float(clip))
+    assert (spec.epsilon or None) == epsilon
+    with pytest.raises(InputError, match="clip: a number, float64"):
+        make_spec(OracleSettings(clip="some"), 7)

@@ -1,4 +1,4 @@
-"""What an oracle of this machine declares, accepts and answers: each clause, at its limit and just beyond."""
+"""Oracles of this machine: what they declare, accept and answer."""
 
 import math
 from fractions import Fraction
@@ -9,7 +9,7 @@ import pytest
 from divulge import labels
 from divulge.errors import InputError, UserCodeError
 from divulge.labels import metrics, oracles
-from divulge.labels.oracles import Ladder, LocalOracle, OracleSpec, QuotaReachedError
+from divulge.labels.oracles import Ladder, LocalOracle, OracleSpec, QuotaReachedError, compute_score
 
 
 def share(y, p):
@@ -119,28 +119,6 @@ def test_probabilities_lie_between_nothing_and_one(options, value):
     assert accepted([0.5, value], **options) == f"predictions: must lie in [0, 1], got {low:g} to {high:g}"
     assert accepted([value, 0.5], **options) == f"predictions: must lie in [0, 1], got {low:g} to {high:g}"
     assert "shape (2,) is needed, got (2, 2)" in accepted([[0.5, 0.5], [0.5, 0.5]], **options)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"metric": "squared_euclidean"}, {"metric": labels.norm_like(2)}, {"metric": "itakura_saito"},
-                {"metric": labels.Evaluated(share)}],
-)  # fmt: skip
-def test_rows_of_probabilities_sum_to_one(options):
-    assert accepted([[0.5, 0.5], [0.0, 1.0]], **options) == [[0.5, 0.5], [0.0, 1.0]]
-    assert accepted([[0.5, 0.5], [0.25, 0.5]], **options) == "predictions: row 1 sums to 0.75, not to 1"
-    assert accepted([[0.75, 0.75], [0.375, 0.5]], **options) == "predictions: row 0 sums to 1.5, not to 1"
-    assert accepted([[-0.5, 1.5], [0.5, 0.5]], **options) == "predictions: must lie in [0, 1], got -0.5 to 1.5"
-    assert "shape (2, 2) is needed, got (2,)" in accepted([0.5, 0.5], **options)
-    assert "shape (2, 2) is needed, got (1, 2)" in accepted([[0.5, 0.5]], **options)
-
-
-@pytest.mark.parametrize(("dtype", "bits"), [("float64", 26), ("float32", 11.5), ("float16", 5)])
-def test_rows_sum_to_one_within_the_root_of_the_precision_they_come_in(dtype, bits):
-    allowed = 2.0**-bits
-    for off, is_accepted in ((0.9 * allowed, True), (1.5 * allowed, False)):
-        row = np.array([[0.5, 0.5 + off], [0.5, 0.5]], dtype=dtype)
-        assert isinstance(accepted(row), list) is is_accepted
-    assert accepted(np.array([[1, 0], [0, 1]])) == [[1, 0], [0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -341,20 +319,6 @@ def test_an_evaluated_metric_is_undefined_where_its_function_says_so():
     assert labels.Evaluated(Score()).name == "Score"
 
 
-@pytest.mark.parametrize(
-    ("matrix", "parameter"),
-    [([[2, 1], [0, 3]], 4.0), (0.5, 1.0), ([[1, 0.5], [0.5, 2]], 2.0), ([[5, -2], [-1, 1]], 9.0)],
-)
-def test_mahalanobis_is_a_multiple_of_the_squared_error(matrix, parameter):
-    assert labels.mahalanobis(matrix).parameter == parameter
-    a = np.array(matrix) * (np.eye(2) if np.ndim(matrix) == 0 else 1)
-    for theta in (0.0, 0.3, 1.0):
-        table = metrics.row_loss(labels.mahalanobis(matrix), 2).table(np.array([theta]))[0]
-        for label in (0, 1):
-            d = np.array([label - theta, theta - label])
-            assert table[label] == pytest.approx(d @ a @ d)
-
-
 def test_a_matrix_that_is_not_positive_definite_is_refused():
     for matrix, message in (
         ([[1, 1], [1, 1]], "positive definite, but its smallest eigenvalue is 0"),
@@ -368,3 +332,13 @@ def test_a_matrix_that_is_not_positive_definite_is_refused():
     for alpha in (1.0, 0.5):
         with pytest.raises(InputError, match="alpha"):
             labels.norm_like(alpha)
+
+
+LABELS = OracleSpec(labels.Evaluated(lambda y, p: math.nan, name="f"), n=2, submission="labels")
+BY_COUNTS = OracleSpec(labels.Evaluated(lambda y, p: math.nan, depends_on="counts", name="f"), n=2)
+
+
+def test_a_metric_of_labels_that_is_undefined_is_refused_and_one_of_counts_is_no_number():
+    with pytest.raises(InputError, match="metric: what f returns"):
+        compute_score(LABELS, np.array([0, 1]), np.array([0, 1]))
+    assert math.isnan(compute_score(BY_COUNTS, np.array([0, 1]), np.array([0, 1])))
