@@ -7,6 +7,7 @@ import json
 import re
 import types
 import typing
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ divulge init
 divulge check plan.toml
 divulge audit plan.toml --out runs/first
 ```"""
+
+_SHARED_OPTIONS = "What a command takes of these stands below its own options, after *And*."
+_OPTIONS_HEAD = ["| option | default | meaning |", "|---|---|---|"]
 
 
 def pages() -> dict[Path, str]:
@@ -93,8 +97,8 @@ def _type_description(annotation: Any) -> str:
 
 
 def _format_default(value: Any) -> str:
-    if value is None or value is PydanticUndefined:
-        return "–"
+    if value is None or value is PydanticUndefined or value == "" or value == []:
+        return ""
     value = list(value) if isinstance(value, tuple) else value
     return f"`{value}`".replace("'", '"').replace("True", "true").replace("False", "false")
 
@@ -104,24 +108,31 @@ def _attacks_page() -> str:
         "# Every attack and its settings",
         "",
         "A plan's `recipes` name attacks; a table `[recipe.NAME]` gives one of them settings. In Python an attack is a",
-        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. The names in the tables stand for settings;',
-        "take them where one attack is wanted in two forms. What each computes: [Attacks](../methods/index.md).",
+        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. The names in the second tables stand for',
+        "settings: take them where one attack is wanted in two forms. What each computes:",
+        "[Attacks](../methods/index.md).",
         "",
     ]
     for attack in recipes.ATTACKS:
-        lines += [f"## `{attack.name}`", "", attack.description(), "", f"In Python `{attack.__name__}`.", ""]
+        lines += [f"## `{attack.name}`", "", f"{attack.description()} In Python `{attack.__name__}`.", ""]
         if attack.settings():
             lines += ["| setting | value, the default first | for | meaning |", "|---|---|---|---|"]
             lines += _setting_rows(attack) + [""]
-        rows = [
-            f"| `{name}` | {'documents' if documents else 'classifiers'} | {_format_settings(settings)} |"
-            for documents in (False, True)
-            for name, settings in recipes.aliases(documents=documents).items()
-            if type(settings) is attack
-        ]
-        if rows:
-            lines += ["| name | for | settings |", "|---|---|---|", *rows, ""]
+        forms = _forms(attack)
+        if forms:
+            lines += ["| name | for | settings |", "|---|---|---|"]
+            lines += [f"| `{name}` | {', '.join(kinds)} | {text} |" for (name, text), kinds in forms.items()] + [""]
     return "\n".join(lines)
+
+
+def _forms(attack: type[recipes.AttackSettings]) -> dict[tuple[str, str], list[str]]:
+    """Return name and settings of each form of ``attack`` but the default, with what it is for."""
+    forms: dict[tuple[str, str], list[str]] = {}
+    for kind in ("classifiers", "documents"):
+        for name, form in recipes.aliases(documents=kind == "documents").items():
+            if type(form) is attack and form.changes():
+                forms.setdefault((name, _format_settings(form)), []).append(kind)
+    return forms
 
 
 def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
@@ -134,8 +145,8 @@ def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
         }
         values = {record_type: _format_choices(s) for record_type, s in choices.items() if s is not None}
         grouped = {text: [r for r, each in values.items() if each == text] for text in values.values()}
-        for text, record_types in grouped.items():
-            meaning = _table_cell(setting.meaning)
+        for i, (text, record_types) in enumerate(grouped.items()):
+            meaning = "the same" if i else _table_cell(setting.meaning)
             rows.append(f"| `{setting.name}` | {text} | {', '.join(record_types)} | {meaning} |")
     return rows
 
@@ -145,26 +156,35 @@ def _format_choices(setting: recipes.Setting) -> str:
 
 
 def _format_settings(settings: recipes.AttackSettings) -> str:
-    changes = settings.changes()
-    text = ", ".join(f"{name} = {json.dumps(value)}" for name, value in changes.items())
-    return f"`{text}`" if changes else "–"
+    return "`" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in settings.changes().items()) + "`"
 
 
 def _commands_page() -> str:
     written_by_hand = (HERE / "commands.md").read_text(encoding="utf-8").split(GENERATED_BELOW)[0]
-    lines = [written_by_hand + GENERATED_BELOW, ""]
-    for path, command in _subcommands("divulge", typer.main.get_command(app)):
+    commands = _subcommands("divulge", typer.main.get_command(app))
+    rows = {path: _option_rows(command) for path, command in commands}
+    uses = Counter(row for of_command in rows.values() for row in of_command)
+    shared = [row for row, count in uses.items() if count > 1]
+    lines = [written_by_hand + GENERATED_BELOW, "", "## Options of several commands", "", _SHARED_OPTIONS, ""]
+    lines += [*_OPTIONS_HEAD, *[f"| `{names}` | {default} | {meaning} |" for names, default, meaning in shared], ""]
+    for path, command in commands:
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
-        if arguments:
-            lines += ["| argument | meaning |", "|---|---|"]
-            lines += [f"| `{p.name}` | {_table_cell(p.help or '')} |" for p in arguments] + [""]
-        options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-        lines += ["| option | default | meaning |", "|---|---|---|"]
-        lines += [
-            f"| `{', '.join(p.opts)}` | {_default_of_option(p)} | {_table_cell(p.help or '')} |" for p in options
-        ] + [""]
+        own = [row for row in rows[path] if uses[row] == 1]
+        others = [f"`{names}`" for names, default, meaning in rows[path] if uses[names, default, meaning] > 1]
+        if arguments or own:
+            lines += _OPTIONS_HEAD
+            lines += [f"| `{p.name}` | needed | {_table_cell(p.help or '')} |" for p in arguments]
+            lines += [f"| `{names}` | {default} | {meaning} |" for names, default, meaning in own] + [""]
+        if others:
+            lines += [f"And {', '.join(others)}.", ""]
     return "\n".join(lines)
+
+
+def _option_rows(command: Any) -> list[tuple[str, str, str]]:
+    """Return the names, the default and the meaning of each option of ``command``."""
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    return [(", ".join(p.opts), _default_of_option(p), _table_cell(p.help or "")) for p in options]
 
 
 def _notebook(page: Path) -> str:
@@ -211,7 +231,7 @@ def _default_of_option(option: Any) -> str:
         return "needed"
     default = ", ".join(map(str, option.default)) if isinstance(option.default, list | tuple) else option.default
     has_default = default is not None and default is not False and not callable(default)
-    return f"`{default}`" if has_default and default != "" else "–"
+    return f"`{default}`" if has_default and default != "" else ""
 
 
 def _table_cell(text: str) -> str:
