@@ -33,8 +33,7 @@ divulge check plan.toml
 divulge audit plan.toml --out runs/first
 ```"""
 
-_SHARED_OPTIONS = "What a command takes of these stands below its own options, after *And*."
-_OPTIONS_HEAD = ["| option | default | meaning |", "|---|---|---|"]
+_SHARED_OPTIONS = "Defaults stand in brackets. A command names those that it takes of these after *And*, its own above."
 
 
 def pages() -> dict[Path, str]:
@@ -49,16 +48,27 @@ def pages() -> dict[Path, str]:
 
 def _plan_page() -> str:
     lines = ["# Every key of a plan", "", _PLAN_OPENING, ""]
+    listed: dict[str, set[str]] = {}
     for name, model in _tables_of_keys("", Plan):
         if name:
             lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
+        rows = {
+            key: f"| `{key}` | {_allowed_values(field)} | {_default_of_key(field)} | {_table_cell(field.description)} |"
+            for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
+            if not _nested_models(field.annotation)
+        }
+        above = listed.setdefault(name, set())
         lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
-        for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required()):
-            if not _nested_models(field.annotation):
-                default = "needed" if field.is_required() else _format_default(field.default)
-                lines.append(f"| `{key}` | {_allowed_values(field)} | {default} | {_table_cell(field.description)} |")
+        lines += [row for row in rows.values() if row not in above]
+        alike = [f"`{key}`" for key, row in rows.items() if row in above]
+        lines += ["", f"And, as in the table above, {', '.join(alike)}."] if alike else []
         lines.append("")
+        above |= set(rows.values())
     return "\n".join(lines)
+
+
+def _default_of_key(field: Any) -> str:
+    return "needed" if field.is_required() else _format_default(field.default)
 
 
 def _tables_of_keys(name: str, model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
@@ -166,19 +176,20 @@ def _commands_page() -> str:
     uses = Counter(row for of_command in rows.values() for row in of_command)
     shared = [row for row, count in uses.items() if count > 1]
     lines = [written_by_hand + GENERATED_BELOW, "", "## Options of several commands", "", _SHARED_OPTIONS, ""]
-    lines += [*_OPTIONS_HEAD, *[f"| `{names}` | {default} | {meaning} |" for names, default, meaning in shared], ""]
+    lines += [_format_option(*row) for row in shared] + [""]
     for path, command in commands:
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
-        own = [row for row in rows[path] if uses[row] == 1]
         others = [f"`{names}`" for names, default, meaning in rows[path] if uses[names, default, meaning] > 1]
-        if arguments or own:
-            lines += _OPTIONS_HEAD
-            lines += [f"| `{p.name}` | needed | {_table_cell(p.help or '')} |" for p in arguments]
-            lines += [f"| `{names}` | {default} | {meaning} |" for names, default, meaning in own] + [""]
-        if others:
-            lines += [f"And {', '.join(others)}.", ""]
+        lines += [_format_option(p.name, "needed", _table_cell(p.help or "")) for p in arguments]
+        lines += [_format_option(*row) for row in rows[path] if uses[row] == 1]
+        lines += [f"- And {', '.join(others)}."] if others else []
+        lines.append("")
     return "\n".join(lines)
+
+
+def _format_option(names: str, default: str, meaning: str) -> str:
+    return f"- `{names}`{f' ({default})' if default else ''}: {meaning}"
 
 
 def _option_rows(command: Any) -> list[tuple[str, str, str]]:
