@@ -118,8 +118,8 @@ def _attacks_page() -> str:
         "# Every attack and its settings",
         "",
         "A plan's `recipes` name attacks; a table `[recipe.NAME]` gives one of them settings. In Python an attack is a",
-        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. The names in the second tables stand for',
-        "settings: take them where one attack is wanted in two forms. What each computes:",
+        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. Names stand for settings:',
+        "take them where one attack is wanted in two forms. What each computes:",
         "[Attacks](../methods/index.md).",
         "",
     ]
@@ -128,21 +128,15 @@ def _attacks_page() -> str:
         if attack.settings():
             lines += ["| setting | value, the default first | for | meaning |", "|---|---|---|---|"]
             lines += _setting_rows(attack) + [""]
-        forms = _forms(attack)
-        if forms:
-            lines += ["| name | for | settings |", "|---|---|---|"]
-            lines += [f"| `{name}` | {', '.join(kinds)} | {text} |" for (name, text), kinds in forms.items()] + [""]
+        forms = [f"`{name}` {text}" for name, text in _forms(attack)]
+        lines += [f"Names: {'; '.join(forms)}.", ""] if forms else []
     return "\n".join(lines)
 
 
-def _forms(attack: type[recipes.AttackSettings]) -> dict[tuple[str, str], list[str]]:
-    """Return name and settings of each form of ``attack`` but the default, with what it is for."""
-    forms: dict[tuple[str, str], list[str]] = {}
-    for kind in ("classifiers", "documents"):
-        for name, form in recipes.aliases(documents=kind == "documents").items():
-            if type(form) is attack and form.changes():
-                forms.setdefault((name, _format_settings(form)), []).append(kind)
-    return forms
+def _forms(attack: type[recipes.AttackSettings]) -> list[tuple[str, str]]:
+    """Return name and settings of each form of ``attack`` but the default."""
+    forms = {**recipes.aliases(documents=False), **recipes.aliases(documents=True)}
+    return [(name, _format_settings(form)) for name, form in forms.items() if type(form) is attack and form.changes()]
 
 
 def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
