@@ -170,16 +170,38 @@ def _commands_page() -> str:
     uses = Counter(row for of_command in rows.values() for row in of_command)
     shared = [row for row, count in uses.items() if count > 1]
     lines = [written_by_hand + GENERATED_BELOW, "", "## Options of several commands", "", _SHARED_OPTIONS, ""]
-    lines += [_format_option(*row) for row in shared] + [""]
+    lines += [_format_option(*row) for row in shared if not _is_key(*row)]
+    lines += _as_keys([row for row in shared if _is_key(*row)]) + [""]
     for path, command in commands:
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         others = [f"`{names}`" for names, default, meaning in rows[path] if uses[names, default, meaning] > 1]
         lines += [_format_option(p.name, "needed", _table_cell(p.help or "")) for p in arguments]
-        lines += [_format_option(*row) for row in rows[path] if uses[row] == 1]
+        own = [row for row in rows[path] if uses[row] == 1]
+        lines += [_format_option(*row) for row in own if not _is_key(*row)]
+        lines += _as_keys([row for row in own if _is_key(*row)])
         lines += [f"- And {', '.join(others)}."] if others else []
         lines.append("")
     return "\n".join(lines)
+
+
+def _as_keys(rows: list[tuple[str, str, str]]) -> list[str]:
+    names = ", ".join(f"`{names}`" for names, _, _ in rows)
+    return [f"- As the [keys of a plan](plan.md) of these names (what is a list there may be repeated here): {names}."] if rows else []
+
+
+def _is_key(names: str, default: str, meaning: str) -> bool:
+    """Whether the page on plans has a key of this name that says the same."""
+    fields = [
+        field
+        for _, model in _tables_of_keys("", Plan)
+        for key, field in model.model_fields.items()
+        if f"--{key.replace('_', '-')}" == names
+    ]
+    return any(
+        meaning.startswith(_table_cell(field.description or "\0")) and default in ("", _default_of_key(field))
+        for field in fields
+    )
 
 
 def _format_option(names: str, default: str, meaning: str) -> str:
