@@ -187,7 +187,8 @@ def _commands_page() -> str:
 
 def _as_keys(rows: list[tuple[str, str, str]]) -> list[str]:
     names = ", ".join(f"`{names}`" for names, _, _ in rows)
-    return [f"- As the [keys of a plan](plan.md) of these names (what is a list there may be repeated here): {names}."] if rows else []
+    opening = "As the [keys of a plan](plan.md) of these names (what is a list there may be repeated here)"
+    return [f"- {opening}: {names}."] if rows else []
 
 
 def _is_key(names: str, default: str, meaning: str) -> bool:
