@@ -7,6 +7,7 @@ import json
 import re
 import types
 import typing
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ divulge check plan.toml
 divulge audit plan.toml --out runs/first
 ```"""
 
+_SHARED_OPTIONS = "Defaults stand in brackets. A command names those that it takes of these after *And*, its own above."
+
 
 def pages() -> dict[Path, str]:
     """Return the path and the text of each generated page."""
@@ -45,16 +48,27 @@ def pages() -> dict[Path, str]:
 
 def _plan_page() -> str:
     lines = ["# Every key of a plan", "", _PLAN_OPENING, ""]
+    listed: dict[str, set[str]] = {}
     for name, model in _tables_of_keys("", Plan):
         if name:
             lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
+        rows = {
+            key: f"| `{key}` | {_allowed_values(field)} | {_default_of_key(field)} | {_table_cell(field.description)} |"
+            for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
+            if not _nested_models(field.annotation)
+        }
+        above = listed.setdefault(name, set())
         lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
-        for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required()):
-            if not _nested_models(field.annotation):
-                default = "needed" if field.is_required() else _format_default(field.default)
-                lines.append(f"| `{key}` | {_allowed_values(field)} | {default} | {_table_cell(field.description)} |")
+        lines += [row for row in rows.values() if row not in above]
+        alike = [f"`{key}`" for key, row in rows.items() if row in above]
+        lines += ["", f"And, as in the table above, {', '.join(alike)}."] if alike else []
         lines.append("")
+        above |= set(rows.values())
     return "\n".join(lines)
+
+
+def _default_of_key(field: Any) -> str:
+    return "needed" if field.is_required() else _format_default(field.default)
 
 
 def _tables_of_keys(name: str, model: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
@@ -93,8 +107,8 @@ def _type_description(annotation: Any) -> str:
 
 
 def _format_default(value: Any) -> str:
-    if value is None or value is PydanticUndefined:
-        return "–"
+    if value is None or value is PydanticUndefined or value == "" or value == []:
+        return ""
     value = list(value) if isinstance(value, tuple) else value
     return f"`{value}`".replace("'", '"').replace("True", "true").replace("False", "false")
 
@@ -104,24 +118,25 @@ def _attacks_page() -> str:
         "# Every attack and its settings",
         "",
         "A plan's `recipes` name attacks; a table `[recipe.NAME]` gives one of them settings. In Python an attack is a",
-        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. The names in the tables stand for settings;',
-        "take them where one attack is wanted in two forms. What each computes: [Attacks](../methods/index.md).",
+        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. Names stand for settings:',
+        "take them where one attack is wanted in two forms. What each computes:",
+        "[Attacks](../methods/index.md).",
         "",
     ]
     for attack in recipes.ATTACKS:
-        lines += [f"## `{attack.name}`", "", attack.description(), "", f"In Python `{attack.__name__}`.", ""]
+        lines += [f"## `{attack.name}`", "", f"{attack.description()} In Python `{attack.__name__}`.", ""]
         if attack.settings():
             lines += ["| setting | value, the default first | for | meaning |", "|---|---|---|---|"]
             lines += _setting_rows(attack) + [""]
-        rows = [
-            f"| `{name}` | {'documents' if documents else 'classifiers'} | {_format_settings(settings)} |"
-            for documents in (False, True)
-            for name, settings in recipes.aliases(documents=documents).items()
-            if type(settings) is attack
-        ]
-        if rows:
-            lines += ["| name | for | settings |", "|---|---|---|", *rows, ""]
+        forms = [f"`{name}` {text}" for name, text in _forms(attack)]
+        lines += [f"Names: {'; '.join(forms)}.", ""] if forms else []
     return "\n".join(lines)
+
+
+def _forms(attack: type[recipes.AttackSettings]) -> list[tuple[str, str]]:
+    """Return name and settings of each form of ``attack`` but the default."""
+    forms = {**recipes.aliases(documents=False), **recipes.aliases(documents=True)}
+    return [(name, _format_settings(form)) for name, form in forms.items() if type(form) is attack and form.changes()]
 
 
 def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
@@ -134,8 +149,8 @@ def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
         }
         values = {record_type: _format_choices(s) for record_type, s in choices.items() if s is not None}
         grouped = {text: [r for r, each in values.items() if each == text] for text in values.values()}
-        for text, record_types in grouped.items():
-            meaning = _table_cell(setting.meaning)
+        for i, (text, record_types) in enumerate(grouped.items()):
+            meaning = "the same" if i else _table_cell(setting.meaning)
             rows.append(f"| `{setting.name}` | {text} | {', '.join(record_types)} | {meaning} |")
     return rows
 
@@ -145,26 +160,59 @@ def _format_choices(setting: recipes.Setting) -> str:
 
 
 def _format_settings(settings: recipes.AttackSettings) -> str:
-    changes = settings.changes()
-    text = ", ".join(f"{name} = {json.dumps(value)}" for name, value in changes.items())
-    return f"`{text}`" if changes else "–"
+    return "`" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in settings.changes().items()) + "`"
 
 
 def _commands_page() -> str:
     written_by_hand = (HERE / "commands.md").read_text(encoding="utf-8").split(GENERATED_BELOW)[0]
-    lines = [written_by_hand + GENERATED_BELOW, ""]
-    for path, command in _subcommands("divulge", typer.main.get_command(app)):
+    commands = _subcommands("divulge", typer.main.get_command(app))
+    rows = {path: _option_rows(command) for path, command in commands}
+    uses = Counter(row for of_command in rows.values() for row in of_command)
+    shared = [row for row, count in uses.items() if count > 1]
+    lines = [written_by_hand + GENERATED_BELOW, "", "## Options of several commands", "", _SHARED_OPTIONS, ""]
+    lines += [_format_option(*row) for row in shared if not _is_key(*row)]
+    lines += _as_keys([row for row in shared if _is_key(*row)]) + [""]
+    for path, command in commands:
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
-        if arguments:
-            lines += ["| argument | meaning |", "|---|---|"]
-            lines += [f"| `{p.name}` | {_table_cell(p.help or '')} |" for p in arguments] + [""]
-        options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-        lines += ["| option | default | meaning |", "|---|---|---|"]
-        lines += [
-            f"| `{', '.join(p.opts)}` | {_default_of_option(p)} | {_table_cell(p.help or '')} |" for p in options
-        ] + [""]
+        others = [f"`{names}`" for names, default, meaning in rows[path] if uses[names, default, meaning] > 1]
+        lines += [_format_option(p.name, "needed", _table_cell(p.help or "")) for p in arguments]
+        own = [row for row in rows[path] if uses[row] == 1]
+        lines += [_format_option(*row) for row in own if not _is_key(*row)]
+        lines += _as_keys([row for row in own if _is_key(*row)])
+        lines += [f"- And {', '.join(others)}."] if others else []
+        lines.append("")
     return "\n".join(lines)
+
+
+def _as_keys(rows: list[tuple[str, str, str]]) -> list[str]:
+    names = ", ".join(f"`{names}`" for names, _, _ in rows)
+    opening = "As the [keys of a plan](plan.md) of these names (what is a list there may be repeated here)"
+    return [f"- {opening}: {names}."] if rows else []
+
+
+def _is_key(names: str, default: str, meaning: str) -> bool:
+    """Whether the page on plans has a key of this name that says the same."""
+    fields = [
+        field
+        for _, model in _tables_of_keys("", Plan)
+        for key, field in model.model_fields.items()
+        if f"--{key.replace('_', '-')}" == names
+    ]
+    return any(
+        meaning.startswith(_table_cell(field.description or "\0")) and default in ("", _default_of_key(field))
+        for field in fields
+    )
+
+
+def _format_option(names: str, default: str, meaning: str) -> str:
+    return f"- `{names}`{f' ({default})' if default else ''}: {meaning}"
+
+
+def _option_rows(command: Any) -> list[tuple[str, str, str]]:
+    """Return the names, the default and the meaning of each option of ``command``."""
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    return [(", ".join(p.opts), _default_of_option(p), _table_cell(p.help or "")) for p in options]
 
 
 def _notebook(page: Path) -> str:
@@ -211,7 +259,7 @@ def _default_of_option(option: Any) -> str:
         return "needed"
     default = ", ".join(map(str, option.default)) if isinstance(option.default, list | tuple) else option.default
     has_default = default is not None and default is not False and not callable(default)
-    return f"`{default}`" if has_default and default != "" else "–"
+    return f"`{default}`" if has_default and default != "" else ""
 
 
 def _table_cell(text: str) -> str:

@@ -16,7 +16,7 @@ from divulge import labels
 from divulge.errors import InputError
 from divulge.labels import stochastic
 
-RUNS = int(os.environ.get("DIVULGE_RUNS", "1"))  # more of them: the figures of docs/methods/decisions.md
+RUNS = int(os.environ.get("DIVULGE_RUNS", "1"))  # more of them: the figures of docs/annex/promises.md
 RATIOS = ("auc", "balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2")  # defined for labels of two classes
 
 
