@@ -84,7 +84,7 @@ def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
     ran = Auto(joined=())
     rounds = list(auto.play_games(evidence, 4000, 16, 0))
     sums = {o.name: np.mean([sum(merit(o, *game)) for game in rounds]) for o in ran.options}
-    for margin in (0.0, 0.01, 0.05, 0.3):
+    for margin in (0.0, 0.05):
         within_margin = {name for name, total in sums.items() if total >= max(sums.values()) - margin}
         result = replace(ran, margin=margin).run(evidence)
         assert set(result.chosen.split(" + ")) == within_margin
