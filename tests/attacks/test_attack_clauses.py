@@ -1,7 +1,6 @@
 """Clauses of attacks: the parts of a choice, moments and their limits, and refusals with their messages."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,72 +16,12 @@ from divulge.attacks.protocol import Need
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, moments
 from divulge.attacks.residual import Residual, Transductive
 from divulge.errors import InputError
-from divulge.types import TokenLogs
 
 LOSS = Option("loss", "log-probability", Threshold())
 LIRA = Option("lira", "scaled logit", LiRA())
 
 
 # Auto
-
-
-@pytest.mark.parametrize(
-    ("labels", "population_labels", "unseen"),
-    [
-        ([0, 0, 1, 1], [0, 2], [False, False, True, True]), ([1, 1], [0], [True, True]),
-        ([0, 0], [0], [False, False]), (None, [0], [False] * 4), ([1, 1], None, [False, False]),
-    ],
-)  # fmt: skip
-def test_records_are_of_unseen_classes_where_the_population_lacks_their_labels(labels, population_labels, unseen):
-    n = 4 if labels is None else len(labels)
-    evidence = Evidence(
-        np.zeros(n), population=np.zeros(1 if population_labels is None else len(population_labels)),
-        labels=labels, population_labels=population_labels,
-    )  # fmt: skip
-    assert auto._find_unseen_classes(evidence).tolist() == unseen
-
-
-@pytest.mark.parametrize(
-    ("attack", "n", "models", "features", "population_features", "applies"),
-    [
-        (LiRA(), 3, 1, False, False, True), (Learned(), 3, 2, False, False, False),
-        (Learned(), 3, 3, False, False, True),
-        (Residual(LiRA()), 20, 1, True, True, True), (Residual(LiRA()), 19, 1, True, True, False),
-        (Residual(LiRA()), 20, 1, True, False, False), (Residual(LiRA()), 20, 1, False, True, False),
-        (Threshold(), 1, 1, False, False, True),
-    ],
-)  # fmt: skip
-def test_an_option_applies_with_models_records_and_features_enough(
-    attack, n, models, features, population_features, applies
-):
-    evidence = Evidence(
-        np.zeros(n), np.zeros((models, n)), population=np.zeros(5),
-        features=np.zeros((n, 2)) if features else None,
-        population_features=np.zeros((5, 2)) if population_features else None,
-    )  # fmt: skip
-    assert auto._is_applicable(Option("o", "scaled logit", attack), evidence) is applies
-
-
-@pytest.mark.parametrize(("margin", "names"), [(0.0, "b"), (0.05, "bc"), (0.1, "bca"), (0.0499, "b")])
-def test_options_within_the_margin_of_the_best_are_taken_best_first(margin, names):
-    options = [Option(name, "scaled logit", Threshold()) for name in "abc"]
-    merits = {"a": np.array([0.5, 0.125]), "b": np.array([0.5, 0.225]), "c": np.array([0.6, 0.075])}
-    assert "".join(o.name for o in auto._nearly_best(options, merits, margin + 1e-12)) == names
-
-
-def test_chosen_attacks_have_two_thirds_of_the_weight_and_joined_ones_one():
-    evidence = Evidence([3.0, -1.0, 0.5, 2.0], [[0.0, 1.0, 2.0, 0.0], [1.0, 1.0, 0.0, 5.0]])
-    log_probability = -np.logaddexp(0, -evidence.target)
-    each = [special.ndtri((stats.rankdata(s) - 0.5) / 4) for s in (log_probability, LiRA().score(evidence))]
-    alone = auto._average_scores([LOSS], [], evidence)
-    assert (alone.chosen, alone.scores.tolist()) == ("loss", pytest.approx(log_probability.tolist()))
-    both = auto._average_scores([LOSS, LIRA], [], evidence)
-    assert both.scores == pytest.approx((each[0] + each[1]) / 2)
-    joined = auto._average_scores([LOSS], [LIRA], evidence)
-    assert joined.scores == pytest.approx(2 / 3 * each[0] + 1 / 3 * each[1])
-    assert (both.chosen, joined.chosen) == ("loss + lira", "loss + lira")
-    twice = auto._average_scores([LOSS], [LIRA, LIRA], evidence)
-    assert twice.scores == pytest.approx(joined.scores)
 
 
 def test_scaled_logits_become_what_an_option_takes():
@@ -95,24 +34,6 @@ def test_scaled_logits_become_what_an_option_takes():
     assert plain.references[0] == pytest.approx([0.0, 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-2))])
     assert plain.population_references[0] == pytest.approx(plain.population)
     assert auto.convert_unit(Evidence(logits), "probability").references is None
-
-
-def test_a_choice_is_described_with_figures_of_four_and_what_was_added():
-    options = [Option(f"o{i}", "scaled logit", Threshold()) for i in range(6)]
-    merits = {f"o{i}": np.array([0.5 + i / 100, 0.1]) for i in range(6)}
-    figures = "o5 0.550 / 0.100; o4 0.540 / 0.100; o3 0.530 / 0.100; o2 0.520 / 0.100"
-    start = "of 6 options on the reference models alone"
-    assert auto._describe_choice(options[5:], [], merits, 3) == (
-        f"chose o5 {start}: AUC / TPR at a low FPR over 3 games: {figures}"
-    )
-    assert auto._describe_choice(options[4:], [LOSS], merits, 1) == (
-        f"chose o4 + o5 {start}, and added loss: AUC / TPR at a low FPR over 1 games: {figures}"
-    )
-    assert auto._describe_choice([LOSS], [], {}, 0) == (
-        "nothing to choose by: used loss (too few population records whose models are known)"
-    )
-    assert auto._join_names(list("abcd")) == "a + b + c + d"
-    assert auto._join_names(list("abcdef")) == "a + b + c + d and 2 more"
 
 
 @pytest.mark.parametrize("n_nonmembers", [5, 6, 249, 250, 251, 299, 300, 400])
@@ -285,31 +206,6 @@ def test_log_ratios_are_of_two_gaussians():
         assert scores == pytest.approx(logs[0] - logs[1])
 
 
-@pytest.mark.parametrize("n", [29, 30, 100])
-def test_models_of_nearly_the_same_or_the_other_records_are_a_pair(n):
-    rng = np.random.default_rng(6)
-    first = rng.permutation(np.arange(n) % 2 == 0)
-    third = rng.permutation(first)
-    inside = np.array([first, ~first, third, np.ones(n, bool), first, np.zeros(n, bool)])
-    partners = lira._find_partners(inside)
-    expected = np.zeros((6, 6), bool)
-    if n >= 30:
-        for i, j in ((0, 1), (0, 4), (1, 4)):
-            expected[i, j] = expected[j, i] = True
-        correlation = abs(np.corrcoef(first, third)[0, 1])
-        assert correlation < 0.9
-    assert partners.tolist() == expected.tolist()
-
-
-def test_a_pair_is_associated_by_nine_tenths():
-    inside = np.zeros((2, 200), bool)
-    inside[0, :100] = True
-    for moved, is_pair in ((4, True), (6, False)):  # correlation 1 - 2 · moved / 100
-        inside[1] = False
-        inside[1, moved : 100 + moved] = True
-        assert lira._find_partners(inside)[0, 1] == is_pair
-
-
 def test_every_other_model_a_partner_leaves_nothing_to_compare_with():
     inside = np.array([np.arange(40) < 20, np.arange(40) >= 20])
     with pytest.raises(
@@ -318,29 +214,6 @@ def test_every_other_model_a_partner_leaves_nothing_to_compare_with():
         lira.leave_one_out(np.random.default_rng(0).normal(size=(2, 40)), inside)
     with pytest.raises(InputError, match="signals: at least 2 models are needed, got 1"):
         lira.leave_one_out(np.zeros((1, 4)), np.zeros((1, 4), bool))
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.5, 0.99])
-def test_a_common_shift_is_tested_as_by_the_matrix(rho):
-    standard, offsets = np.random.default_rng(7).normal(size=8), np.array([0, 1, 3, 8])
-    logs = TokenLogs(offsets, standard - 9)
-    expected = []
-    for start, stop in pairwise(offsets):
-        places = np.arange(stop - start)
-        inverse = np.linalg.inv(rho ** np.abs(places[:, None] - places))
-        expected.append(inverse.sum(axis=0) @ standard[start:stop] / np.sqrt(inverse.sum()))
-    assert lira._shift_statistic(standard, logs, rho) == pytest.approx(expected)
-
-
-def test_neighbours_correlate_between_nothing_and_nearly_one():
-    ones = np.ones((2, 4))
-    assert lira._correlation(ones, np.ones(3, bool)) == 0.99
-    assert lira._correlation(ones, np.zeros(3, bool)) == 0.0
-    assert lira._correlation(ones * [1, -1, 1, -1], np.ones(3, bool)) == 0.0
-    assert lira._correlation(np.array([[1.0, 2.0, 0.0, 1.0]]), np.array([True, False, False])) == pytest.approx(0.99)
-    assert lira._correlation(np.array([[1.0, 0.5, 3.0, 1.0]]), np.array([True, False, False])) == pytest.approx(
-        0.5 / ((1 + 0.25 + 9 + 1) / 4)
-    )
 
 
 # Residuals, traces, settings

@@ -151,18 +151,6 @@ class TestWBC:
 
 
 class TestSequenceLiRA:
-    @pytest.mark.parametrize("rho", [0.0, 0.4, 0.95])
-    def test_the_test_of_a_shift_equals_the_matrix_formula(self, rho):
-        from divulge.attacks.lira import _shift_statistic
-
-        rng = np.random.default_rng(0)
-        offsets = np.array([0, 1, 3, 6, 40])
-        standard = rng.normal(size=40)
-        tokens = TokenLogs(offsets, -np.ones(40))
-        statistic = _shift_statistic(standard, tokens, rho)
-        expected = [literal_sequence(standard[a:b], rho) for a, b in pairwise(offsets)]
-        assert np.allclose(statistic, expected)
-
     def test_scores_of_non_members_are_close_to_standard_normal(self):
         """Autoregressive deviations of order one, as assumed: mean within 5 standard errors, spread within 15 %."""
         rng = np.random.default_rng(2)

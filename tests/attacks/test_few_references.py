@@ -8,7 +8,7 @@ from scipy import integrate, optimize, special, stats
 
 import divulge as dv
 from attacks.test_references import CASES, close, tables
-from divulge.attacks import BASE, BaVarIA, Threshold, bavaria
+from divulge.attacks import BASE, BaVarIA, Threshold
 
 
 def naive_prior(columns):
@@ -148,19 +148,6 @@ def test_the_predictive_is_the_integral_over_means_and_variances():
     expected = evidence([1.7]) / evidence([])
     assert stats.t.pdf(1.7, *naive_predictive(values, (centre, kappa, alpha, variance))) == pytest.approx(
         expected, rel=1e-3
-    )
-
-
-def test_the_prior_of_many_records_is_found():
-    """Four models on 40,000 records: each of shape, variance and strength within 6 %, beyond 5 standard errors."""
-    rng = np.random.default_rng(0)
-    shape, variance, strength = 3.0, 2.0, 0.25
-    variances = shape * variance / rng.gamma(shape, size=40_000)
-    mean = 5.0 + np.sqrt(variances / strength) * rng.normal(size=40_000)
-    references = mean + np.sqrt(variances) * rng.normal(size=(4, 40_000))
-    prior = bavaria._prior(bavaria.moments(references))
-    np.testing.assert_allclose(
-        [prior.centre, prior.strength, prior.shape, prior.variance], [5.0, strength, shape, variance], rtol=0.06
     )
 
 

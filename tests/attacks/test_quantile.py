@@ -260,15 +260,6 @@ def test_a_class_of_ten_records_has_a_distribution_of_its_own_and_one_of_nine_ha
     assert fitted.location == pytest.approx(signal.mean())
 
 
-@pytest.mark.parametrize("value", [0.1, -7.3, 1e-9, 123456.7])
-def test_a_constant_signal_has_no_spread_however_its_mean_is_rounded(value):
-    for n in range(1, 60):
-        signal = np.full(n, value)
-        assert regressors._location(signal) == value
-        assert regressors._scale(signal, otherwise=7.0) == 7.0
-    assert regressors._scale(np.array([1.0, 3.0])) == pytest.approx(2**0.5)
-
-
 def make_evidence(z, *, labels=False, seed=0):
     """Signals that two features and, with labels, a class determine."""
     rng = np.random.default_rng(seed)

@@ -8,7 +8,6 @@ from scipy import stats
 
 import divulge as dv
 from divulge.signals import BoundaryDistance, NoiseRobustness
-from divulge.signals.boundary import _BoundarySearch, _nearest_other_class, _plan_rounds, _ScaledRecords
 from divulge.targets import CallableTarget, Metered
 
 RNG = np.random.default_rng(0)
@@ -60,42 +59,6 @@ def test_more_queries_bring_points_nearer():
     for short, long in pairwise(runs):
         assert (long <= short + 1e-12).all()  # the same directions are drawn first
     assert runs[-1].mean() < 0.9 * runs[0].mean()
-
-
-def test_halving_is_bisection_record_by_record():
-    records = unit(30, seed=2)
-    plane = _ScaledRecords.from_records(LabelsOnly(linear), records)
-    nearest, rows = _nearest_other_class(plane.points, plane.labels(plane.points), records.y)
-    search = _BoundarySearch(plane, plane.points[rows], records.y[rows])
-    points = search.halved(plane.points[nearest])
-    for k, (row, start) in enumerate(zip(rows, nearest, strict=True)):
-        low, high = 0.0, 1.0
-        for _ in range(8):
-            middle = (low + high) / 2
-            point = plane.points[row] + middle * (plane.points[start] - plane.points[row])
-            wrong = linear(point[None] * plane.scale).argmax() != records.y[row]
-            low, high = (low, middle) if wrong else (middle, high)
-        np.testing.assert_allclose(points[k], plane.points[row] + high * (plane.points[start] - plane.points[row]))
-
-
-def test_starts_are_the_nearest_records_of_another_class():
-    points = RNG.normal(size=(60, 2))
-    predicted, truth = RNG.integers(0, 3, 60), RNG.integers(0, 3, 60)
-    nearest, rows = _nearest_other_class(points, predicted, truth)
-    assert sorted(rows) == np.flatnonzero(predicted == truth).tolist()
-    for start, row in zip(nearest, rows, strict=True):
-        candidates = np.flatnonzero(predicted != truth[row])
-        assert start == candidates[np.linalg.norm(points[candidates] - points[row], axis=1).argmin()]
-
-
-@pytest.mark.parametrize("queries", [16, 60, 333])
-def test_no_record_is_asked_about_more_often_than_allowed(queries):
-    records = unit(40, seed=3)
-    for signal in (BoundaryDistance(queries=queries), NoiseRobustness(queries=queries)):
-        meter = Metered(CallableTarget(linear))
-        signal.measure(meter, records)
-        assert meter.queries <= queries * len(records)
-    assert 1 + 8 + sum(d + 12 for d in _plan_rounds(queries - 9)) <= queries
 
 
 @pytest.mark.parametrize("queries", [2, 3, 20])

@@ -1,7 +1,6 @@
 """Steps of completing records, against formulas that are written down again, and masks at their limits."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,31 +82,6 @@ class TestColumns:
         kept = columns.settle(many, np.ones((4000, 3), bool), np.random.default_rng(0))
         assert (kept[:, 1] == 0.25).all()
 
-    @pytest.mark.parametrize(
-        ("weights", "known", "expected"),
-        [
-            ([0.2, 0.5, 0.3], [0, 0, 0], [0, 1, 0]), ([1.0, 0.9, 0.3], [1, 0, 0], [1, 0, 0]),
-            ([0.0, 0.2, 0.3], [1, 0, 0], [0, 0, 1]), ([0.5, 0.2, 0.3], [1, 0, 0], [0.5, 0, 0]),
-            ([0.49, 0.2, 0.3], [1, 0, 0], [0.49, 0, 1]), ([-1.0, -2.0, -3.0], [0, 0, 0], [1, 0, 0]),
-            ([0.9, 0.0, 0.0], [0, 1, 1], [1, 0, 0]),
-        ],
-    )  # fmt: skip
-    def test_one_category_wins_unless_a_known_one_holds(self, weights, known, expected):
-        known_mask = np.array([known], bool)
-        assert imputers._settle_one_hot(np.array([weights]), known_mask, None).tolist() == [expected]
-        if sum(known) >= 2 or 1.0 in weights:
-            rng = np.random.default_rng(0)
-            assert imputers._settle_one_hot(np.array([weights]), known_mask, rng).tolist() == [expected]
-
-    def test_categories_are_drawn_by_what_the_known_ones_leave(self):
-        weights, known = np.tile([0.1, 0.6, 0.0, 0.3], (6000, 1)), np.zeros((6000, 4), bool)
-        drawn = imputers._settle_one_hot(weights, known, np.random.default_rng(0))
-        assert (drawn.sum(axis=1) == 1).all()
-        np.testing.assert_allclose(drawn.mean(axis=0), [0.1, 0.6, 0, 0.3], atol=0.03)
-        known[:, 1], weights[:, 1] = True, 0
-        drawn = imputers._settle_one_hot(weights, known, np.random.default_rng(0))
-        np.testing.assert_allclose(drawn.mean(axis=0), [0.25, 0, 0, 0.75], atol=0.03)
-
 
 X = np.array([[0.0, 0.0], [1.0, 10.0], [2.0, 30.0], [9.0, 70.0]])
 Y = np.array([0, 0, 1, 1])
@@ -160,37 +134,12 @@ class TestImputers:
 class TestGaussian:
     sigma = np.array([[2.0, 0.5, 0.3, 0.1], [0.5, 1.0, 0.2, 0.4], [0.3, 0.2, 1.5, 0.6], [0.1, 0.4, 0.6, 1.2]])
 
-    @pytest.mark.parametrize("known", [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1], [0, 1, 1, 1]])
-    def test_either_side_of_the_system_gives_the_same_weights(self, known):
-        gaussian, k = imputers._Gaussian(self.sigma), np.array(known, bool)
-        expected = np.linalg.solve(self.sigma[np.ix_(k, k)], self.sigma[np.ix_(k, ~k)])
-        np.testing.assert_allclose(gaussian.regression(k), expected)
-        np.testing.assert_allclose(gaussian.regression(k), expected)
-        assert (gaussian._precision is not None) == (k.sum() > (~k).sum())
-
-    def test_draws_are_of_the_covariance(self):
-        gaussian = imputers._Gaussian(self.sigma)
-        np.testing.assert_allclose(np.cov(gaussian.sample(np.random.default_rng(0), 20_000).T), self.sigma, atol=0.08)
-        assert gaussian.sample(np.random.default_rng(0), 3).shape == (3, 4)
-
     @pytest.mark.parametrize("share", [0.25, 1.0])
     def test_a_share_shrinks_towards_the_mean_variance(self, share):
         centred = np.array([[1.0, 2.0], [-1.0, 0.0], [0.0, -2.0]])
         empirical = centred.T @ centred / 3
         expected = (1 - share) * empirical + share * np.eye(2) * np.trace(empirical) / 2
         np.testing.assert_allclose(completion.ConditionalGaussian(share)._covariance(centred), expected)
-
-    def test_each_class_has_its_mean_and_others_the_overall_one(self):
-        filler = SimpleNamespace(classes=np.array([2, 5, 9]))
-        rows = imputers._Filler._rows(filler, np.array([5, 2, 9, 1, 7, 10]), 6)
-        assert rows.tolist() == [1, 0, 2, 3, 3, 3]
-        assert imputers._Filler._rows(filler, None, 2).tolist() == [3, 3]
-        assert imputers._Filler._rows(SimpleNamespace(classes=np.zeros(0, int)), np.array([1]), 1).tolist() == [0]
-        gaussian = completion.ConditionalGaussian(shrinkage=1.0)  # nothing is told by the known values
-        found = complete(gaussian, [[1.0, NAN]] * 3, [True, False], [0, 1, 7])[0, :, 1]
-        np.testing.assert_allclose(found, [5, 50, 27.5])
-        alone = completion.ConditionalGaussian(shrinkage=1.0, per_class=False)
-        np.testing.assert_allclose(complete(alone, [[1.0, NAN]] * 2, [True, False], [0, 1])[0, :, 1], [27.5, 27.5])
 
     def test_a_constant_column_stays_what_it_is(self):
         x = np.column_stack([np.arange(6.0), np.full(6, 3.0), np.arange(6.0) ** 2])
@@ -251,16 +200,6 @@ class TestMasks:
         flat = found if axis is None else found.take(0, axis)
         assert flat.tolist() == expected.tolist()
         assert axis is None or (found.all(axis=axis) == found.any(axis=axis)).all()
-
-    @pytest.mark.parametrize(
-        ("shape", "size"),
-        [
-            ((5,), None), ((4, 6), (4, 6)), ((4, 6, 3), (4, 6)), ((3, 4, 6), (4, 6)), ((1, 4, 6), (4, 6)),
-            ((4, 5, 6), (5, 6)), ((5, 6, 7), (5, 6)), ((3, 4, 4), (3, 4)), ((2, 3, 4, 5), None), ((3, 5, 1), (3, 5)),
-        ],
-    )  # fmt: skip
-    def test_images_have_channels_first_or_last(self, shape, size):
-        assert imputers._image_size(shape) == size
 
     @pytest.mark.parametrize(
         ("words", "shape", "count"),

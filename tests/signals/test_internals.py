@@ -93,22 +93,16 @@ def naive_norms(net, data):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_norms_of_gradients_are_those_of_a_loop_over_records(case, monkeypatch):
+def test_norms_of_gradients_are_those_of_a_loop_over_records(case):
     make, shape = CASES[case]
     torch.manual_seed(0)
     net = make()
     data = records(shape, classes=2 if case == "one output" else 3, integers=case == "tokens")
     records_given = dv.Records(data.x if case == "tokens" else data.x.astype(np.float32), data.y)
     slow = naive_norms(make_double(net), data)
-    calls, one_by_one = [], torch_modules._squared_norms_one_by_one
-    monkeypatch.setattr(
-        torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
-    )
-    fast = TorchTarget(net, device="cpu", batch_size=4).gradient_norms(records_given)
-    np.testing.assert_allclose(fast, slow, atol=2e-5)
-    assert not calls
-    monkeypatch.setattr(torch_modules, "_GRADIENT_BYTES", 1)
-    np.testing.assert_allclose(TorchTarget(net, device="cpu").gradient_norms(records_given), slow, atol=2e-5)
+    for batch_size in (1, 4, 64):
+        fast = TorchTarget(net, device="cpu", batch_size=batch_size).gradient_norms(records_given)
+        np.testing.assert_allclose(fast, slow, atol=2e-5)
 
 
 def make_double(net):
@@ -129,36 +123,14 @@ def _reuse(part):
     )()
 
 
-def test_what_vmap_cannot_take_is_asked_one_record_at_a_time(monkeypatch):
+def test_what_vmap_cannot_take_is_asked_one_record_at_a_time():
     """Its answer for a batch is that of its sum, so batches of one are asked for here."""
     torch.manual_seed(4)
     net, data = Branching(), records((5,))
-    calls, one_by_one = [], torch_modules._squared_norms_one_by_one
-    monkeypatch.setattr(
-        torch_modules, "_squared_norms_one_by_one", lambda *given: calls.append(1) or one_by_one(*given)
-    )
     fast = TorchTarget(net, device="cpu", batch_size=1).gradient_norms(data)
     twin = Branching().double()
     twin.load_state_dict({name: value.double() for name, value in net.state_dict().items()})
     np.testing.assert_allclose(fast, naive_norms(twin, data), atol=2e-5)
-    assert len(calls) == len(data)
-
-
-def test_one_record_at_a_time_is_the_same_as_vmap_frozen_or_not():
-    torch.manual_seed(1)
-    net, data = perceptron(), records((5,))
-    x, v = torch.from_numpy(data.x).float(), torch.randn(9, 3)
-    net.eval()
-    fast = torch_modules.parameter_log_norms(net, net[3], x, v)
-    net[0].weight.requires_grad_(False)
-
-    def along(record, direction):
-        return (net(record[None])[0] * direction).sum()
-
-    slow = torch_modules._squared_norms_one_by_one(net, along, x, v)
-    np.testing.assert_allclose(fast, np.log(torch.cat(slow).numpy()) / 2, atol=1e-5)
-    assert not net[0].weight.requires_grad
-    np.testing.assert_allclose(torch_modules.parameter_log_norms(net, net[3], x, v), fast)
 
 
 def test_probabilities_and_double_precision_give_the_norms_of_the_logits():

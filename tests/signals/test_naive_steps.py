@@ -8,79 +8,12 @@ import pytest
 import divulge as dv
 from divulge import completion
 from divulge.completion import imputers
-from divulge.completion.imputers import RecordColumns
 from divulge.signals import margin, mrad
 
 torch = pytest.importorskip("torch")
 
 
 # --- columns
-
-
-def test_one_hot_groups_are_runs_of_columns_of_which_each_record_has_one():
-    def groups(*columns):
-        return [group.tolist() for group in RecordColumns.from_array(np.array(columns, dtype=float).T).groups]
-
-    a, b, c = [1, 0, 0], [0, 1, 0], [0, 0, 1]
-    assert groups(a, b, c) == [[0, 1, 2]]
-    assert groups(a, b) == []  # the third record has none
-    assert groups([0.5, 1, 0], a, b, c, [1, 1, 0]) == [[1, 2, 3]]
-    assert groups([1, 1, 0], a, b, c) == [[1, 2, 3]]  # begins one column later
-    assert groups(a, b, c, a, b, c) == [[0, 1, 2], [3, 4, 5]]
-    assert groups([1, 1, 1], a, b, c) == [[1, 2, 3]]  # a constant is none
-    assert groups([0, 1, 1], [1, 0, 0]) == [[0, 1]]
-    assert groups([1, 0, 2], [0, 1, 0]) == []
-
-
-def test_columns_have_the_range_and_the_type_of_their_values():
-    columns = RecordColumns.from_array(np.array([[1, 0, 3, 7], [5, 1, 3, 7], [2, 1, 3, 7]]))
-    assert columns.low.tolist() == [1, 0, 3, 7]
-    assert columns.high.tolist() == [5, 1, 3, 7]
-    assert columns.binary.tolist() == [False, True, False, False]
-    assert columns.varying.tolist() == [True, True, False, False]
-    assert columns.are_integers
-    assert len(columns) == 4
-    assert not RecordColumns.from_array(np.array([[1.0], [2.0]])).are_integers
-    assert RecordColumns.from_array(np.array([[1], [2]], dtype=np.uint8)).are_integers
-
-
-def test_a_group_goes_to_its_likeliest_unknown_column_unless_a_known_one_holds_it():
-    def settle(weights, known):
-        return imputers._settle_one_hot(np.array([weights]), np.array([known]), None)[0].tolist()
-
-    assert settle([0.2, 0.5, 0.3], [False, False, False]) == [0, 1, 0]
-    assert settle([0.0, 0.9, 0.3], [True, False, False]) == [0, 1, 0]
-    assert settle([1.0, 0.9, 0.3], [True, False, False]) == [1, 0, 0]
-    assert settle([0.0, 0.0, 0.3], [True, True, False]) == [0, 0, 1]
-    assert settle([-3.0, -2.0, 0.0], [False, False, True]) == [1, 0, 0]  # all alike: the first
-    assert settle([0.5, 0.9], [True, False]) == [0.5, 0]
-
-
-def test_categories_are_drawn_by_their_weights_among_unknown_columns():
-    rng = np.random.default_rng(0)
-    weights = np.tile([0.6, 0.2, 0.2, -1.0], (8000, 1))
-    known = np.tile([False, False, True, False], (8000, 1))
-    known[:, 2], weights[:, 2] = True, 0.0
-    drawn = imputers._settle_one_hot(weights, known, rng)
-    assert (drawn.sum(axis=1) == 1).all()
-    assert drawn[:, 0].mean() == pytest.approx(0.75, abs=4.5 * np.sqrt(0.75 * 0.25 / 8000))
-    assert drawn[:, 2:].sum() == 0
-
-
-def test_bits_are_drawn_and_expected_otherwise_and_integers_rounded():
-    columns = RecordColumns.from_array(np.array([[0.0, 5.0], [1.0, 9.0], [1.0, 7.0]]))
-    filled, known = np.tile([0.3, 99.0], (8000, 1)), np.zeros((8000, 2), dtype=bool)
-    known[0] = True
-    best = columns.settle(filled, known, None)
-    assert best[0].tolist() == [0.3, 99.0]  # known values are not touched
-    assert (best[1:] == [0.3, 9.0]).all()
-    drawn = columns.settle(filled, known, np.random.default_rng(0))
-    assert set(drawn[1:, 0].tolist()) == {0.0, 1.0}
-    assert drawn[0].tolist() == [0.3, 99.0]
-    assert drawn[1:, 0].mean() == pytest.approx(0.3, abs=4.5 * np.sqrt(0.21 / 8000))
-    whole = RecordColumns.from_array(np.array([[0, 5], [4, 9]]))
-    assert whole.settle(np.array([[2.6, 5.4], [2.5, 5.5]]), np.array([[False, False], [True, False]]), None).tolist() \
-        == [[3, 5], [2.5, 6]]  # fmt: skip
 
 
 @pytest.mark.parametrize("labels", [None, [0, 2, 0, 5]])
@@ -114,93 +47,6 @@ def test_images_with_masks_of_their_own_are_completed_as_flat_rows_are():
     np.testing.assert_allclose(
         whole.reshape(6, -1), completion.Mean().fit(dv.Records(images.reshape(30, -1))).complete(flat)[0]
     )
-
-
-@pytest.mark.parametrize("shrinkage", [0.3, 1.0])
-def test_a_share_of_shrinkage_moves_the_covariance_towards_a_multiple_of_the_identity(shrinkage):
-    rows = np.random.default_rng(0).normal(size=(50, 3)) * [1, 2, 3]
-    empirical = sum(np.outer(row, row) for row in rows) / 50
-    told = completion.ConditionalGaussian(shrinkage=shrinkage)._covariance(rows)
-    np.testing.assert_allclose(
-        told, (1 - shrinkage) * empirical + shrinkage * np.mean(np.diag(empirical)) * np.eye(3), atol=1e-12
-    )
-
-
-@pytest.mark.parametrize("rows", [5, 6])
-def test_the_covariance_is_mostly_shrinkage_up_to_as_many_records_as_columns(rows):
-    x = np.random.default_rng(0).normal(size=(rows, 5))
-    assert bool(completion.ConditionalGaussian().fit(dv.Records(x)).warnings) == (rows == 5)
-
-
-@pytest.mark.parametrize("n_known", [1, 2, 3, 4])
-def test_both_systems_of_a_gaussian_give_the_same_regression(n_known):
-    root = np.random.default_rng(1).normal(size=(5, 5))
-    sigma = root @ root.T + np.eye(5)
-    known = np.arange(5) < n_known
-    told = imputers._Gaussian(sigma).regression(known)
-    np.testing.assert_allclose(told, np.linalg.inv(sigma[np.ix_(known, known)]) @ sigma[np.ix_(known, ~known)])
-
-
-@pytest.mark.parametrize(
-    ("words", "shape", "rows", "columns"),
-    [
-        ("block:top-left:0.25", (4, 8), slice(0, 2), slice(0, 4)),
-        ("block:top-right:0.25", (4, 8), slice(0, 2), slice(4, 8)),
-        ("block:bottom-left:0.25", (4, 8), slice(2, 4), slice(0, 4)),
-        ("block:bottom-right:0.25", (4, 8), slice(2, 4), slice(4, 8)),
-        ("block:centre:0.25", (4, 8), slice(1, 3), slice(2, 6)),
-        ("block:centre:0.01", (5, 5), slice(2, 3), slice(2, 3)),  # one pixel at least
-    ],
-)
-def test_blocks_lie_where_their_names_say(words, shape, rows, columns):
-    expected = np.zeros(shape, dtype=bool)
-    expected[rows, columns] = True
-    np.testing.assert_array_equal(completion.mask(words, shape), expected)
-    np.testing.assert_array_equal(completion.mask(words, (*shape, 3)), np.repeat(expected[..., None], 3, axis=2))
-    np.testing.assert_array_equal(completion.mask(words, (3, *shape)), np.repeat(expected[None], 3, axis=0))
-
-
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [
-        ((9,), None), ((4, 5), (4, 5)), ((4, 5, 3), (4, 5)), ((4, 5, 1), (4, 5)), ((4, 5, 4), (4, 5)),
-        ((3, 4, 5), (4, 5)), ((1, 8, 8), (8, 8)), ((4, 6, 6), (6, 6)), ((3, 5, 3), (3, 5)), ((2, 5, 6), (2, 5)),
-        ((2, 3, 4, 5), None),
-    ],
-)  # fmt: skip
-def test_shapes_of_images(shape, expected):
-    assert imputers._image_size(shape) == expected
-
-
-def test_a_name_covers_what_extends_it_and_a_position_only_what_there_is():
-    names = ["age", "sex=f", "sex=m", "job_1", "sexes", "7"]
-
-    def known(words):
-        return np.flatnonzero(completion.mask(f"columns:{words}", (6,), columns=names)).tolist()
-
-    assert known("sex") == [1, 2]
-    assert known("job, age") == [0, 3]
-    assert known("7") == [5]
-    assert known("5") == [5]
-    assert known("0") == [0]
-    with pytest.raises(dv.InputError, match="known: column"):
-        known("6")
-    with pytest.raises(dv.InputError, match=r"the records have the shape \(2, 3\)"):
-        completion.mask("columns:age", (2, 3))
-
-
-@pytest.mark.parametrize(("share", "known"), [("0.01", 1), ("0.25", 2), ("0.5", 5), ("0.96", 10), ("1", 10)])
-def test_a_share_is_rounded_and_at_least_one_value(share, known):
-    assert completion.mask(f"share:{share}", (10,)).sum() == known
-
-
-def test_a_perceptron_standardises_and_rectifies_between_layers_only():
-    net = imputers.Perceptron(
-        np.array([1.0, 2.0]), np.array([2.0, 4.0]),
-        ((np.array([[1.0, -1.0], [0.0, 2.0]]), np.array([0.5, 0.0])), (np.array([[1.0], [-3.0]]), np.array([0.25]))),
-    )  # fmt: skip
-    # (3, 6) → (1, 1) → (1.5, 1) → 1.5 - 3 + 0.25; (-3, 2) → (-2, 0) → (-1.5, 2) → 0 - 6 + 0.25
-    np.testing.assert_allclose(net.outputs(np.array([[3.0, 6.0], [-3.0, 2.0]])), [[-1.25], [-5.75]])
 
 
 # --- MRAD
@@ -290,14 +136,6 @@ def test_classes_of_fewer_than_two_records_are_measured_against_all(monkeypatch)
         np.testing.assert_allclose(fitted.centroids[c], fitted.encoder.outputs(x[y == c]).mean(axis=0))
     beyond = fitted.deviation(None, x[:2], np.array([9, 4]))
     np.testing.assert_array_equal(beyond, fitted.deviation(None, x[:2], np.array([4, 4])))
-
-
-def test_a_pool_without_spread_has_the_least():
-    centroid, median, spread = mrad._class_statistics(np.ones((4, 2)))
-    assert (centroid.tolist(), median, spread) == ([1, 1], 0, 1e-12)
-    *_, spread = mrad._class_statistics(np.array([[0.0], [0.0], [3.0], [5.0]]))
-    # Centre 2, distances 2, 2, 1, 3, median 2, absolute deviations 0, 0, 1, 1.
-    assert spread == pytest.approx(1.4826 * 0.5)
 
 
 # --- margins

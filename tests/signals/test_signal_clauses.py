@@ -1,64 +1,17 @@
 """Clauses of signals: rounds that a budget allows, copies and flips, what is read before a document, and refusals."""
 
 import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from divulge.errors import InputError
-from divulge.signals import boundary, internals, recall, regression, tokens, versions
+from divulge.signals import internals, regression, tokens, versions
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.recall import PreparedReCaLL, ReCaLL
 from divulge.targets import CallableTarget, TokenStatistics
 from divulge.types import Records
-
-
-@pytest.mark.parametrize("budget", [0, 27, 28, 29, 61, 62, 63, 500])
-def test_rounds_take_directions_steps_and_halvings_out_of_a_budget(budget):
-    expected, left, number = [], budget, 1
-    while True:
-        directions = int(math.sqrt(16 * 16 * number) + 1e-9)
-        left -= directions + 4 + 8
-        if left < 0:
-            break
-        expected.append(directions)
-        number += 1
-    assert list(boundary._plan_rounds(budget)) == expected
-
-
-@pytest.mark.parametrize("batch", [1, 4, 1 << 24])
-def test_a_search_starts_at_the_nearest_record_of_another_predicted_class(batch, monkeypatch):
-    monkeypatch.setattr(boundary, "_BATCH", batch)
-    rng = np.random.default_rng(0)
-    points, truth = rng.normal(size=(30, 3)), rng.integers(0, 3, 30)
-    predicted = np.where(rng.random(30) < 0.7, truth, rng.integers(0, 3, 30))
-    starts, rows = boundary._nearest_other_class(points, predicted, truth)
-    assert sorted(rows) == np.flatnonzero(predicted == truth).tolist()
-    for start, row in zip(starts, rows, strict=True):
-        distances = np.linalg.norm(points - points[row], axis=1)
-        distances[predicted == truth[row]] = np.inf
-        assert start == distances.argmin()
-    for labels in (np.zeros(30, int), None):
-        answer = np.zeros(30, int) if labels is not None else 1 - np.minimum(truth, 1)
-        other = labels if labels is not None else np.minimum(truth, 1)
-        assert [len(part) for part in boundary._nearest_other_class(points, answer, other)] == [0, 0]
-
-
-def test_halving_finds_the_boundary_from_beyond_it():
-    records = Records([[0.0, 0.0], [8.0, 1.0]], [0, 1])
-    target = CallableTarget(lambda x: np.stack([3.0 - x[:, 0], x[:, 0] - 3.0], axis=1))
-    scaled, predicted, truth = boundary._query_records(target, records)
-    assert predicted.tolist() == [0, 1]
-    search = boundary._BoundarySearch(scaled, scaled.points[:1], truth[:1])
-    found = search.halved(scaled.points[1:]) * scaled.scale
-    assert 3.0 < found[0, 0] <= 3.0 + 8 / 256 + 1e-9
-    assert search.wrong(scaled.points[1:]).tolist() == [True]
-    assert search.distances(scaled.points[1:]) == pytest.approx(np.linalg.norm(scaled.points[1] - scaled.points[0]))
-    unlabelled = boundary._query_records(target, Records([[0.0], [8.0]]))
-    assert unlabelled[2].tolist() == unlabelled[1].tolist()
-    assert scaled.low.tolist() == scaled.points.min(axis=0).tolist()
 
 
 @pytest.mark.parametrize("queries", [2, 5])
@@ -164,24 +117,6 @@ def test_whole_documents_of_the_population_are_read_or_the_end_of_the_last(befor
     assert "".join(map(chr, found)) == expected
 
 
-def test_recall_refuses_what_leaves_no_room():
-    records = Records(np.array(["xyz"], object))
-    for length in (0, 1):
-        with pytest.raises(InputError, match="recall: no token of the population can be read before a document"):
-            PreparedReCaLL(("abc",)).measure(Letters(length), records)
-    with pytest.raises(InputError, match="recall: the model takes 2 tokens, too few for a document beside"):
-        PreparedReCaLL(("abc",)).measure(Letters(2), records)
-    assert np.isfinite(PreparedReCaLL(("abc",)).measure(Letters(3), records)).all()
-    assert np.isfinite(PreparedReCaLL(("abc",)).measure(Letters(3, (1,)), records)).all()
-    for target in (object(), Letters):
-        with pytest.raises(InputError, match="recall: a language model that runs here is needed"):
-            PreparedReCaLL(("abc",)).measure(target, records)
-    with pytest.raises(InputError, match=r"population: at least 2 documents are needed \(shots\), got 1"):
-        ReCaLL(2).prepare(["a"])
-    assert sorted(ReCaLL(2).prepare(["a", "b"]).before) == ["a", "b"]
-    assert recall._FLAT == 1e-12
-
-
 # Inside a network, regression, tokens, versions
 
 
@@ -259,19 +194,6 @@ def test_likelihoods_in_other_units_and_beside_another_model():
         tokens.max_renyi(stats, alpha=3)
     with pytest.raises(InputError, match="token statistics: entropy needs the whole distribution"):
         tokens.min_k_plus(stats)
-
-
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((5, 7), 1), ((3, 5, 7), 2), ((5, 7, 3), 1), ((1, 5, 7), 2), ((5, 7, 4), 1)]
-)
-def test_the_height_of_an_image_comes_after_its_channels_or_first(shape, axis):
-    assert versions._height_axis(shape) == axis
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 5, 3), (5, 7, 2), (1, 3, 5, 7), (2, 5, 7)])
-def test_other_shapes_are_no_images(shape):
-    with pytest.raises(InputError, match="records: images"):
-        versions._height_axis(shape)
 
 
 @pytest.mark.parametrize(("side", "fits"), [(2, False), (3, True)])

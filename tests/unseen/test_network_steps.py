@@ -66,22 +66,6 @@ def test_a_network_that_never_had_a_finite_loss_predicts_nothing(shape):
     assert np.isnan(fitted(single, epochs=0).predict(np.ones((2, 3)))[1]).all()
 
 
-def test_the_losses_are_those_of_the_likelihood_and_of_the_quantiles():
-    target = np.array([0.3, -1.0, 2.0])
-    out = np.array([[0.0, 0.5], [1.0, -0.5], [1.5, 40.0]])
-    log_variance = np.clip(out[:, 1], -10, 10)
-    expected = np.mean(0.5 * (log_variance + (target - out[:, 0]) ** 2 / np.exp(log_variance)))
-    assert float(torch_network._loss(GAUSSIAN, torch.tensor(out), torch.tensor(target))) == pytest.approx(expected)
-    quantiles = np.array([[-1.0, 0.0, 1.0], [-2.0, -1.0, 3.0], [0.0, 4.0, 5.0]])
-    pinball = [
-        level * (y - q) if y >= q else (1 - level) * (q - y)
-        for row, y in zip(quantiles, target, strict=True)
-        for q, level in zip(row, LEVELS, strict=True)
-    ]
-    loss = torch_network._loss(PINBALL, torch.tensor(quantiles), torch.tensor(target))
-    assert float(loss) == pytest.approx(np.mean(pinball))
-
-
 def test_the_monotone_head_adds_positive_steps_to_its_lowest_quantile():
     head = torch_network.MonotoneHead(3)
     head(torch.zeros(1, 2))
@@ -91,45 +75,6 @@ def test_the_monotone_head_adds_positive_steps_to_its_lowest_quantile():
     steps = np.log1p(np.exp([0.0, 2.0]))
     expected = [-1.0, -1.0 + steps[0], -1.0 + steps.sum()]
     np.testing.assert_allclose(head(torch.zeros(1, 2)).detach().numpy()[0], expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("records", "size", "lengths"),
-    [
-        (9, 4, [4, 5]),
-        (10, 4, [4, 4, 2]),
-        (8, 4, [4, 4]),
-        (4, 4, [4]),
-        (5, 4, [5]),
-        (3, 4, [3]),
-        (1, 4, [1]),
-        (2, 1, [2]),
-        (3, 2, [3]),
-    ],
-)
-def test_no_batch_is_of_a_single_record(records, size, lengths):
-    batches = networks.epoch_batches(np.arange(100, 100 + records), seed=3, epoch=1, size=size)
-    if size > 1 or records == 2:
-        assert [len(batch) for batch in batches] == lengths
-        assert networks.steps_per_epoch(records, size) == len(lengths)
-    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(100, 100 + records))
-
-
-def test_the_order_of_an_epoch_depends_on_seed_and_epoch():
-    def order(seed, epoch):
-        return np.concatenate(networks.epoch_batches(np.arange(50), seed, epoch, 7)).tolist()
-
-    assert order(0, 1) == order(0, 1)
-    assert order(0, 1) != order(0, 2)
-    assert order(0, 1) != order(1, 1)
-
-
-def test_one_value_that_is_not_finite_is_enough():
-    fine = torch.ones(3)
-    assert networks.all_finite([fine, fine])
-    for value in (torch.nan, torch.inf, -torch.inf):
-        assert not networks.all_finite([fine, torch.tensor([1.0, value, 1.0])])
-        assert not networks.all_finite([torch.tensor([value, 1.0]), fine])
 
 
 def test_threads_and_random_streams_are_as_before():
@@ -179,11 +124,6 @@ def test_images_are_standardised_by_channel_and_a_constant_channel_is_left():
     assert networks.standardised(torch.nn.Identity(), grey)(torch.from_numpy(grey)).shape == (10, 3, 4, 5)
 
 
-@pytest.mark.parametrize(("size", "patch"), [(32, 4), (127, 4), (128, 16), (224, 16)])
-def test_patches_are_small_where_images_are(size, patch):
-    assert networks._patch(size) == patch
-
-
 @pytest.mark.parametrize("shape", [(2, 5, 6), (2, 5, 1, 1)])
 def test_the_embedding_is_the_first_token_or_the_pooled_image(shape):
     sizes = []
@@ -221,23 +161,6 @@ def train(monkeypatch, losses, n=20, **settings):
 
 
 @pytest.mark.parametrize(
-    ("losses", "patience", "best", "passes"),
-    [
-        ([3.0, 2.0, 1.0, 0.5, 0.4, 0.3], 2, 6, 6),
-        ([3.0, 2.0, 2.0, 2.0, 0.0, 0.0], 2, 2, 4),
-        ([3.0, 2.0, 2.5, 1.0, 1.5, 1.5], 2, 4, 6),
-        ([3.0, 3.5, 0.0, 0.0, 0.0, 0.0], 1, 1, 2),
-        ([np.nan] * 6, 6, 0, 6),
-        ([np.nan] * 6, 3, 0, 3),
-    ],
-)
-def test_training_stops_after_as_many_passes_without_a_lower_loss_as_it_has_patience(
-    monkeypatch, losses, patience, best, passes
-):
-    assert train(monkeypatch, losses, epochs=6, patience=patience)[:2] == (best, passes)
-
-
-@pytest.mark.parametrize(
     ("n", "held", "held_out"), [(20, 0.2, 4), (20, 0.01, 2), (20, 0.26, 5), (20, 0.27, 5), (20, 0.9, 18)]
 )
 def test_the_share_held_out_is_rounded_and_never_below_two(monkeypatch, n, held, held_out):
@@ -260,17 +183,6 @@ def test_location_and_scale_are_those_of_the_signal():
     broken = torch_network.fit_network(GAUSSIAN, schedule(epochs=1), x, np.full(20, np.nan), 0)
     assert np.isnan(broken.scale)
     assert broken.epochs == 0
-
-
-def test_predictions_are_made_in_batches_and_joined_in_order(monkeypatch):
-    sizes = []
-    forward = torch_network._forward
-    monkeypatch.setattr(
-        torch_network, "_forward", lambda module, part, device: sizes.append(len(part)) or forward(module, part, device)
-    )
-    x = np.arange(1300.0, dtype=np.float32).reshape(650, 2)
-    np.testing.assert_array_equal(torch_network._predict(Fixed(), x, torch.device("cpu")), x)
-    assert sizes == [256, 256, 138]
 
 
 @pytest.mark.parametrize(

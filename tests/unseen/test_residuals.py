@@ -76,10 +76,10 @@ def test_they_run_beside_each_other_and_find_a_leak_in_classes_seen_and_not():
 
 
 def test_nothing_is_told_of_a_target_that_leaks_nothing_and_rates_stay_nominal():
-    """10 audits. 1,500 non-members of seen classes against 150 calibration records each at 10 %: the mean rate is
-    beyond .1 ± .045 with probability 4e-5 for each of five recipes; the mean AUC beyond .5 ± .045 likewise."""
+    """6 audits. 900 non-members of seen classes against 150 calibration records each at 10 %: the mean rate is
+    beyond .1 ± .058 with probability 4e-5 for each of five recipes; the mean AUC beyond .5 ± .058 likewise."""
     rates, areas, strange = ({name: [] for name in NAMES} for _ in range(3))
-    for seed in range(10):
+    for seed in range(6):
         result = audit(100 + seed, leaks=False)
         unseen = result.labels == UNSEEN
         for name in NAMES:
@@ -88,9 +88,9 @@ def test_nothing_is_told_of_a_target_that_leaks_nothing_and_rates_stay_nominal()
             threshold = dv.decisions.fpr.threshold(result.calibration[name], fpr=0.1).value
             rates[name].append((result.scores[name][~unseen & ~result.members] >= threshold).mean())
     for name in NAMES:
-        assert np.mean(rates[name]) == pytest.approx(0.1, abs=0.045), name
-        assert np.mean(areas[name]) == pytest.approx(0.5, abs=0.045), name
-        assert np.mean(strange[name]) == pytest.approx(0.5, abs=0.08), name
+        assert np.mean(rates[name]) == pytest.approx(0.1, abs=0.058), name
+        assert np.mean(areas[name]) == pytest.approx(0.5, abs=0.058), name
+        assert np.mean(strange[name]) == pytest.approx(0.5, abs=0.103), name
 
 
 @pytest.mark.parametrize("members", [4, 1600])

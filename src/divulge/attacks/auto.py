@@ -111,7 +111,7 @@ _STRICT_FPR, _MIN_FALSE_POSITIVES = 0.02, 5
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Auto:
+class Auto(Attack):
     """The attacks that do best where the truth is known: on the population, with a reference model as the target.
 
     Each reference model takes a turn, up to ``games`` of them. Half of the population's records are its candidates,
@@ -159,8 +159,6 @@ class Auto:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_OUT, Need.POPULATION, Need.FEATURES, Need.LABELS})
-    least_references: ClassVar[int] = 1
-
     options: tuple[Option, ...] = OPTIONS
     joined: tuple[Option, ...] = JOINED
     margin: float = 0.05
@@ -192,19 +190,11 @@ class Auto:
             f"seed={self.seed})"
         )
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Return the chosen attacks' scores, ``[n]``: the mean of several as normal deviates, or one's own.
-
-        Raises:
-            divulge.InputError: no references, no population, features that are texts, or what a chosen attack raises.
-        """
-        return self.run(evidence).scores
-
     def run(self, evidence: Evidence) -> Scored:
         """Return the scores and the names of the attacks that they are of.
 
         Raises:
-            divulge.InputError: as `score`.
+            divulge.InputError: no references, no population, features that are texts, or what a chosen attack raises.
         """
         protocol.part(
             evidence.references, "Auto", "references", "scaled logits of the candidates under reference models"
@@ -426,7 +416,7 @@ def game_merit(scores: Floats, member: Bools) -> tuple[float, float]:
     return float(auc), float((member_ranks > limit).mean())
 
 
-class _SeveralAttacks:
+class _SeveralAttacks(Attack):
     """What a mean over several attacks needs: all that any of them needs."""
 
     __slots__ = ()
@@ -473,23 +463,11 @@ class Combined(_SeveralAttacks):
             require_callable(attack, "Combined.attacks", "score")
         object.__setattr__(self, "attacks", attacks)
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Return the mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
-
-        Raises:
-            divulge.InputError: as the attacks do.
-        """
-        return self.run(evidence).scores
-
     def run(self, evidence: Evidence) -> Scored:
-        """Return `score` with the notes of every attack."""
+        """Return the mean of the ranks, in (0, 1], with the notes of every attack; ties share their mean rank."""
         parts = [adapt(attack).run(evidence) for attack in self.attacks]
         ranks = [stats.rankdata(scored.scores) for scored in parts]
         return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))
-
-    def seeded(self, seed: int) -> Combined:
-        """Return the same with this seed in all attacks that draw."""
-        return Combined(tuple(seeded(attack, seed) for attack in self.attacks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,12 +512,8 @@ class Consensus(_SeveralAttacks):
         object.__setattr__(self, "attacks", attacks)
         object.__setattr__(self, "names", names)
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Return the mean of normal deviates, ``[n]``; one attack's own score where only one is left."""
-        return self.run(evidence).scores
-
     def run(self, evidence: Evidence) -> Scored:
-        """Return the scores and the names of the attacks that they are of."""
+        """Return the mean of normal deviates, or one attack's own scores, and the names of the attacks they are of."""
         parts: dict[str, Scored] = {}
         left_out = []
         for name, attack in zip(self.names, self.attacks, strict=True):
@@ -556,10 +530,6 @@ class Consensus(_SeveralAttacks):
         return Scored(
             scores[0] if len(scores) == 1 else np.mean(list(map(_deviates, scores)), axis=0), notes, chosen=names
         )
-
-    def seeded(self, seed: int) -> Consensus:
-        """Return the same with this seed in all attacks that draw."""
-        return replace(self, attacks=tuple(seeded(attack, seed) for attack in self.attacks))
 
 
 def _deviates(scores: Floats) -> Floats:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import special
 
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.protocol import Attack, Need
 from divulge.attacks.reference_moments import ColumnMoments, means, moments
 from divulge.validation import check_choice
 
@@ -21,7 +21,7 @@ _MIN_STRENGTH, _MAX_STRENGTH = 1e-6, 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class BaVarIA:
+class BaVarIA(Attack):
     """LiRA with a normal-inverse-gamma prior on each record's mean and variance: a Student-t predictive.
 
     Brännvall 2026 (arXiv:2603.11799): a few models tell little of one record's variance, but those of all records
@@ -56,8 +56,6 @@ class BaVarIA:
         True
     """
 
-    least_references: ClassVar[int] = 1
-
     mode: Literal["offline", "online"] = "offline"
 
     def __post_init__(self) -> None:
@@ -87,14 +85,6 @@ class BaVarIA:
         inside = _Predictive.from_moments(_with_means(into, mean_in), _prior(into))
         outside = _Predictive.from_moments(_with_means(out, mean_out), _prior(out))
         return inside.log_density(evidence.target) - outside.log_density(evidence.target)
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> BaVarIA:
-        """Return the attack itself: it makes no random draws."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from divulge import lazy, seeds
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.protocol import Attack, Need
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, equal_counts, moments
 from divulge.errors import InputError
 from divulge.validation import check_bool, check_choice, check_integer
@@ -27,7 +27,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(Attack):
     """Log-odds of membership, from a logistic regression fitted on the reference models.
 
     Every reference model is attacked with the others, as in LiRA's and RMIA's leave-one-out evaluations; it is
@@ -126,14 +126,6 @@ class Learned:
                 [(values, _averages(reference_signals, ~inside)) for values, reference_signals in further_signals],
             )
         )
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> Learned:
-        """Return the attack with this seed."""
-        return replace(self, seed=seed)
 
     def _training_signals(self, evidence: Evidence, references: Floats) -> tuple[Floats, Bools]:
         """Signals of records whose membership in each reference model is known, ``[m, k]``, and that membership."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import seeds
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
+from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, means, moments
 from divulge.errors import InputError
 from divulge.validation import check_choice, check_integer, check_mask, check_matrix, require_callable
@@ -26,7 +26,7 @@ _SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class LiRA:
+class LiRA(Attack):
     """Likelihood ratio of the target's signal under models trained with and without the record.
 
     Carlini et al. 2022 (arXiv:2112.03570), algorithm 1 and section IV-E. The signal should be close to
@@ -63,8 +63,6 @@ class LiRA:
         array([2.828..., 0. ])
     """
 
-    least_references: ClassVar[int] = 1
-
     mode: Literal["online", "offline"] = "offline"
     variance: Literal["global", "per_record"] = "global"
 
@@ -94,14 +92,6 @@ class LiRA:
         if self.mode == "offline":
             return _z_score(evidence.target, out, self.variance)
         return _log_ratio(evidence.target, moments(references, trained_on), out, self.variance)
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> LiRA:
-        """Return the attack itself: it makes no random draws."""
-        return self
 
     def _trained_on(self, trained_on: Bools | None) -> Bools | None:
         protocol.out_models(trained_on, "LiRA")
@@ -357,7 +347,7 @@ def _squared(values: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceLiRA:
+class SequenceLiRA(Attack):
     """Offline LiRA on the tokens of a document, with the correlation between neighbours.
 
     The sum of a document's log-probabilities does not have the sum of their variances: what one model finds easier
@@ -404,14 +394,6 @@ class SequenceLiRA:
         standard = (logs.target - mean) / (spread * np.sqrt(1.0 + 1.0 / len(reference_logs)))
         return _shift_statistic(standard, logs, rho)
 
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> SequenceLiRA:
-        """Return the attack itself: it makes no random draws."""
-        return self
-
 
 def _spread(reference_logs: Floats, mean: Floats) -> Floats:
     """Standard deviation between models of tokens as likely as each, ``[t]``; 1 where nothing varies."""
@@ -443,7 +425,7 @@ def _shift_statistic(standard: Floats, logs: TokenLogs, rho: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Averaged:
+class Averaged(Attack):
     """The mean of another attack's scores over all versions of each record.
 
     With `LiRA` inside, this is the attack of Carlini et al. 2022 (arXiv:2112.03570) with several queries, as its
@@ -480,24 +462,12 @@ class Averaged:
         """Reference models that the inner attack needs at least."""
         return adapt(self.inner).least_references
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Mean scores ``[n]``.
+    def run(self, evidence: Evidence) -> Scored:
+        """Return the mean scores, with the notes of the inner attack on every version.
 
         Raises:
             divulge.InputError: no further versions, and what the inner attack raises.
         """
-        return self.run(evidence).scores
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` with the notes of the inner attack on every version.
-
-        Raises:
-            divulge.InputError: as `score`.
-        """
         version_scores = [adapt(self.inner).run(version) for version in protocol.record_versions(evidence, "Averaged")]
         notes = dict.fromkeys(note for scored in version_scores for note in scored.notes)
         return Scored(np.mean([scored.scores for scored in version_scores], axis=0), tuple(notes))
-
-    def seeded(self, seed: int) -> Averaged:
-        """Return the same with this seed in the inner attack, if it draws."""
-        return replace(self, inner=seeded(self.inner, seed))

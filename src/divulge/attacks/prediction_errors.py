@@ -10,7 +10,7 @@ from scipy import stats
 
 from divulge.attacks import protocol
 from divulge.attacks.auto import Unit, convert_unit
-from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
+from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt
 from divulge.validation import check_choice, require_callable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LEAST_SQUARE = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
-class OnErrors:
+class OnErrors(Attack):
     """An attack on probabilities, where a model gives one real value: the likelihood of its error takes their place.
 
     The evidence holds the "negative-squared-loss" signal, −(f(x) − y)². With the deviation σ of the target's errors on
@@ -67,19 +67,11 @@ class OnErrors:
         """Reference models that the attack needs at least."""
         return adapt(self.inner).least_references
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Return the attack's scores, ``[n]``.
-
-        Raises:
-            divulge.InputError: no population, and what the attack raises.
-        """
-        return self.run(evidence).scores
-
     def run(self, evidence: Evidence) -> Scored:
         """Return what the attack's ``run`` returns.
 
         Raises:
-            divulge.InputError: as `score`.
+            divulge.InputError: no population, and what the attack raises.
         """
         population = protocol.part(
             evidence.population, "OnErrors", "population", "negative squared errors of the target, of known non-members"
@@ -92,10 +84,6 @@ class OnErrors:
         names = ("target", "references", "population", "population_references")
         logits = replace(evidence, **{name: to_logits(getattr(evidence, name)) for name in names})
         return adapt(self.inner).run(convert_unit(logits, self.unit))
-
-    def seeded(self, seed: int) -> OnErrors:
-        """Return the same with another seed in the attack."""
-        return replace(self, inner=seeded(self.inner, seed))
 
 
 def error_variance(squared_errors: Floats) -> float:

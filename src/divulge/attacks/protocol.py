@@ -80,6 +80,8 @@ class Scored:
 class Scores(Protocol):
     """Minimum that an attack provides; `adapt` completes it to an `Attack`."""
 
+    __slots__ = ()
+
     def score(self, evidence: Evidence) -> Floats:
         """Scores ``[n]``, larger = more like a member."""
         ...
@@ -87,25 +89,47 @@ class Scores(Protocol):
 
 @runtime_checkable
 class Attack(Scores, Protocol):
-    """Attack: turns signals under several models into one score per candidate; its fields are its settings."""
+    """Attack: turns signals under several models into one score per candidate; its fields are its settings.
+
+    A sub-class is a frozen dataclass with `score`, or with `run` where there is more to say than scores, and with
+    `needs` unless it reads the target's signal alone. One that draws at random has a field ``seed``.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> class Negated(Attack):
+        ...     def score(self, evidence):
+        ...         return -evidence.target
+        >>> Negated().run(Evidence([1.0, 2.0])).scores
+        array([-1., -2.])
+    """
+
+    __slots__ = ()
 
     @property
     def needs(self) -> frozenset[Need]:
         """All of the evidence that it may read; an audit gives it nothing else."""
-        ...
+        return frozenset()
 
     @property
     def least_references(self) -> int:
         """The fewest reference models that it can work with; 0 if it reads none."""
-        ...
+        return 1 if self.needs & REFERENCES else 0
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Return the scores ``[n]``, larger = more like a member.
+
+        Raises:
+            divulge.InputError: as `run`.
+        """
+        return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
         """Return the scores, and notes on them."""
-        ...
+        return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Attack:
-        """Return the same attack with this seed, where it draws."""
-        ...
+        """Return the same attack with this seed in it and in the attacks that it is made of, where they draw."""
+        return _with_seed(self, seed)
 
 
 def adapt(attack: Scores) -> Attack:
@@ -136,12 +160,22 @@ def seeded(attack: Any, seed: int) -> Any:
     """Return ``attack`` with this seed if it makes random draws; anything with ``score`` is taken."""
     check_integer(seed, "seed", minimum=0)
     require_callable(attack, "attack", "score")
-    if isinstance(attack, Attack):
-        return attack.seeded(seed)
+    return attack.seeded(seed) if isinstance(attack, Attack) else _with_seed(attack, seed)
+
+
+def _with_seed(attack: Any, seed: int) -> Any:
     if not dataclasses.is_dataclass(attack) or isinstance(attack, type):
         return attack
-    draws = any(field.name == "seed" and field.init for field in dataclasses.fields(attack))
-    return dataclasses.replace(attack, seed=seed) if draws else attack
+    changes = {}
+    for field in dataclasses.fields(attack):
+        value = getattr(attack, field.name)
+        if field.name == "seed" and field.init:
+            changes["seed"] = seed
+        elif isinstance(value, tuple) and value and all(isinstance(inner, Scores) for inner in value):
+            changes[field.name] = tuple(seeded(inner, seed) for inner in value)
+        elif isinstance(value, Scores):
+            changes[field.name] = seeded(value, seed)
+    return dataclasses.replace(attack, **changes) if changes else attack
 
 
 def check_installed(part: Any) -> None:
@@ -165,8 +199,8 @@ def check_installed(part: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Adapted:
-    """A third party's attack, with what it does not say filled in."""
+class _Adapted(Attack):
+    """A third party's attack that is no `Attack`, with what it does not say filled in."""
 
     attack: Any
 
@@ -183,12 +217,6 @@ class _Adapted:
         if hasattr(self.attack, "run"):
             return self.attack.run(evidence)
         return Scored(self.attack.score(evidence))
-
-    def score(self, evidence: Evidence) -> Floats:
-        return self.run(evidence).scores
-
-    def seeded(self, seed: int) -> _Adapted:
-        return _Adapted(seeded(self.attack, seed))
 
 
 def references_for_mode(mode: Literal["offline", "online"], *beside: Need) -> frozenset[Need]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import special
 
 from divulge import seeds
 from divulge.attacks import protocol, regressors
-from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.protocol import Attack, Need, Scored
 from divulge.errors import InputError
 from divulge.validation import check_bool, check_choice, check_integer, check_number, require_callable
 
@@ -34,7 +34,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileRegression:
+class QuantileRegression(Attack):
     """Distance of the signal above that of non-members with the same features.
 
     Bertran et al. 2023 (arXiv:2307.03694). A regressor learns the distribution of the signal of
@@ -63,8 +63,6 @@ class QuantileRegression:
         >>> scored.scores.round(1), scored.calibration.shape
         (array([0. , 5.3]), (100,))
     """
-
-    least_references: ClassVar[int] = 0
 
     regressor: regressors.Regressor = field(default_factory=regressors.Boosted)
     conformal: bool = True
@@ -100,15 +98,6 @@ class QuantileRegression:
     def _calibration_size(self, z: int) -> int:
         return min(max(1, round(self.calibration * z)), z - 2)
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Conditional z-score or level of each candidate, ``[n]``.
-
-        Raises:
-            divulge.InputError: no population or fewer than 4 records in it; features or labels of one
-                side only, or of different widths.
-        """
-        return self.run(evidence).scores
-
     def run(self, evidence: Evidence) -> Scored:
         """Scores of the candidates and of the calibration part, by the same fitted regressor.
 
@@ -118,7 +107,8 @@ class QuantileRegression:
         learned nothing from the features.
 
         Raises:
-            divulge.InputError: as `score`.
+            divulge.InputError: no population or fewer than 4 records in it; features or labels of one
+                side only, or of different widths.
         """
         candidates, population = _parts(evidence)
         train, calibration_part = self._split(population)
@@ -140,10 +130,6 @@ class QuantileRegression:
         if self.output == "level":
             z_scores = tuple(special.ndtr(scores) for scores in z_scores)
         return Scored(z_scores[0], notes, self.nominal_threshold, None if calibration_part is None else z_scores[1])
-
-    def seeded(self, seed: int) -> QuantileRegression:
-        """Return the attack with this seed."""
-        return replace(self, seed=seed)
 
     def nominal_threshold(self, fpr: float) -> float:
         """Return the threshold of a perfect regressor: the raw, uncalibrated decision at ``fpr``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from divulge import seeds
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
+from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt
 from divulge.duplicates import keep_together
 from divulge.errors import InputError
 from divulge.validation import check_integer, require_callable
@@ -26,7 +26,7 @@ _RECORDS_PER_SLOPE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Transductive:
+class Transductive(Attack):
     """Signal minus its out-of-fold ridge regression on features and class, fitted on the candidates.
 
     For a class that the auditor has no records of, quantile regression must guess from other classes how hard a
@@ -59,8 +59,6 @@ class Transductive:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FEATURES, Need.LABELS})
-    least_references: ClassVar[int] = 0
-
     folds: int = 5
     seed: int = 0
 
@@ -77,17 +75,9 @@ class Transductive:
         features = protocol.part(evidence.features, "Transductive", "features", "what the records look like")
         return unexplained(evidence.target, features, evidence.labels, self.folds, self.seed)
 
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> Transductive:
-        """Return the attack with this seed."""
-        return replace(self, seed=seed)
-
 
 @dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(Attack):
     """Another attack's score minus its out-of-fold ridge regression on features and class.
 
     `Transductive` for any attack: reference models never know quite how hard a record is for the target, and what
@@ -145,20 +135,12 @@ class Residual:
         """Reference models that the inner attack needs at least."""
         return adapt(self.inner).least_references
 
-    def score(self, evidence: Evidence) -> Floats:
-        """Residuals ``[n]``, in standard deviations of the inner attack's ranked scores.
+    def run(self, evidence: Evidence) -> Scored:
+        """Return the residuals, in standard deviations of the inner attack's ranked scores, with its notes.
 
         Raises:
             divulge.InputError: no features, fewer than 20 candidates or than folds, features that are texts; and what
                 the inner attack raises.
-        """
-        return self.run(evidence).scores
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` with the notes of the inner attack.
-
-        Raises:
-            divulge.InputError: as `score`.
         """
         protocol.part(evidence.features, "Residual", "features", "what the records look like")
         scored = adapt(self.inner).run(evidence)
@@ -168,15 +150,11 @@ class Residual:
         """Return the residual of the inner attack's ``scores``, ``[n]``, if these are known already.
 
         Raises:
-            divulge.InputError: as `score`.
+            divulge.InputError: as `run`.
         """
         features = protocol.part(evidence.features, "Residual", "features", "what the records look like")
         deviates = special.ndtri((stats.rankdata(scores) - 0.5) / len(evidence))
         return unexplained(deviates, leading(features, self.components), evidence.labels, self.folds, self.seed)
-
-    def seeded(self, seed: int) -> Residual:
-        """Return the same with this seed in the inner attack, if it draws."""
-        return replace(self, inner=seeded(self.inner, seed), seed=seed)
 
 
 def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int, seed: int) -> Floats:

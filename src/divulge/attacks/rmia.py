@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.protocol import Attack, Need
 from divulge.attacks.reference_moments import log_mean, moments
 from divulge.errors import InputError
 from divulge.validation import check_choice, check_instance, check_number
@@ -26,7 +26,7 @@ _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class RMIA:
+class RMIA(Attack):
     """Share of population records that the candidate's likelihood ratio dominates.
 
     Zarifzadeh et al. 2024 (arXiv:2312.03262), equations 2-4 and 10. The evidence holds *probabilities of
@@ -57,8 +57,6 @@ class RMIA:
         >>> RMIA(ranking="published").score(evidence)
         array([1. , 0.5])
     """
-
-    least_references: ClassVar[int] = 1
 
     gamma: float = 1.0
     offline_a: float | None = 0.3
@@ -110,14 +108,6 @@ class RMIA:
         _check_probabilities(population_references, "population_references")
         ratio = self._ratio(evidence.target, references, evidence.trained_on)
         return ratio, self._ratio(population, population_references, evidence.population_trained_on)
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> RMIA:
-        """Return the attack itself: it makes no random draws."""
-        return self
 
     def _ratio(self, target: Floats, references: Floats, trained_on: Bools | None) -> Floats:
         if self.offline_a is None:
@@ -180,7 +170,7 @@ def _check_probabilities(values: Floats, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class BASE:
+class BASE(Attack):
     """``log p_target - logsumexp_r log p_r + log R``: the approximate Bayes-optimal attack.
 
     Lassila et al. 2025 (arXiv:2505.24089). The evidence holds the "negative-loss" signal, ``log p(y)``. Online, the
@@ -200,8 +190,6 @@ class BASE:
         >>> BASE().score(Evidence(target=[-0.1, -2.0], references=[[-1.0, -3.0], [-1.0, -3.0]])).round(2)
         array([ 0.23, -1.01])
     """
-
-    least_references: ClassVar[int] = 1
 
     mode: Literal["offline", "online"] = "offline"
     scale: float = 0.33
@@ -231,17 +219,9 @@ class BASE:
         protocol.out_models(evidence.trained_on, "BASE")
         return evidence.target - self.scale * log_mean(references, evidence.trained_on)
 
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> BASE:
-        """Return the attack itself: it makes no random draws."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
-class MajorityRMIA:
+class MajorityRMIA(Attack):
     """RMIA, where a candidate dominates a population record if more than half of its versions do.
 
     Zarifzadeh et al. 2024 (arXiv:2312.03262) with several queries, as their code computes it: each version of the
@@ -290,14 +270,6 @@ class MajorityRMIA:
         ratios, population = (np.stack(part) for part in zip(*pairs, strict=True))
         share = majority_share(ratios, population, self.inner.gamma)
         return share if self.inner.ranking == "published" else break_ties(share, np.median(ratios, axis=0))
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> MajorityRMIA:
-        """Return the attack itself: it makes no random draws."""
-        return self
 
 
 def majority_share(ratios: Floats, population: Floats, gamma: float) -> Floats:

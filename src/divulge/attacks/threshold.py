@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.protocol import Attack, Need
 from divulge.attacks.reference_moments import moments
 from divulge.errors import InputError
 from divulge.validation import check_choice, check_matrix, check_number
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Attack):
     """The target's signal is the score (LOSS attack: Yeom et al. 2018, arXiv:1709.01604).
 
     Needs no reference models. It cannot tell a memorised record from an easy one, so it is the
@@ -31,23 +31,14 @@ class Threshold:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset()
-    least_references: ClassVar[int] = 0
 
     def score(self, evidence: Evidence) -> Floats:
         """Return the signal of each candidate, ``[n]``."""
         return np.array(evidence.target, dtype=np.float64)
 
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> Threshold:
-        """Return the attack itself: it makes no random draws."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class Calibrated(Attack):
     """Signal under the target minus the mean signal under reference models.
 
     Watson et al. 2022 (arXiv:2111.08440), equation 2. The mean is over the models that were not
@@ -63,8 +54,6 @@ class Calibrated:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_OUT})
-    least_references: ClassVar[int] = 1
-
     over: Literal["out", "all"] = "out"
 
     def __post_init__(self) -> None:
@@ -88,17 +77,9 @@ class Calibrated:
         out = moments(references, evidence.trained_on, complement=True)
         return evidence.target - np.where(out.count > 0, out.mean, out.grand_mean)
 
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> Calibrated:
-        """Return the attack itself: it makes no random draws."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
-class Substitute:
+class Substitute(Attack):
     """Mean log-probability of the true class under substitute models, or the target's own signal where that is lower.
 
     Li & Zhang 2021 (arXiv:2007.15528), the transfer attack, as the code published with it computes the score: the
@@ -119,7 +100,6 @@ class Substitute:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_SUBSTITUTES})
-    least_references: ClassVar[int] = 1
 
     def score(self, evidence: Evidence) -> Floats:
         """Return the smaller of the target's signal and the substitutes' mean, ``[n]``, in nats; at most 0.
@@ -131,14 +111,6 @@ class Substitute:
         references = protocol.part(evidence.references, "Substitute", "references", description)
         protocol.log_probabilities(evidence.target, references, "Substitute", "label-loss")
         return np.minimum(evidence.target, moments(references, spread=False).mean)
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> Substitute:
-        """Return the attack itself: it makes no random draws."""
-        return self
 
 
 def at_risk(losses: object, *, low: float = 0.25, high: float = 0.75) -> Floats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from divulge.attacks import protocol
-from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.protocol import Attack, Need
 from divulge.errors import InputError
 from divulge.validation import as_list, check_bool, check_integer
 
@@ -21,7 +21,7 @@ _MIN_ERRORS = 2  # tokens of a document that EZ needs
 
 
 @dataclass(frozen=True, slots=True)
-class WBC:
+class WBC(Attack):
     """The share of sliding windows in which the target finds the text more likely than a reference model does.
 
     Chen et al. 2026 (arXiv:2601.02751): for each window length, the fraction of windows whose mean loss is lower
@@ -45,8 +45,6 @@ class WBC:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_BASE, Need.TOKENS})
-    least_references: ClassVar[int] = 1
-
     lengths: tuple[int, ...] = LENGTHS
 
     def __post_init__(self) -> None:
@@ -69,14 +67,6 @@ class WBC:
         gain = logs.target - reference_logs.mean(axis=0, dtype=np.float64)
         return np.mean([_share_of_windows_won(gain, logs.offsets, length) for length in self.lengths], axis=0)
 
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> WBC:
-        """Return the attack itself: it makes no random draws."""
-        return self
-
 
 def _share_of_windows_won(gain: Floats, offsets: Ints, length: int) -> Floats:
     """Return the share of each document's windows of ``length`` tokens whose sum of ``gain`` is above 0, ``[n]``."""
@@ -93,7 +83,7 @@ def _share_of_windows_won(gain: Floats, offsets: Ints, length: int) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class EZ:
+class EZ(Attack):
     """Gains over losses in log-probability, at the places where the target's likeliest token is another one.
 
     Ilić et al. 2026 (arXiv:2601.12104). With d the log-probability of a token under the target less that under the
@@ -123,8 +113,6 @@ class EZ:
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_BASE, Need.TOKENS, Need.VOCABULARY})
-    least_references: ClassVar[int] = 1
-
     smoothed: bool = False
 
     def __post_init__(self) -> None:
@@ -153,11 +141,3 @@ class EZ:
         with np.errstate(over="ignore"):
             ratio = gains / np.where(has_ratio, losses, 1.0)
         return np.where(has_ratio, np.minimum(ratio, np.finfo(np.float64).max), 0.0)
-
-    def run(self, evidence: Evidence) -> Scored:
-        """Return `score` as a `Scored`."""
-        return Scored(self.score(evidence))
-
-    def seeded(self, seed: int) -> EZ:
-        """Return the attack itself: it makes no random draws."""
-        return self

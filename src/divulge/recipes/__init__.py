@@ -1,11 +1,16 @@
-"""Recipes: a signal and an attack on it under one name, each attack with its settings.
+"""Recipes: a signal and an attack on it under one name, and what a user may ask of each attack, a file each.
 
 `ATTACKS` are the attacks, one class of settings each: ``LiRA(mode="online")`` is the recipe that is called
 "lira-online". `aliases` maps the names of recipes to such settings.
 """
 
 from divulge.recipes.advice import Circumstances, DataSet, Performance, Suggestion, advise, measured
+from divulge.recipes.auto import Auto
+from divulge.recipes.base import BASE
+from divulge.recipes.bavaria import BaVarIA
+from divulge.recipes.calibrated import Calibrated
 from divulge.recipes.catalogue import (
+    ATTACKS,
     aliases,
     augmented_recipes,
     configure,
@@ -23,6 +28,14 @@ from divulge.recipes.catalogue import (
     weight_recipes,
     white_box_recipes,
 )
+from divulge.recipes.ez import EZ
+from divulge.recipes.labels import Labels
+from divulge.recipes.learned import Learned
+from divulge.recipes.lira import LiRA
+from divulge.recipes.loss import Loss
+from divulge.recipes.margin import Margin
+from divulge.recipes.mrad import MRAD
+from divulge.recipes.quantile import Quantile
 from divulge.recipes.recipe import (
     RESERVED,
     Imputed,
@@ -33,28 +46,11 @@ from divulge.recipes.recipe import (
     References,
     Signal,
 )
-from divulge.recipes.settings import (
-    ATTACKS,
-    BASE,
-    EZ,
-    MRAD,
-    RMIA,
-    WBC,
-    AttackSettings,
-    Auto,
-    BaVarIA,
-    Calibrated,
-    Labels,
-    Learned,
-    LiRA,
-    Loss,
-    Margin,
-    Quantile,
-    RecordType,
-    Setting,
-    Transductive,
-    Transfer,
-)
+from divulge.recipes.rmia import RMIA
+from divulge.recipes.settings import AttackSettings, RecordType, Setting, make_recipe, setting
+from divulge.recipes.transductive import Transductive
+from divulge.recipes.transfer import Transfer
+from divulge.recipes.wbc import WBC
 
 __all__ = [
     "ATTACKS",
@@ -96,6 +92,7 @@ __all__ = [
     "document_recipes",
     "everything",
     "label_recipes",
+    "make_recipe",
     "measured",
     "on_errors",
     "partial_recipes",
@@ -105,6 +102,7 @@ __all__ = [
     "resolve_for",
     "resolve_regression",
     "seeded",
+    "setting",
     "weight_recipes",
     "white_box_recipes",
 ]

@@ -9,27 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import attacks, errors, user_code
 from divulge.errors import InputError
+from divulge.recipes.auto import Auto
+from divulge.recipes.base import BASE
+from divulge.recipes.bavaria import BaVarIA
+from divulge.recipes.calibrated import Calibrated
+from divulge.recipes.ez import EZ
+from divulge.recipes.labels import Labels
+from divulge.recipes.learned import Learned
+from divulge.recipes.lira import LiRA
+from divulge.recipes.loss import Loss
+from divulge.recipes.margin import Margin
+from divulge.recipes.mrad import MRAD
+from divulge.recipes.quantile import Quantile
 from divulge.recipes.recipe import Recipe
-from divulge.recipes.settings import (
-    ATTACKS,
-    BASE,
-    EZ,
-    MRAD,
-    RMIA,
-    WBC,
-    AttackSettings,
-    Auto,
-    BaVarIA,
-    Calibrated,
-    Labels,
-    Learned,
-    LiRA,
-    Loss,
-    Margin,
-    Quantile,
-    Transductive,
-    Transfer,
-)
+from divulge.recipes.rmia import RMIA
+from divulge.recipes.settings import AttackSettings
+from divulge.recipes.transductive import Transductive
+from divulge.recipes.transfer import Transfer
+from divulge.recipes.wbc import WBC
 from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
 from divulge.targets import declared_modality, is_language_model, is_regression_model
 from divulge.validation import check_choice, check_instance
@@ -39,6 +36,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.attacks.auto import Unit
+
+ATTACKS: tuple[type[AttackSettings], ...] = (
+    Auto,
+    Loss,
+    Calibrated,
+    LiRA,
+    BaVarIA,
+    RMIA,
+    BASE,
+    Learned,
+    WBC,
+    EZ,
+    Quantile,
+    Transductive,
+    Labels,
+    Transfer,
+    MRAD,
+    Margin,
+)
+"""Every attack, in the order of the list. A new one is a file beside this one and a line here."""
 
 _WHOLE_RECORDS: dict[str, AttackSettings] = {
     "loss": Loss(),
@@ -106,6 +123,7 @@ _WHITE_BOX: dict[str, AttackSettings] = {
     "weight-gradient": Loss(signal="weight-gradient"),
     "learned-white-box": Learned(few=True, inside=True),
 }
+_SPECIAL = _AUGMENTED | _LABEL_ONLY | _PARTIAL_RECORDS | _WEIGHTS | _WHITE_BOX
 _DOCUMENTS: dict[str, AttackSettings] = {
     "loss": Loss(),
     "last-tokens": Loss(signal="last-tokens"),
@@ -151,30 +169,29 @@ _ERROR_UNITS: dict[str, Unit] = {
 def aliases(*, documents: bool = False) -> Mapping[str, AttackSettings]:
     """Return every recipe's name with the settings that it stands for, in the order of the report.
 
+    An attack that has no other name here is called as it is.
+
     Args:
         documents: the names that hold where the target is a language model.
 
     Examples:
-        >>> aliases()["lira-online"]
-        LiRA(mode='online', augment=False, residual=False, tokens='mean', known='any')
+        >>> aliases()["lira-online"].changes()
+        {'mode': 'online'}
     """
-    return (
-        _DOCUMENTS
-        if documents
-        else _WHOLE_RECORDS | _AUGMENTED | _LABEL_ONLY | _PARTIAL_RECORDS | _WEIGHTS | _WHITE_BOX
-    )
+    named = _DOCUMENTS if documents else _WHOLE_RECORDS | _SPECIAL
+    record_type = "documents" if documents else "classifiers"
+    attacks_with_names = {type(settings) for settings in named.values()}
+    return named | {
+        attack.name: attack()
+        for attack in ATTACKS
+        if record_type in attack.record_types() and attack not in attacks_with_names
+    }
 
 
+@cache
 def everything() -> tuple[Recipe, ...]:
     """Return all named recipes for classifiers: whole records, versions of them, labels, partly known ones, weights."""
-    return (
-        *recipes(),
-        *augmented_recipes(),
-        *label_recipes(),
-        *partial_recipes(),
-        *weight_recipes(),
-        *white_box_recipes(),
-    )
+    return tuple(settings.recipe() for settings in aliases().values())
 
 
 @cache
@@ -185,62 +202,39 @@ def recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in recipes()][:4]
         ['loss', 'entropy', 'gap', 'max-probability']
     """
-    return _recipes_of(_WHOLE_RECORDS)
+    return tuple(recipe for recipe in everything() if recipe.name not in _SPECIAL)
 
 
-@cache
 def augmented_recipes() -> tuple[Recipe, ...]:
     """Return the recipes that ask about images as they are, mirrored and shifted: 18 queries a record.
 
     For tables, or versions of one's own, ``dataclasses.replace(recipe, versions=…)`` makes others of them.
-
-    Examples:
-        >>> [recipe.name for recipe in augmented_recipes()]
-        ['lira-augmented', 'lira-online-augmented', 'rmia-augmented', 'rmia-online-augmented']
     """
-    return _recipes_of(_AUGMENTED)
+    return _named_in(_AUGMENTED)
 
 
-@cache
 def label_recipes() -> tuple[Recipe, ...]:
-    """Return the recipes that read nothing but the predicted class, of each record and of points around it.
-
-    Examples:
-        >>> [recipe.name for recipe in label_recipes()]
-        ['correct', 'correct-calibrated', 'transfer', 'boundary', 'boundary-residual', 'noise']
-    """
-    return _recipes_of(_LABEL_ONLY)
+    """Return the recipes that read nothing but the predicted class, of each record and of points around it."""
+    return _named_in(_LABEL_ONLY)
 
 
-@cache
 def partial_recipes() -> tuple[Recipe, ...]:
     """Return the recipes for records of which only part is known (``dv.audit(known=…)``).
 
     Every recipe for whole records takes partly known ones too, with the best completion of each. Some have a second
     name here, under which they refuse whole records.
-
-    Examples:
-        >>> [recipe.name for recipe in partial_recipes()][:3]
-        ['partial-loss', 'partial-lira', 'partial-rmia']
     """
-    return _recipes_of(_PARTIAL_RECORDS)
+    return _named_in(_PARTIAL_RECORDS)
 
 
-@cache
 def weight_recipes() -> tuple[Recipe, ...]:
     """Return the recipes for homogeneous ReLU networks with two classes, whose weights the auditor holds."""
-    return _recipes_of(_WEIGHTS)
+    return _named_in(_WEIGHTS)
 
 
-@cache
 def white_box_recipes() -> tuple[Recipe, ...]:
-    """Return the recipes that look inside torch networks of any number of classes, the target and the reference models.
-
-    Examples:
-        >>> [recipe.name for recipe in white_box_recipes()]
-        ['weight-gradient', 'learned-white-box']
-    """
-    return _recipes_of(_WHITE_BOX)
+    """Return the recipes that look inside torch networks of any number of classes, the target and the references."""
+    return _named_in(_WHITE_BOX)
 
 
 @cache
@@ -248,12 +242,12 @@ def document_recipes() -> tuple[Recipe, ...]:
     """Return the recipes that `divulge.audit` knows where the target is a language model, in the order of the report.
 
     Several are called as their counterparts for classifiers are: the same attack, on the likelihood of the document.
-
-    Examples:
-        >>> [recipe.name for recipe in document_recipes()][:4]
-        ['loss', 'last-tokens', 'last-quarter', 'zlib']
     """
-    return _recipes_of(_DOCUMENTS, documents=True)
+    return tuple(settings.recipe(documents=True) for settings in aliases(documents=True).values())
+
+
+def _named_in(table: Mapping[str, AttackSettings]) -> tuple[Recipe, ...]:
+    return tuple(recipe for recipe in everything() if recipe.name in table)
 
 
 @cache
@@ -262,10 +256,6 @@ def regression_recipes() -> tuple[Recipe, ...]:
 
     They are called as their counterparts for classifiers are: the same attack, where the likelihood of the target's
     error takes the place of a class's probability (`divulge.attacks.OnErrors`).
-
-    Examples:
-        >>> [recipe.name for recipe in regression_recipes()][:3]
-        ['loss', 'calibrated', 'lira']
     """
     return tuple(on_errors(recipe) for recipe in recipes() if recipe.signal_name in _ERROR_UNITS)
 
@@ -392,10 +382,6 @@ def configure(
 def seeded(recipe: Recipe, seed: int) -> Recipe:
     """Return the recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
     return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
-
-
-def _recipes_of(table: Mapping[str, AttackSettings], *, documents: bool = False) -> tuple[Recipe, ...]:
-    return tuple(settings.recipe(documents=documents) for settings in table.values())
 
 
 def _third_party(name: str) -> Recipe:
