@@ -206,22 +206,6 @@ class TestPackage:
         with refused("a run of kind 'odd' has no report; one of "):
             runs.find_kind(tmp_path)
 
-    def test_policies_hold_some_kinds_of_runs_alone(self, tmp_path, monkeypatch):
-        asked = []
-        for name, module in (("audit", runs.audits), ("erasure", runs.erasure_result)):
-            monkeypatch.setitem(runs._GATED_RESULTS, name, lambda folder, module=module: asked.append(folder) or folder)
-        monkeypatch.setattr(runs.RunDirectory, "kind", lambda self: "identification")
-        with refused(f"^run: a policy can hold .*; {tmp_path} is a run of kind 'identification'"):
-            runs.gate(tmp_path, "auc:0.5")
-        finished = runs.FinishedRun(tmp_path, "identification", None)
-        with refused("is a run of kind 'identification'"):
-            runs.gate(finished, ["auc:0.5"])
-        assert repr(finished) == f"FinishedRun('{tmp_path}', identification)"
-        with refused("run: an audit's result or its run directory is needed, got 3"):
-            runs.gate(3, "auc:0.5")
-        with refused("policy: "):
-            runs.gate(tmp_path, [3])
-
 
 def test_names_of_persons_that_differ_by_spaces_or_case_alone_are_warned_of():
     def make(*names):

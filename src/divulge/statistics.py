@@ -107,6 +107,20 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
     )
 
 
+def mean_estimate(values: Floats, confidence: float = 0.95) -> Estimate:
+    """Return the mean of values with Student's interval; that of a single value has no ends.
+
+    Examples:
+        >>> print(mean_estimate(np.array([1.0, 2.0, 3.0])), mean_estimate(np.array([1.0])))
+        2.0000 [-0.4841, 4.4841] 1.0000 [-inf, inf]
+    """
+    n, value = len(values), float(values.mean())
+    if n < 2:
+        return Estimate(value, -np.inf, np.inf, confidence, "a single record has no interval")
+    reach = float(stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Estimate(value, value - reach, value + reach, confidence, "t over records")
+
+
 def find_missing_classes(labels: Ints, other_labels: Ints) -> Ints:
     """Return the classes of records that others lack, where that is no chance.
 

@@ -18,10 +18,14 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge as dv
 from divulge import attributes
 from divulge.attributes.finding import decide_attribute
-from divulge.attributes.result import AttributeInference, load
+from divulge.attributes.result import ATTRIBUTES, AttributeInference
 from divulge.references import Train
 from divulge.report import html
-from divulge.results import AttributeSettings
+from divulge.settings import AttributeSettings
+
+
+def reload(folder):
+    return ATTRIBUTES.load(folder).result
 
 
 def rows(n, seed, levels=4):
@@ -35,6 +39,16 @@ def rows(n, seed, levels=4):
 def sets(seed=0, n=150, make=dv.Records, **options):
     parts_drawn = [rows(n, seed * 10 + part, **options) for part in range(3)]
     return dict(zip(("members", "nonmembers", "population"), (make(*each) for each in parts_drawn), strict=True))
+
+
+class Labels:
+    """A model that says classes alone."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def labels(self, records):
+        return self.model.predict(records.x)
 
 
 def tree(records, **options):
@@ -55,7 +69,7 @@ def test_records_that_stand_in_the_file_without_the_column_give_no_value_away():
         assert (inference.finding.answer == "leak found") == is_stored
         assert any("without the column of interest" in text for text in inference.warnings) != is_stored
         assert (inference.stored is not None) == is_stored
-        assert (attributes.gate(inference, "share:0.9")[0].state == "broken") == is_stored
+        assert (dv.gate(inference, "share:0.9")[0].state == "broken") == is_stored
 
 
 class Chooser:
@@ -163,6 +177,56 @@ class TestInference:
             stranger = tree(dv.Records(*rows(100, 900 + seed)))
             answers.append(attributes.infer(stranger, **data, column=0).finding.answer)
         assert answers.count("leak found") < 3, answers
+
+    @pytest.mark.parametrize("labels_only", [False, True])
+    def test_guesses_are_those_of_the_likeliest_value(self, labels_only):
+        """The label's likelihood under each value times how frequent it is, or how likely columns and label make it."""
+        data = sets(n=80)
+        model = tree(data["members"], max_depth=4)
+        target = Labels(model) if labels_only else model
+        result = attributes.infer(target, **data, column=0)
+        x, y = (np.concatenate([getattr(data[name], part) for name in ("members", "nonmembers")]) for part in "xy")
+        z, labels = data["population"].x, data["population"].y
+        values, counts = np.unique(z[:, 0], return_counts=True)
+        frequent = (counts + 0.5) / (counts + 0.5).sum()
+        likelihood = np.empty((len(x), len(values)))
+        for place, value in enumerate(values):
+            version = np.c_[np.full(len(x), value), x[:, 1:]]
+            if labels_only:
+                likelihood[:, place] = np.where(model.predict(version) == y, 0.9, 0.1)
+            else:
+                likelihood[:, place] = np.maximum(model.predict_proba(version)[np.arange(len(x)), y], 0.01)
+
+        def impute(inside, outside):
+            forest = RandomForestClassifier(100, min_samples_leaf=2, random_state=0).fit(inside, z[:, 0])
+            return 0.98 * forest.predict_proba(outside) + 0.02 * frequent
+
+        weights = {
+            "model": likelihood * frequent,
+            "model and imputation": likelihood * impute(z[:, 1:], x[:, 1:]),
+            "imputation": impute(np.c_[z[:, 1:], labels], np.c_[x[:, 1:], y]),
+        }
+        for name, weight in weights.items():
+            is_clear = np.diff(np.sort(weight, axis=1)[:, -2:], axis=1)[:, 0] > 1e-9  # ties fall either way
+            expected = values[weight.argmax(axis=1)] == x[:, 0]
+            agreement = (result.right[name] == expected)[is_clear].mean()
+            assert agreement == 1 if name == "model" else agreement > 0.85, name  # forests vary with their draws
+
+    def test_real_values_are_guessed_where_most_of_the_likelihood_lies_within_the_tolerance(self):
+        rng = np.random.default_rng(3)
+        data = sets(make=lambda x, y: dv.Records(x, 2 * x[:, 1] + x[:, 2] + 0.1 * rng.normal(size=len(x))), n=60)
+        model = LinearRegression().fit(data["members"].x, data["members"].y)
+        result = attributes.infer(model, **data, column=1, tolerance=0.4)
+        x, y = (np.concatenate([getattr(data[name], part) for name in ("members", "nonmembers")]) for part in "xy")
+        z = data["population"].x
+        errors = data["population"].y - model.predict(z)
+        spread = 1.4826 * np.median(np.abs(errors - np.median(errors)))
+        grid = np.unique(z[:, 1])  # each as frequent as any other
+        versions = [np.c_[x[:, 0], np.full(len(x), value), x[:, 2:]] for value in grid]
+        weights = np.stack([1 / (1 + ((y - model.predict(each)) / spread) ** 2) for each in versions], axis=1)
+        within = weights @ (np.abs(grid[:, None] - grid) <= 0.4)
+        expected = np.abs(grid[within.argmax(axis=1)] - x[:, 1]) <= 0.4
+        assert np.mean(result.right["model"] == expected) > 0.98
 
     def test_a_column_that_follows_from_another_is_no_leak(self):
         def twice(x, y):
@@ -331,8 +395,8 @@ class TestWhatIsNotCleared:
         result = attributes.infer(model, **data, column=0, out=tmp_path / "run")
         assert result.finding.answer == "leak found"
         assert result.finding.reason.startswith("500 of 500 training records stand in this file.")
-        assert {ruling.state for ruling in attributes.gate(result, ["share:0.9", "value:0.9"])} == {"broken"}
-        reloaded = load(tmp_path / "run")
+        assert {ruling.state for ruling in dv.gate(result, ["share:0.9", "value:0.9"])} == {"broken"}
+        reloaded = reload(tmp_path / "run")
         assert reloaded.finding.reason == result.finding.reason
         assert reloaded.summary().warnings == result.summary().warnings
         assert "Do not release the file." in (tmp_path / "run" / "report.html").read_text()
@@ -345,8 +409,8 @@ class TestWhatIsNotCleared:
         result = attributes.infer(model, **data, column=0, out=tmp_path / "run")
         assert result.finding.answer == "too little data to say"
         assert "of its own training records" in result.finding.reason
-        assert {ruling.state for ruling in attributes.gate(result, "share:0.9")} == {"undecided"}
-        assert load(tmp_path / "run").finding.reason == result.finding.reason
+        assert {ruling.state for ruling in dv.gate(result, "share:0.9")} == {"undecided"}
+        assert reload(tmp_path / "run").finding.reason == result.finding.reason
         right = LogisticRegression().fit(data["members"].x, data["members"].y)
         assert attributes.infer(right, **data, column=0).finding.answer == "no leak found"
 
@@ -363,7 +427,7 @@ class TestGate:
     def test_rulings_follow_from_the_smaller_difference(self):
         data = sets()
         result = attributes.infer(tree(data["members"]), **data, column=0)
-        rulings = attributes.gate(result, ["share:0.05", "share:0.99"])
+        rulings = dv.gate(result, ["share:0.05", "share:0.99"])
         attacks = [each for each in result.finding.attacks if each.gain is not None]
         assert len(rulings) == 2 * len(attacks)
         assert "broken" in [ruling.state for ruling in rulings[: len(attacks)]]
@@ -371,7 +435,7 @@ class TestGate:
         for ruling, attack in zip(rulings, attacks, strict=False):
             assert ruling.estimate.value == min(attack.difference.value, attack.gain.value)
             assert ruling.estimate.low < min(attack.difference.low, attack.gain.low)  # of two policies
-        values = attributes.gate(result, "value:0.99")
+        values = dv.gate(result, "value:0.99")
         assert len(values) == len(result.finding.values)
 
     def test_a_value_that_few_have_and_a_split_that_differs_are_undecided(self):
@@ -380,11 +444,11 @@ class TestGate:
         values[[*range(3), *range(2000, 2003)]] = 1
         right = np.random.default_rng(0).random(4000) < 0.6
         result = inference_of(right, right, members, values)
-        assert {ruling.state for ruling in attributes.gate(result, "share:0.2")} == {"kept"}
-        (ruling, *_) = attributes.gate(result, "value:0.5")
+        assert {ruling.state for ruling in dv.gate(result, "share:0.2")} == {"kept"}
+        (ruling, *_) = dv.gate(result, "value:0.5")
         assert (ruling.state, ruling.reason[:9]) == ("undecided", "3 members")
         differing = inference_of(right, members, members, values)
-        assert {ruling.state for ruling in attributes.gate(differing, "share:0.2")} == {"undecided"}
+        assert {ruling.state for ruling in dv.gate(differing, "share:0.2")} == {"undecided"}
 
     def test_no_ruling_on_a_model_that_gives_nothing_away_is_broken(self):
         """Each of 60 draws has a broken ruling with at most 5 %; more than 9 would have a probability below .002."""
@@ -394,14 +458,14 @@ class TestGate:
             members, values = np.arange(80) < 35, rng.choice(3, 80, p=[0.6, 0.3, 0.1])
             guesses = [rng.random(80) < rng.random(3)[values] for _ in range(2)]
             result = inference_of(*guesses, members, values)
-            broken += "broken" in {ruling.state for ruling in attributes.gate(result, ["share:0", "value:0"])}
+            broken += "broken" in {ruling.state for ruling in dv.gate(result, ["share:0", "value:0"])}
         assert broken <= 9
 
     @pytest.mark.parametrize("policy", ["auc:0.5", "share", "share:x", "share:1", "value:-1", []])
     def test_other_policies_are_refused_by_name(self, policy):
         right = np.arange(40) % 2 == 0
         with pytest.raises(dv.InputError, match="policy"):
-            attributes.gate(inference_of(right, right, np.arange(40) < 20, np.zeros(40, int)), policy)
+            dv.gate(inference_of(right, right, np.arange(40) < 20, np.zeros(40, int)), policy)
 
 
 def inference_of(right, imputed, members, values):
@@ -419,7 +483,7 @@ def inference_of(right, imputed, members, values):
         references=0,
         checks=(),
         warnings=(),
-        settings=AttributeSettings(None, 64, 0.1, 0.95, 0),
+        settings=AttributeSettings(),
     )
 
 
@@ -446,7 +510,7 @@ class TestRuns:
         assert (code, json.loads(out)["state"]) == (1, "broken")
         assert divulge("gate", tmp_path / "run", "--max", "share:0.99")[0] == 0
         code, _, err = divulge("gate", tmp_path / "run", "--max", "auc:0.5")
-        assert (code, "--max: of attribute inference: share:LIMIT or value:LIMIT" in err) == (2, True)
+        assert (code, "the metrics of attribute inference are share, value" in err) == (2, True)
         run = dv.load(tmp_path / "run")
         assert run.summary.answer == "leak found"
         assert run.to_frame().columns == ["id", "member", "right: model", "right: model and imputation",
@@ -479,7 +543,7 @@ class TestRuns:
             files = [path for path in (tmp_path / f"run {shows}").rglob("*") if path.is_file()]
             assert any(b"PLANTED" in path.read_bytes() for path in files) == shows
             assert ("PLANTED" in out) == shows
-            assert load(tmp_path / f"run {shows}").value_names[0] == ("PLANTED0" if shows else "value 1")
+            assert reload(tmp_path / f"run {shows}").value_names[0] == ("PLANTED0" if shows else "value 1")
 
     def test_options_stand_in_for_the_plan(self, home, divulge):
         code, out, err = divulge("attribute", home / "plan.toml", "--column", "x1", "--tolerance", "0.2", "--json")

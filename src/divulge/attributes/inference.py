@@ -19,18 +19,16 @@ from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference, is_failed
 from divulge.auditing import plausibility
-from divulge.auditing.inputs import align_data, check_inputs
-from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
-from divulge.auditing.pipeline import find_modality
+from divulge.auditing.inputs import check_inputs
+from divulge.auditing.modality import Classifier, RegressionModel
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
-from divulge.evaluation import blind
 from divulge.references import Custom, Train, splits
 from divulge.references.progress import check_progress, show_progress
-from divulge.results import AttributeSettings as RunSettings
-from divulge.results import ErasureControl, StoredRecords
+from divulge.results import StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
-from divulge.targets import adapt, is_label_only
+from divulge.study import compare_blindly, open_subject
+from divulge.targets import is_label_only
 from divulge.targets.arrays import as_predictions
 from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
@@ -54,8 +52,6 @@ _LEAST_PROBABILITY = 0.01  # of a label; a leaf that never saw a class says 0, a
 _MAX_RESIDUALS = 400
 _LEAST_REACHABLE = 0.5  # of the candidates, that a guess can be right of: with fewer, most of a leak would go unseen
 _LABEL_RIGHT, _LABEL_WRONG = np.log(0.9), np.log(0.1)
-_FALSE_ALARM = 0.01
-_MIN_BLIND = 2 * blind.FOLDS
 
 
 def infer(
@@ -147,8 +143,14 @@ def infer(
         with show_progress(shown_progress, "reference models") as report:
             relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, report)
     right = _guess(study, attribute, likelihood, relative, options.seed)
-    checks = _check_split(study, options.seed)
-    stored, stored_notes = _find_stored_values(study, attribute, options.seed, not any(map(is_failed, checks)))
+    y = np.asarray(study.candidates.y)
+    split_check = compare_blindly(
+        "blind classifier", study.candidates.x[study.truth], study.candidates.x[~study.truth],
+        (y[study.truth], y[~study.truth]), options.seed, other_records=(study.population.x, study.population.y),
+        apart="without the model, members can be told from non-members ({})",
+        alike="members and non-members look alike",
+    )  # fmt: skip
+    stored, stored_notes = _find_stored_values(study, attribute, options.seed, not is_failed(split_check))
     result = AttributeInference(
         ids=np.asarray(study.candidates.ids),
         members=study.truth,
@@ -159,12 +161,9 @@ def infer(
         column=", ".join(map(str, names)),
         tried=len(attribute.donors),
         references=0 if relative is None else int(study.references.count),
-        checks=checks,
+        checks=(split_check,),
         warnings=(*study.warnings, *stored_notes),
-        settings=RunSettings(
-            None if options.tolerance is None else float(options.tolerance),
-            options.max_values, float(options.margin), float(options.confidence), options.seed,
-        ),
+        settings=options,
         doubt=_doubt_target(study, options.seed),
         stored=stored,
         copied=study.copied,
@@ -193,22 +192,17 @@ class _Study:
 
 def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
     """Check everything as an audit does, and bring columns and classes into the order that the model knows."""
-    adapted = resolve_task(
-        adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task),
-        data,
-        options.task,
-    )
-    modality = find_modality(adapted)
+    subject = open_subject(target, data, outputs=options.outputs, device=options.device, task=options.task)
+    modality, references = subject.modality, options.references
     if not isinstance(modality, Classifier | RegressionModel):
         raise InputError(f"target: a classifier or a regression model of rows is needed, this is {modality.name}")
-    aligned = align_data(modality.prepare_data(data), adapted, options.unknown_classes)
-    options = options.model_copy(update={"recipes": modality.default_recipes(aligned.target, None)})
-    references = options.references
     if isinstance(references, Train):
-        references = references.for_target(adapted)
-    checked = check_inputs(aligned.subject, options.model_copy(update={"references": None}), modality, aligned.target)
+        references = references.for_target(subject.model)
+    recipes = modality.default_recipes(subject.target, None)
+    options = options.model_copy(update={"recipes": recipes, "references": None})
+    checked = check_inputs(subject.data, options, modality, subject.target)
     if references is not None:
-        modality.check_references(references, checked.recipes, aligned.subject.members)
+        modality.check_references(references, checked.recipes, subject.data.members)
     population = Records.concatenate([checked.population, checked.calibration])
     if checked.candidates.y is None or population.y is None:
         raise InputError("members: the adversary knows each record's label, and there is no y")
@@ -219,8 +213,8 @@ def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
         is_counted = np.zeros_like(is_counted)
         is_counted[first_of_each_group(checked.duplicate_groups, checked.truth)] = True
     return _Study(
-        aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
-        population, modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
+        subject.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
+        population, modality.probe_target(subject.target, checked), references, (*checked.warnings, *subject.notes),
         checked.copied, checked.repeats_kept(options.duplicates),
     )  # fmt: skip
 
@@ -576,23 +570,3 @@ def _is_right(attribute: _Attribute, logs: Floats, n: int) -> Bools:
     is_near = np.abs(attribute.grid[:, None] - attribute.grid) <= attribute.tolerance
     guesses = attribute.grid[(weights @ is_near).argmax(axis=1)]
     return np.abs(guesses - attribute.numbers[:n]) <= attribute.tolerance
-
-
-def _check_split(study: _Study, seed: int) -> tuple[ErasureControl, ...]:
-    """Compare members and non-members without the model."""
-    inside, outside = study.candidates.x[study.truth], study.candidates.x[~study.truth]
-    name = "blind classifier"
-    if min(len(inside), len(outside)) < _MIN_BLIND:
-        return (ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind"),)
-    y = np.asarray(study.candidates.y)
-    baseline = blind.baseline(
-        inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth],
-        other_records=(study.population.x, study.population.y), false_alarm=_FALSE_ALARM,
-    )  # fmt: skip
-    says = (
-        f"without the model, members can be told from non-members (AUC {baseline.auc.value:.3f}, "
-        f"p = {baseline.p_value:.2g})"
-        if baseline.confounded
-        else f"members and non-members look alike (p = {baseline.p_value:.2g})"
-    )
-    return (ErasureControl(name, not baseline.confounded, says),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.extraction.completions import Completions, MeasuredDocuments
+    from divulge.extraction.result import Extraction
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
+    from divulge.study import StudyRun
     from divulge.types import Ints
 
 _HEADINGS = {
@@ -36,16 +37,7 @@ _MAX_DRAWS = 1e12  # at the right border of the chart
 _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExtractionRun:
-    """Result of an extraction: its summary and the documents of both sets."""
-
-    summary: ExtractionSummary
-    members: MeasuredDocuments
-    nonmembers: MeasuredDocuments
-
-
-def headline(run: ExtractionRun) -> Headline:
+def headline(run: StudyRun[Extraction]) -> Headline:
     """Return whether documents are given back, with the shares of both sets as grids of dots."""
     summary = run.summary
     return Headline(
@@ -53,9 +45,9 @@ def headline(run: ExtractionRun) -> Headline:
     )
 
 
-def sections(run: ExtractionRun) -> list[Section]:
+def sections(run: StudyRun[Extraction]) -> list[Section]:
     """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
-    summary, members, nonmembers = run.summary, run.members, run.nonmembers
+    summary, members, nonmembers = run.summary, run.result.members, run.result.nonmembers
     return [
         *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
         Section(
@@ -73,27 +65,29 @@ def sections(run: ExtractionRun) -> list[Section]:
     ]
 
 
-def run_facts(run: ExtractionRun) -> dict[str, str]:
+def run_facts(run: StudyRun[Extraction]) -> dict[str, str]:
     """Return what was measured, how, and how well the model knows each set."""
-    losses = _losses(run.summary, run.members, run.nonmembers)
+    losses = _losses(run.summary, run.result.members, run.result.nonmembers)
     return {**facts(run.summary), "loss per token of the suffixes": losses}
 
 
 def _losses(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> str:
     """Return how well the model knows each set, as a classifier's accuracy says it elsewhere."""
     sides = {"members": members, "non-members": nonmembers}
-    return ", ".join(f"{name} {-side.target.log_p.mean() / summary.suffix:.2f}" for name, side in sides.items())
+    suffix = summary.settings.suffix
+    return ", ".join(f"{name} {-side.target.log_p.mean() / suffix:.2f}" for name, side in sides.items())
 
 
 def _describe_prompt(summary: ExtractionSummary) -> str:
-    if isinstance(summary.prefix, float):
-        return f"{formatting.format_percent(summary.prefix)} of the document"
-    return formatting.format_count(summary.prefix, "token")
+    if isinstance(summary.settings.prefix, float):
+        return f"{formatting.format_percent(summary.settings.prefix)} of the document"
+    return formatting.format_count(summary.settings.prefix, "token")
 
 
 def _adversary(summary: ExtractionSummary) -> str:
     """Describe who can do this; draws are computed, so nobody has to make them."""
-    position = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}[summary.place]
+    positions = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}
+    position = positions[summary.settings.place]
     return (
         f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
         "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
@@ -129,16 +123,17 @@ def _answers(summary: ExtractionSummary) -> RegulatorAnswers:
 def facts(summary: ExtractionSummary) -> dict[str, str]:
     """Return what was measured, and how."""
     prompt = _describe_prompt(summary)
+    place = summary.settings.place
     return {
         "model": summary.model,
         "members": f"{summary.members:,}",
         "non-members": f"{summary.nonmembers:,}",
-        "prompt": f"{prompt}, at the {summary.place}" if summary.place != "random" else f"{prompt}, at a random place",
-        "asked for": f"the next {formatting.format_count(summary.suffix, 'token')}",
+        "prompt": f"{prompt}, at {'a random place' if place == 'random' else f'the {place}'}",
+        "asked for": f"the next {formatting.format_count(summary.settings.suffix, 'token')}",
         "sampling": summary.decoding,
         "reference model": "what it gives back, too, is not counted" if summary.with_reference else "none",
         "told apart without the model": _describe_blind(summary),
-        "seed": str(summary.seed),
+        "seed": str(summary.settings.seed),
     }
 
 
@@ -167,7 +162,7 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
 def _rate_table(summary: ExtractionSummary) -> Table:
     columns, table = rate_rows(summary)
     rate = summary.rates[0]
-    each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.confidence))
+    each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.settings.confidence))
     note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
@@ -197,7 +192,7 @@ def _describe_extent(summary: ExtractionSummary, members: MeasuredDocuments) -> 
     longest = formatting.format_count(int(members.target.longest.max()), "token")
     return (
         f"None of {documents} came back word for word in a greedy answer. The longest match was {longest} "
-        f"of {summary.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
+        f"of {summary.settings.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
         f"{100 * high:.1f} % may come back without having been seen here; longer prompts, other places "
         "in the document and more draws were not tried unless they are named."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.results import ErasureFinding, ErasureSummary
+    from divulge.study import StudyRun
     from divulge.unlearning.result import Erasure
 
 _HEADINGS = {
@@ -46,15 +46,7 @@ REQUEST_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErasureRun:
-    """An erasure check with its scores."""
-
-    summary: ErasureSummary
-    erasure: Erasure
-
-
-def headline(run: ErasureRun) -> Headline:
+def headline(run: StudyRun[Erasure]) -> Headline:
     """Return the answer, and what it rests on."""
     summary = run.summary
     return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (_describe_null(summary), *CANNOT))
@@ -75,7 +67,7 @@ def _describe_null(summary: ErasureSummary) -> str:
     )
 
 
-def sections(run: ErasureRun) -> list[Section]:
+def sections(run: StudyRun[Erasure]) -> list[Section]:
     """Return what to do, answers, which records, costs and failed checks on one sheet; the rest is the annex."""
     summary = run.summary
     several, pictures = len(summary.findings) > 1, _interval_charts(summary)
@@ -107,7 +99,7 @@ def sections(run: ErasureRun) -> list[Section]:
     ]
 
 
-def facts(run: ErasureRun) -> dict[str, str]:
+def facts(run: StudyRun[Erasure]) -> dict[str, str]:
     """Return what was compared, and how."""
     summary = run.summary
     settings = summary.settings
@@ -166,26 +158,16 @@ def _request_table(summary: ErasureSummary) -> Table:
     return Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
 
 
-def render_notebook(run: ErasureRun) -> str:
-    """Return what a notebook shows: the answer, AUCs as a picture, and the table of requests."""
-    top, summary = headline(run), run.summary
+def draw_aucs(summary: ErasureSummary) -> str:
+    """Draw the AUC of each request before, after and under models that never saw it, for a notebook."""
     several = len(summary.findings) > 1
-    intervals = {}
-    for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
-        start = f"{finding.request}, " if several else ""
-        estimates = {
-            "before": finding.auc_before,
-            "after": finding.auc_after,
-            "never saw them": _control_range(finding),
-        }
-        intervals |= {start + name: estimate for name, estimate in estimates.items() if estimate is not None}
-    control_aucs = summary.findings[0].controls if not several else ()
-    reference = float(np.mean(control_aucs)) if control_aucs else 0.5
-    return notebook.render(
-        top.heading, top.text, top.tone, details=(*top.details, *summary.warnings), columns=REQUEST_COLUMNS,
-        rows=request_rows(summary), picture=notebook.draw_intervals(intervals, "AUC", reference),
-        note="The difference is that of the AUC after the erasure less the mean of models that never saw the records.",
-    )  # fmt: skip
+    intervals = {
+        f"{finding.request}, {name}" if several else name: estimate
+        for finding in summary.findings[:_MAX_REQUESTS_DRAWN]
+        for name, estimate in _aucs(finding).items()
+    }
+    control_aucs = () if several else summary.findings[0].controls
+    return notebook.draw_intervals(intervals, "AUC", float(np.mean(control_aucs)) if control_aucs else 0.5)
 
 
 def _reasons(summary: ErasureSummary) -> list[Paragraph]:
@@ -219,26 +201,27 @@ def _interval_charts(summary: ErasureSummary) -> list[Chart]:
     """Draw the AUC of each request before, after and under models that never saw it."""
     blocks = []
     for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
-        estimates = {
-            "before": finding.auc_before,
-            "after": finding.auc_after,
-            "never saw them": _control_range(finding),
-        }
-        intervals = {name: estimate for name, estimate in estimates.items() if estimate is not None}
         title = finding.request if len(summary.findings) > 1 else ""
         note = "The line is the mean of models that never saw the records; their bar is where a further one would lie."
         reference = float(np.mean(finding.controls)) if finding.controls else None
-        blocks.append(Chart(charts.intervals(intervals, quantity="AUC", reference=reference), title=title, note=note))
+        blocks.append(
+            Chart(charts.intervals(_aucs(finding), quantity="AUC", reference=reference), title=title, note=note)
+        )
     return blocks
 
 
-def _histograms(run: ErasureRun) -> list[Chart]:
+def _histograms(run: StudyRun[Erasure]) -> list[Chart]:
     """Draw the scores of each request's records."""
     several = len(run.summary.findings) > 1
     return [
-        _histogram(run.erasure, finding.request, finding.request if several else "")
+        _histogram(run.result, finding.request, finding.request if several else "")
         for finding in run.summary.findings[:_MAX_REQUESTS_DRAWN]
     ]
+
+
+def _aucs(finding: ErasureFinding) -> dict[str, Estimate]:
+    aucs = {"before": finding.auc_before, "after": finding.auc_after, "never saw them": _control_range(finding)}
+    return {name: estimate for name, estimate in aucs.items() if estimate is not None}
 
 
 def _control_range(finding: ErasureFinding) -> Estimate | None:
@@ -264,9 +247,9 @@ def _histogram(erasure: Erasure, request: str, title: str) -> Chart:
     return Chart(charts.histogram(groups, quantity=erasure.signal), title=title, note=f"{note} them.")
 
 
-def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
+def _listed_records(run: StudyRun[Erasure]) -> list[Paragraph | Table]:
     """Return the records that stand out most, where there are any."""
-    erasure, summary = run.erasure, run.summary
+    erasure, summary = run.result, run.summary
     rows = []
     for name, ids in erasure.remembered.items():
         frame = dict(zip(erasure.ids.tolist(), range(len(erasure.ids)), strict=True))
