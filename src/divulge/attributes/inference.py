@@ -137,6 +137,7 @@ def infer(
     study = _prepare(target, data, audit_options)
     names = _check_column(column, study.candidates)
     attribute = _read_attribute(study, names, options)
+    n_values, is_shown = len(attribute.group_names), show_records or attribute.tolerance is not None  # thirds name none
     likelihood = _likelihoods(study, attribute)
     relative = None
     if study.references is not None:
@@ -156,7 +157,7 @@ def infer(
         members=study.truth,
         is_counted=study.is_counted,
         values=attribute.groups[: len(study.truth)],
-        value_names=attribute.group_names if show_records else _hide_values(attribute),
+        value_names=attribute.group_names if is_shown else tuple(f"value {i + 1}" for i in range(n_values)),
         right=right,
         column=", ".join(map(str, names)),
         tried=len(attribute.donors),
@@ -271,8 +272,17 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     """Read the column, choose the values to try, and set it to one value everywhere else."""
     n = len(study.candidates)
     everything = Records.concatenate([study.candidates, study.population])
-    cells = [_read_cells(everything, name) for name in names]
-    spelled = np.array(["\x1f".join(map(_cell_key, row)) for row in zip(*(c.tolist() for c in cells), strict=True)])
+    cells = [
+        everything.x[:, int(name)]
+        if everything.table is None
+        else columns.read_column(everything.table, str(name)).values
+        for name in names
+    ]
+
+    def spell(value: Any) -> str:  # a missing value is not the text "None", and −0 is 0
+        return "-" if is_missing(value) else f"={value + 0.0 if isinstance(value, float) else value}"
+
+    spelled = np.array(["\x1f".join(map(spell, row)) for row in zip(*(each.tolist() for each in cells), strict=True)])
     population_values, first_rows = np.unique(spelled[n:], return_index=True)
     if len(population_values) < 2:
         raise InputError(f"column: {names[0]!r} has a single value in the population; there is nothing to infer")
@@ -297,11 +307,6 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     return _Attribute(names, first_rows, codes, None, None, None, groups, group_names, features)
 
 
-def _cell_key(value: Any) -> str:
-    """Return a text that tells a missing value from the text "None"."""
-    return "-" if is_missing(value) else f"={value + 0.0 if isinstance(value, float) else value}"
-
-
 def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int]) -> tuple[str, ...]:
     """Return the values of the attribute in some rows as a reader knows them; texts in quotes where two look alike."""
     cells = [
@@ -319,12 +324,6 @@ def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int
     if len(set(texts)) < len(texts):  # numbers that differ in their last digits
         texts = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
     return tuple(texts)
-
-
-def _read_cells(records: Records, name: ColumnName) -> Array:
-    if records.table is None:
-        return records.x[:, int(name)]
-    return columns.read_column(records.table, str(name)).values
 
 
 def _real_attribute(
@@ -372,13 +371,6 @@ def _check_tolerance(values: Floats, population_values: Floats, grid: Floats, to
             f"enough to {1 - reachable:.0%} of the values of members and non-members; give a wider one, or a larger "
             "max_values"
         )
-
-
-def _hide_values(attribute: _Attribute) -> tuple[str, ...]:
-    """Return numbers in the place of a column's values; thirds of real values name none."""
-    if attribute.tolerance is not None:
-        return attribute.group_names
-    return tuple(f"value {number}" for number in range(1, len(attribute.group_names) + 1))
 
 
 def _doubt_target(study: _Study, seed: int) -> str:
@@ -552,14 +544,10 @@ def _impute_numbers(attribute: _Attribute, features: Floats, n: int, seed: int) 
     for k, value in enumerate(attribute.grid):
         z = (value - means[:, None] - errors) / width
         shares[:, k] = special.logsumexp(-(z**2) / 2, axis=1)
-    shares += np.log(_cell_widths(attribute.grid))
+    # Each value stands for what is nearest to it on the line.
+    edges = np.concatenate([attribute.grid[:1], (attribute.grid[1:] + attribute.grid[:-1]) / 2, attribute.grid[-1:]])
+    shares += np.log(np.maximum(np.diff(edges), 1e-12 * (np.abs(attribute.grid).max() + 1)))
     return shares - special.logsumexp(shares, axis=1, keepdims=True)
-
-
-def _cell_widths(grid: Floats) -> Floats:
-    """Return how much of the line is nearest to each point of a grid."""
-    edges = np.concatenate([[grid[0]], (grid[1:] + grid[:-1]) / 2, [grid[-1]]])
-    return np.maximum(np.diff(edges), 1e-12 * (np.abs(grid).max() + 1))
 
 
 def _is_right(attribute: _Attribute, logs: Floats, n: int) -> Bools:

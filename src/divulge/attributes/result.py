@@ -237,13 +237,16 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             for name in frame.columns
             if name.startswith("right: ")
         }
+        notes = {f"{check.name}: {check.says}" for check in stored.checks}  # which `summary` adds again
+        others = [text for text in stored.warnings if not text.startswith(f"{_STORED}: ")]
+        warnings = tuple(text for text in others if text not in notes)
         result = AttributeInference(
             ids=tables.to_array(frame["id"]),
             members=check_mask(tables.to_array(frame["member"]), "member", (n,)),
             is_counted=check_mask(tables.to_array(frame["counted"]), "counted", (n,)),
             values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
             references=stored.references, checks=stored.checks,
-            warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
+            warnings=warnings,
             settings=stored.settings, stored=stored.stored,
             doubt=stored.doubt,
             copied=stored.copied,
@@ -256,10 +259,6 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
 def is_failed(check: ErasureControl) -> bool:
     """Check whether a control was run and not passed."""
     return not check.passed and not check.says.startswith("not run")
-
-
-def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:
-    return text in {f"{check.name}: {check.says}" for check in checks} or text.startswith(f"{_STORED}: ")
 
 
 def headline(run: AttributeRun) -> Headline:

@@ -40,9 +40,14 @@ _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 def headline(run: StudyRun[Extraction]) -> Headline:
     """Return whether documents are given back, with the shares of both sets as grids of dots."""
     summary = run.summary
-    return Headline(
-        summary.tone, summary.verdict, _HEADINGS[summary.answer], (_adversary(summary),), _dot_pictures(summary)
+    positions = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}
+    position = positions[summary.settings.place]
+    adversary = (
+        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
+        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
+        "would draw, and need not see them."
     )
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (adversary,), _dot_pictures(summary))
 
 
 def sections(run: StudyRun[Extraction]) -> list[Section]:
@@ -67,32 +72,16 @@ def sections(run: StudyRun[Extraction]) -> list[Section]:
 
 def run_facts(run: StudyRun[Extraction]) -> dict[str, str]:
     """Return what was measured, how, and how well the model knows each set."""
-    losses = _losses(run.summary, run.result.members, run.result.nonmembers)
+    # How well it knows them, as a classifier's accuracy says elsewhere.
+    sides, suffix = {"members": run.result.members, "non-members": run.result.nonmembers}, run.summary.settings.suffix
+    losses = ", ".join(f"{name} {-side.target.log_p.mean() / suffix:.2f}" for name, side in sides.items())
     return {**facts(run.summary), "loss per token of the suffixes": losses}
-
-
-def _losses(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> str:
-    """Return how well the model knows each set, as a classifier's accuracy says it elsewhere."""
-    sides = {"members": members, "non-members": nonmembers}
-    suffix = summary.settings.suffix
-    return ", ".join(f"{name} {-side.target.log_p.mean() / suffix:.2f}" for name, side in sides.items())
 
 
 def _describe_prompt(summary: ExtractionSummary) -> str:
     if isinstance(summary.settings.prefix, float):
         return f"{formatting.format_percent(summary.settings.prefix)} of the document"
     return formatting.format_count(summary.settings.prefix, "token")
-
-
-def _adversary(summary: ExtractionSummary) -> str:
-    """Describe who can do this; draws are computed, so nobody has to make them."""
-    positions = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}
-    position = positions[summary.settings.place]
-    return (
-        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
-        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
-        "would draw, and need not see them."
-    )
 
 
 def _dot_pictures(summary: ExtractionSummary) -> tuple[DotGrid, ...]:
@@ -124,6 +113,9 @@ def facts(summary: ExtractionSummary) -> dict[str, str]:
     """Return what was measured, and how."""
     prompt = _describe_prompt(summary)
     place = summary.settings.place
+    blind = "too few documents for a blind baseline"
+    if summary.blind is not None:
+        blind = f"blind baseline: p = {summary.blind:.2g}"
     return {
         "model": summary.model,
         "members": f"{summary.members:,}",
@@ -132,18 +124,9 @@ def facts(summary: ExtractionSummary) -> dict[str, str]:
         "asked for": f"the next {formatting.format_count(summary.settings.suffix, 'token')}",
         "sampling": summary.decoding,
         "reference model": "what it gives back, too, is not counted" if summary.with_reference else "none",
-        "told apart without the model": _describe_blind(summary),
+        "told apart without the model": f"{'yes' if summary.confounded else 'not seen'} ({blind})",
         "seed": str(summary.settings.seed),
     }
-
-
-def _describe_blind(summary: ExtractionSummary) -> str:
-    tested = (
-        "too few documents for a blind baseline"
-        if summary.blind is None
-        else f"blind baseline: p = {summary.blind:.2g}"
-    )
-    return f"{'yes' if summary.confounded else 'not seen'} ({tested})"
 
 
 def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:

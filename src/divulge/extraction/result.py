@@ -25,7 +25,6 @@ from divulge.validation import format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from divulge.run_directory import RunDirectory, RunDraft
     from divulge.types import Array, Bools, Estimate, Ints, Tone
@@ -148,7 +147,16 @@ class Extraction(Study):
             nonmembers=len(self.nonmembers),
             settings=self.settings,
             decoding=self.decoding,
-            rates=tuple(_to_result(rate) for rate in self.rates),
+            rates=tuple(
+                ExtractionRate(
+                    rate.method,
+                    rate.members,
+                    rate.nonmembers,
+                    rate.difference,
+                    *(rate.reference_counts or (None, None)),
+                )
+                for rate in self.rates
+            ),
             smallest=self.finding.smallest,
             extracted=len(self.extracted),
             with_reference=self.members.reference is not None,
@@ -260,12 +268,6 @@ def describe_confounding(p_value: float | None, signs: Sequence[str]) -> str:
     if p_value is not None and p_value <= _FALSE_ALARM:
         signs = [f"a classifier tells them apart (p = {p_value:.2g})", *signs]
     return "; ".join(signs)
-
-
-def _to_result(rate: RateComparison) -> ExtractionRate:
-    return ExtractionRate(
-        rate.method, rate.members, rate.nonmembers, rate.difference, *(rate.reference_counts or (None, None))
-    )
 
 
 def find_extraction(
@@ -408,10 +410,6 @@ def _documents_table(members: MeasuredDocuments, nonmembers: MeasuredDocuments) 
     return pl.concat([members.to_table("member"), nonmembers.to_table("non-member")])
 
 
-def _load_documents(folder: Path) -> pl.DataFrame:
-    return EXTRACTION.open(folder, lambda run: _documents_table(run.result.members, run.result.nonmembers))
-
-
 EXTRACTION = RunKind(
     name=RUN_TYPE,
     title="Extraction of training documents",
@@ -421,6 +419,8 @@ EXTRACTION = RunKind(
     facts=extraction_page.run_facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records=_load_documents,
+    records=lambda folder: EXTRACTION.open(
+        folder, lambda run: _documents_table(run.result.members, run.result.nonmembers)
+    ),
 )
 Extraction.run_kind = EXTRACTION
