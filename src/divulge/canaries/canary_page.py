@@ -42,6 +42,7 @@ def headline(run: StudyRun[CanaryAudit]) -> Headline:
 def sections(run: StudyRun[CanaryAudit]) -> list[Section]:
     """Return the bounds, the trade-off curve beside that of the claim, the scores, and what would show more."""
     summary, scores, included = run.summary, run.result.scores, run.result.included
+    groups = {"included": scores[included], "not included": scores[~included]}
     bounds = {_DECIDING: summary.bound, **summary.others}
     confidence = formatting.format_percent(summary.bound.confidence)
     rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
@@ -55,7 +56,7 @@ def sections(run: StudyRun[CanaryAudit]) -> list[Section]:
             ],
         ),
         Section("Errors of a test on one canary", [_curve(summary, scores, included)], annex=True),
-        Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)], annex=True),
+        Section("Scores", [Chart(charts.histogram(groups, quantity="score"), note=_SPREAD)], annex=True),
         Section("What would show more", [Paragraph(text) for text in _further_tests(summary)]),
         regulator_section(_answers(summary)),
     ]
@@ -174,11 +175,6 @@ def _curve(summary: CanarySummary, scores: Floats, included: Bools) -> Chart:
     curves["least at the ε that is proven"] = Curve(fpr, [proven.fnr(rate) for rate in fpr])
     spec = charts.lines(curves, x="false-positive rate", y="false-negative rate")
     return Chart(spec, note="Below what the claim allows, a curve contradicts it, up to chance.")
-
-
-def _histogram(scores: Floats, included: Bools) -> charts.Spec:
-    groups = {"included": scores[included], "not included": scores[~included]}
-    return charts.histogram(groups, quantity="score")
 
 
 def _further_tests(summary: CanarySummary) -> list[str]:

@@ -185,14 +185,13 @@ def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: M
     sides = {"members": members.target, "non-members": nonmembers.target}
     if members.reference is not None:
         sides["members, by the reference"] = members.reference
-    curves = {name: _reached_curve(side) for name, side in sides.items()}
+    draws = np.geomspace(1, _MAX_DRAWS, 121)
+    curves = {
+        name: Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
+        for name, side in sides.items()
+    }
     chart = charts.lines(curves, x="draws", y="share of documents with an even chance to be seen", log_x=True)
     return Chart(chart, note=f"Drawn with {summary.decoding}. At one draw: documents of probability ½ or more.")
-
-
-def _reached_curve(side: Completions) -> Curve:
-    draws = np.geomspace(1, _MAX_DRAWS, 121)
-    return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
 def most_extractable(measured: MeasuredDocuments) -> Ints:
