@@ -491,19 +491,20 @@ def inference_of(right, imputed, members, values):
     )
 
 
-class TestRuns:
-    @pytest.fixture(scope="class")
-    def home(self, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("plan")
-        for name, records in sets().items():
-            columns = {f"x{i}": records.x[:, i] for i in range(3)} | {"label": records.y}
-            pl.DataFrame(columns).write_parquet(folder / f"{name}.parquet")
-        skops.io.dump(tree(sets()["members"]), folder / "model.skops")
-        data = "\n".join(f'{name} = "{name}.parquet"' for name in sets())
-        text = f'[target]\nmodel = "model.skops"\n[data]\n{data}\nlabel = "label"\n[attribute]\ncolumn = "x0"\n'
-        (folder / "plan.toml").write_text(text)
-        return folder
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plan")
+    for name, records in sets().items():
+        columns = {f"x{i}": records.x[:, i] for i in range(3)} | {"label": records.y}
+        pl.DataFrame(columns).write_parquet(folder / f"{name}.parquet")
+    skops.io.dump(tree(sets()["members"]), folder / "model.skops")
+    data = "\n".join(f'{name} = "{name}.parquet"' for name in sets())
+    text = f'[target]\nmodel = "model.skops"\n[data]\n{data}\nlabel = "label"\n[attribute]\ncolumn = "x0"\n'
+    (folder / "plan.toml").write_text(text)
+    return folder
 
+
+class TestRuns:
     def test_a_plan_gives_a_run_that_is_read_back_and_shown(self, home, divulge, tmp_path):
         code, out, err = divulge("attribute", home / "plan.toml", "--out", tmp_path / "run", "--json")
         assert code == 1, err
