@@ -14,8 +14,9 @@ from divulge import canaries, cli, extraction, run_directory, store
 from divulge.attributes.result import AttributeInference
 from divulge.canaries import proof
 from divulge.defences import trade_off
-from divulge.extraction import Completions, Cut, MeasuredDocuments
-from divulge.results import AttributeSettings, SettingResult
+from divulge.extraction import Completions, MeasuredDocuments
+from divulge.results import SettingResult
+from divulge.settings import AttributeSettings, ExtractSettings
 from divulge.targets import Decoding
 
 
@@ -61,7 +62,12 @@ def write_extraction(folder):
         )
 
     extraction.Extraction(
-        side("m", 60, 40), side("n", 60, 0), Cut(5, 5), Decoding(), (1, 100), 0.8, 0.95, None, "model", 0
+        side("m", 60, 40),
+        side("n", 60, 0),
+        ExtractSettings(prefix=5, suffix=5, draws=(1, 100), near=0.8),
+        str(Decoding()),
+        None,
+        "model",
     ).save(folder)
 
 
@@ -92,7 +98,7 @@ def write_attributes(folder):
         ids=np.array([f"r{i}" for i in range(400)]), members=members, is_counted=np.ones(400, bool),
         values=rng.integers(0, 2, 400), value_names=("f", "m"), right={"model": guess | members, "imputation": guess},
         column="sex", tried=2, references=0, checks=(), warnings=(),
-        settings=AttributeSettings(None, 64, 0.1, 0.95, 0),
+        settings=AttributeSettings(),
     ).save(folder)  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge import auditing
+from divulge import auditing, runs
 from divulge.attacks import Calibrated, LiRA, Threshold
 from divulge.auditing import Modality
 from divulge.auditing.compare import compare, gate
@@ -250,6 +250,7 @@ def test_a_signal_of_ones_own_for_classifiers_has_references_too():
 
 def test_the_code_in_contributing_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runs, "RUN_KINDS", dict(runs.RUN_KINDS))
     page = Path(__file__).parents[1] / "CONTRIBUTING.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "contributing"})

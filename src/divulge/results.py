@@ -13,6 +13,7 @@ from divulge import store
 from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.provenance import Environment
+from divulge.settings import AttributeSettings, ExtractSettings, ForgetSettings
 from divulge.store import to_json_values
 from divulge.types import Estimate, Guarantee, Standing, Tone
 
@@ -1026,7 +1027,7 @@ class ExtractionSummary(Summary):
     Args:
         members: documents asked for that the model was trained on.
         nonmembers: documents asked for that it was not trained on.
-        prefix: tokens of a prompt, or its share of the document.
+        settings: how documents were cut, and what counts as given back.
         smallest: members given back verbatim that would have shown extraction; None where no number would.
         extracted: members given back by a way that shows it.
         with_reference: whether documents that a reference model gives back, too, were left out of account.
@@ -1044,13 +1045,8 @@ class ExtractionSummary(Summary):
     model: str
     members: int
     nonmembers: int
-    prefix: int | float
-    suffix: int
-    place: str
+    settings: ExtractSettings
     decoding: str
-    draws: tuple[int, ...]
-    near: float
-    confidence: float
     rates: tuple[ExtractionRate, ...]
     smallest: int | None
     extracted: int
@@ -1058,7 +1054,6 @@ class ExtractionSummary(Summary):
     blind: float | None
     signs: tuple[str, ...]
     confounded: bool
-    seed: int
     warnings: tuple[str, ...]
     environment: Environment
     shared: tuple[int, int, int, int] | None = None
@@ -1153,17 +1148,6 @@ class ErasureControl:
     says: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErasureSettings:
-    """Settings of an erasure check, see `divulge.forget`."""
-
-    margin: float
-    confidence: float
-    fdr: float
-    at_random: bool
-    seed: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureSummary(Summary):
     """Whether a model still shows records that it was to forget.
@@ -1196,7 +1180,7 @@ class ErasureSummary(Summary):
     quality: tuple[QualityChange, ...]
     checks: tuple[ErasureControl, ...]
     warnings: tuple[str, ...]
-    settings: ErasureSettings
+    settings: ForgetSettings
     environment: Environment
 
 
@@ -1244,19 +1228,8 @@ class AttributeValue:
     gain: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeSettings:
-    """Settings of attribute inference, see `divulge.attributes.infer`."""
-
-    tolerance: float | None
-    max_values: int
-    margin: float
-    confidence: float
-    seed: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeSummary:
+class AttributeSummary(Summary):
     """Whether a model gives one column of its training records away.
 
     Args:
@@ -1281,8 +1254,6 @@ class AttributeSummary:
     """
 
     kind: Literal["attributes"] = field(default="attributes", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     answer: str
@@ -1329,7 +1300,7 @@ class SettingResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TradeOffSummary:
+class TradeOffSummary(Summary):
     """Settings of an estimator: privacy against utility.
 
     Args:
@@ -1349,8 +1320,6 @@ class TradeOffSummary:
     """
 
     kind: Literal["trade-off"] = field(default="trade-off", repr=False)
-    version: int = field(default=VERSION, repr=False)
-    divulge: str = __version__
     verdict: str
     tone: Tone
     recipe: str

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import attributes, unlearning
-from divulge.attributes import result as attribute_result
-from divulge.attributes.result import ATTRIBUTES, AttributeInference
+from divulge.attributes.result import ATTRIBUTES
 from divulge.auditing import compare
 from divulge.auditing import result as audits
 from divulge.auditing.result import AUDIT
@@ -20,12 +18,12 @@ from divulge.identification import finished_run
 from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
 from divulge.run_directory import RunDirectory
-from divulge.unlearning import result as erasure_result
-from divulge.unlearning.result import ERASURE, Erasure
-from divulge.validation import check_instance, check_path, check_strings
+from divulge.study import Study
+from divulge.unlearning.result import ERASURE
+from divulge.validation import check_path, format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import polars as pl
 
@@ -110,12 +108,8 @@ class FinishedRun:
         return find_kind(self.folder).load_records(self.folder)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the verdict, and the facts at the head of the report."""
-        page = load_page(self.folder)
-        return notebook.render(
-            page.heading or page.title, page.verdict, page.tone, details=page.details, columns=("", ""),
-            rows=list(page.facts.items()),
-        )  # fmt: skip
+        """Return what a notebook shows: the verdict, and the first table of the report."""
+        return notebook.render_page(load_page(self.folder))
 
     def __repr__(self) -> str:
         return f"FinishedRun({str(self.folder)!r}, {self.kind})"
@@ -146,7 +140,7 @@ def load(directory: str | Path) -> Audit | FinishedRun:
 
 
 def gate(
-    run: Audit | Erasure | AttributeInference | FinishedRun | str | Path,
+    run: Audit | Study | FinishedRun | str | Path,
     policy: str | Sequence[str],
     *,
     confidence: float = compare.CONFIDENCE,
@@ -156,8 +150,9 @@ def gate(
 
     Args:
         run: the result, or its run directory.
-        policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`, of an erasure check
-            `divulge.unlearning.gate`, of attribute inference `divulge.attributes.gate`.
+        policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`; of an erasure check with METRIC
+            "difference" or "share", of attribute inference with "share" or "value", each held to the limit by every
+            request or attack (`Study.rule` of their results says when).
         confidence: probability that all rulings are right.
         by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none".
 
@@ -172,28 +167,19 @@ def gate(
     Examples:
         >>> assert gate("runs/demo", ["auc:0.55", "exposed:5"])  # doctest: +SKIP
     """
-    policies = [policy] if isinstance(policy, str) else check_strings(policy, "policy")
-    if isinstance(run, FinishedRun):
-        run = run.folder
-    if isinstance(run, str | Path):
-        folder = check_path(run, "run")
+    result: Any = run.folder if isinstance(run, FinishedRun) else run
+    got = f", got {format_value(run)}"
+    if isinstance(result, str | Path):
+        folder = check_path(result, "run")
         run_kind = find_kind(folder)
-        if run_kind.name not in _GATED_RESULTS:
-            raise InputError(
-                "run: a policy can hold an audit, an erasure check or attribute inference; "
-                f"{folder} is a run of kind {run_kind.name!r}"
-            )
-        run = _GATED_RESULTS[run_kind.name](folder)
-    if isinstance(run, Erasure):
-        return unlearning.gate(run, policies, confidence=confidence)
-    if isinstance(run, AttributeInference):
-        return attributes.gate(run, policies, confidence=confidence)
-    result = check_instance(run, "run", audits.Audit, "an audit's result or its run directory")
-    return compare.gate(result, policies, confidence=confidence, by=by)
-
-
-_GATED_RESULTS: dict[str, Callable[[Path], Audit | Erasure | AttributeInference]] = {
-    AUDIT.name: audits.load,
-    ERASURE.name: erasure_result.load,
-    ATTRIBUTES.name: attribute_result.load,
-}
+        got = f"; {folder} is a run of kind {run_kind.name!r}"
+        if run_kind is AUDIT:
+            result = audits.load(folder)
+        elif run_kind.metrics:
+            result = run_kind.load(folder).result
+    if isinstance(result, audits.Audit):
+        return compare.gate(result, policy, confidence=confidence, by=by)
+    if isinstance(result, Study) and result.run_kind.metrics:
+        return result.gate(policy, confidence=confidence)
+    *nouns, last = ["an audit", *(kind.noun for kind in RUN_KINDS.values() if kind.metrics)]
+    raise InputError(f"run: a policy can hold {', '.join(nouns)} or {last}{got}")

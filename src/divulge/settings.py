@@ -117,7 +117,8 @@ def format_errors(model: type[BaseModel], error: ValidationError) -> list[str]:
         if finding["type"] == "extra_forbidden":
             name = str(finding["loc"][-1])
             key = ".".join([*path, name])
-            lines.setdefault(key, _unknown_key(key, name, _find_model(place, finding["loc"])))
+            known = tuple(_find_model(place, finding["loc"]).model_fields)
+            lines.setdefault(key, f"unknown key {key}: {validation.describe_unknown(name, known)}")
         elif key not in lines or finding["type"] == "float_type":  # of a whole number or a share, the wider word
             lines[key] = _format_finding(key, field, finding)
     return list(lines.values())
@@ -132,14 +133,6 @@ def _find_model(annotation: Any, loc: tuple[Any, ...]) -> Any:
         return None
     inner = (_find_model(part, loc) for part in typing.get_args(annotation))
     return next((model for model in inner if model is not None), None)
-
-
-def _unknown_key(key: str, name: str, model: Any) -> str:
-    try:
-        validation.check_choice(name, f"unknown key {key}", model.model_fields)
-    except InputError as error:
-        return str(error)
-    return f"unknown key {key}"
 
 
 _TYPE_MESSAGES = {
@@ -159,11 +152,8 @@ def _format_finding(key: str, field: FieldInfo | None, finding: Any) -> str:
     if error_type == "missing":
         return f"{key} is missing"
     if error_type == "literal_error":
-        try:
-            validation.check_choice(value, key, re.findall(r"'([^']*)'", context["expected"]))
-        except InputError as error:
-            return str(error)
-    if error_type == "value_error":
+        message = validation.describe_unknown(value, re.findall(r"'([^']*)'", context["expected"]))
+    elif error_type == "value_error":
         message = str(context["error"])
     elif error_type == "not_a_list":
         message = finding["msg"]

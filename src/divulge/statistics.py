@@ -110,20 +110,17 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
 def mean_estimate(
     values: object, confidence: float = 0.95, method: str = "Student's t over records, models as they are"
 ) -> Estimate:
-    """Return the mean of values, with Student's interval.
-
-    Raises:
-        divulge.InputError: fewer than 2 values.
+    """Return the mean of values with Student's interval; that of a single value has no ends.
 
     Examples:
-        >>> print(mean_estimate([1.0, 2.0, 3.0]))
-        2.0000 [-0.4841, 4.4841]
+        >>> print(mean_estimate([1.0, 2.0, 3.0]), mean_estimate([1.0]))
+        2.0000 [-0.4841, 4.4841] 1.0000 [-inf, inf]
     """
     array = check_vector(values, "values").astype(np.float64, copy=False)
+    mean = float(array.mean())
     if len(array) < 2:
-        raise InputError(f"values: at least 2 are needed, got {len(array)}")
-    mean, deviation = float(array.mean()), float(array.std(ddof=1))
-    reach = float(special.stdtrit(len(array) - 1, 0.5 + confidence / 2)) * deviation / len(array) ** 0.5
+        return Estimate(mean, -np.inf, np.inf, confidence, "a single record has no interval")
+    reach = float(special.stdtrit(len(array) - 1, 0.5 + confidence / 2)) * float(array.std(ddof=1)) / len(array) ** 0.5
     return Estimate(mean, mean - reach, mean + reach, confidence, method)
 
 

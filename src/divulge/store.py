@@ -187,7 +187,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def to_json_values(value: object, *, show_records: bool = True) -> Any:
-    """Convert a summary to JSON values: dataclasses become objects, infinite and undefined numbers None.
+    """Convert a summary to JSON values: dataclasses and settings become objects, infinite and undefined numbers None.
 
     Args:
         value: the summary, or a part of it.
@@ -203,6 +203,8 @@ def to_json_values(value: object, *, show_records: bool = True) -> Any:
         return {
             field.name: to_json_values(getattr(value, field.name), show_records=show_records) for field in public_fields
         }
+    if isinstance(value, pydantic.BaseModel):
+        value = dict(value)
     if isinstance(value, Mapping):
         return {str(key): to_json_values(part, show_records=show_records) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -470,11 +470,16 @@ def check_choice(value: object, name: str, options: Iterable[str]) -> str:
     choices = tuple(options)
     if isinstance(value, str) and value in choices:
         return value
+    raise InputError(f"{name}: {describe_unknown(value, choices)}")
+
+
+def describe_unknown(value: object, choices: Sequence[str]) -> str:
+    """Say that a value is none of ``choices``, and which is nearest."""
     nearest = (
         difflib.get_close_matches(str(value)[:_LONGEST], choices, n=1, cutoff=0.5) if isinstance(value, str) else []
     )
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise InputError(f"{name}: {format_value(value)} is unknown{hint} (known: {', '.join(choices)})")
+    return f"{format_value(value)} is unknown{hint} (known: {', '.join(choices)})"
 
 
 def check_string(value: str, name: str) -> str:

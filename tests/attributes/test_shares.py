@@ -38,12 +38,6 @@ def test_all_copies_leave_everything_possible_and_the_imputation_knows_those_in_
     assert finding.possibly_given_away(comparison(0.3, gain=0.2), 200, 100, 10) == pytest.approx(0.25)
 
 
-def test_a_share_is_surely_given_away_beyond_others_and_beyond_imputation():
-    assert finding._surely_given_away(comparison(0.5)) == pytest.approx(0.3)
-    assert finding._surely_given_away(comparison(0.5, gain=0.4)) == pytest.approx(0.1)
-    assert finding._surely_given_away(comparison(0.2, gain=0.9)) == pytest.approx(0.0)
-
-
 def test_one_copy_and_several_are_told():
     assert finding.describe_copies(1).startswith("1 record has a copy in another set")
     assert finding.describe_copies(2).startswith("2 records have copies in another set")

@@ -101,32 +101,19 @@ class TestTables:
         assert "  how it was found  exactly" in [text.rstrip() for text in listed]
         assert "long name" in [text.rstrip() for text in listed]
 
-    @pytest.mark.parametrize(
-        ("name", "cells", "width"),
-        [
-            ("a", ["x" * 32], 32), ("a", ["x" * 33], 20), ("heading word", ["x"], 7), ("h" * 25, ["x" * 33], 25),
-            ("a", [], 1), ("a", ["xx\nyyyy"], 4), ("", [""], 0), ("a", ["日本"], 4),
-        ],
-    )  # fmt: skip
-    def test_a_column_is_as_wide_as_its_widest_word_or_cell(self, name, cells, width):
-        assert printing._least_width(name, cells) == width
+    def test_numbers_stand_to_the_right_and_names_to_the_left(self):
+        lines = shown(["name", "count"], [["x", "1"], ["yyyyyyyy", "20,000"]], 60)
+        (row,) = (text for text in lines if "x" in text)
+        assert row.index("x") < row.index("1") == max(text.rfind("0") for text in lines)
 
-    def test_numbers_stand_to_the_right_and_prose_to_the_left(self):
-        prose = "w" * 33
-        table = printing._wide_table("t", ["a", "b", "c"], [["x", "1", prose], ["y", "2", "z"]], [1, 1, 20])
-        assert [column.justify for column in table.columns] == ["left", "right", "left"]
-        assert [column.min_width for column in table.columns] == [1, 1, 20]
-        lines = printing._wide_table("t", ["a", "b"], [["x", prose[:32]], ["y", f"{prose}\n{prose}"]], [1, 1])
-        assert lines.columns[1].justify == "right"
+    def test_a_file_is_as_wide_as_asked_or_120(self, monkeypatch, capsys):
+        for columns, width in ((None, 120), ("77", 77)):
+            monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS", raising=False)
+            printing.table("Title", ["name", "prose"], [["a", "word " * 60]])
+            assert width - 15 < max(map(len, capsys.readouterr().out.splitlines())) <= width
 
     def test_a_table_of_one_column_that_does_not_fit_is_a_list(self):
         assert [text.rstrip() for text in shown(["a"], [["x" * 30], ["y"]], 31)] == ["Title", "x" * 30, "y"]
-
-    def test_a_file_has_a_width_of_its_own(self, monkeypatch):
-        monkeypatch.delenv("COLUMNS", raising=False)
-        assert printing._console(io.StringIO()).width == 120
-        monkeypatch.setenv("COLUMNS", "77")
-        assert printing._console(io.StringIO()).width == 77
 
     def test_colours_belong_to_tones(self, monkeypatch):
         styles = {}
@@ -209,5 +196,5 @@ def test_streams_without_an_end_are_muted(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as stream:
-        printing._write(stream, "lost")
-        printing._write(stream, "lost again")
+        printing.lines(stream, "lost")
+        printing.lines(stream, "lost again")

@@ -1,7 +1,10 @@
 """The questions of `divulge init`, and which columns a table shows by itself."""
 
+import pandas as pd
 import polars as pl
 import pytest
+import skops.io
+from sklearn.tree import DecisionTreeClassifier
 
 from divulge import InputError, plan, settings
 
@@ -67,16 +70,21 @@ FRAME = pl.DataFrame({"a": ["x", "y", "x"], "y": ["u", "v", "w"], "b": ["x", "x"
         (["a"], ("x",), ""),
     ],
 )
-def test_the_column_of_the_classes_is_found_by_its_name_and_its_values(columns, classes, expected):
-    assert plan._find_label(FRAME.select(columns), frozenset(classes)) == expected
+def test_the_column_of_the_classes_is_found_by_its_name_and_its_values(columns, classes, expected, tmp_path):
+    FRAME.select(*columns, f=pl.Series([1, 1, 2])).write_csv(tmp_path / "members.csv")
+    if classes:
+        rows = pd.DataFrame({"f": range(len(classes))})
+        skops.io.dump(DecisionTreeClassifier().fit(rows, list(classes)), tmp_path / "model.skops")
+    assert plan.find_columns(str(tmp_path / "model.skops"), str(tmp_path / "members.csv")).label == expected
 
 
 @pytest.mark.parametrize(
     ("name", "is_id"), [("id", True), ("ID", True), ("user_id", True), ("user-Id", True), ("user id", True),
                         ("paid", False), ("idx", False)]
 )  # fmt: skip
-def test_names_of_identifiers(name, is_id):
-    assert plan._is_id_name(name) is is_id
+def test_names_of_identifiers(name, is_id, tmp_path):
+    pl.DataFrame({name: [7, 7], "n": [1, 1]}).write_csv(tmp_path / "members.csv")
+    assert plan.find_columns("none", str(tmp_path / "members.csv")).id == (name if is_id else "")
 
 
 def test_the_longest_texts_are_the_documents(tmp_path):

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 import skops.io
 from lightgbm import LGBMClassifier
+from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -86,7 +87,9 @@ def test_every_row_is_the_audit_of_a_model_with_this_setting():
     assert baseline_row.auc.value == audit["loss"].auc.value
     assert baseline_row.auc.confidence == 1 - 0.05 / 2  # of two rows
     right = target.predict(data["nonmembers"].x) == data["nonmembers"].y
-    assert baseline_row.utility.value == pytest.approx(right.mean())
+    exact = stats.binomtest(int(right.sum()), len(right)).proportion_ci(baseline_row.utility.confidence)
+    utility = baseline_row.utility
+    assert (utility.value, utility.low, utility.high) == pytest.approx((right.mean(), exact.low, exact.high))
     assert baseline_row.loss is None
     assert restricted_row.auc.value < baseline_row.auc.value
     assert restricted_row.loss.value == pytest.approx(baseline_row.utility.value - restricted_row.utility.value)
@@ -107,7 +110,9 @@ def test_regression_models_lose_in_their_own_units():
     )
     errors = np.abs(target.predict(data["nonmembers"].x) - data["nonmembers"].y)
     assert result.utility == "mean absolute error"
-    assert result.rows[0].utility.value == pytest.approx(errors.mean())
+    utility = result.rows[0].utility
+    student = stats.t.interval(utility.confidence, len(errors) - 1, errors.mean(), stats.sem(errors))
+    assert (utility.value, utility.low, utility.high) == pytest.approx((errors.mean(), *student))
     assert result.rows[1].auc.value < result.rows[0].auc.value
 
 

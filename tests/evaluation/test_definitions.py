@@ -35,9 +35,8 @@ def test_a_mean_has_students_interval(values, confidence):
     assert ends(agreement.root_of_mean(values, confidence)) == pytest.approx(root(student(values, confidence)))
 
 
-def test_a_mean_takes_two_values():
-    with pytest.raises(InputError, match="values: at least 2 are needed, got 1"):
-        agreement.mean_estimate([1.0])
+def test_the_mean_of_a_single_value_has_no_ends():
+    assert ends(agreement.mean_estimate([1.0])) == (1.0, -math.inf, math.inf)
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -454,18 +454,6 @@ ATTRIBUTES = {
         says=("answer",),
         free=("progress", "out", "pool"),
     ),
-    "attributes.gate": call(
-        result=dv.attributes.infer(
-            LogisticRegression().fit(ATTRIBUTE_ROWS.x, Y),
-            members=ATTRIBUTE_ROWS[:20],
-            nonmembers=ATTRIBUTE_ROWS[20:40],
-            population=ATTRIBUTE_ROWS[40:],
-            column=0,
-        ),
-        policy=["share:0.5"],
-        confidence=0.95,
-        use=lambda rulings: [ruling.state for ruling in rulings],
-    ),
 }
 DEFENCES = {
     "defences.suggest_settings": call(estimator=LogisticRegression(), says=("settings",), free=("estimator",)),

@@ -351,12 +351,6 @@ ERASURE = {
         seed=0,
         use=lambda found: found.verdict.text,
     ),
-    "unlearning.gate": call(
-        erasure=dv.forget(TABLES[0], TABLES[1], forget=IDS[:20], never=IDS[20:], retrained=TABLES[2:]),
-        policy=["difference:0.5"],
-        confidence=0.95,
-        use=lambda rulings: [ruling.state for ruling in rulings],
-    ),
 }
 
 GATES = {
@@ -364,7 +358,6 @@ GATES = {
         run=score_audits.scored({"loss": SCORES}, np.arange(60) < 30, fpr=(0.2,)),
         policy=["auc:0.9"],
         confidence=0.95,
-        says=("--max",),
         use=lambda rulings: [ruling.state for ruling in rulings],
     ),
 }

@@ -108,10 +108,10 @@ def test_a_model_that_learned_its_records_by_heart_is_not_cleared_by_their_copie
         assert result.verdict.answer == "too little data to say"
         assert "300 candidates have copies in another set" in result.verdict.text
         assert {ruling.state for ruling in gate(result, ["auc:0.9", "tpr@fpr=0.1:0.9"])} == {"undecided"}
-    for result in (inference, attributes.result.load(tmp_path / "attributes")):
+    for result in (inference, attributes.ATTRIBUTES.load(tmp_path / "attributes").result):
         assert result.finding.answer == "too little data to say"
         assert "300 records have copies in another set" in result.finding.reason
-        assert {ruling.state for ruling in attributes.gate(result, ["share:0.3", "value:0.9"])} == {"undecided"}
+        assert {ruling.state for ruling in dv.gate(result, ["share:0.3", "value:0.9"])} == {"undecided"}
     early = replace(inference, copied=0)
     assert early.finding.answer == "no leak found"
 

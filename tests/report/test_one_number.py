@@ -194,8 +194,10 @@ def test_a_policy_is_held_against_the_estimate_of_the_report(run_kind, runs):
 
 
 def test_a_run_that_no_policy_holds_is_refused(runs):
-    with pytest.raises(dv.InputError, match="a policy can hold an audit, an erasure check or attribute inference"):
-        dv.gate(dv.load(runs / "canary-audit"), "auc:0.5")
+    refusal = "run: a policy can hold an audit, an erasure check or attribute inference"
+    for run, got in ((dv.load(runs / "canary-audit"), ".* is a run of kind 'canary-audit'"), (3, ", got 3")):
+        with pytest.raises(dv.InputError, match=refusal + got):
+            dv.gate(run, "auc:0.5")
 
 
 def test_an_identification_counts_the_same_documents_everywhere(runs, doors):

@@ -38,8 +38,7 @@ def assert_seldom_accused(answers):
     assert stats.binomtest(accused, RUNS, 0.05, alternative="greater").pvalue > 0.001
 
 
-@pytest.mark.parametrize("controls", [2, 6])
-@pytest.mark.parametrize("sizes", [(15, 40), (200, 400)])
+@pytest.mark.parametrize(("controls", "sizes"), [(2, (15, 40)), (2, (200, 400)), (6, (200, 400))])
 @pytest.mark.parametrize(
     ("shape", "spread", "shift"),
     [("normal", 0.0, 0.0), ("normal", 0.3, 1.5), ("skewed", 0.05, 1.0), ("ties", 0.1, 0.0)],
@@ -51,7 +50,7 @@ def test_models_that_never_saw_the_records_are_seldom_accused(controls, sizes, s
     for _ in range(RUNS):
         scores = draw_models(rng, controls + 1, forgotten, shape=shape, spread=spread, shift=shift)
         answers.append(decide(scores, forgotten).answer)
-    # 16 cells: at a rate of 5 % all of them pass with a probability of 98 %. benchmarks/erasure.py has more of them.
+    # 12 cells: at a rate of 5 % all of them pass with a probability of 98 %. benchmarks/erasure.py has more of them.
     assert_seldom_accused(answers)
 
 
@@ -206,7 +205,7 @@ def test_scores_that_vary_less_than_those_of_other_models_are_overdone():
     assert "vary less" in finding.reason
 
 
-@pytest.mark.parametrize("controls", [2, 3, 5])
+@pytest.mark.parametrize("controls", [2, 5])
 def test_a_spread_that_differs_between_trainings_accuses_nobody(controls):
     rng = np.random.default_rng([17, controls])
     forgotten = np.arange(450) < 150
@@ -318,7 +317,7 @@ def draw_seen(rng, models, forgotten, *, effect=3.0, spread=0.0):
     return scores[0], np.where(saw, np.nan, scores[1:-1]), scores[-1] + effect * forgotten, saw
 
 
-@pytest.mark.parametrize(("controls", "spread"), [(4, 0.3), (8, 0.1), (16, 0.0)])
+@pytest.mark.parametrize(("controls", "spread"), [(4, 0.3), (16, 0.0)])
 def test_models_that_saw_half_of_the_records_each_are_controls_of_the_others(controls, spread):
     rng = np.random.default_rng([26, controls])
     forgotten = np.arange(700) < 300

@@ -252,8 +252,8 @@ def test_networks_of_one_output_are_read_as_regression_models(shift, task):
 
 def test_models_are_shown_in_a_notebook_without_their_arrays():
     (after,) = score_tables(2, seed=3)
-    result = dv.forget(None, after, forget={"<b>": IDS[:200]}, never=IDS[200:], retrained=CONTROLS)
-    assert repr(result) == "Erasure(still remembered; <b>: 200; 4 models that never saw them)"
+    result = dv.forget(None, after, forget={"<b>": IDS[:100], "c": IDS[100:200]}, never=IDS[200:], retrained=CONTROLS)
+    assert repr(result) == "Erasure(still remembered; <b>: 100, c: 100; 4 models that never saw them)"
     html_text = result._repr_html_()
     assert "Still remembered" in html_text
     assert "&lt;b&gt;" in html_text

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -155,15 +154,3 @@ def test_the_example_of_the_documentation_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     exec(compile("\n".join(blocks), str(page), "exec"), {})
     assert capsys.readouterr().out.startswith("still remembered\n")
-
-
-@pytest.mark.parametrize(
-    ("n_controls", "advice"), [(0, "Train more"), (3, "Train more"), (4, "Compare"), (9, "Compare")]
-)
-def test_from_four_models_on_more_records_are_asked_for_instead(n_controls, advice):
-    summary = SimpleNamespace(answer="too little data to say", control_names=[f"m{i}" for i in range(n_controls)])
-    (section,) = erasure_page._advice(summary)
-    (listed,) = section.blocks
-    (point,) = listed.points
-    assert advice in str(point)
-    assert ("four or more are recommended" in str(point)) == (n_controls < 4)

@@ -15,7 +15,6 @@ Examples:
 """
 
 from divulge.attributes.inference import infer
-from divulge.attributes.policy import gate
 from divulge.attributes.result import ATTRIBUTES
 
-__all__ = ["ATTRIBUTES", "gate", "infer"]
+__all__ = ["ATTRIBUTES", "infer"]

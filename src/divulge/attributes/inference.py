@@ -19,18 +19,16 @@ from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
 from divulge.attributes.result import AttributeInference, is_failed
 from divulge.auditing import plausibility
-from divulge.auditing.inputs import align_data, check_inputs
-from divulge.auditing.modality import Classifier, RegressionModel, resolve_task
-from divulge.auditing.pipeline import find_modality
+from divulge.auditing.inputs import check_inputs
+from divulge.auditing.modality import Classifier, RegressionModel
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
-from divulge.evaluation import blind
 from divulge.references import Custom, Train, splits
 from divulge.references.progress import check_progress, show_progress
-from divulge.results import AttributeSettings as RunSettings
-from divulge.results import ErasureControl, StoredRecords
+from divulge.results import StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
-from divulge.targets import adapt, is_label_only
+from divulge.study import compare_blindly, open_subject
+from divulge.targets import is_label_only
 from divulge.targets.arrays import as_predictions
 from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
@@ -54,8 +52,6 @@ _LEAST_PROBABILITY = 0.01  # of a label; a leaf that never saw a class says 0, a
 _MAX_RESIDUALS = 400
 _LEAST_REACHABLE = 0.5  # of the candidates, that a guess can be right of: with fewer, most of a leak would go unseen
 _LABEL_RIGHT, _LABEL_WRONG = np.log(0.9), np.log(0.1)
-_FALSE_ALARM = 0.01
-_MIN_BLIND = 2 * blind.FOLDS
 
 
 def infer(
@@ -141,30 +137,34 @@ def infer(
     study = _prepare(target, data, audit_options)
     names = _check_column(column, study.candidates)
     attribute = _read_attribute(study, names, options)
+    n_values, is_shown = len(attribute.group_names), show_records or attribute.tolerance is not None  # thirds name none
     likelihood = _likelihoods(study, attribute)
     relative = None
     if study.references is not None:
         with show_progress(shown_progress, "reference models") as report:
             relative = _reference_likelihoods(study, attribute, options.seed, pool_folder, report)
     right = _guess(study, attribute, likelihood, relative, options.seed)
-    checks = _check_split(study, options.seed)
-    stored, stored_notes = _find_stored_values(study, attribute, options.seed, not any(map(is_failed, checks)))
+    y = np.asarray(study.candidates.y)
+    split_check = compare_blindly(
+        "blind classifier", study.candidates.x[study.truth], study.candidates.x[~study.truth],
+        (y[study.truth], y[~study.truth]), options.seed, other_records=(study.population.x, study.population.y),
+        apart="without the model, members can be told from non-members ({})",
+        alike="members and non-members look alike",
+    )  # fmt: skip
+    stored, stored_notes = _find_stored_values(study, attribute, options.seed, not is_failed(split_check))
     result = AttributeInference(
         ids=np.asarray(study.candidates.ids),
         members=study.truth,
         is_counted=study.is_counted,
         values=attribute.groups[: len(study.truth)],
-        value_names=attribute.group_names if show_records else _hide_values(attribute),
+        value_names=attribute.group_names if is_shown else tuple(f"value {i + 1}" for i in range(n_values)),
         right=right,
         column=", ".join(map(str, names)),
         tried=len(attribute.donors),
         references=0 if relative is None else int(study.references.count),
-        checks=checks,
+        checks=(split_check,),
         warnings=(*study.warnings, *stored_notes),
-        settings=RunSettings(
-            None if options.tolerance is None else float(options.tolerance),
-            options.max_values, float(options.margin), float(options.confidence), options.seed,
-        ),
+        settings=options,
         doubt=_doubt_target(study, options.seed),
         stored=stored,
         copied=study.copied,
@@ -193,22 +193,17 @@ class _Study:
 
 def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
     """Check everything as an audit does, and bring columns and classes into the order that the model knows."""
-    adapted = resolve_task(
-        adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task),
-        data,
-        options.task,
-    )
-    modality = find_modality(adapted)
+    subject = open_subject(target, data, outputs=options.outputs, device=options.device, task=options.task)
+    modality, references = subject.modality, options.references
     if not isinstance(modality, Classifier | RegressionModel):
         raise InputError(f"target: a classifier or a regression model of rows is needed, this is {modality.name}")
-    aligned = align_data(modality.prepare_data(data), adapted, options.unknown_classes)
-    options = options.model_copy(update={"recipes": modality.default_recipes(aligned.target, None)})
-    references = options.references
     if isinstance(references, Train):
-        references = references.for_target(adapted)
-    checked = check_inputs(aligned.subject, options.model_copy(update={"references": None}), modality, aligned.target)
+        references = references.for_target(subject.model)
+    recipes = modality.default_recipes(subject.target, None)
+    options = options.model_copy(update={"recipes": recipes, "references": None})
+    checked = check_inputs(subject.data, options, modality, subject.target)
     if references is not None:
-        modality.check_references(references, checked.recipes, aligned.subject.members)
+        modality.check_references(references, checked.recipes, subject.data.members)
     population = Records.concatenate([checked.population, checked.calibration])
     if checked.candidates.y is None or population.y is None:
         raise InputError("members: the adversary knows each record's label, and there is no y")
@@ -219,8 +214,8 @@ def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
         is_counted = np.zeros_like(is_counted)
         is_counted[first_of_each_group(checked.duplicate_groups, checked.truth)] = True
     return _Study(
-        aligned.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
-        population, modality.probe_target(aligned.target, checked), references, (*checked.warnings, *aligned.notes),
+        subject.target, isinstance(modality, RegressionModel), checked.candidates, checked.truth, is_counted,
+        population, modality.probe_target(subject.target, checked), references, (*checked.warnings, *subject.notes),
         checked.copied, checked.repeats_kept(options.duplicates),
     )  # fmt: skip
 
@@ -277,8 +272,17 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     """Read the column, choose the values to try, and set it to one value everywhere else."""
     n = len(study.candidates)
     everything = Records.concatenate([study.candidates, study.population])
-    cells = [_read_cells(everything, name) for name in names]
-    spelled = np.array(["\x1f".join(map(_cell_key, row)) for row in zip(*(c.tolist() for c in cells), strict=True)])
+    cells = [
+        everything.x[:, int(name)]
+        if everything.table is None
+        else columns.read_column(everything.table, str(name)).values
+        for name in names
+    ]
+
+    def spell(value: Any) -> str:  # a missing value is not the text "None", and −0 is 0
+        return "-" if is_missing(value) else f"={value + 0.0 if isinstance(value, float) else value}"
+
+    spelled = np.array(["\x1f".join(map(spell, row)) for row in zip(*(each.tolist() for each in cells), strict=True)])
     population_values, first_rows = np.unique(spelled[n:], return_index=True)
     if len(population_values) < 2:
         raise InputError(f"column: {names[0]!r} has a single value in the population; there is nothing to infer")
@@ -303,11 +307,6 @@ def _read_attribute(study: _Study, names: tuple[ColumnName, ...], options: Attri
     return _Attribute(names, first_rows, codes, None, None, None, groups, group_names, features)
 
 
-def _cell_key(value: Any) -> str:
-    """Return a text that tells a missing value from the text "None"."""
-    return "-" if is_missing(value) else f"={value + 0.0 if isinstance(value, float) else value}"
-
-
 def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int]) -> tuple[str, ...]:
     """Return the values of the attribute in some rows as a reader knows them; texts in quotes where two look alike."""
     cells = [
@@ -325,12 +324,6 @@ def _value_names(records: Records, names: tuple[ColumnName, ...], rows: list[int
     if len(set(texts)) < len(texts):  # numbers that differ in their last digits
         texts = [", ".join(map(repr, row)) for row in zip(*cells, strict=True)]
     return tuple(texts)
-
-
-def _read_cells(records: Records, name: ColumnName) -> Array:
-    if records.table is None:
-        return records.x[:, int(name)]
-    return columns.read_column(records.table, str(name)).values
 
 
 def _real_attribute(
@@ -378,13 +371,6 @@ def _check_tolerance(values: Floats, population_values: Floats, grid: Floats, to
             f"enough to {1 - reachable:.0%} of the values of members and non-members; give a wider one, or a larger "
             "max_values"
         )
-
-
-def _hide_values(attribute: _Attribute) -> tuple[str, ...]:
-    """Return numbers in the place of a column's values; thirds of real values name none."""
-    if attribute.tolerance is not None:
-        return attribute.group_names
-    return tuple(f"value {number}" for number in range(1, len(attribute.group_names) + 1))
 
 
 def _doubt_target(study: _Study, seed: int) -> str:
@@ -558,14 +544,10 @@ def _impute_numbers(attribute: _Attribute, features: Floats, n: int, seed: int) 
     for k, value in enumerate(attribute.grid):
         z = (value - means[:, None] - errors) / width
         shares[:, k] = special.logsumexp(-(z**2) / 2, axis=1)
-    shares += np.log(_cell_widths(attribute.grid))
+    # Each value stands for what is nearest to it on the line.
+    edges = np.concatenate([attribute.grid[:1], (attribute.grid[1:] + attribute.grid[:-1]) / 2, attribute.grid[-1:]])
+    shares += np.log(np.maximum(np.diff(edges), 1e-12 * (np.abs(attribute.grid).max() + 1)))
     return shares - special.logsumexp(shares, axis=1, keepdims=True)
-
-
-def _cell_widths(grid: Floats) -> Floats:
-    """Return how much of the line is nearest to each point of a grid."""
-    edges = np.concatenate([[grid[0]], (grid[1:] + grid[:-1]) / 2, [grid[-1]]])
-    return np.maximum(np.diff(edges), 1e-12 * (np.abs(grid).max() + 1))
 
 
 def _is_right(attribute: _Attribute, logs: Floats, n: int) -> Bools:
@@ -576,23 +558,3 @@ def _is_right(attribute: _Attribute, logs: Floats, n: int) -> Bools:
     is_near = np.abs(attribute.grid[:, None] - attribute.grid) <= attribute.tolerance
     guesses = attribute.grid[(weights @ is_near).argmax(axis=1)]
     return np.abs(guesses - attribute.numbers[:n]) <= attribute.tolerance
-
-
-def _check_split(study: _Study, seed: int) -> tuple[ErasureControl, ...]:
-    """Compare members and non-members without the model."""
-    inside, outside = study.candidates.x[study.truth], study.candidates.x[~study.truth]
-    name = "blind classifier"
-    if min(len(inside), len(outside)) < _MIN_BLIND:
-        return (ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind"),)
-    y = np.asarray(study.candidates.y)
-    baseline = blind.baseline(
-        inside, outside, seed, y_members=y[study.truth], y_nonmembers=y[~study.truth],
-        other_records=(study.population.x, study.population.y), false_alarm=_FALSE_ALARM,
-    )  # fmt: skip
-    says = (
-        f"without the model, members can be told from non-members (AUC {baseline.auc.value:.3f}, "
-        f"p = {baseline.p_value:.2g})"
-        if baseline.confounded
-        else f"members and non-members look alike (p = {baseline.p_value:.2g})"
-    )
-    return (ErasureControl(name, not baseline.confounded, says),)

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from divulge import results, store, tables
-from divulge.attributes.finding import CONFOUNDED, IMPUTATION, LEAK, TONES, decide_attribute
+from divulge.attributes.finding import (
+    CONFOUNDED,
+    IMPUTATION,
+    LEAK,
+    TONES,
+    decide_attribute,
+    describe_copies,
+    possibly_given_away,
+)
+from divulge.auditing.compare import Limit, Ruling
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import charts, formatting
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
-from divulge.report.run_kinds import Headline, RunKind, build_page, write_report, write_run
+from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, FAIRNESS_TITLE, RegulatorAnswers, regulator_section
-from divulge.results import AttributeSettings, AttributeSummary, ErasureControl, StoredRecords
-from divulge.run_directory import RunDirectory
-from divulge.validation import check_mask, check_path, check_vector
+from divulge.results import AttributeAttack, AttributeSummary, AttributeValue, ErasureControl, StoredRecords
+from divulge.settings import AttributeSettings
+from divulge.study import Study, StudyRun, reopen
+from divulge.types import Estimate
+from divulge.validation import check_mask, check_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
     from divulge.attributes.finding import AttributeFinding
-    from divulge.report import Page
+    from divulge.run_directory import RunDirectory, RunDraft
     from divulge.types import Array, Bools, Ints
 
 RUN_TYPE = "attributes"
@@ -52,7 +62,7 @@ _CANNOT = (
 
 
 @dataclass(frozen=True, eq=False)
-class AttributeInference:
+class AttributeInference(Study):
     """Result of `divulge.attributes.infer`.
 
     Args:
@@ -154,48 +164,58 @@ class AttributeInference:
             copied=self.copied,
         )
 
-    def page(self) -> Page:
-        """Return the report as data."""
-        return build_page(ATTRIBUTES, AttributeRun(self.summary(), self))
+    def write(self, draft: RunDraft) -> None:
+        """Write the guesses."""
+        columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
+        columns |= {"value": self.values} | {f"right: {name}": each for name, each in self.right.items()}
+        draft.write_table("guesses", tables.from_arrays(columns))
+        draft.write_json("value_names", list(self.value_names))
 
-    def report(self, path: str | Path) -> None:
-        """Write the report, one HTML file."""
-        write_report(ATTRIBUTES, AttributeRun(self.summary(), self), check_path(path, "path"))
+    def rule(self, limits: Sequence[Limit], confidence: float) -> list[Ruling]:
+        """Rule on each attack and limit; of "value", on each attack and value that was tested.
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write guesses, summary and report into a run directory.
-
-        Raises:
-            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
+        What is given away is the smaller of two differences: what an attack is right on members more often than on
+        non-members, and more often than imputation is. All are broken where training records stand in the model's
+        file, and undecided where members differ from non-members without the model. Nothing is "kept" by a target that
+        may not be the model that was trained on the members, of single values where too few records have one of them,
+        or where copies across the sets may hide more.
         """
-        parts = [part for name, each in self.right.items() for part in (name, each)]
-        key = store.hash_values(RUN_TYPE, self.column, self.members, self.values, str(self.settings), *parts)
-        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
-            columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
-            columns |= {"value": self.values} | {f"right: {name}": each for name, each in self.right.items()}
-            draft.write_table("guesses", tables.from_arrays(columns))
-            draft.write_json("value_names", list(self.value_names))
-            write_run(draft, ATTRIBUTES, AttributeRun(self.summary(), self))
+        finding = self.decide(1 - (1 - confidence) / len(limits))
+        void = finding.reason.rstrip(".") if finding.answer == CONFOUNDED else ""
+        in_file = "" if self.stored is None else self.stored.sentence.rstrip(".")
+        stored = in_file if self.stored is not None and self.stored.proven else ""
+        suspected = in_file if self.stored is not None and self.stored.suspected else ""
+        untested = finding.untested
+        rare = f"{untested:,} members have a value that too few records have for a test" if untested else ""
+        rulings = []
+        for limit in limits:
+            parts: list[tuple[str, str, AttributeAttack | AttributeValue]] = [
+                (each.name, "all", each) for each in finding.attacks if each.gain is not None
+            ]
+            if limit.metric == "value":
+                parts = [(each.attack, each.value, each) for each in finding.values]
+            if not parts:
+                doubt = void or "no value is shared by enough members and non-members for a test of its own"
+                rulings.append(Ruling("all", "all", limit.metric, limit.limit, None, doubt, stored=stored))
+            for name, scope, part in parts:
+                difference, gain = part.difference, part.gain
+                assert gain is not None
+                # Where the intervals of both differences hold, so does this one of the smaller of them.
+                low, value, high = (
+                    min(getattr(difference, end), getattr(gain, end)) for end in ("low", "value", "high")
+                )
+                measured = Estimate(value, low, high, difference.confidence, difference.method)
+                doubt = ""
+                if high <= limit.limit:
+                    counts = (part.members, part.nonmembers) if isinstance(part, AttributeValue) else self.counts
+                    doubt = self.doubt or suspected or (rare if limit.metric == "value" else "")
+                    if not doubt and possibly_given_away(part, *counts, self.copied) > limit.limit:
+                        doubt = describe_copies(self.copied)
+                rulings.append(Ruling(name, scope, limit.metric, limit.limit, measured, void or doubt, stored=stored))
+        return rulings
 
-    def __str__(self) -> str:
-        return self.verdict
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AttributeRun:
-    """Attribute inference with its guesses."""
-
-    summary: AttributeSummary
-    result: AttributeInference
-
-
-def load(folder: Path) -> AttributeInference:
-    """Return the finished attribute inference in ``folder``.
-
-    Raises:
-        divulge.InputError: no such run, an unfinished or damaged one.
-    """
-    return ATTRIBUTES.load(folder).result
+AttributeRun: TypeAlias = StudyRun[AttributeInference]
 
 
 def _read_run(directory: RunDirectory) -> AttributeRun:
@@ -217,18 +237,21 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
             for name in frame.columns
             if name.startswith("right: ")
         }
+        notes = {f"{check.name}: {check.says}" for check in stored.checks}  # which `summary` adds again
+        others = [text for text in stored.warnings if not text.startswith(f"{_STORED}: ")]
+        warnings = tuple(text for text in others if text not in notes)
         result = AttributeInference(
             ids=tables.to_array(frame["id"]),
             members=check_mask(tables.to_array(frame["member"]), "member", (n,)),
             is_counted=check_mask(tables.to_array(frame["counted"]), "counted", (n,)),
             values=values, value_names=tuple(names), right=right, column=stored.column, tried=stored.tried,
             references=stored.references, checks=stored.checks,
-            warnings=tuple(text for text in stored.warnings if not _is_check(text, stored.checks)),
+            warnings=warnings,
             settings=stored.settings, stored=stored.stored,
             doubt=stored.doubt,
             copied=stored.copied,
         )  # fmt: skip
-        return AttributeRun(result.summary(), result)
+        return reopen(result, stored)
     except InputError as error:
         raise InputError(f"{folder}: damaged, {error}") from None
 
@@ -236,10 +259,6 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
 def is_failed(check: ErasureControl) -> bool:
     """Check whether a control was run and not passed."""
     return not check.passed and not check.says.startswith("not run")
-
-
-def _is_check(text: str, checks: tuple[ErasureControl, ...]) -> bool:
-    return text in {f"{check.name}: {check.says}" for check in checks} or text.startswith(f"{_STORED}: ")
 
 
 def headline(run: AttributeRun) -> Headline:
@@ -391,5 +410,8 @@ ATTRIBUTES = RunKind(
     facts=facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records=lambda folder: load(folder).to_frame(),
+    records=lambda folder: ATTRIBUTES.load(folder).result.to_frame(),
+    noun="attribute inference",
+    metrics=("share", "value"),
 )
+AttributeInference.run_kind = ATTRIBUTES

@@ -25,7 +25,7 @@ from divulge.auditing.verdict import (
     unadjusted_scopes,
 )
 from divulge.errors import InputError
-from divulge.evaluation.comparison import STATISTICS, parse_fpr
+from divulge.evaluation.comparison import parse_fpr
 from divulge.evaluation.exposure import chance_of_exposed
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from divulge.auditing.verdict import Scope
     from divulge.types import Bools, Estimate, Floats, Tone
 
-METRICS = ("auc", "advantage", "epsilon", "exposed")
+METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
 GROUPINGS = ("class", "group")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
@@ -178,86 +178,67 @@ STATES: tuple[State, ...] = ("kept", "undecided", "broken")  # from best to wors
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit on one statistic.
+    """A limit on one statistic of a study.
 
     Args:
-        metric: "auc", "advantage", "epsilon", "exposed" or "tpr@fpr=0.01".
+        metric: of an audit "auc", "advantage", "epsilon", "exposed" or "tpr@fpr=0.01"; other studies have their own.
         limit: the largest value that is allowed.
 
     Raises:
-        divulge.InputError: another metric, or a limit that every model keeps or none can: outside (0, 1) for AUC and
-            TPR, outside [0, 1) for the advantage, negative or infinite for ε, no whole number for exposed members.
-
-    Examples:
-        >>> Limit.parse("tpr@fpr=0.001:0.02")
-        Limit(metric='tpr@fpr=0.001', limit=0.02)
+        divulge.InputError: a limit that every model keeps or none can: outside (0, 1) for AUC and TPR, negative or
+            infinite for ε, no whole number for exposed members, outside [0, 1) for any other.
     """
 
     metric: str
     limit: float
 
     def __post_init__(self) -> None:
-        if self.metric.startswith("tpr@fpr="):
+        is_rate = self.metric.startswith("tpr@fpr=")
+        if is_rate:
             parse_fpr(self.metric)
-        elif self.metric not in METRICS:
-            raise InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
-        zero = self.metric in ("advantage", "epsilon", "exposed")
+        zero = self.metric != "auc" and not is_rate
         upper = np.inf if self.metric in ("epsilon", "exposed") else 1
         if not ((0 < self.limit < upper) or (zero and self.limit == 0)):
-            raise InputError(
-                f"--max: the limit of {self.metric} must lie in {'[' if zero else '('}0, {upper:g}), got {self.limit:g}"
-            )
+            allowed = f"{'[' if zero else '('}0, {upper:g})"
+            raise InputError(f"policy: the limit of {self.metric} must lie in {allowed}, got {self.limit:g}")
         if self.metric == "exposed" and self.limit % 1:
-            raise InputError(f"--max: the limit of exposed must be a whole number of members, got {self.limit:g}")
+            raise InputError(f"policy: the limit of exposed must be a whole number of members, got {self.limit:g}")
 
     @classmethod
-    def parse(cls, text: str) -> Limit:
+    def parse(cls, text: str, metrics: Sequence[str] = METRICS, subject: str = "an audit") -> Limit:
         """Parse ``METRIC:LIMIT``.
 
+        Args:
+            text: such as "tpr@fpr=0.001:0.02".
+            metrics: those that may be limited.
+            subject: what they are metrics of, for messages.
+
         Raises:
-            divulge.InputError: text that is not of this form.
+            divulge.InputError: text that is not of this form, another metric, a limit out of its range.
+
+        Examples:
+            >>> Limit.parse("tpr@fpr=0.001:0.02"), Limit.parse("share:0", ["share"], "attribute inference")
+            (Limit(metric='tpr@fpr=0.001', limit=0.02), Limit(metric='share', limit=0.0))
         """
-        metric, _, bound = text.replace(" ", "").rpartition(":")
+        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
         try:
             limit = float(bound) if metric else None
         except ValueError:
             limit = None
         if limit is None:
-            raise InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {text!r}")
+            example = metrics[-1].replace("LEVEL", "0.001")
+            raise InputError(f"policy: METRIC:LIMIT is needed (such as {example}:0.02), got {format_value(text)}")
+        if metric not in metrics and not (metric.startswith("tpr@fpr=") and "tpr@fpr=LEVEL" in metrics):
+            raise InputError(f"policy: {metric!r} is unknown; the metrics of {subject} are {', '.join(metrics)}")
         return cls(metric, limit)
 
 
-def parse_limits(policy: str | Sequence[str], metrics: Sequence[str], subject: str) -> list[tuple[str, float]]:
-    """Parse one or more ``METRIC:LIMIT`` whose limits are shares.
-
-    Args:
-        policy: a text, or several.
-        metrics: those that may be limited.
-        subject: what they are metrics of, for messages.
-
-    Raises:
-        divulge.InputError: no text, one that is not of this form, another metric, a limit outside [0, 1).
-
-    Examples:
-        >>> parse_limits("share:0.05", ("difference", "share"), "an erasure check")
-        [('share', 0.05)]
-    """
-    limits = []
-    for text in [policy] if isinstance(policy, str) else as_list(policy, "policy"):
-        metric, _, bound = check_string(text, "policy").replace(" ", "").rpartition(":")
-        if metric not in metrics:
-            forms = " or ".join(f"{name}:LIMIT" for name in metrics)
-            raise InputError(f"policy: of {subject}: {forms}, got {format_value(text)}")
-        try:
-            limit = float(bound)
-        except ValueError:
-            raise InputError(f"policy: a number is needed after '{metric}:', got {format_value(bound)}") from None
-        if not 0 <= limit < 1:
-            raise InputError(f"policy: {metric}: must lie in [0, 1), got {limit:g}")
-        limits.append((metric, limit))
-    if not limits:
+def parse_limits(policy: str | Sequence[str], metrics: Sequence[str], subject: str) -> list[Limit]:
+    """Parse one or more ``METRIC:LIMIT``; arguments and errors as for `Limit.parse`, and no text is an error too."""
+    texts = [policy] if isinstance(policy, str) else as_list(policy, "policy")
+    if not texts:
         raise InputError("policy: at least 1 METRIC:LIMIT is needed, got none")
-    return limits
+    return [Limit.parse(text, metrics, subject) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,9 +404,7 @@ def gate(
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1), another grouping.
     """
-    limits = [Limit.parse(text) for text in ([policy] if isinstance(policy, str) else policy)]
-    if not limits:
-        raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
+    limits = parse_limits(policy, METRICS, "an audit")
     check_number(confidence, "confidence", above=0, below=1)
     groupings = parse_groupings(by)
     groups = group_scopes(audit)

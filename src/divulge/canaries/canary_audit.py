@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from divulge import attacks, results, seeds, store
+from divulge import attacks, results, seeds
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
 from divulge.auditing.inputs import AuditData, align_data
 from divulge.canaries import canary_page
-from divulge.canaries.canary_page import CanaryRun
 from divulge.canaries.canary_records import Canaries, check_not_trained_on
 from divulge.canaries.proof import Claim, Proof, check_both_sides, prove, prove_again
 from divulge.errors import InputError, UserCodeError
@@ -23,12 +22,12 @@ from divulge.evaluation import proportion
 from divulge.evidence import concatenate_records, target_signals
 from divulge.provenance import collect_environment
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
-from divulge.report.run_kinds import RunKind, write_report, write_run
+from divulge.report.run_kinds import RunKind
 from divulge.results import CanarySummary, EpsilonLowerBound
-from divulge.run_directory import RunDirectory
 from divulge.settings import CanaryAuditSettings
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
+from divulge.study import Study, StudyRun
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.targets.estimators import settle_frames
 from divulge.types import Estimate, Evidence, Records
@@ -36,7 +35,6 @@ from divulge.validation import (
     check_instance,
     check_integer,
     check_mask,
-    check_path,
     check_vector,
     format_exception,
     format_value,
@@ -46,6 +44,7 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from divulge.evaluation.epsilon import Sides
     from divulge.evaluation.families import Families
+    from divulge.run_directory import RunDirectory, RunDraft
     from divulge.settings import Outputs
     from divulge.types import Bools, Floats
 
@@ -60,7 +59,7 @@ _COMPUTED = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CanaryAudit:
+class CanaryAudit(Study):
     """Result of a canary audit: the scores of the canaries, and what they prove.
 
     Args:
@@ -135,26 +134,9 @@ class CanaryAudit:
             settings=proof.settings,
         )
 
-    def report(self, path: str | Path) -> None:
-        """Write the report, one HTML file."""
-        write_report(CANARY_AUDIT, self._run(), check_path(path, "path"))
-
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write scores, summary and report into a run directory.
-
-        Raises:
-            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
-        """
-        key = store.hash_values(RUN_TYPE, self.scores, self.included, self.recipe, str(self.proof.claim))
-        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
-            draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
-            write_run(draft, CANARY_AUDIT, self._run())
-
-    def _run(self) -> CanaryRun:
-        return CanaryRun(self.summary(), self.scores, self.included)
-
-    def __str__(self) -> str:
-        return self.proof.text
+    def write(self, draft: RunDraft) -> None:
+        """Write the scores."""
+        draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
 
 
 def _to_least_epsilon(bound: Estimate) -> EpsilonLowerBound:
@@ -430,7 +412,7 @@ def _score_by_outputs(target: GivesLogits, canaries: Canaries, recipe: Recipe) -
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
 
 
-def _read_run(directory: RunDirectory) -> CanaryRun:
+def _read_run(directory: RunDirectory) -> StudyRun[CanaryAudit]:
     """Read scores and summary, with everything that scores decide computed from them again."""
     folder = directory.path
     arrays, stored = directory.read_arrays("scores"), results.read_summary(folder, CanarySummary)
@@ -444,13 +426,13 @@ def _read_run(directory: RunDirectory) -> CanaryRun:
         raise InputError(f"{folder}: {error}") from None
     audit = CanaryAudit(scores, included, proof, stored.recipe, stored.kind_of_canary, stored.trained_on)
     computed = audit.summary()
-    return CanaryRun(replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included)
+    return StudyRun(replace(stored, **{name: getattr(computed, name) for name in _COMPUTED}), audit)
 
 
 def _load_canaries(folder: Path) -> pl.DataFrame:
     """Return one row per canary, of each run in turn: whether its coin included it, and its score."""
-    run = CANARY_AUDIT.load(folder)
-    return pl.DataFrame({"canary": np.arange(len(run.scores)), "included": run.included, "score": run.scores})
+    audit = CANARY_AUDIT.load(folder).result
+    return pl.DataFrame({"canary": np.arange(len(audit.scores)), "included": audit.included, "score": audit.scores})
 
 
 CANARY_AUDIT = RunKind(
@@ -464,3 +446,4 @@ CANARY_AUDIT = RunKind(
     read=_read_run,
     records=_load_canaries,
 )
+CanaryAudit.run_kind = CANARY_AUDIT

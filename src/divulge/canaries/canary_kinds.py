@@ -143,7 +143,9 @@ def fingerprints(records: Records) -> list[bytes]:
     columns by their names.
     """
     if records.table is None:
-        contents = [_content(x) for x in records.x]
+        contents = [
+            x.encode() if isinstance(x, str) else (np.asarray(x, np.float32) + 0.0).tobytes() for x in records.x
+        ]
     else:
         contents = columns.row_digests(records.table, single_precision=True)
     return [content + b"\xff" + label for content, label in zip(contents, spell_labels(records), strict=True)]
@@ -179,10 +181,6 @@ def _spell_label(label: object) -> str:
 def are_documents(records: Records) -> bool:
     """Return whether the records are texts."""
     return records.table is None and records.x.dtype.kind in "OU"
-
-
-def _content(x: Array | str) -> bytes:
-    return x.encode() if isinstance(x, str) else (np.asarray(x, np.float32) + 0.0).tobytes()
 
 
 # Rows of the data, whatever the records are.

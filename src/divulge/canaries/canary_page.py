@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,9 @@ from divulge.report.run_kinds import Headline
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
 
 if TYPE_CHECKING:
+    from divulge.canaries.canary_audit import CanaryAudit
     from divulge.results import CanarySummary
+    from divulge.study import StudyRun
     from divulge.types import Bools, Floats
 
 _CURVE_POINTS = 200
@@ -32,30 +33,16 @@ _HEADINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CanaryRun:
-    """Scored canaries and what they prove.
-
-    Args:
-        summary: of the audit.
-        scores: of the canaries, ``[n]``.
-        included: bool ``[n]``.
-    """
-
-    summary: CanarySummary
-    scores: Floats
-    included: Bools
-
-
-def headline(run: CanaryRun) -> Headline:
+def headline(run: StudyRun[CanaryAudit]) -> Headline:
     """Return the verdict on the claim, with claimed and proven ε as grids of dots."""
     summary = run.summary
     return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], _meaning(summary), _dot_pictures(summary))
 
 
-def sections(run: CanaryRun) -> list[Section]:
+def sections(run: StudyRun[CanaryAudit]) -> list[Section]:
     """Return the bounds, the trade-off curve beside that of the claim, the scores, and what would show more."""
-    summary = run.summary
+    summary, scores, included = run.summary, run.result.scores, run.result.included
+    groups = {"included": scores[included], "not included": scores[~included]}
     bounds = {_DECIDING: summary.bound, **summary.others}
     confidence = formatting.format_percent(summary.bound.confidence)
     rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
@@ -68,8 +55,8 @@ def sections(run: CanaryRun) -> list[Section]:
                 Paragraph(formatting.as_sentence(summary.guarantee)),
             ],
         ),
-        Section("Errors of a test on one canary", [_curve(summary, run.scores, run.included)], annex=True),
-        Section("Scores", [Chart(_histogram(run.scores, run.included), note=_SPREAD)], annex=True),
+        Section("Errors of a test on one canary", [_curve(summary, scores, included)], annex=True),
+        Section("Scores", [Chart(charts.histogram(groups, quantity="score"), note=_SPREAD)], annex=True),
         Section("What would show more", [Paragraph(text) for text in _further_tests(summary)]),
         regulator_section(_answers(summary)),
     ]
@@ -188,11 +175,6 @@ def _curve(summary: CanarySummary, scores: Floats, included: Bools) -> Chart:
     curves["least at the ε that is proven"] = Curve(fpr, [proven.fnr(rate) for rate in fpr])
     spec = charts.lines(curves, x="false-positive rate", y="false-negative rate")
     return Chart(spec, note="Below what the claim allows, a curve contradicts it, up to chance.")
-
-
-def _histogram(scores: Floats, included: Bools) -> charts.Spec:
-    groups = {"included": scores[included], "not included": scores[~included]}
-    return charts.histogram(groups, quantity="score")
 
 
 def _further_tests(summary: CanarySummary) -> list[str]:

@@ -13,25 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
-from divulge import errors, results, statistics, store
-from divulge.auditing.inputs import align_data
-from divulge.auditing.modality import Classifier, resolve_task
-from divulge.auditing.pipeline import audit, find_modality
+from divulge import errors, results, statistics
+from divulge.auditing.modality import Classifier
+from divulge.auditing.pipeline import audit
 from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
 from divulge.references.progress import check_progress, show_progress
 from divulge.report import charts, formatting
-from divulge.report.page import Chart, Page, Paragraph, Section, Table
-from divulge.report.run_kinds import Headline, RunKind, SummaryRun, build_page, write_report, write_run
+from divulge.report.page import Chart, Paragraph, Section, Table
+from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import model_family
 from divulge.results import SettingResult, TradeOffSummary
-from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
-from divulge.targets import adapt
+from divulge.study import Study, StudyRun, open_subject, reopen
 from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.rights import FramedTarget
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing import Audit
     from divulge.references.progress import ProgressSetting
+    from divulge.run_directory import RunDirectory
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
 
@@ -97,7 +95,7 @@ def _last_step(estimator: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class TradeOff:
+class TradeOff(Study):
     """Result of `measure_settings`.
 
     Args:
@@ -169,27 +167,6 @@ class TradeOff:
             environment=collect_environment(),
         )  # fmt: skip
 
-    def page(self) -> Page:
-        """Return the report as data."""
-        return build_page(TRADE_OFF, SummaryRun(self.summary()))
-
-    def report(self, path: str | Path) -> None:
-        """Write the report, one HTML file."""
-        write_report(TRADE_OFF, SummaryRun(self.summary()), check_path(path, "path"))
-
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write summary and report into a run directory.
-
-        Raises:
-            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
-        """
-        key = store.hash_values(RUN_TYPE, str(self.rows), self.seed)
-        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
-            write_run(draft, TRADE_OFF, SummaryRun(self.summary()))
-
-    def __str__(self) -> str:
-        return self.verdict
-
 
 def _distance_from_chance(row: SettingResult) -> float:
     return abs(row.auc.value - 0.5)
@@ -258,21 +235,21 @@ def measure_settings(
         if check_instance(records, name, Records).y is None:
             raise InputError(f"{name}: labels are needed to train on, and there is no y")
     data = AuditData(members=members, nonmembers=nonmembers, population=population)
-    adapted = resolve_task(adapt(target, labels_only=True, task=task), data, task)
+    subject = open_subject(target, data, task=task)
+    adapted, modality = subject.model, subject.modality
     if not isinstance(adapted, SklearnTarget | SklearnRegressor):
         raise InputError(
             f"target: an estimator is trained again here, got {type(target).__name__}; train other models again "
             "yourself, audit each, and set them side by side with divulge compare"
         )
-    modality = find_modality(adapted)
-    subject = align_data(modality.prepare_data(data), adapted, "error").subject
-    modality.check_records({"members": subject.members, "nonmembers": subject.nonmembers})
+    members, nonmembers = subject.data.members, subject.data.nonmembers
+    modality.check_records({"members": members, "nonmembers": nonmembers})
     trainer: Any = Train(count=2).for_target(adapted)
     grid = suggest_settings(trainer.estimator) if options.settings is None else list(options.settings)
     estimators = [_with_settings(trainer.estimator, each) for each in grid]
     confidence = 1 - _CHANCE / (len(grid) + 1)
     audit_options: dict[str, Any] = {
-        "members": subject.members, "nonmembers": subject.nonmembers, "population": subject.population,
+        "members": members, "nonmembers": nonmembers, "population": subject.data.population,
         "recipes": (recipe,), "references": references, "fpr": (fpr,), "duplicates": duplicates, "seed": options.seed,
         "task": task, "show_records": False, "progress": None,
     }  # fmt: skip
@@ -287,9 +264,9 @@ def measure_settings(
             start = time.perf_counter()
             model = adapted
             if estimator is not None:
-                model = _train(replace(trainer, estimator=estimator), adapted, subject.members, options.seed)
+                model = _train(replace(trainer, estimator=estimator), adapted, members, options.seed)
             audited = audit(model, **audit_options)
-            losses = _losses(model, subject.nonmembers)
+            losses = _losses(model, nonmembers)
             baseline = losses if baseline is None else baseline
             rows.append(_measure(name, audited, losses, baseline, fpr, confidence, time.perf_counter() - start))
             warnings, attack = warnings or audited.warnings, next(iter(audited))
@@ -372,18 +349,14 @@ def _measure(
         right = statistics.proportion(int((losses == 0).sum()), len(losses), confidence)
         loss = statistics.paired_rate_difference(losses > 0, baseline > 0, confidence)
     else:
-        right, loss = _mean(losses, confidence), _mean(losses - baseline, confidence)
+        right, loss = (
+            statistics.mean_estimate(each, confidence, "t over records") for each in (losses, losses - baseline)
+        )
     return SettingResult(
         name=name, answer=audited.verdict.answer, auc=outcome.auc, tpr=rate, utility=right,
         loss=None if name == AS_IT_IS else loss, stored=0 if stored is None else stored.found,
         seconds=round(seconds, 2),
     )  # fmt: skip
-
-
-def _mean(values: Floats, confidence: float) -> Estimate:
-    value, n = float(values.mean()), len(values)
-    reach = float(stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    return Estimate(value, value - reach, value + reach, confidence, "t over records")
 
 
 def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
@@ -441,7 +414,7 @@ _NOTE = (
 )
 
 
-def sections(run: SummaryRun) -> list[Section]:
+def sections(run: StudyRun[TradeOff]) -> list[Section]:
     """Return the table of settings, and privacy against utility as a picture."""
     summary = run.summary
     columns, rows = setting_rows(summary)
@@ -475,12 +448,12 @@ _CANNOT = (
 )
 
 
-def headline(run: SummaryRun) -> Headline:
+def headline(run: StudyRun[TradeOff]) -> Headline:
     """Return what the settings do."""
     return Headline("plain", run.summary.verdict, "Privacy against utility")
 
 
-def facts(run: SummaryRun) -> dict[str, str]:
+def facts(run: StudyRun[TradeOff]) -> dict[str, str]:
     """Return what was trained and how it was attacked."""
     summary = run.summary
     return {
@@ -493,7 +466,7 @@ def facts(run: SummaryRun) -> dict[str, str]:
     }
 
 
-def _read_run(directory: RunDirectory) -> SummaryRun:
+def _read_run(directory: RunDirectory) -> StudyRun[TradeOff]:
     """Read the summary; the verdict is reached from its rows again.
 
     Raises:
@@ -506,10 +479,7 @@ def _read_run(directory: RunDirectory) -> SummaryRun:
         stored.rows, stored.recipe, stored.fpr, stored.utility, stored.max_loss, stored.seed, stored.references,
         stored.model, stored.warnings,
     )  # fmt: skip
-    best = result.recommended
-    return SummaryRun(
-        replace(stored, verdict=result.verdict, tone="plain", recommended="" if best is None else best.name)
-    )
+    return reopen(result, stored)
 
 
 TRADE_OFF = RunKind(
@@ -523,3 +493,4 @@ TRADE_OFF = RunKind(
     read=_read_run,
     records=_load_settings,
 )
+TradeOff.run_kind = TRADE_OFF

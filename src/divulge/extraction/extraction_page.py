@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.extraction.completions import Completions, MeasuredDocuments
+    from divulge.extraction.result import Extraction
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
+    from divulge.study import StudyRun
     from divulge.types import Ints
 
 _HEADINGS = {
@@ -36,26 +37,22 @@ _MAX_DRAWS = 1e12  # at the right border of the chart
 _MAX_PLAIN_DRAWS = 1e6  # draws from which on their number is a power of ten
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExtractionRun:
-    """Result of an extraction: its summary and the documents of both sets."""
-
-    summary: ExtractionSummary
-    members: MeasuredDocuments
-    nonmembers: MeasuredDocuments
-
-
-def headline(run: ExtractionRun) -> Headline:
+def headline(run: StudyRun[Extraction]) -> Headline:
     """Return whether documents are given back, with the shares of both sets as grids of dots."""
     summary = run.summary
-    return Headline(
-        summary.tone, summary.verdict, _HEADINGS[summary.answer], (_adversary(summary),), _dot_pictures(summary)
+    positions = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}
+    position = positions[summary.settings.place]
+    adversary = (
+        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
+        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
+        "would draw, and need not see them."
     )
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (adversary,), _dot_pictures(summary))
 
 
-def sections(run: ExtractionRun) -> list[Section]:
+def sections(run: StudyRun[Extraction]) -> list[Section]:
     """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
-    summary, members, nonmembers = run.summary, run.members, run.nonmembers
+    summary, members, nonmembers = run.summary, run.result.members, run.result.nonmembers
     return [
         *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
         Section(
@@ -73,32 +70,18 @@ def sections(run: ExtractionRun) -> list[Section]:
     ]
 
 
-def run_facts(run: ExtractionRun) -> dict[str, str]:
+def run_facts(run: StudyRun[Extraction]) -> dict[str, str]:
     """Return what was measured, how, and how well the model knows each set."""
-    losses = _losses(run.summary, run.members, run.nonmembers)
+    # How well it knows them, as a classifier's accuracy says elsewhere.
+    sides, suffix = {"members": run.result.members, "non-members": run.result.nonmembers}, run.summary.settings.suffix
+    losses = ", ".join(f"{name} {-side.target.log_p.mean() / suffix:.2f}" for name, side in sides.items())
     return {**facts(run.summary), "loss per token of the suffixes": losses}
 
 
-def _losses(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> str:
-    """Return how well the model knows each set, as a classifier's accuracy says it elsewhere."""
-    sides = {"members": members, "non-members": nonmembers}
-    return ", ".join(f"{name} {-side.target.log_p.mean() / summary.suffix:.2f}" for name, side in sides.items())
-
-
 def _describe_prompt(summary: ExtractionSummary) -> str:
-    if isinstance(summary.prefix, float):
-        return f"{formatting.format_percent(summary.prefix)} of the document"
-    return formatting.format_count(summary.prefix, "token")
-
-
-def _adversary(summary: ExtractionSummary) -> str:
-    """Describe who can do this; draws are computed, so nobody has to make them."""
-    position = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}[summary.place]
-    return (
-        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
-        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
-        "would draw, and need not see them."
-    )
+    if isinstance(summary.settings.prefix, float):
+        return f"{formatting.format_percent(summary.settings.prefix)} of the document"
+    return formatting.format_count(summary.settings.prefix, "token")
 
 
 def _dot_pictures(summary: ExtractionSummary) -> tuple[DotGrid, ...]:
@@ -129,26 +112,21 @@ def _answers(summary: ExtractionSummary) -> RegulatorAnswers:
 def facts(summary: ExtractionSummary) -> dict[str, str]:
     """Return what was measured, and how."""
     prompt = _describe_prompt(summary)
+    place = summary.settings.place
+    blind = "too few documents for a blind baseline"
+    if summary.blind is not None:
+        blind = f"blind baseline: p = {summary.blind:.2g}"
     return {
         "model": summary.model,
         "members": f"{summary.members:,}",
         "non-members": f"{summary.nonmembers:,}",
-        "prompt": f"{prompt}, at the {summary.place}" if summary.place != "random" else f"{prompt}, at a random place",
-        "asked for": f"the next {formatting.format_count(summary.suffix, 'token')}",
+        "prompt": f"{prompt}, at {'a random place' if place == 'random' else f'the {place}'}",
+        "asked for": f"the next {formatting.format_count(summary.settings.suffix, 'token')}",
         "sampling": summary.decoding,
         "reference model": "what it gives back, too, is not counted" if summary.with_reference else "none",
-        "told apart without the model": _describe_blind(summary),
-        "seed": str(summary.seed),
+        "told apart without the model": f"{'yes' if summary.confounded else 'not seen'} ({blind})",
+        "seed": str(summary.settings.seed),
     }
-
-
-def _describe_blind(summary: ExtractionSummary) -> str:
-    tested = (
-        "too few documents for a blind baseline"
-        if summary.blind is None
-        else f"blind baseline: p = {summary.blind:.2g}"
-    )
-    return f"{'yes' if summary.confounded else 'not seen'} ({tested})"
 
 
 def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
@@ -167,7 +145,7 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
 def _rate_table(summary: ExtractionSummary) -> Table:
     columns, table = rate_rows(summary)
     rate = summary.rates[0]
-    each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.confidence))
+    each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.settings.confidence))
     note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
@@ -197,7 +175,7 @@ def _describe_extent(summary: ExtractionSummary, members: MeasuredDocuments) -> 
     longest = formatting.format_count(int(members.target.longest.max()), "token")
     return (
         f"None of {documents} came back word for word in a greedy answer. The longest match was {longest} "
-        f"of {summary.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
+        f"of {summary.settings.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
         f"{100 * high:.1f} % may come back without having been seen here; longer prompts, other places "
         "in the document and more draws were not tried unless they are named."
     )
@@ -207,14 +185,13 @@ def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: M
     sides = {"members": members.target, "non-members": nonmembers.target}
     if members.reference is not None:
         sides["members, by the reference"] = members.reference
-    curves = {name: _reached_curve(side) for name, side in sides.items()}
+    draws = np.geomspace(1, _MAX_DRAWS, 121)
+    curves = {
+        name: Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
+        for name, side in sides.items()
+    }
     chart = charts.lines(curves, x="draws", y="share of documents with an even chance to be seen", log_x=True)
     return Chart(chart, note=f"Drawn with {summary.decoding}. At one draw: documents of probability ½ or more.")
-
-
-def _reached_curve(side: Completions) -> Curve:
-    draws = np.geomspace(1, _MAX_DRAWS, 121)
-    return Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
 
 
 def most_extractable(measured: MeasuredDocuments) -> Ints:

@@ -96,11 +96,13 @@ def measure(
     model = _check_model(target, "target")
     reference_model = None if reference is None else _check_model(reference, "reference")
     cut = Cut(prefix, suffix, place)
-    options = ExtractSettings.check(draws=draws, near=near, confidence=confidence, show_records=show_records, seed=seed)
-    draw_counts = tuple(sorted(set(options.draws)))
+    options = ExtractSettings.check(
+        prefix=cut.prefix, suffix=cut.suffix, place=cut.place, draws=draws, near=near, confidence=confidence,
+        show_records=show_records, seed=seed,
+    )  # fmt: skip
+    options = options.model_copy(update={"draws": tuple(sorted(set(options.draws)))})
     decoding = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
-    near, confidence, seed = float(options.near), float(options.confidence), options.seed
-    show_records = options.show_records
+    show_records, seed = options.show_records, options.seed
     overwrite = check_bool(overwrite, "overwrite")
     report_progress = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
     names = ("members", "nonmembers")
@@ -114,9 +116,8 @@ def measure(
         for records, name in zip(documents, names, strict=True)
     ]
     passages, shared, warnings = _distinct_passages(cuts)
-    settings = (cut, decoding, draw_counts, near, confidence, show_records, seed)
     reference_key = None if reference_model is None else reference_model.key()
-    key = store.hash_values(model.key(), reference_key, *(records.x for records in documents), *settings)
+    key = store.hash_values(model.key(), reference_key, *(records.x for records in documents), repr(options), decoding)
     with contextlib.ExitStack() as stack:
         draft = None
         if out is not None:
@@ -138,15 +139,11 @@ def measure(
         result = Extraction(
             members=measured[0],
             nonmembers=measured[1],
-            cut=cut,
-            decoding=decoding,
-            draws=draw_counts,
-            near=near,
-            confidence=confidence,
+            settings=options,
+            decoding=str(decoding),
             blind=_run_blind_baseline(*passage_texts, seed),
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
-            seed=seed,
             shared=shared,
             warnings=(*comparability.describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
         )
@@ -250,7 +247,7 @@ def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:
     return notes
 
 
-def _run_blind_baseline(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> blind.Blind | None:
+def _run_blind_baseline(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> float | None:
     if min(len(members), len(nonmembers)) < _MIN_BLIND:
         return None
-    return blind.baseline(np.array(members, object), np.array(nonmembers, object), seed)
+    return blind.baseline(np.array(members, object), np.array(nonmembers, object), seed).p_value

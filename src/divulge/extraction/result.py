@@ -10,27 +10,23 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from divulge import results, store
+from divulge import results
 from divulge.duplicates import groups_are_split_whole
 from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import MeasuredDocuments
-from divulge.extraction.extraction_page import ExtractionRun
 from divulge.provenance import collect_environment
-from divulge.report.run_kinds import RunKind, write_report, write_run
+from divulge.report.run_kinds import RunKind
 from divulge.results import ExtractionRate, ExtractionSummary
-from divulge.run_directory import RunDirectory
-from divulge.validation import check_path, format_exception
+from divulge.settings import ExtractSettings
+from divulge.study import Study, StudyRun, reopen
+from divulge.validation import format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-    from divulge.evaluation.blind import Blind
-    from divulge.extraction.completions import Cut
-    from divulge.run_directory import RunDraft
-    from divulge.targets import Decoding
+    from divulge.run_directory import RunDirectory, RunDraft
     from divulge.types import Array, Bools, Estimate, Ints, Tone
 
 RUN_TYPE = "extraction"
@@ -82,21 +78,17 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Extraction:
+class Extraction(Study):
     """Result of `measure`: members compared with non-members; `verdict` states what that shows.
 
     Args:
         members: documents that the model was trained on.
         nonmembers: documents that it was not trained on.
-        cut: how documents were cut into prompt and suffix.
+        settings: how documents were cut, and what counts as given back.
         decoding: how tokens are drawn.
-        draws: numbers of draws that were examined.
-        near: overlap from which a greedy continuation counts as near-verbatim.
-        confidence: probability with which all intervals of differences hold together.
-        blind: whether the sets can be told apart without the model; None where there are too few documents.
-        signs: words, years and lengths by which their passages differ, the surest first.
+        blind: p-value of the sets being alike without the model; None where there are too few documents.
         model: name of the model.
-        seed: of random places and of the blind baseline.
+        signs: words, years and lengths by which their passages differ, the surest first.
         shared: documents whose passage is in both sets and was left out: members, non-members, and of each those taken
             as given back in the reading that shows least.
         warnings: what the user must know.
@@ -104,14 +96,10 @@ class Extraction:
 
     members: MeasuredDocuments
     nonmembers: MeasuredDocuments
-    cut: Cut
-    decoding: Decoding
-    draws: tuple[int, ...]
-    near: float
-    confidence: float
-    blind: Blind | None
+    settings: ExtractSettings
+    decoding: str
+    blind: float | None
     model: str
-    seed: int
     signs: tuple[str, ...] = ()
     shared: tuple[int, int, int, int] = _NONE_SHARED
     warnings: tuple[str, ...] = ()
@@ -119,16 +107,17 @@ class Extraction:
     @property
     def confounded(self) -> str:
         """Description of how the sets can be told apart without the model; empty where no difference is seen."""
-        return describe_confounding(None if self.blind is None else self.blind.p_value, self.signs)
+        return describe_confounding(self.blind, self.signs)
 
     def hits(self, measured: MeasuredDocuments) -> Mapping[str, Bools]:
         """Return which documents the model returns and the reference does not, ``[n]``, for each method."""
-        return hits_beyond_reference(measured, self.draws, self.near)
+        return hits_beyond_reference(measured, self.settings.draws, self.settings.near)
 
     @cached_property
     def rates(self) -> tuple[RateComparison, ...]:
         """Shares and their differences; the intervals hold together with the stated confidence."""
-        return compare_rates(self.members, self.nonmembers, self.draws, self.near, self.confidence, self.shared)
+        draws, near, confidence = self.settings.draws, self.settings.near, self.settings.confidence
+        return compare_rates(self.members, self.nonmembers, draws, near, confidence, self.shared)
 
     @cached_property
     def finding(self) -> Finding:
@@ -149,7 +138,6 @@ class Extraction:
 
     def summary(self) -> ExtractionSummary:
         """Return the typed summary, without documents, for JSON and the report."""
-        blind = self.blind
         return ExtractionSummary(
             verdict=self.finding.text,
             tone=self.finding.tone,
@@ -157,52 +145,32 @@ class Extraction:
             model=self.model,
             members=len(self.members),
             nonmembers=len(self.nonmembers),
-            prefix=float(self.cut.prefix) if isinstance(self.cut.prefix, float) else int(self.cut.prefix),
-            suffix=self.cut.suffix,
-            place=self.cut.place,
-            decoding=str(self.decoding),
-            draws=self.draws,
-            near=self.near,
-            confidence=self.confidence,
-            rates=tuple(_to_result(rate) for rate in self.rates),
+            settings=self.settings,
+            decoding=self.decoding,
+            rates=tuple(
+                ExtractionRate(
+                    rate.method,
+                    rate.members,
+                    rate.nonmembers,
+                    rate.difference,
+                    *(rate.reference_counts or (None, None)),
+                )
+                for rate in self.rates
+            ),
             smallest=self.finding.smallest,
             extracted=len(self.extracted),
             with_reference=self.members.reference is not None,
-            blind=None if blind is None else blind.p_value,
+            blind=self.blind,
             signs=self.signs,
             confounded=bool(self.confounded),
-            seed=self.seed,
             warnings=self.warnings,
             environment=collect_environment(),
             shared=self.shared if any(self.shared) else None,
         )
 
-    def report(self, path: str | Path) -> None:
-        """Write the report, one HTML file."""
-        write_report(EXTRACTION, self._run(), check_path(path, "path"))
-
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write one row per document, the summary and the report into a run directory.
-
-        Raises:
-            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
-        """
-        parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
-        settings = str(self.cut), str(self.decoding), self.draws, self.near
-        key = store.hash_values(RUN_TYPE, *parts[0], *parts[1], *settings)
-        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
-            self.write_to(draft)
-
-    def write_to(self, draft: RunDraft) -> None:
-        """Write documents, summary and report into the draft of a run."""
+    def write(self, draft: RunDraft) -> None:
+        """Write one row per document."""
         draft.write_table("documents", _documents_table(self.members, self.nonmembers))
-        write_run(draft, EXTRACTION, self._run())
-
-    def _run(self) -> ExtractionRun:
-        return ExtractionRun(self.summary(), self.members, self.nonmembers)
-
-    def __str__(self) -> str:
-        return self.verdict
 
 
 def hits_beyond_reference(measured: MeasuredDocuments, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
@@ -300,39 +268,6 @@ def describe_confounding(p_value: float | None, signs: Sequence[str]) -> str:
     if p_value is not None and p_value <= _FALSE_ALARM:
         signs = [f"a classifier tells them apart (p = {p_value:.2g})", *signs]
     return "; ".join(signs)
-
-
-def recompute_summary(
-    stored: ExtractionSummary, members: MeasuredDocuments, nonmembers: MeasuredDocuments
-) -> ExtractionSummary:
-    """Return the summary of a finished run, with all results computed again from its documents."""
-    shared = stored.shared or _NONE_SHARED
-    if any(not 0 <= returned <= total for total, returned in zip(shared[:2], shared[2:], strict=True)):
-        raise InputError(f"shared: at most all of the documents can be given back, got {shared}")
-    rates = compare_rates(members, nonmembers, stored.draws, stored.near, stored.confidence, shared)
-    confounded = describe_confounding(stored.blind, stored.signs)
-    finding = find_extraction(rates, members, nonmembers, shared, confounded)
-    hits = hits_beyond_reference(members, stored.draws, stored.near)
-    significant = [hits[method] for method in finding.shown_by if finding.answer == "extracted"]
-    return replace(
-        stored,
-        verdict=finding.text,
-        tone=finding.tone,
-        answer=finding.answer,
-        members=len(members),
-        nonmembers=len(nonmembers),
-        rates=tuple(map(_to_result, rates)),
-        smallest=finding.smallest,
-        extracted=int(np.any(significant, axis=0).sum()) if significant else 0,
-        with_reference=members.reference is not None,
-        confounded=bool(confounded),
-    )
-
-
-def _to_result(rate: RateComparison) -> ExtractionRate:
-    return ExtractionRate(
-        rate.method, rate.members, rate.nonmembers, rate.difference, *(rate.reference_counts or (None, None))
-    )
 
 
 def find_extraction(
@@ -447,7 +382,7 @@ def _smallest_count(
     return bisect.bisect_left(range(n_most + 1), True, key=is_significant) if is_significant(n_most) else None
 
 
-def _read_run(directory: RunDirectory) -> ExtractionRun:
+def _read_run(directory: RunDirectory) -> StudyRun[Extraction]:
     """Read documents and summary, with everything that documents decide computed from them again."""
     stored, path = results.read_summary(directory.path, ExtractionSummary), directory.path / "documents.parquet"
     table = directory.read_table("documents")
@@ -457,20 +392,22 @@ def _read_run(directory: RunDirectory) -> ExtractionRun:
         members, nonmembers = (
             MeasuredDocuments.from_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
         )
-        summary = recompute_summary(stored, members, nonmembers)
+        shared = stored.shared or _NONE_SHARED
+        if any(not 0 <= returned <= total for total, returned in zip(shared[:2], shared[2:], strict=True)):
+            raise InputError(f"shared: at most all of the documents can be given back, got {shared}")
+        result = Extraction(
+            members, nonmembers, stored.settings, stored.decoding, stored.blind, stored.model, stored.signs, shared,
+            stored.warnings,
+        )  # fmt: skip
+        return reopen(result, stored)
     except (InputError, KeyError, TypeError, ValueError, ArithmeticError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{path}: damaged ({error if isinstance(error, InputError) else format_exception(error)})"
         ) from None
-    return ExtractionRun(summary, members, nonmembers)
 
 
 def _documents_table(members: MeasuredDocuments, nonmembers: MeasuredDocuments) -> pl.DataFrame:
     return pl.concat([members.to_table("member"), nonmembers.to_table("non-member")])
-
-
-def _load_documents(folder: Path) -> pl.DataFrame:
-    return EXTRACTION.open(folder, lambda run: _documents_table(run.members, run.nonmembers))
 
 
 EXTRACTION = RunKind(
@@ -482,5 +419,8 @@ EXTRACTION = RunKind(
     facts=extraction_page.run_facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records=_load_documents,
+    records=lambda folder: EXTRACTION.open(
+        folder, lambda run: _documents_table(run.result.members, run.result.nonmembers)
+    ),
 )
+Extraction.run_kind = EXTRACTION

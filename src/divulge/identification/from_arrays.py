@@ -48,7 +48,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from divulge.decisions.controls import Control
     from divulge.decisions.methods import Method
@@ -135,57 +135,55 @@ def identify(
     if calibration_texts is not None:
         calibration_texts = check_strings(calibration_texts, "calibration_texts")
     copies = _find_copies(candidate_texts, calibration_texts, len(candidate_scores), len(calibration_scores))
-    if copies is not None:
-        return copies.spread(
-            identify(
-                copies.candidates.middle_values(candidate_scores, "candidates"),
-                copies.calibration.middle_values(calibration_scores, "calibration"),
-                fdr=fdr, method=requested, holdout=holdout, members=members, adjust=adjust, seed=seed,
-                candidate_texts=copies.candidates.texts,
-                calibration_texts=copies.calibration.texts,
-                truth=None if truth is None else copies.candidates.middle_values(truth, "truth"),
-                baseline=None if baseline is None else copies.candidates.middle_values(baseline, "baseline"),
-                calibration_baseline=None if calibration_baseline is None
-                else copies.calibration.middle_values(calibration_baseline, "calibration_baseline"),
-                holdout_baseline=holdout_baseline, members_baseline=members_baseline,
-            )
-        )  # fmt: skip
+    if copies is not None:  # equal texts are one document, and below there are only documents
+        candidate_scores = copies.candidates.middle_values(candidate_scores, "candidates")
+        calibration_scores = copies.calibration.middle_values(calibration_scores, "calibration")
+        candidate_texts, calibration_texts = copies.candidates.texts, copies.calibration.texts
+        truth = None if truth is None else copies.candidates.middle_values(truth, "truth")
+        baseline = None if baseline is None else copies.candidates.middle_values(baseline, "baseline")
+        if calibration_baseline is not None:
+            calibration_baseline = copies.calibration.middle_values(calibration_baseline, "calibration_baseline")
     if adjust is not None:
-        return _select_adjusted(
-            (candidate_scores, calibration_scores, holdout_scores),
-            adjust,
-            requested,
-            fdr=fdr,
-            truth=truth,
-            seed=seed,
-            unused={
-                "candidate_texts": candidate_texts,
-                "calibration_texts": calibration_texts,
-                "members": members,
-                "baseline": baseline,
-                "calibration_baseline": calibration_baseline,
-                "holdout_baseline": holdout_baseline,
-            },
+        refused = {
+            "candidate_texts": candidate_texts, "calibration_texts": calibration_texts, "members": members,
+            "baseline": baseline, "calibration_baseline": calibration_baseline, "holdout_baseline": holdout_baseline,
+        }  # fmt: skip
+        if given := [name for name, value in refused.items() if value is not None]:
+            raise InputError(f"{given[0]}: cannot be combined with adjust")
+        selection = _select_within_strata(
+            candidate_scores, calibration_scores, holdout_scores, adjust, requested, fdr, truth, seed
         )
-    _check_method_inputs(requested.name, candidate_scores.ndim, members)
-    member_scores = None if members is None else check_vector(members, "members")
-    blind = collect_blind_scores(
-        {
-            "baseline": (baseline, candidate_scores),
-            "calibration_baseline": (calibration_baseline, calibration_scores),
-            "holdout_baseline": (holdout_baseline, holdout_scores),
-            "members_baseline": (members_baseline, member_scores),
-        }
-    )
-    sets, precision = ScoreSets(
-        candidate_scores, calibration_scores, holdout_scores, member_scores, blind
-    ).round_alike()
-    labels = None if truth is None or blind is None else check_mask(truth, "truth", (len(candidate_scores),))
+    else:
+        _check_method_inputs(requested.name, candidate_scores.ndim, members)
+        member_scores = None if members is None else check_vector(members, "members")
+        blind = collect_blind_scores(
+            {
+                "baseline": (baseline, candidate_scores),
+                "calibration_baseline": (calibration_baseline, calibration_scores),
+                "holdout_baseline": (holdout_baseline, holdout_scores),
+                "members_baseline": (members_baseline, member_scores),
+            }
+        )
+        sets = ScoreSets(candidate_scores, calibration_scores, holdout_scores, member_scores, blind)
+        selection = _select(sets, requested, fdr, truth, (candidate_texts, calibration_texts), seed)
+    return selection if copies is None else copies.spread(selection)
+
+
+def _select(
+    sets: ScoreSets,
+    requested: Method,
+    fdr: float,
+    truth: object,
+    texts: tuple[Sequence[str] | None, Sequence[str] | None],
+    seed: int,
+) -> Selection:
+    """Select from all candidates together; ``texts`` are those of candidates and calibration."""
+    sets, precision = sets.round_alike()
+    blind = sets.blind
+    labels = None if truth is None or blind is None else check_mask(truth, "truth", (len(sets.candidates),))
     scores = sets.adjust(labels, seed)
     several = scores.candidates.ndim == 2
-    control_results = _compare_texts(
-        candidate_texts, calibration_texts, len(scores.candidates), len(scores.calibration), seed
-    )
+    control_results = _compare_texts(*texts, len(scores.candidates), len(scores.calibration), seed)
     learned, known = learn_score(scores.candidates, scores.calibration, fdr, seed)
     aligned = AlignedCalibration(known, known) if several or blind is not None else align_calibration(learned, known)
     candidate_counts = ScoreCounts.from_scores(learned, aligned.raised, scores.members)
@@ -346,49 +344,27 @@ def _compare_texts(
     return [controls.blind_text(calibration, candidates, level=LEVEL, seed=seed)]
 
 
-def _select_adjusted(
-    scores: tuple[Floats, Floats, Floats | None],
+def _select_within_strata(
+    candidates: Floats,
+    calibration: Floats,
+    holdout: Floats | None,
     adjust: Strata,
     requested: Method,
-    *,
-    fdr: float,
+    level: float,
     truth: object,
     seed: int,
-    unused: Mapping[str, object],
 ) -> Selection:
-    """Select within strata, from scores of candidates, calibration and holdout.
-
-    Raises:
-        divulge.InputError: an argument among ``unused`` that is not None.
-    """
-    candidates, calibration, holdout = scores
+    """Select within strata; controls run in each stratum, and the most significant one counts."""
     check_instance(adjust, "adjust", Strata, "a decisions.strata.Strata")
     if not isinstance(requested, BH | Auto):
         raise InputError("method: an adjusted decision is made by 'bh'; 'auto' takes it as well")
     if candidates.ndim != 1:
         raise InputError("adjust: one score is needed, got several signals")
-    for name, value in unused.items():
-        if value is not None:
-            raise InputError(f"{name}: cannot be combined with adjust")
+    if (holdout is None) != (adjust.holdout is None):
+        raise InputError("holdout: its scores and its strata are needed, both or neither")
     orientation = orientation_warning(candidates, truth)
     step_up.require_distinct_scores(candidates, np.sort(calibration))
     aligned = align_calibration(candidates, calibration)
-    return _select_within_strata(candidates, calibration, aligned, holdout, adjust, fdr, orientation, seed)
-
-
-def _select_within_strata(
-    candidates: Floats,
-    calibration: Floats,
-    aligned: AlignedCalibration,
-    holdout: Floats | None,
-    adjust: Strata,
-    level: float,
-    orientation: str,
-    seed: int,
-) -> Selection:
-    """Select within strata; controls run in each stratum, and the most significant one counts."""
-    if (holdout is None) != (adjust.holdout is None):
-        raise InputError("holdout: its scores and its strata are needed, both or neither")
     selection = select_within_strata(candidates, aligned.raised, adjust, fdr=level)
     low_scores = [
         controls.low_scores(aligned.lowered[known_rows], candidates[rows], level=LEVEL)

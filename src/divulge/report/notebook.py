@@ -6,10 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from divulge.report import formatting
+from divulge.report.page import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.report.page import Page
     from divulge.types import Estimate, Tone
 
 # Readable on the white and on the black ground of a notebook; the sign says what the colour says.
@@ -62,6 +64,16 @@ def render(
         "</div>",
     ]
     return "".join(parts)
+
+
+def render_page(page: Page, picture: str = "") -> str:
+    """Return a report's verdict and details, and its first table, or its facts where it has none."""
+    tables = [block for section in page.sections for block in section.blocks if isinstance(block, Table)]
+    columns, rows = (tables[0].columns, tables[0].rows) if tables else (("", ""), list(page.facts.items()))
+    return render(
+        page.heading or page.title, page.verdict, page.tone, details=page.details, columns=columns, rows=rows,
+        picture=picture,
+    )  # fmt: skip
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -100,6 +100,8 @@ class RunKind(Generic[RunT]):
         origin: return what the provenance says beside what every run records.
         read: read an undamaged run directory, computing again whatever scores decide; by default the summary alone.
         records: return one row per record of a run directory, or per setting; None where there are no such rows.
+        noun: what a run is called where it is held to limits.
+        metrics: what a policy may limit; none by default.
     """
 
     name: str
@@ -112,6 +114,8 @@ class RunKind(Generic[RunT]):
     origin: Callable[[RunT], Origin] = lambda run: Origin({})
     read: Callable[[RunDirectory], RunT] | None = None
     records: Callable[[Path], pl.DataFrame] | None = None
+    noun: str = ""
+    metrics: tuple[str, ...] = ()
 
     def open(self, folder: Path, use: Callable[[RunT], Result]) -> Result:
         """Return what ``use`` makes of the finished run in ``folder``, all of it from one and the same run.

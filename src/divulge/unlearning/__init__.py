@@ -13,7 +13,6 @@ Examples:
 """
 
 from divulge.unlearning.pipeline import forget
-from divulge.unlearning.policy import gate
 from divulge.unlearning.result import ERASURE, Erasure, ErasureVerdict
 
-__all__ = ["ERASURE", "Erasure", "ErasureVerdict", "forget", "gate"]
+__all__ = ["ERASURE", "Erasure", "ErasureVerdict", "forget"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +15,8 @@ from divulge.types import Estimate
 from divulge.unlearning.finding import RECOMMENDED_CONTROLS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from divulge.results import ErasureFinding, ErasureSummary
+    from divulge.study import StudyRun
     from divulge.unlearning.result import Erasure
 
 _HEADINGS = {
@@ -46,46 +44,44 @@ REQUEST_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErasureRun:
-    """An erasure check with its scores."""
-
-    summary: ErasureSummary
-    erasure: Erasure
-
-
-def headline(run: ErasureRun) -> Headline:
+def headline(run: StudyRun[Erasure]) -> Headline:
     """Return the answer, and what it rests on."""
     summary = run.summary
-    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (_describe_null(summary), *CANNOT))
-
-
-def _describe_null(summary: ErasureSummary) -> str:
     k = len(summary.control_names)
-    if not k:
-        return "No model that never saw the records was given, so that there is nothing to compare with."
-    noise = (
-        "the spread between their trainings is in every interval"
-        if k > 1
-        else "training noise is not included: that takes two or more"
-    )
-    return (
-        f"Compared with {formatting.format_count(k, 'model')} that never saw the records ({summary.null}), not with an "
-        f"AUC of one half; {noise}."
-    )
+    null = "No model that never saw the records was given, so that there is nothing to compare with."
+    if k:
+        noise = (
+            "the spread between their trainings is in every interval"
+            if k > 1
+            else "training noise is not included: that takes two or more"
+        )
+        null = (
+            f"Compared with {formatting.format_count(k, 'model')} that never saw the records ({summary.null}), not "
+            f"with an AUC of one half; {noise}."
+        )
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (null, *CANNOT))
 
 
-def sections(run: ErasureRun) -> list[Section]:
+def sections(run: StudyRun[Erasure]) -> list[Section]:
     """Return what to do, answers, which records, costs and failed checks on one sheet; the rest is the annex."""
     summary = run.summary
     several, pictures = len(summary.findings) > 1, _interval_charts(summary)
     failed_checks = [Paragraph(f"{check.name}: {formatting.as_sentence(check.says)}") for check in summary.checks
              if not check.passed]  # fmt: skip
+    # A sheet has room for the numbers of one request, or for the answers of several.
+    left_out = ("AUC before", "AUC after", "never saw them") if several else ("request", "answer")
+    places = [i for i, name in enumerate(REQUEST_COLUMNS) if name not in left_out]
+    rows = [[row[i] for i in places] for row in request_rows(summary)]
+    requests = Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
+    reasons = [
+        Paragraph(f"{finding.request}: {formatting.as_sentence(finding.reason)}")
+        for finding in summary.findings
+        if several  # that of a single request is the verdict
+    ]
+    checks = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
     return [
         *_advice(summary),
-        Section(
-            "Before, after, and never", [_request_table(summary), *([] if several else pictures), *_reasons(summary)]
-        ),
+        Section("Before, after, and never", [requests, *([] if several else pictures), *reasons]),
         Section("Which records", _listed_records(run)),
         Section("What the erasure cost", _quality_blocks(summary)),
         Section("Checks that found something", failed_checks),
@@ -96,7 +92,15 @@ def sections(run: ErasureRun) -> list[Section]:
         ),
         Section("Further comparisons", _further_comparisons(summary), annex=True),
         Section("Scores of the records", _histograms(run), annex=True),
-        Section("Checks of records and models", _checks(summary), annex=True),
+        Section(
+            "Checks of records and models",
+            [
+                Table(("check", "result", "what it says"), checks, sortable=False)
+                if checks
+                else Paragraph("None could be run on scores alone.")
+            ],
+            annex=True,
+        ),
         regulator_section(
             RegulatorAnswers(
                 means=f"One score of each record ({summary.signal}), compared with {_describe_controls(summary)}.",
@@ -107,7 +111,7 @@ def sections(run: ErasureRun) -> list[Section]:
     ]
 
 
-def facts(run: ErasureRun) -> dict[str, str]:
+def facts(run: StudyRun[Erasure]) -> dict[str, str]:
     """Return what was compared, and how."""
     summary = run.summary
     settings = summary.settings
@@ -137,18 +141,14 @@ def request_rows(summary: ErasureSummary) -> list[list[str]]:
             finding.answer,
             formatting.format_estimate(finding.auc_before),
             formatting.format_estimate(finding.auc_after),
-            _format_controls(finding.controls),
+            f"{min(finding.controls):.3f} to {max(finding.controls):.3f}"
+            if len(finding.controls) > 1
+            else ", ".join(f"{auc:.3f}" for auc in finding.controls) or "–",
             formatting.format_estimate(finding.difference),
             formatting.format_percent_estimate(finding.share),
         ]
         for finding in summary.findings
     ]
-
-
-def _format_controls(aucs: Sequence[float]) -> str:
-    if not aucs:
-        return "–"
-    return f"{aucs[0]:.3f}" if len(aucs) == 1 else f"{min(aucs):.3f} to {max(aucs):.3f}"
 
 
 _NOTE = (
@@ -157,42 +157,16 @@ _NOTE = (
 )
 
 
-def _request_table(summary: ErasureSummary) -> Table:
-    """Return the numbers of a single request, or the answers of several, as wide as a sheet."""
+def draw_aucs(summary: ErasureSummary) -> str:
+    """Draw the AUC of each request before, after and under models that never saw it, for a notebook."""
     several = len(summary.findings) > 1
-    left_out = ("AUC before", "AUC after", "never saw them") if several else ("request", "answer")
-    places = [i for i, name in enumerate(REQUEST_COLUMNS) if name not in left_out]
-    rows = [[row[i] for i in places] for row in request_rows(summary)]
-    return Table([REQUEST_COLUMNS[i] for i in places], rows, note=_NOTE)
-
-
-def render_notebook(run: ErasureRun) -> str:
-    """Return what a notebook shows: the answer, AUCs as a picture, and the table of requests."""
-    top, summary = headline(run), run.summary
-    several = len(summary.findings) > 1
-    intervals = {}
-    for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
-        start = f"{finding.request}, " if several else ""
-        estimates = {
-            "before": finding.auc_before,
-            "after": finding.auc_after,
-            "never saw them": _control_range(finding),
-        }
-        intervals |= {start + name: estimate for name, estimate in estimates.items() if estimate is not None}
-    control_aucs = summary.findings[0].controls if not several else ()
-    reference = float(np.mean(control_aucs)) if control_aucs else 0.5
-    return notebook.render(
-        top.heading, top.text, top.tone, details=(*top.details, *summary.warnings), columns=REQUEST_COLUMNS,
-        rows=request_rows(summary), picture=notebook.draw_intervals(intervals, "AUC", reference),
-        note="The difference is that of the AUC after the erasure less the mean of models that never saw the records.",
-    )  # fmt: skip
-
-
-def _reasons(summary: ErasureSummary) -> list[Paragraph]:
-    """Return why each of several answers is given; that of a single request is the verdict."""
-    if len(summary.findings) == 1:
-        return []
-    return [Paragraph(f"{finding.request}: {formatting.as_sentence(finding.reason)}") for finding in summary.findings]
+    intervals = {
+        f"{finding.request}, {name}" if several else name: estimate
+        for finding in summary.findings[:_MAX_REQUESTS_DRAWN]
+        for name, estimate in _aucs(finding).items()
+    }
+    control_aucs = () if several else summary.findings[0].controls
+    return notebook.draw_intervals(intervals, "AUC", float(np.mean(control_aucs)) if control_aucs else 0.5)
 
 
 def _further_comparisons(summary: ErasureSummary) -> list[Paragraph]:
@@ -219,26 +193,37 @@ def _interval_charts(summary: ErasureSummary) -> list[Chart]:
     """Draw the AUC of each request before, after and under models that never saw it."""
     blocks = []
     for finding in summary.findings[:_MAX_REQUESTS_DRAWN]:
-        estimates = {
-            "before": finding.auc_before,
-            "after": finding.auc_after,
-            "never saw them": _control_range(finding),
-        }
-        intervals = {name: estimate for name, estimate in estimates.items() if estimate is not None}
         title = finding.request if len(summary.findings) > 1 else ""
         note = "The line is the mean of models that never saw the records; their bar is where a further one would lie."
         reference = float(np.mean(finding.controls)) if finding.controls else None
-        blocks.append(Chart(charts.intervals(intervals, quantity="AUC", reference=reference), title=title, note=note))
+        blocks.append(
+            Chart(charts.intervals(_aucs(finding), quantity="AUC", reference=reference), title=title, note=note)
+        )
     return blocks
 
 
-def _histograms(run: ErasureRun) -> list[Chart]:
+def _histograms(run: StudyRun[Erasure]) -> list[Chart]:
     """Draw the scores of each request's records."""
-    several = len(run.summary.findings) > 1
-    return [
-        _histogram(run.erasure, finding.request, finding.request if several else "")
-        for finding in run.summary.findings[:_MAX_REQUESTS_DRAWN]
-    ]
+    erasure, blocks = run.result, []
+    note = (
+        "Scores of the records to be forgotten. After an erasure that worked they lie as under models that never saw "
+        "them."
+    )
+    for finding in run.summary.findings[:_MAX_REQUESTS_DRAWN]:
+        rows = erasure.rows(finding.request)
+        groups = {} if erasure.before is None else {"before": erasure.before[rows]}
+        groups["after"] = erasure.after[rows]
+        if len(erasure.controls):
+            scores = erasure.controls[:, rows]
+            groups["never saw them"] = scores[~np.isnan(scores)]
+        title = finding.request if len(run.summary.findings) > 1 else ""
+        blocks.append(Chart(charts.histogram(groups, quantity=erasure.signal), title=title, note=note))
+    return blocks
+
+
+def _aucs(finding: ErasureFinding) -> dict[str, Estimate]:
+    aucs = {"before": finding.auc_before, "after": finding.auc_after, "never saw them": _control_range(finding)}
+    return {name: estimate for name, estimate in aucs.items() if estimate is not None}
 
 
 def _control_range(finding: ErasureFinding) -> Estimate | None:
@@ -253,20 +238,9 @@ def _control_range(finding: ErasureFinding) -> Estimate | None:
     return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), 0.95, "t for a further model")
 
 
-def _histogram(erasure: Erasure, request: str, title: str) -> Chart:
-    rows = erasure.rows(request)
-    groups = {} if erasure.before is None else {"before": erasure.before[rows]}
-    groups["after"] = erasure.after[rows]
-    if len(erasure.controls):
-        scores = erasure.controls[:, rows]
-        groups["never saw them"] = scores[~np.isnan(scores)]
-    note = "Scores of the records to be forgotten. After an erasure that worked they lie as under models that never saw"
-    return Chart(charts.histogram(groups, quantity=erasure.signal), title=title, note=f"{note} them.")
-
-
-def _listed_records(run: ErasureRun) -> list[Paragraph | Table]:
+def _listed_records(run: StudyRun[Erasure]) -> list[Paragraph | Table]:
     """Return the records that stand out most, where there are any."""
-    erasure, summary = run.erasure, run.summary
+    erasure, summary = run.result, run.summary
     rows = []
     for name, ids in erasure.remembered.items():
         frame = dict(zip(erasure.ids.tolist(), range(len(erasure.ids)), strict=True))
@@ -311,13 +285,6 @@ def _quality_blocks(summary: ErasureSummary) -> list[Table | Paragraph]:
 
 def _perplexities(measure: str, before: float, after: float) -> str:
     return f"{np.exp(-before):.3g} to {np.exp(-after):.3g}" if measure.startswith("log-likelihood") else "–"
-
-
-def _checks(summary: ErasureSummary) -> list[Table | Paragraph]:
-    if not summary.checks:
-        return [Paragraph("None could be run on scores alone.")]
-    rows = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
-    return [Table(("check", "result", "what it says"), rows, sortable=False)]
 
 
 def _advice(summary: ErasureSummary) -> list[Section]:

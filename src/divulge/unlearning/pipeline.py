@@ -16,13 +16,13 @@ from divulge.auditing.pipeline import list_reference_data
 from divulge.auditing.result import KIND
 from divulge.duplicates import match_records
 from divulge.errors import InputError
-from divulge.evaluation import blind
 from divulge.evaluation.comparison import measure
 from divulge.references import Custom, FineTune, Train
 from divulge.references.progress import check_progress, show_progress
-from divulge.results import ErasureControl, ErasureSettings
+from divulge.results import ErasureControl
 from divulge.run_directory import RunDirectory
 from divulge.settings import ForgetSettings, OutputsSetting
+from divulge.study import FALSE_ALARM, compare_blindly
 from divulge.types import Records
 from divulge.unlearning.finding import RECOMMENDED_CONTROLS, REMEMBERED, drop_copies
 from divulge.unlearning.result import CONTROLS_MATCH, CONTROLS_NEVER_SAW, NEVER, OTHER, RETAINED, Erasure, blind_name
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = ForgetSettings()
-_FALSE_ALARM = 0.01  # of every check
-_MIN_BLIND = 2 * blind.FOLDS
 _MIN_TO_KNOW_COPIES, _MIN_DISTINCT = 3, 20  # tables of scores, and distinct scores, in which a tie is no accident
 _MIN_FOR_OUTLIERS = 3  # controls: of fewer, nobody can say which one is the odd one out
 
@@ -135,9 +133,6 @@ def forget(
     out_folder = None if out is None else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
     shown_progress = check_progress(progress)
-    settings = ErasureSettings(
-        float(options.margin), float(options.confidence), float(options.fdr), options.at_random, options.seed
-    )
     controls_given, trainer = _list_controls(retrained, references)
     from_tables = is_score_table(after)
     _check_models_fit(before, after, controls_given, trainer, population)
@@ -188,7 +183,7 @@ def forget(
     result = Erasure(
         ids=ids, part=part, after=read["after"].scores, before=scores_before, controls=controls,
         control_names=control_names, null=_describe_null(controls_given, len(trained)), signal=read["after"].signal,
-        correct=_stack_correct(read), checks=tuple(checks), warnings=(), settings=settings,
+        correct=_stack_correct(read), checks=tuple(checks), warnings=(), settings=options,
     )  # fmt: skip
     result = replace(result, warnings=tuple(warnings + _warnings(result)))
     if out_folder is not None:
@@ -442,30 +437,20 @@ def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureContro
     for name, records in sets.items():
         if not name.startswith("["):
             continue
-        checks.append(_blind_check(name[1:-1], records, never, seed))
+        has_labels = records.labels is not None and never.labels is not None
+        joined = Records.concatenate([records, never])  # frames of both are encoded together
+        checks.append(
+            compare_blindly(
+                blind_name(name[1:-1]), joined.x[: len(records)], joined.x[len(records) :],
+                (records.labels, never.labels) if has_labels else (None, None), seed,
+                apart="without any model the records can be told from never-used ones ({}): only models that never saw "
+                "them say what is to be expected",
+                alike="the records look like never-used ones",
+            )
+        )  # fmt: skip
         if records.x.dtype == object and never.x.dtype == object:
             checks += _text_checks(name[1:-1], list(records.x), list(never.x), seed)
     return checks
-
-
-def _blind_check(request: str, records: Records, never: Records, seed: int) -> ErasureControl:
-    name = blind_name(request)
-    if min(len(records), len(never)) < _MIN_BLIND:
-        return ErasureControl(name, False, f"not run: fewer than {_MIN_BLIND} records of a kind")
-    has_labels = records.labels is not None and never.labels is not None
-    joined = Records.concatenate([records, never])  # frames of both are encoded together
-    inside, outside = joined.x[: len(records)], joined.x[len(records) :]
-    baseline = blind.baseline(
-        inside, outside, seed, y_members=records.labels if has_labels else None,
-        y_nonmembers=never.labels if has_labels else None, false_alarm=_FALSE_ALARM,
-    )  # fmt: skip
-    says = (
-        f"without any model the records can be told from never-used ones (AUC {baseline.auc.value:.3f}, p = "
-        f"{baseline.p_value:.2g}): only models that never saw them say what is to be expected"
-        if baseline.confounded
-        else f"the records look like never-used ones (p = {baseline.p_value:.2g})"
-    )
-    return ErasureControl(name, not baseline.confounded, says)
 
 
 def _text_checks(request: str, texts: list[str], other_texts: list[str], seed: int) -> list[ErasureControl]:
@@ -473,12 +458,12 @@ def _text_checks(request: str, texts: list[str], other_texts: list[str], seed: i
     lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (other_texts, texts)]
     p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
     signs = evaluation.text_differences(
-        texts, other_texts, names=("forgotten", "never-used"), false_alarm=_FALSE_ALARM, seed=seed
+        texts, other_texts, names=("forgotten", "never-used"), false_alarm=FALSE_ALARM, seed=seed
     )
     copies, _ = evaluation.near_duplicates(texts, other_texts).pairs[0].counts
     passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
     return [
-        ErasureControl(f"length: {request}", p_value > _FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
+        ErasureControl(f"length: {request}", p_value > FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
         ErasureControl(
             f"topic: {request}", not signs, "; ".join(map(str, signs[:3])) or "no word, year or length differs"
         ),
@@ -538,7 +523,7 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
         for i, row in enumerate(controls):
             other_controls = np.delete(controls, i, axis=0)
             test = evaluation.erasure_test(
-                row[used], other_controls[:, used], forgotten, confidence=1 - _FALSE_ALARM / len(controls)
+                row[used], other_controls[:, used], forgotten, confidence=1 - FALSE_ALARM / len(controls)
             )
             if test.answer == REMEMBERED:
                 problems.append(f"model {i + 1} shows the records as one that was trained on them would")
@@ -546,7 +531,7 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
         # Models of which each saw some of the records disagree about these, and not about never-used ones.
         relative = controls - (controls.sum(axis=0) - controls) / (len(controls) - 1)
         middle = np.median(relative[:, part == NEVER], axis=1, keepdims=True)
-        disagreement = statistics.auc(np.abs(relative - middle).mean(axis=0)[used], forgotten, 1 - _FALSE_ALARM)
+        disagreement = statistics.auc(np.abs(relative - middle).mean(axis=0)[used], forgotten, 1 - FALSE_ALARM)
         if disagreement.low > 0.5:
             problems.append(
                 "they disagree about the records more than about never-used ones, as models do of which each saw some"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
-from divulge import results, statistics, store, tables
+from divulge import results, statistics, tables
+from divulge.auditing.compare import Limit, Ruling
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import formatting
-from divulge.report.run_kinds import RunKind, build_page, write_report, write_run
-from divulge.results import ErasureControl, ErasureSettings, ErasureSummary, QualityChange
-from divulge.run_directory import RunDirectory
+from divulge.report.run_kinds import RunKind
+from divulge.results import ErasureControl, ErasureSummary, QualityChange
+from divulge.settings import ForgetSettings
+from divulge.study import Study, StudyRun, reopen
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
 from divulge.unlearning.finding import (
@@ -27,14 +29,13 @@ from divulge.unlearning.finding import (
     decide_request,
     drop_copies,
 )
-from divulge.validation import check_matrix, check_path, check_vector
+from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-    from divulge.report import Page
     from divulge.results import ErasureFinding
+    from divulge.run_directory import RunDirectory, RunDraft
     from divulge.types import Array, Bools, Floats, Tone
     from divulge.unlearning.finding import DecidedRequest
 
@@ -69,7 +70,7 @@ class ErasureVerdict:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Erasure:
+class Erasure(Study):
     """Result of `divulge.forget`.
 
     Args:
@@ -98,7 +99,7 @@ class Erasure:
     correct: Floats | None
     checks: tuple[ErasureControl, ...]
     warnings: tuple[str, ...]
-    settings: ErasureSettings
+    settings: ForgetSettings
 
     @property
     def requests(self) -> tuple[str, ...]:
@@ -188,7 +189,7 @@ class Erasure:
                 change = _change_of_shares(before > 0, after > 0, confidence)
             else:
                 before, after, measure = self.before[rows], self.after[rows], self.signal
-                change = _change_of_means(after - before, confidence)
+                change = statistics.mean_estimate(after - before, confidence, "t over records")
             changes.append(
                 QualityChange(name, int(rows.sum()), measure, float(before.mean()), float(after.mean()), change)
             )
@@ -228,43 +229,48 @@ class Erasure:
             environment=collect_environment(),
         )
 
-    def page(self) -> Page:
-        """Return the report as data."""
-        return build_page(ERASURE, self.as_run())
+    def write(self, draft: RunDraft) -> None:
+        """Write the scores, and what each record is."""
+        arrays = {"after": self.after, "controls": self.controls}
+        arrays |= {} if self.before is None else {"before": self.before}
+        arrays |= {} if self.correct is None else {"correct": self.correct}
+        draft.write_arrays("scores", arrays)
+        draft.write_table("records", tables.from_arrays({"id": self.ids, "part": self.part.astype(str)}))
 
-    def report(self, path: str | Path) -> None:
-        """Write the report, one HTML file."""
-        write_report(ERASURE, self.as_run(), check_path(path, "path"))
+    def rule(self, limits: Sequence[Limit], confidence: float) -> list[Ruling]:
+        """Rule on each request and limit, on the share that is left or on the difference without its sign.
 
-    def as_run(self) -> erasure_page.ErasureRun:
-        """Return what the page shows."""
-        return erasure_page.ErasureRun(self.summary(), self)
-
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write scores, summary and report into a run directory.
-
-        Raises:
-            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
+        Nothing is "kept" by fewer than 2 models that never saw the records, whose intervals leave training noise out;
+        by a request whose answer is "still remembered" or "overdone" by other evidence; or where the model before the
+        erasure does not show the records either.
         """
-        key = store.hash_values(RUN_TYPE, self.after, self.controls, self.part.astype(str), self.settings)
-        with RunDirectory(check_path(folder, "out")).writing(RUN_TYPE, key, overwrite=overwrite) as draft:
-            arrays = {"after": self.after, "controls": self.controls}
-            arrays |= {} if self.before is None else {"before": self.before}
-            arrays |= {} if self.correct is None else {"correct": self.correct}
-            draft.write_arrays("scores", arrays)
-            draft.write_table("records", tables.from_arrays({"id": self.ids, "part": self.part.astype(str)}))
-            write_run(draft, ERASURE, self.as_run())
+        rulings = []
+        decided = self.decide(1 - (1 - confidence) / len(limits))
+        for limit, (name, request) in itertools.product(limits, decided.items()):
+            finding, doubt = request.finding, ""
+            measured = finding.share if limit.metric == "share" else finding.difference
+            if limit.metric == "difference" and measured is not None:
+                low, high = sorted((abs(measured.low), abs(measured.high)))
+                low = 0.0 if measured.low <= 0 <= measured.high else low
+                measured = Estimate(abs(measured.value), low, high, measured.confidence, measured.method)
+            if measured is None:
+                doubt = "no model that never saw the records was given"
+            elif measured.high <= limit.limit and len(finding.controls) < 2:
+                doubt = "a single model that never saw the records was given, so that training noise is not included"
+            elif measured.high <= limit.limit and finding.answer in (REMEMBERED, OVERDONE):
+                doubt = f"{finding.answer}: {finding.reason}"
+            elif measured.high <= limit.limit and finding.answer != NO_DIFFERENCE:
+                doubt = finding.reason
+            rulings.append(Ruling(name, "all", limit.metric, limit.limit, measured, doubt))
+        return rulings
 
-    def __str__(self) -> str:
-        return self.verdict.text
+    def picture(self) -> str:
+        """Draw the AUC of each request before, after and under models that never saw it."""
+        return erasure_page.draw_aucs(self.summary())
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{finding.request}: {finding.forgotten}" for finding in self.findings)
         return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, the AUCs as a picture, and the table of requests."""
-        return erasure_page.render_notebook(self.as_run())
 
 
 def blind_name(request: str) -> str:
@@ -281,24 +287,7 @@ def _change_of_shares(before: Bools, after: Bools, confidence: float) -> Estimat
     return Estimate((gained - lost) / n, float(low), float(high), confidence, "clopper-pearson on changed records")
 
 
-def _change_of_means(differences: Floats, confidence: float) -> Estimate:
-    n, value = len(differences), float(differences.mean())
-    if n < 2:
-        return Estimate(value, -np.inf, np.inf, confidence, "a single record has no interval")
-    reach = float(stats.t.ppf((1 + confidence) / 2, n - 1) * differences.std(ddof=1) / np.sqrt(n))
-    return Estimate(value, value - reach, value + reach, confidence, "t over records")
-
-
-def load(folder: Path) -> Erasure:
-    """Return the finished erasure check in ``folder``.
-
-    Raises:
-        divulge.InputError: no such run, an unfinished or damaged one.
-    """
-    return ERASURE.load(folder).erasure
-
-
-def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
+def _read_run(directory: RunDirectory) -> StudyRun[Erasure]:
     """Read scores and summary; every answer is decided from the scores again."""
     folder = directory.path
     stored, arrays = results.read_summary(folder, ErasureSummary), directory.read_arrays("scores")
@@ -329,7 +318,7 @@ def _read_run(directory: RunDirectory) -> erasure_page.ErasureRun:
         )
         if not erasure.requests or not (erasure.part == NEVER).any():
             raise InputError("records: forgotten and never-used ones are needed")
-        return erasure.as_run()
+        return reopen(erasure, stored)
     except InputError as error:
         raise InputError(f"{folder}: damaged, {error}") from None
 
@@ -343,5 +332,8 @@ ERASURE = RunKind(
     facts=erasure_page.facts,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
-    records=lambda folder: load(folder).to_frame(),
+    records=lambda folder: ERASURE.load(folder).result.to_frame(),
+    noun="an erasure check",
+    metrics=("difference", "share"),
 )
+Erasure.run_kind = ERASURE

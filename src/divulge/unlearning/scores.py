@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import columns
-from divulge.auditing.inputs import align_data
 from divulge.auditing.language_models import LanguageModel
-from divulge.auditing.modality import Classifier, Modality, measure_outputs, resolve_task
-from divulge.auditing.pipeline import find_modality
+from divulge.auditing.modality import Classifier, Modality, measure_outputs
 from divulge.duplicates import match_records, number_groups
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers
 from divulge.references import FineTune, Train, splits
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
-from divulge.targets import TokenStatistics, adapt, is_label_only
+from divulge.study import open_subject
+from divulge.targets import TokenStatistics, is_label_only
 from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_ids, check_instance, check_vector, format_value
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.references import Progress
+    from divulge.settings import Outputs
     from divulge.targets import Task
     from divulge.types import Array, Bools, Floats
 
@@ -91,7 +91,7 @@ def read_scores(table: Any, ids: Array, name: str) -> ModelScores:
 
 
 def score_model(
-    model: Any, sets: Sequence[Records], name: str, *, outputs: str, device: str, task: Task = "auto"
+    model: Any, sets: Sequence[Records], name: str, *, outputs: Outputs, device: str, task: Task = "auto"
 ) -> ModelScores:
     """Ask a model about all records, set after set.
 
@@ -102,12 +102,16 @@ def score_model(
     Raises:
         divulge.InputError: a model that cannot be asked, records that do not fit it.
     """
+    third = sets[2] if len(sets) > 2 else sets[1]
+    data = AuditData(members=sets[0], nonmembers=sets[1], population=third)
     try:
-        target = _adapt(model, sets, outputs=outputs, device=device, task=task)
-        modality = find_modality(target)
-        records, target = _align(target, modality, sets)
+        subject = open_subject(model, data, outputs=outputs, device=device, task=task)
+        target, modality, data = subject.target, subject.modality, subject.data
+        modality.check_records({"forget": data.members, "never": data.nonmembers})
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+    parts = [data.members, data.nonmembers, data.population][: len(sets)]
+    records = Records.concatenate([check_instance(part, "records", Records) for part in parts])
     if isinstance(modality, LanguageModel):
         stats = target.tokens(list(records.x), vocabulary=False)
         return ModelScores(_check_scored(tokens.log_likelihood(stats), name), None, _TOKEN_SIGNAL)
@@ -129,24 +133,6 @@ def score_model(
     output_signal = declared_signal(modality)
     scores = measure_outputs(target, records, (output_signal,))[output_signal.name]
     return ModelScores(scores, None, output_signal.name)
-
-
-def _adapt(model: Any, sets: Sequence[Records], *, outputs: str, device: str, task: Task) -> Any:
-    """Return a model as a target, of the task that it has."""
-    target = adapt(model, outputs=outputs, device=device, labels_only=True, task=task)
-    return resolve_task(target, AuditData(members=sets[0], nonmembers=sets[1], population=sets[1]), task)
-
-
-def _align(target: Any, modality: Modality, sets: Sequence[Records]) -> tuple[Records, Any]:
-    """Bring columns and classes into the order that the model knows."""
-    third = sets[2] if len(sets) > 2 else sets[1]
-    aligned = align_data(
-        modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=third)), target, "error"
-    )
-    subject = aligned.subject
-    parts = [subject.members, subject.nonmembers, subject.population][: len(sets)]
-    modality.check_records({"forget": subject.members, "never": subject.nonmembers})
-    return Records.concatenate([check_instance(part, "records", Records) for part in parts]), aligned.target
 
 
 def declared_signal(modality: Modality) -> OutputSignal:
@@ -173,7 +159,7 @@ def train_controls(
     after: Any,
     sets: Sequence[Records],
     *,
-    outputs: str,
+    outputs: Outputs,
     device: str,
     task: Task,
     seed: int,
@@ -192,10 +178,6 @@ def train_controls(
         divulge.InputError: too few records, records to be forgotten or never used among them (or, where they may be,
             not among them), and what training refuses.
     """
-    target = _adapt(after, sets, outputs=outputs, device=device, task=task)
-    modality = find_modality(target)
-    if isinstance(references, Train):
-        references = references.for_target(target)
     check_instance(population, "population", Records)
     compared = {"forget": sets[0], "never": sets[1], "population": population}
     *candidate_groups, population_groups = match_records(compared).groups
@@ -205,14 +187,16 @@ def train_controls(
             f"population: {shared} records to be forgotten or never used are in it, so that the reference models would "
             "have seen them; leave them out"
         )
-    subject = align_data(
-        modality.prepare_data(AuditData(members=sets[0], nonmembers=sets[1], population=population)), target, "error"
-    ).subject
-    population_records = check_instance(subject.population, "population", Records)
-    parts = [subject.members, subject.nonmembers]
+    options: dict[str, Any] = {"outputs": outputs, "device": device, "task": task}
+    subject = open_subject(after, AuditData(members=sets[0], nonmembers=sets[1], population=population), **options)
+    target, modality = subject.target, subject.modality
+    if isinstance(references, Train):
+        references = references.for_target(subject.model)
+    population_records = check_instance(subject.data.population, "population", Records)
+    parts = [subject.data.members, subject.data.nonmembers]
     if len(sets) > 2:
-        further_data = modality.prepare_data(AuditData(members=sets[2], nonmembers=sets[2], population=population))
-        parts.append(align_data(further_data, target, "error").subject.members)
+        further_data = AuditData(members=sets[2], nonmembers=sets[2], population=population)
+        parts.append(open_subject(after, further_data, **options).data.members)
     records = Records.concatenate(parts)
     if trained_on is None:
         trained_on = splits.offline(
@@ -225,7 +209,7 @@ def train_controls(
     trained_mask = _find_training_records(
         records, population_records, trained_on, n_compared=len(sets[0]) + len(sets[1]), required=saw_candidates
     )
-    options: dict[str, Any] = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
+    options = {"seed": seed, "observe": (records,), "pool": pool, "progress": progress}
     if isinstance(references, FineTune):
         offsets = target.tokens(list(records.x), vocabulary=False).offsets
         outputs_of_all = references.fit(population_records, trained_on, **options).outputs[0]
