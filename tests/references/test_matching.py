@@ -23,6 +23,7 @@ from divulge.auditing.reference_match import match_references
 from divulge.errors import InputError
 from divulge.references import Train, engines, fitting, matching, network_learner, network_training, stacked
 from divulge.references.progress import ignore_progress
+from divulge.results import ReferenceComparison
 from divulge.settings import AuditOptions
 from divulge.types import AuditData
 
@@ -227,7 +228,7 @@ def audit_estimator(target, **settings):
     result = dv.audit(
         target, **sets, recipes=["calibrated"], references=Train(**settings), fpr=(0.1,), progress=None, seed=0
     )
-    (agreement,) = result.about.agreement
+    (agreement,) = result.about.measured(ReferenceComparison).agreement
     return agreement
 
 
