@@ -351,6 +351,7 @@ def make_headline(statistic: TestedStatistic, suffix: str = "", surest: SurestRe
         surest: the records from which a bound on ε comes, where that is the evidence.
 
     Examples:
+        >>> from divulge.auditing.scopes import TestedStatistic
         >>> from divulge.types import Estimate
         >>> rate = Estimate(0.073, 0.041, 0.118, 0.95, "clopper-pearson")
         >>> make_headline(TestedStatistic("lira", "TPR", 0.01, rate)).words
