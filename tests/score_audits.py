@@ -101,6 +101,11 @@ def with_findings(audit, *findings):
     return replace(audit, about=replace(audit.about, findings=(*others, *findings)))
 
 
+def with_no_findings(audit):
+    """The same audit as if no check had found anything."""
+    return replace(audit, about=replace(audit.about, findings=()))
+
+
 def with_copies(audit, n_copies):
     """The same audit with so many candidates of which a copy stands in another set."""
     return with_findings(audit, CheckFinding("copies across the sets", "none", "", hidden=n_copies))

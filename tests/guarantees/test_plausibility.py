@@ -21,7 +21,7 @@ from divulge.auditing.compare import Comparison, comparison_page, gate, judge_en
 from divulge.report import html
 from divulge.results import Accuracy, ClassifierFit, TokenFit
 from divulge.types import Estimate
-from score_audits import scored, sizes, with_findings
+from score_audits import scored, sizes, with_findings, with_no_findings
 
 N = 300
 
@@ -175,7 +175,7 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     leaking = replace(run, scores={"loss": run.scores["loss"] + 2.0 * run.members})
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"
-    before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
+    before = with_no_findings(leaking)
     compared = Comparison.from_runs({"before": before, "after": run})
     _, words, tone = judge_ending(compared.changes["after"], run)
     assert tone == "undecided"

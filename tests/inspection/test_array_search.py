@@ -8,7 +8,6 @@ import pytest
 
 import divulge as dv
 from divulge.inspection import arrays, collect_arrays, find_stored_records
-from divulge.inspection.arrays import ModelArray
 from divulge.results import FALSE_MATCH
 
 RNG = np.random.default_rng(0)
