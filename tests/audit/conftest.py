@@ -7,6 +7,7 @@ from torch import nn
 
 import divulge as dv
 from divulge import store
+from divulge.auditing import checks
 from divulge.evaluation import blind
 
 _KNOWN: dict[str, object] = {}
@@ -28,6 +29,15 @@ def _records_are_compared_once():
     with pytest.MonkeyPatch.context() as patch:
         for function in (blind.baseline_with_features, blind.measure_label_errors, blind._label_surprises):
             patch.setattr(blind, function.__name__, remember(function))
+        yield
+
+
+@pytest.fixture(scope="module")
+def scores_alone():
+    """Audits without checks, and without what the records explain: tests of scores and columns ask about neither."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "CHECKS", ())
+        patch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
         yield
 
 

@@ -25,6 +25,8 @@ from divulge.recipes import (
 from divulge.signals import MRAD, GradientMatching, internals
 from divulge.signals.versions import ImageVersions, NoisyVersions
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 CLASSES = 3
 
 
@@ -42,7 +44,6 @@ def _versions_are_read_once():
         yield
 
 
-# Few members, so that no blind baseline is computed: it is not what is asked about here.
 SETS = {"members": records(1, 9), "nonmembers": records(2, 21), "population": records(3, 80)}
 
 
