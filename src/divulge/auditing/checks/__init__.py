@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from divulge.auditing.checks.agreement import Agreement
 from divulge.auditing.checks.blind_baseline import BlindComparison
-from divulge.auditing.checks.check import Check, ScoredAudit
+from divulge.auditing.checks.check import Check, ScoredAudit, show_sentences
 from divulge.auditing.checks.controls import Controls
 from divulge.auditing.checks.copies import Copies
 from divulge.auditing.checks.covariates import CovariateBalance
@@ -47,8 +47,8 @@ CHECKS: tuple[Check, ...] = (
 
 def show_finding(finding: CheckFinding) -> list[Block]:
     """Return what the page shows of a finding."""
-    check = next((check for check in CHECKS if check.name == finding.check), HeldOut())
-    return check.show(finding)
+    check = next((check for check in CHECKS if check.name == finding.check), None)
+    return show_sentences(finding) if check is None else check.show(finding)
 
 
 __all__ = ["CHECKS", "Check", "ScoredAudit", "show_finding"]

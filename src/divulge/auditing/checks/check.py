@@ -73,16 +73,21 @@ class Check(Protocol):
         ...
 
     def show(self, finding: CheckFinding) -> list[Block]:
-        """Return what the page shows of a finding: its sentences, its figures, its table."""
-        paragraphs = finding.paragraphs or (finding.sentence, *finding.details)
-        blocks: list[Block] = [Paragraph(text) for text in paragraphs]
-        if finding.figures:
-            rows = [(name, format_estimate(figure)) for name, figure in finding.figures.items()]
-            blocks.append(Table(("what", "value"), rows, sortable=False))
-        if finding.table:
-            columns, *rows = finding.table
-            blocks.append(Table(columns, rows))
-        return blocks
+        """Return what the page shows of a finding; a check that shows more, or nothing, says so itself."""
+        return show_sentences(finding)
+
+
+def show_sentences(finding: CheckFinding) -> list[Block]:
+    """Return a finding's sentences, its figures, its table."""
+    paragraphs = finding.paragraphs or (finding.sentence, *finding.details)
+    blocks: list[Block] = [Paragraph(text) for text in paragraphs]
+    if finding.figures:
+        rows = [(name, format_estimate(figure)) for name, figure in finding.figures.items()]
+        blocks.append(Table(("what", "value"), rows, sortable=False))
+    if finding.table:
+        columns, *rows = finding.table
+        blocks.append(Table(columns, rows))
+    return blocks
 
 
 def advise_redraw(differences: Sequence[str]) -> str:
