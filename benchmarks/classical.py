@@ -28,6 +28,7 @@ from sklearn.svm import SVC
 
 import divulge as dv
 from divulge.references import Train
+from divulge.results import StoredRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,7 +129,7 @@ def audit(row: Row, frame: pl.DataFrame, y: np.ndarray, seed: int) -> dv.auditin
 def describe(row: Row, runs: Sequence[dv.auditing.Audit]) -> str:
     """Return a row of the page: the first draw with its intervals, then lowest and highest of all draws."""
     if not row.recipe:
-        stored = [run.about.stored for run in runs]
+        stored = [run.about.measured(StoredRecords) for run in runs]
         first_draw = f"{stored[0].found} of {stored[0].members}; of non-members {stored[0].nonmembers_found}"
         counts = [each.found for each in stored]
         spread = f"{min(counts)} to {max(counts)}"

@@ -29,9 +29,11 @@ from torch import nn
 import data_sets
 import divulge as dv
 from divulge import demo
+from divulge.auditing.checks import ScoredAudit
+from divulge.auditing.checks.agreement import Agreement
 from divulge.auditing.pipeline import _prepare_audit
 from divulge.auditing.prepared import AuditLog
-from divulge.auditing.reference_match import match_references, report_agreement
+from divulge.auditing.reference_match import match_references
 from divulge.auditing.signals import score_recipe, signal_names
 from divulge.references import FineTune, Train
 from divulge.references.progress import ignore_progress
@@ -206,11 +208,10 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     for name, references in trainings.items():
         began = time.process_time()
         options = AuditOptions(recipes=case.recipes, references=references, duplicates="drop", seed=seed)
-        prepared, _ = _prepare_audit(target, AuditData(**sets), options, ignore_progress, None)
+        prepared, settings = _prepare_audit(target, AuditData(**sets), options, ignore_progress, None)
         log = AuditLog()
         prepared = match_references(_with_pool(prepared), log)
         views = prepared.modality.compute_signals(prepared, log)
-        report_agreement(prepared, views[0], log)
         names = signal_names(prepared.inputs.recipes)
         outcome: dict[str, Any] = {"seconds": time.process_time() - began}
         for recipe in prepared.inputs.recipes:
@@ -220,7 +221,8 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
                 dv.evaluation.auc(scores, truth).value,
                 dv.evaluation.tpr_at_fpr(scores, truth, 0.01).value,
             ]
-        agreement = log.agreement[0]
+        audit = ScoredAudit(prepared, settings, views, {}, {}, (), log)
+        agreement = Agreement().compare(audit).agreement[0]
         outcome |= {"rmse": agreement.rmse.value, "spread": agreement.spread.value, "differs": agreement.differs}
         if log.matched is not None:
             outcome |= {"chosen": log.matched.chosen, "models": log.matched.models}

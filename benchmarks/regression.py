@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 import divulge as dv
 from divulge import statistics
 from divulge.references import Custom
+from divulge.results import RegressionFit
 
 FOLDER = Path(__file__).parent
 RECIPES = ("auto", "loss", "calibrated", "lira", "rmia", "base", "learned", "quantile-trees")
@@ -95,7 +96,7 @@ def audit(make: Callable[[int], Any], table: Table, seed: int, *, null: bool = F
 
 def row_of_audits(name: str, model: str, runs: list[dv.auditing.Audit]) -> str:
     """Return a row of the first table: mean AUC of every recipe, with the interval of the first audit."""
-    fitted, cells = runs[0].about.regression_fit, []
+    fitted, cells = runs[0].about.measured(RegressionFit), []
     for recipe in RECIPES:
         first_auc, mean = runs[0][recipe].auc, np.mean([run[recipe].auc.value for run in runs])
         cells.append(f"{mean:.3f} [{first_auc.low:.3f}, {first_auc.high:.3f}]")

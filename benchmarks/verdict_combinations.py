@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from divulge import evaluation
 from divulge.auditing.compare import gate
-from divulge.auditing.verdict import simultaneous_confidence
+from divulge.auditing.scopes import simultaneous_confidence
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import column_covariates
 from score_audits import scored, with_covariates

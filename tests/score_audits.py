@@ -6,8 +6,11 @@ import numpy as np
 
 from divulge import provenance, results, statistics
 from divulge.auditing import Audit
+from divulge.auditing.checks.blind_baseline import describe_blind_baseline
+from divulge.auditing.checks.covariates import describe_balance
+from divulge.auditing.checks.texts import describe_texts
 from divulge.evaluation import covariates
-from divulge.results import TextSplit
+from divulge.results import CheckFinding, TextSplit
 from divulge.types import Estimate
 
 # Scores that know nothing of membership, by what they look like.
@@ -67,13 +70,11 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
             recipes=dict.fromkeys(scores, recipe),
             counts=results.RecordCounts(int(members.sum()), int((~members).sum()), 1, 99, 2),
             duplicates=0,
-            blind_baseline=blind,
-            texts=None,
-            transfer=None,
             warnings=(),
             environment=provenance.collect_environment(),
             timings={},
             engine="",
+            findings=(describe_blind_baseline(blind),),
         ),
         path=path,
     )
@@ -89,7 +90,25 @@ def with_covariates(audit, covariates_given, *, texts=None, seed=0):
         groups=audit.duplicate_groups,
         unexplained=audit.unexplained_scores,
     )
-    return replace(audit, covariates=covariates_given, adjustment=adjusted, about=replace(audit.about, texts=texts))
+    found = [*([] if texts is None else [describe_texts(texts)]), describe_balance(adjusted)]
+    return replace(with_findings(audit, *found), covariates=covariates_given, adjustment=adjusted)
+
+
+def with_findings(audit, *findings):
+    """The same audit with these findings in place of others of the same checks."""
+    names = {finding.check for finding in findings}
+    others = [finding for finding in audit.about.findings if finding.check not in names]
+    return replace(audit, about=replace(audit.about, findings=(*others, *findings)))
+
+
+def with_no_findings(audit):
+    """The same audit as if no check had found anything."""
+    return replace(audit, about=replace(audit.about, findings=()))
+
+
+def with_copies(audit, n_copies):
+    """The same audit with so many candidates of which a copy stands in another set."""
+    return with_findings(audit, CheckFinding("copies across the sets", "none", "", hidden=n_copies))
 
 
 def compared(members, length, signs=()):

@@ -27,6 +27,8 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from divulge.results import StoredRecords
+
 N_REFERENCES = 16
 N_NULL = 4
 MODELS = {
@@ -105,7 +107,7 @@ def run_ours(names):
             )  # fmt: skip
             seconds = processor_seconds() - start
             files = list_files(Path(folder))
-        stored = audit.about.stored
+        stored = audit.about.measured(StoredRecords)
         yield {
             "files": files,
             "case": name,

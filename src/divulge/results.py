@@ -569,6 +569,21 @@ class ClassFit:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassifierFit:
+    """Fit of a classifier to its training records.
+
+    Args:
+        accuracy: of its predicted classes; None where the records have no classes.
+        classes: of its probabilities; None where its accuracy leaves no doubt, and of one that gives none.
+        single_answer: whether it gives all candidates the same class, though they are not known to be of one.
+    """
+
+    accuracy: Accuracy | None
+    classes: ClassFit | None
+    single_answer: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TokenFit:
     """Fit of a language model to its training documents, compared with token frequencies.
 
@@ -637,6 +652,19 @@ class ReferenceAgreement:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceComparison:
+    """Reference models beside the target.
+
+    Args:
+        agreement: how well each kind of reference models answers like the target.
+        uncompared: a sentence for each kind of which that cannot be computed, with the reason.
+    """
+
+    agreement: tuple[ReferenceAgreement, ...]
+    uncompared: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TriedSetting:
     """A setting of reference models that was tried.
 
@@ -675,7 +703,17 @@ class MatchedReferences:
     tried: tuple[TriedSetting, ...]
 
 
-CheckEffect: TypeAlias = Literal["none", "not checked", "unsure", "not cleared", "not comparable", "leak"]
+CheckEffect: TypeAlias = Literal[
+    "none",
+    "not checked",
+    "unsure",
+    "suspected",
+    "not cleared",
+    "implausible",
+    "not comparable",
+    "leak",
+    "proof",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,9 +723,10 @@ class CheckFinding:
     Args:
         check: name of the check.
         effect: "none": it stands on the page. "not checked": a verdict that finds no leak says it, too. "unsure": no
-            answer is "no leak found". "not cleared": nor is any limit "kept". "not comparable": no number can be
-            attributed to the model, and every limit is undecided. "leak": the answer is "leak found", and no limit is
-            "kept".
+            answer is "no leak found". "suspected" and "not cleared": nor is any limit "kept". "implausible": nor are
+            scores explained; the target may be another model. "not comparable": no number can be attributed to the
+            model, and every limit is undecided. "leak": the answer is "leak found", and no limit is "kept". "proof":
+            the answer is "leak found" whatever is measured, and every limit is broken.
         sentence: what was found; the first sentence of a verdict that it decides.
         details: further sentences.
         figures: what was measured, by name.
@@ -696,6 +735,11 @@ class CheckFinding:
             the AUC is kept only where, and even if, this interval lies below it.
         trained_on: the set, beside the members, that the model was probably trained on. Of non-members, what is
             measured against them is too low; by a population, no decision is calibrated.
+        section: title of the section of the page that it stands in; empty for one of its own.
+        paragraphs: what the page says in place of sentence and details.
+        ruling: what a gate says in place of the sentence.
+        hidden: number of candidates whose copy in another set can hide what the model gives away of them.
+        measured: all that was measured, where that is more than figures.
     """
 
     check: str
@@ -706,11 +750,24 @@ class CheckFinding:
     table: tuple[tuple[str, ...], ...] = ()
     member_auc: Estimate | None = None
     trained_on: Literal["", "nonmembers", "population"] = ""
+    section: str = ""
+    paragraphs: tuple[str, ...] = ()
+    ruling: str = ""
+    hidden: int = 0
+    measured: Measurement | None = None
+
+    @property
+    def reason(self) -> str:
+        """What a gate says of it."""
+        return self.ruling or self.sentence.rstrip(".")
 
     @property
     def is_obstacle(self) -> bool:
-        """Whether no answer is "no leak found" with it."""
-        return self.effect not in ("none", "not checked")
+        """Whether it speaks against what is declared of the records: decisions repeat it."""
+        return self.effect in ("unsure", "not cleared", "leak")
+
+
+MeasurementT = TypeVar("MeasurementT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -722,56 +779,35 @@ class RunMetadata:
         recipes: recipe → how it was run.
         counts: numbers of records.
         duplicates: number of records that stood in more than one set.
-        blind_baseline: what can be told without the model; None where there are too few records to tell.
-        texts: how the sets compare where they are texts; None where they are not.
-        transfer: whether thresholds carry over to unseen classes; None without any.
         warnings: what the user must know before relying on the numbers.
         environment: what it was run with.
         timings: step → seconds.
         engine: what trained the reference models.
-        accuracy: of the target; None where it or the records have no classes.
-        token_fit: how well a language model knows its training documents; None for others.
-        regression_fit: how well a regression model predicts; None for others.
-        single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
-        stored: candidates that stand in the model's own arrays; None where that was not looked for.
         estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
-        agreement: how well each kind of reference models answers like the target; empty without any.
-        uncompared: a sentence for each kind of which that cannot be computed, with the reason.
-        matched: how their settings were chosen; None where they were given.
-        copied: number of candidates whose copy in another set can hide a leak, where copies were kept.
+        matched: how the settings of the reference models were chosen; None where they were given.
         findings: of the checks in `divulge.auditing.checks`, in their order.
-        class_fit: how well a classifier's probabilities fit its training records, where it is not surely right more
-            often than their most frequent class.
     """
 
     settings: AuditSettings
     recipes: Mapping[str, RecipeRun]
     counts: RecordCounts
     duplicates: int
-    blind_baseline: BlindBaseline | None
-    texts: TextSplit | None
-    transfer: TransferSummary | None
     warnings: tuple[str, ...]
     environment: Environment
     timings: Mapping[str, float]
     engine: str
-    accuracy: Accuracy | None = None
-    token_fit: TokenFit | None = None
-    regression_fit: RegressionFit | None = None
-    single_answer: bool = False
-    stored: StoredRecords | None = None
     estimator: EstimatorSummary | None = None
-    agreement: tuple[ReferenceAgreement, ...] = ()
-    uncompared: tuple[str, ...] = ()
     matched: MatchedReferences | None = None
-    copied: int = 0
     findings: tuple[CheckFinding, ...] = ()
-    class_fit: ClassFit | None = None
 
-    @property
-    def told_apart(self) -> bool:
-        """Whether members and non-members differ in words, years or lengths."""
-        return self.texts is not None and bool(self.texts.signs)
+    def measured(self, measurement_type: type[MeasurementT]) -> MeasurementT | None:
+        """Return what a check measured, such as `BlindBaseline` or `StoredRecords`; None where it did not."""
+        values = (finding.measured for finding in self.findings)
+        return next((value for value in values if isinstance(value, measurement_type)), None)
+
+    def with_effect(self, *effects: CheckEffect) -> list[CheckFinding]:
+        """Return the findings of one of these effects, in order."""
+        return [finding for finding in self.findings if finding.effect in effects]
 
 
 @dataclass(frozen=True, slots=True)
@@ -1654,3 +1690,16 @@ class StoredRecords:
             f"probability of at most "
             f"{first_match.p_value * self.searches:.2g} over all {self.searches:,} searches."
         )
+
+
+Measurement: TypeAlias = (
+    BlindBaseline
+    | TextSplit
+    | TransferSummary
+    | ReferenceComparison
+    | ClassifierFit
+    | RegressionFit
+    | TokenFit
+    | StoredRecords
+)
+"""What a check measured, where that is more than figures; told apart by the fields that each must have."""

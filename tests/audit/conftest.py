@@ -6,6 +6,49 @@ import torch
 from torch import nn
 
 import divulge as dv
+from divulge import store
+from divulge.auditing import checks
+from divulge.evaluation import blind
+
+_KNOWN: dict[str, object] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _records_are_compared_once():
+    """What the records alone tell takes most of an audit's time, and many tests here audit the same ones."""
+
+    def remember(function):
+        def look_up(*given, **named):
+            key = store.hash_values(function.__name__, *_parts(given), *_parts(sorted(named.items())))
+            if key not in _KNOWN:
+                _KNOWN[key] = function(*given, **named)
+            return _KNOWN[key]
+
+        return look_up
+
+    with pytest.MonkeyPatch.context() as patch:
+        for function in (blind.baseline_with_features, blind.measure_label_errors, blind._label_surprises):
+            patch.setattr(blind, function.__name__, remember(function))
+        yield
+
+
+@pytest.fixture(scope="module")
+def scores_alone():
+    """Audits without checks, and without what the records explain: tests of scores and columns ask about neither."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "CHECKS", ())
+        patch.setattr(blind, "adjust_scores", lambda scores, *_, **__: dict(scores))
+        yield
+
+
+def _parts(values):
+    """Arrays and plain values of nested tuples, in order."""
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield len(value)
+            yield from _parts(value)
+        else:
+            yield value
 
 
 def make_model():

@@ -10,6 +10,8 @@ from divulge.auditing import load
 from divulge.recipes import Recipe, augmented_recipes
 from divulge.signals.versions import OwnVersions
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 CLASSES, SHAPE = 3, (4, 4)
 
 

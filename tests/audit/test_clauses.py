@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.auditing import compare, inputs, plausibility
+from divulge.auditing import compare, plausibility
 from divulge.auditing.findings import Outcome
 from divulge.auditing.plausibility import RegressionFit
 from divulge.errors import InputError
@@ -44,22 +44,6 @@ def test_unseen_classes_are_a_part_of_the_outcome_with_all_that_is_known_of_each
         assert repr(part) == "Outcome('loss', members=2, nonmembers=2)"
 
 
-@pytest.mark.parametrize(
-    ("answers", "labels", "is_single"),
-    [
-        ([2, 2, 2], None, True), ([2, 2, 2], [0, 1, 0], True), ([2, 2, 2], [1, 1, 1], False), ([2, 2, 1], None, False),
-        ([1, 2, 2], [0, 1, 0], False), ([1, 2, 1], [0, 0, 0], False), ([2, 2, 2], [0, 1, 2], True),
-    ],
-)  # fmt: skip
-def test_a_target_gives_a_single_answer_if_all_candidates_have_it_and_not_one_label(answers, labels, is_single):
-    """Answers to other records, here of calibration before and after, say nothing of it."""
-    candidates = SimpleNamespace(labels=None if labels is None else np.array(labels))
-    audit = SimpleNamespace(
-        layout=SimpleNamespace(candidate_rows=slice(2, 5)), inputs=SimpleNamespace(candidates=candidates)
-    )
-    assert plausibility.gives_single_answer(audit, np.array([7, 8, *answers, 9])) is is_single
-
-
 @pytest.mark.parametrize("squared", [None, -0.2, 0.0, 0.005, 0.01, 0.011])
 @pytest.mark.parametrize("absolute", [None, -0.2, 0.0, 0.005, 0.01, 0.011])
 @pytest.mark.parametrize("correlation", [-0.5, 0.1, 0.11])
@@ -86,47 +70,6 @@ def test_a_regression_model_is_plausible_if_it_errs_less_than_a_constant_and_ris
             f"the model errs by 2 on average on its own training records{r_squared}, and always answering their mean "
             f"or median is {found}"
         )
-
-
-def class_records(names=None, *, labels=(), is_ordered=False):
-    return SimpleNamespace(
-        labels=np.array(labels), y=np.array(labels), class_names=names, has_class_order=is_ordered and names is not None
-    )
-
-
-@pytest.mark.parametrize(
-    ("sets", "target", "expected"),
-    [
-        ([class_records(labels=[0, 1])], {}, None),
-        ([class_records(labels=[0, 1])], {"class_names": ("a", "b")}, ("a", "b")),
-        ([class_records(labels=[0, 1])], {"class_names": ("a", "b"), "has_given_names": True}, None),
-        ([class_records(("b", "a"), labels=[0, 1])], {"class_names": ("a", "b"), "has_given_names": True}, ("a", "b")),
-        ([class_records(("b", "a"), labels=[0, 1], is_ordered=True), class_records(labels=[0])], {}, ("b", "a")),
-        ([class_records(("True", "False"), labels=[0, 1])], {}, ("False", "True")),
-        ([class_records(("True",), labels=[0, 0])], {}, ("False", "True")),
-        ([class_records(("3", "1"), labels=[0, 1])], {}, ("0", "1", "2", "3")),
-        ([class_records(("3", "1"), labels=[0, 1]), class_records(labels=[5])], {}, ("0", "1", "2", "3", "4", "5")),
-        ([class_records(("1", "-1"), labels=[0, 1])], {}, ("-1", "1")),
-        ([class_records(("1", "yes"), labels=[0, 1])], {}, "the classes have names"),
-        ([class_records(("False", "1"), labels=[0, 1])], {}, "the classes have names"),
-        ([class_records(("a", "b"), labels=[0, 1])], {}, "the classes have names"),
-        (
-            [class_records(names, labels=[0, 1], is_ordered=True) for names in (("a", "b"), ("b", "a"))],
-            {}, "all sets must name the same classes in the same order",
-        ),
-    ],
-)  # fmt: skip
-def test_the_order_of_classes_is_said_or_follows_from_numbers_and_is_never_guessed(sets, target, expected):
-    named = {f"set {i}": records for i, records in enumerate(sets)}
-    if isinstance(expected, str):
-        with pytest.raises(InputError, match=expected):
-            inputs._class_order(named, SimpleNamespace(**target))
-        return
-    order, warnings = inputs._class_order(named, SimpleNamespace(**target))
-    assert order == expected
-    assert warnings == (
-        ["the classes -1, 1 were taken for the target's outputs in this order"] if expected == ("-1", "1") else []
-    )
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5, -0.5, 95])

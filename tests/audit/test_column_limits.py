@@ -2,7 +2,6 @@
 
 import datetime as dt
 import decimal
-from types import SimpleNamespace
 
 import narwhals as nw
 import numpy as np
@@ -52,17 +51,6 @@ class TestFrames:
     )  # fmt: skip
     def test_a_frame_has_columns_with_names(self, value, expected):
         assert columns.is_frame(value) is expected
-
-    @pytest.mark.parametrize(
-        ("has", "expected"),
-        [
-            ({"__arrow_c_stream__", "schema"}, True), ({"__arrow_c_array__", "schema"}, True),
-            ({"__arrow_c_stream__"}, True), ({"__arrow_c_stream__", "__array__"}, False),
-            ({"__arrow_c_array__", "__array__", "schema"}, True), ({"schema"}, False), (set(), False),
-        ],
-    )  # fmt: skip
-    def test_arrows_interface_makes_a_table_of_what_is_no_array(self, has, expected):
-        assert columns._is_arrow_table(SimpleNamespace(**dict.fromkeys(has))) is expected
 
     def test_numbered_columns_are_all_truth_values_or_all_numbers(self):
         columns.check_numbered_columns(pd.DataFrame({0: [1.0], 1: [2]}), "x")
@@ -123,11 +111,6 @@ class TestReading:
         assert column.missing.tolist() == [value is None or value != value for value in values]
         assert len(column) == len(values)
         assert (column.values.dtype == np.float64) == (measure != "category")
-
-    def test_a_moment_elsewhere_is_the_same_moment(self):
-        zone = dt.timezone(dt.timedelta(hours=12))
-        assert columns._days(NOON.replace(tzinfo=zone)) == DAYS
-        assert columns._days(DAY) == DAYS
 
     @pytest.mark.parametrize(
         ("values", "kinds"),
@@ -295,14 +278,6 @@ class TestDecoding:
         frame = frame_of(c=["a", "b"])
         assert texts.decode(np.zeros((2, 1)), frame) is frame
 
-    @pytest.mark.parametrize(
-        ("types", "expected"),
-        [({str}, "2020-01-31"), ({dt.date}, DAY), ({dt.datetime}, NOON), ({pd.Timestamp}, NOON), (set(), DAY)],
-    )
-    def test_a_date_has_the_type_of_its_column(self, types, expected):
-        assert columns._convert_date(DAYS + 0.5, types) == expected
-        assert type(columns._convert_date(DAYS, types)) is type(expected)
-
 
 class TestTogether:
     def test_frames_are_joined_in_the_order_of_the_first(self):
@@ -379,15 +354,6 @@ class TestDigests:
         ]  # fmt: skip
         assert len(set(different)) == len(different)
         assert all(len(each) == 16 for each in different)
-
-    def test_single_precision_is_of_numbers_alone(self):
-        both = [frame_of(a=[value]) for value in (0.1, float(np.float32(0.1)))]
-        assert columns.row_digests(both[0]) != columns.row_digests(both[1])
-        rounded = [columns.row_digests(frame, single_precision=True) for frame in both]
-        assert rounded[0] == rounded[1]
-        moments = [frame_of(a=[NOON + dt.timedelta(seconds=k)]) for k in (0, 1)]
-        assert len({columns.row_digests(frame, single_precision=True)[0] for frame in moments}) == 2
-        assert columns._round_numbers(read([NOON])).values.tolist() == [DAYS + 0.5]
 
     def test_records_of_arrays_have_digests_of_their_values(self):
         rows = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])

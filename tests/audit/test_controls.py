@@ -7,6 +7,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import divulge as dv
 from divulge.auditing.compare import gate
 from divulge.references import Train
+from divulge.results import BlindBaseline
 
 CHECK = "reference models as controls"
 
@@ -49,7 +50,7 @@ def finding(audit):
 @pytest.mark.parametrize("outsiders", [draw_other_labels, draw_moved])
 def test_leak_is_found_although_nonmembers_are_of_another_kind(outsiders):
     audit = audit_forest(leaks=True, outsiders=outsiders, seed=5)
-    assert audit.about.blind_baseline.confounded
+    assert audit.about.measured(BlindBaseline).confounded
     assert audit.verdict.answer == "leak found"
     assert all(ruling.state != "kept" for ruling in gate(audit, "auc:0.99"))
 

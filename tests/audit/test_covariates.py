@@ -12,6 +12,7 @@ import divulge as dv
 from divulge import plan as plans
 from divulge.auditing import load
 from divulge.cli import app
+from divulge.results import TextSplit
 from divulge.tables import from_arrays, write_csv
 
 
@@ -187,7 +188,7 @@ def test_copies_of_texts_tell_no_sets_apart_and_take_part_once(tmp_path):
     )  # fmt: skip
     single = dv.evaluation.text_differences(list(sets["members"].x), list(sets["nonmembers"].x))
     assert single
-    assert not result.about.texts.signs
+    assert not result.about.measured(TextSplit).signs
     assert result.adjustment.is_included.sum() <= 60
     assert load(tmp_path / "run").verdict == result.verdict
     assert "year" not in result.adjustment.adjusted_for

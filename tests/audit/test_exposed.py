@@ -58,13 +58,6 @@ def test_captions_name_record_class_and_score_and_marks_are_explained():
     assert "The deeper a token" not in plain.note
 
 
-def test_links_to_further_audits_stand_in_the_annex():
-    related = scored({"loss": np.arange(8.0)}, sizes(4, 4))
-    section = page._links_section({"known-1": related})
-    assert section.annex
-    assert [(link.file, link.words) for link in section.blocks] == [("known-1/report.html", "Report: known-1.")]
-
-
 def test_records_without_ids_are_named_by_the_row_in_which_they_were_given():
     """Also where rows before them were left out, as they stand in both sets."""
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import divulge as dv
 from divulge.auditing import feature_origin
+from divulge.auditing.checks.feature_origin import is_determined
 from divulge.errors import InputError
 from divulge.types import AuditData
 
@@ -146,19 +147,6 @@ def test_predictions_of_a_regression_model_are_warned_of():
                        recipes=["quantile-trees"], parts=parts) == []  # fmt: skip
 
 
-def test_the_share_explained_needs_records_and_a_spread():
-    rng = np.random.default_rng(0)
-    x, is_fitted = rng.normal(size=(200, 3)), np.arange(200) % 2 == 0
-    y = x @ np.array([[1.0], [2.0], [3.0]])
-    assert feature_origin._explained_share(x, y, is_fitted) > 0.999999
-    assert feature_origin._explained_share(x[:30], y[:30], is_fitted[:30]) == 0.0
-    assert feature_origin._explained_share(x, np.full((200, 1), 0.1), is_fitted) == 0.0
-    assert feature_origin._explained_share(x, np.where(y > 1e9, y, np.nan), is_fitted) == 0.0
-    assert feature_origin._explained_share(rng.normal(size=(200, 60)), y, is_fitted) < 0.9
-    assert feature_origin._explained_share(rng.normal(size=(200, 80)), y, is_fitted) == 0.0  # of 100 records
-    assert feature_origin._explained_share(x, rng.normal(size=(200, 1)), is_fitted) < 0.2
-
-
 @pytest.mark.parametrize("columns", [1, 5, 60])
 @pytest.mark.parametrize("n", [60, 200, 1000])
 def test_unrelated_features_determine_nothing(n, columns):
@@ -170,4 +158,4 @@ def test_unrelated_features_determine_nothing(n, columns):
         table[:, 0] = 7.0 if draw % 5 == 0 else np.exp(3 * table[:, 0])
         latent = rng.standard_cauchy((n, 2))
         for answers in (latent, np.sign(latent), special.expit(20 * latent), np.zeros((n, 2)), np.floor(latent)):
-            assert not feature_origin._is_determined(table, answers, is_fitted)
+            assert not is_determined(table, answers, is_fitted)

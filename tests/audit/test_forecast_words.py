@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.attacks import Need, Scored
+from divulge.attacks import Need
 from divulge.auditing import prepared, signals
 from divulge.auditing.prepared import Forecast
 
@@ -38,17 +38,6 @@ def test_a_forecast_says_what_there_is(changes, expected):
     assert Forecast(**plain | changes).text == expected
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0.0, "1 s"), (1.4, "1 s"), (1.6, "2 s"), (89.4, "89 s"), (90, "2 min"), (120, "2 min"), (120.1, "3 min"),
-        (5399, "90 min"), (5400, "1.5 h"), (36_000, "10.0 h"),
-    ],
-)  # fmt: skip
-def test_durations_are_in_seconds_minutes_and_hours(seconds, expected):
-    assert prepared._format_duration(seconds) == f"about {expected}"
-
-
 def test_progress_of_a_part_is_that_of_all_parts():
     told = []
     for part in (0, 1, 2):
@@ -66,27 +55,6 @@ def test_reference_models_that_never_see_candidates_have_seen_the_population_alo
         np.testing.assert_array_equal(told, [[False, False, False, True, False], [False] * 5])
     else:
         np.testing.assert_array_equal(told, rows if partial is None else ~rows)
-
-
-@pytest.mark.parametrize(
-    ("scores", "is_right"),
-    [([1, 2, 3], True), ([1.0, 2.0], False), ([1.0, np.nan, 2.0], False), ([1.0, np.inf, 2.0], False),
-     ([[1.0, 2.0, 3.0]], False)],
-)  # fmt: skip
-def test_scores_of_a_recipe_are_one_finite_number_for_each_record(scores, is_right):
-    recipe = SimpleNamespace(name="mine")
-    scored = Scored.__new__(Scored)
-    object.__setattr__(scored, "scores", np.array(scores))
-    if is_right:
-        told = signals._check_scores(recipe, scored, 3)
-        assert told.dtype == np.float64
-        assert told.tolist() == scores
-    else:
-        count = int((~np.isfinite(np.array(scores))).sum())
-        with pytest.raises(dv.InputError, match=f"mine returned .* scores, {count} of them not finite, where 3 are"):
-            signals._check_scores(recipe, scored, 3)
-    with pytest.raises(dv.InputError, match=r"run\(\) must return divulge.attacks.Scored, got list"):
-        signals._check_scores(recipe, scores, 3)
 
 
 def recipe(name, signal, signal_name="loss", output_signal=None, beside=(), inside=()):
@@ -141,23 +109,3 @@ def test_a_training_is_described_by_what_determines_its_models():
     same, other = (prepared.describe_arguments({"x": np.arange(n)}) for n in (3, 4))
     assert same == prepared.describe_arguments({"x": np.arange(3)}) != other
     assert prepared.describe_arguments({"x": training}) == [f"x=Training({options})"]
-
-
-@pytest.mark.parametrize("references", [None, SimpleNamespace(count=5)])
-@pytest.mark.parametrize("needs", [(), (Need.REFERENCES_OUT,), (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT)])
-def test_models_are_counted_for_each_kind_that_a_recipe_reads(references, needs):
-    recipes = [SimpleNamespace(needs=(need,)) for need in (*needs, *needs)]
-    audit = SimpleNamespace(references=references, inputs=SimpleNamespace(recipes=recipes))
-    assert prepared._count_models(audit) == (0 if references is None else 5 * len(needs))
-
-
-@pytest.mark.parametrize(("count", "exceeds"), [(10, False), (11, True)])
-def test_signals_of_models_go_to_disk_where_they_are_too_large_and_there_is_a_folder(
-    count, exceeds, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(signals, "MAX_BYTES_IN_MEMORY", 4 * 10 * 7)
-    audit = SimpleNamespace(references=SimpleNamespace(count=count), scratch_folder=tmp_path)
-    folder = signals._signal_folder(audit, Need.REFERENCES_OUT, 7)
-    assert folder == (tmp_path / Need.REFERENCES_OUT.replace(" ", "-") if exceeds else None)
-    audit.scratch_folder = None
-    assert signals._signal_folder(audit, Need.REFERENCES_OUT, 7) is None

@@ -204,3 +204,20 @@ def test_nothing_is_kept_that_the_verdict_leaves_open():
     assert differ.verdict.answer == "split is confounded"
     assert ruling.state == "undecided"
     assert ruling.reason == differ.verdict.plain.rstrip(".")
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "allowed"),
+    [
+        ("auc", 0.0, False), ("auc", 1e-9, True), ("auc", 0.999, True), ("auc", 1.0, False),
+        ("advantage", 0.0, True), ("advantage", -1e-9, False), ("advantage", 1.0, False), ("advantage", 0.99, True),
+        ("epsilon", 0.0, True), ("epsilon", 50.0, True), ("epsilon", np.inf, False), ("epsilon", np.nan, False),
+        ("tpr@fpr=0.01", 0.0, False), ("tpr@fpr=0.01", 0.5, True), ("tpr@fpr=0.01", 1.0, False),
+    ],
+)  # fmt: skip
+def test_a_limit_that_every_model_keeps_or_none_can_is_refused(metric, limit, allowed):
+    if allowed:
+        assert Limit.parse(f"{metric}:{limit!r}") == Limit(metric, limit)
+        return
+    with pytest.raises(dv.InputError, match=f"the limit of {metric} must lie in"):
+        Limit(metric, limit)

@@ -1,7 +1,6 @@
 """Features of the user's own: joined to the records' own components, checked, recorded, and never a cause of a leak."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,12 +8,9 @@ import pytest
 
 import divulge as dv
 from divulge.auditing.inputs import attach_features
-from divulge.auditing.pipeline import _prepare_audit
-from divulge.auditing.prepared import AuditLog
-from divulge.auditing.signals import compute_features, record_features, records_to_read
+from divulge.auditing.signals import record_features
 from divulge.errors import InputError
-from divulge.references.progress import ignore_progress
-from divulge.settings import AuditOptions
+from divulge.results import BlindBaseline
 from divulge.targets import CallableTarget
 from divulge.types import AuditData
 
@@ -75,7 +71,7 @@ def test_features_that_tell_the_sets_apart_are_a_confounded_split():
     features["members"] = features["members"] + 1.0
     result = dv.audit(target, **parts, recipes=RECIPES, features=features)
     assert result.verdict.answer == "split is confounded"
-    assert "given features" in result.about.blind_baseline.method
+    assert "given features" in result.about.measured(BlindBaseline).method
 
 
 def test_all_forms_give_the_same_features(tmp_path, monkeypatch):
@@ -172,21 +168,6 @@ def test_the_model_under_audit_gives_no_features():
         dv.audit(target, **parts, recipes=["loss"], features=target)
 
 
-def test_features_follow_their_records_through_duplicates_and_splits():
-    target, parts, features = _draw(6, leak=0.0)
-    parts["population"] = dv.Records.concatenate([parts["members"][:5], parts["population"]])
-    features["population"] = np.r_[features["members"][:5], features["population"]]
-    feature_of = {row.tobytes(): f for name in NAMES for row, f in zip(parts[name].x, features[name], strict=True)}
-    options = AuditOptions(recipes=("loss",), duplicates="drop")
-    prepared, _ = _prepare_audit(target, AuditData(**parts, features=features), options, ignore_progress, None)
-    everything = prepared.views[0]
-    assert len(everything) == 3 * N - 5
-    assert prepared.inputs.duplicates == 5
-    assert all(
-        np.array_equal(feature_of[row.tobytes()], f) for row, f in zip(everything.x, everything.features, strict=True)
-    )
-
-
 @pytest.mark.parametrize(
     ("features", "message"),
     [
@@ -212,17 +193,6 @@ def test_features_that_do_not_fit_are_refused_before_any_work(features, message)
         dv.audit(model, **parts, recipes=["quantile"], features=features)
 
 
-def test_the_network_reads_all_given_columns_and_the_others_their_components():
-    target, parts, _ = _draw(1, leak=0.0)
-    features = {name: np.random.default_rng(k).normal(size=(N, 60)) for k, name in enumerate(NAMES)}
-    options = AuditOptions(recipes=("quantile", "quantile-trees"))
-    prepared, _ = _prepare_audit(target, AuditData(**parts, features=features), options, ignore_progress, None)
-    assert records_to_read(prepared).shape[1] == 3 + 60
-    assert compute_features(prepared, AuditLog()).shape[1] == 3 + 48
-    docs = " ".join((Path(__file__).parents[2] / "docs" / "unseen_and_partial.md").read_text().split())
-    assert "the network of `quantile` and `quantile-gap` reads all of" in docs
-
-
 def test_too_small_a_population_is_refused_before_the_target_is_asked():
     _, parts, _ = _draw(1, leak=0.0)
     parts["population"] = parts["population"][:12]
@@ -241,10 +211,9 @@ def test_features_nobody_reads_are_noted_and_change_the_digest():
     changed = {name: 2 * values for name, values in set_features.items()}
     digests = set()
     for features in (set_features, changed, None):
-        subject, options = AuditData(**parts, features=features), AuditOptions(recipes=("loss",))
-        prepared, settings = _prepare_audit(target, subject, options, ignore_progress, None)
-        digests.add(settings.data.features)
-        notes = [text for text in prepared.inputs.warnings if "none of the recipes learns from features" in text]
+        about = dv.audit(target, **parts, features=features, recipes=("loss",), fpr=(0.1,)).about
+        digests.add(about.settings.data.features)
+        notes = [text for text in about.warnings if "none of the recipes learns from features" in text]
         assert bool(notes) == (features is not None)
     assert len(digests) == 3
     assert "" in digests

@@ -4,7 +4,6 @@ import html.parser
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import altair as alt
 import numpy as np
@@ -14,12 +13,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge.auditing import Verdict
+from divulge.auditing.checks.target_fit import describe_fit
 from divulge.auditing.compare import Comparison, gate, judge_ending
 from divulge.references.progress import check_progress, show_progress
 from divulge.report import html as report_html
 from divulge.report import notebook
+from divulge.results import Accuracy, ClassifierFit
 from divulge.types import Estimate
-from score_audits import scored, sizes
+from score_audits import scored, sizes, with_findings
 
 EVIL = "<img src=x onerror=alert(1)>&\"'"
 
@@ -208,8 +209,8 @@ def test_what_a_defence_costs_stands_beside_what_it_gains():
     audit = leaking(0.5)
     assert "accuracy" not in Comparison.from_runs({"before": audit, "after": audit})._repr_html_()
     rate = Estimate(0.8, 0.7, 0.9, 0.95, "clopper-pearson")
-    accuracy = type("Accuracy", (), {"members": rate, "nonmembers": rate, "completed": False})()
-    informed = replace(audit, about=replace(audit.about, accuracy=accuracy))
+    fit = ClassifierFit(Accuracy(rate, rate), None, single_answer=False)
+    informed = with_findings(audit, describe_fit(fit, None))
     assert "80.0 % [70.0, 90.0]" in Comparison.from_runs({"before": informed, "after": informed})._repr_html_()
 
 

@@ -8,13 +8,15 @@ import pytest
 from divulge import results
 from divulge.auditing import compare
 from divulge.auditing import page as pages
+from divulge.auditing.checks.blind_baseline import describe_blind_baseline
+from divulge.auditing.checks.texts import describe_texts
 from divulge.auditing.result import AUDIT
 from divulge.report.markdown import render
 from divulge.report.page import Chart, Collapsible, Table
 from divulge.report.run_kinds import build_page
 from divulge.report.sections import ADVICE_TITLE
 from divulge.types import Estimate
-from score_audits import scored, sizes
+from score_audits import scored, sizes, with_findings
 
 MEMBERS = sizes(300, 300)
 
@@ -34,12 +36,13 @@ def fairness_text(result):
 
 
 def baseline(confounded):
-    return results.BlindBaseline(Estimate(0.9, 0.8, 0.95, 0.95, "delong"), confounded, 1e-3, 1e-3, 600, "permutation")
+    area = Estimate(0.9, 0.8, 0.95, 0.95, "delong")
+    return describe_blind_baseline(results.BlindBaseline(area, confounded, 1e-3, 1e-3, 600, "permutation"))
 
 
 def test_a_confounded_split_is_called_confounded_and_a_fair_one_is_not():
-    confounded_text = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=True)))
-    fair_text = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=False)))
+    confounded_text = fairness_text(with_findings(audit(), baseline(confounded=True)))
+    fair_text = fairness_text(with_findings(audit(), baseline(confounded=False)))
     assert "it can: the split is confounded" in confounded_text
     assert "no difference found" not in confounded_text
     assert "no difference found" in fair_text
@@ -56,10 +59,9 @@ def test_without_a_blind_baseline_nothing_is_said_of_a_difference():
 
 
 def test_records_of_each_kind_copies_and_warnings_are_told():
-    result = with_about(audit(), duplicates=7, warnings=("the first", "the second"))
+    result = with_about(audit(), warnings=("the first", "the second"))
     counts = dataclasses.replace(result.about.counts, population=1234, calibration=56)
     text = fairness_text(with_about(result, counts=counts))
-    assert "Exact duplicates across members, non-members and population: 7." in text
     assert "300 members and 300 non-members were compared" in text
     assert "1,234 other records to learn from and 56 to calibrate with" in text
     assert text.endswith("The first.\nThe second.")
@@ -67,7 +69,7 @@ def test_records_of_each_kind_copies_and_warnings_are_told():
 
 def test_near_copies_of_texts_are_told_where_records_are_texts():
     split = results.TextSplit((), "two of ten stand in both", 2, 0.5)
-    assert "Two of ten stand in both." in fairness_text(with_about(audit(), texts=split))
+    assert "Two of ten stand in both." in fairness_text(with_findings(audit(), describe_texts(split)))
     assert "stand in both" not in fairness_text(audit())
 
 
@@ -84,15 +86,6 @@ def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, headin
     assert ("On membership alone: " in text) != confounded
     assert ("No. The split is confounded" in text) == confounded
     assert ("bound it from below only: ε ≥" in text) != confounded
-
-
-def test_what_a_verdict_names_no_recipe_for_is_shown_of_the_one_with_the_largest_auc():
-    result = audit()
-    summary = result.summary()
-    best = max(summary.recipes, key=lambda name: summary.recipes[name].auc.value)
-    assert pages._largest_auc(summary) == best
-    assert pages._largest_auc(audit(shift=-2.0).summary()) == "rmia"
-    assert pages._largest_auc(audit(shift=2.0).summary()) == "loss"
 
 
 def test_unseen_classes_are_named_among_the_facts():

@@ -14,6 +14,7 @@ from divulge import completion, signals
 from divulge.auditing import load, over_shares
 from divulge.recipes import Imputed, Recipe, partial_recipes, recipes
 from divulge.report import formatting
+from divulge.results import BlindBaseline
 
 KNOWN_MASK = np.arange(12) < 10
 NAMES = tuple(recipe.name for recipe in partial_recipes())
@@ -98,7 +99,7 @@ def test_unknown_values_never_matter(case, known_mask):
         ]
         recipes = ("partial-loss", "gap", Recipe("mean", "hinge", dv.attacks.Threshold(), imputed=Imputed(3)))
         result = case.audit(known=known_mask, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
-        return result.scores | {"blind": np.array(result.about.blind_baseline.auc.value)}
+        return result.scores | {"blind": np.array(result.about.measured(BlindBaseline).auc.value)}
 
     first_scores, second_scores = scores(1), scores(2)
     for name in first_scores:

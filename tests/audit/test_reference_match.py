@@ -11,6 +11,7 @@ from torch import nn
 import divulge as dv
 from divulge.references import Train
 from divulge.report import formatting, markdown
+from divulge.results import ReferenceComparison
 from divulge.runs import load_page
 
 torch = pytest.importorskip("torch")
@@ -49,7 +50,7 @@ def test_every_audit_with_references_says_how_well_they_match(tmp_path):
     )
     references = Train(make_model, count=4, epochs=1, lr=1e-4)
     result = dv.audit(target, **parts, recipes=["calibrated"], references=references, out=tmp_path / "run")
-    (match,) = result.about.agreement
+    (match,) = result.about.measured(ReferenceComparison).agreement
     assert match.differs
     assert match.records == 60  # the calibration records
     assert match.target.low < match.target.value < match.target.high
@@ -57,7 +58,7 @@ def test_every_audit_with_references_says_how_well_they_match(tmp_path):
     assert match.text in result.about.warnings
     page = (tmp_path / "run" / "report.html").read_text()
     assert "held-out loss" in page
-    assert dv.load(tmp_path / "run").about.agreement == result.about.agreement
+    assert dv.load(tmp_path / "run").about.findings == result.about.findings
     card = markdown.card(load_page(tmp_path / "run"))
     paragraphs = set(card.split("\n\n"))
     assert match.text in paragraphs
@@ -69,12 +70,12 @@ def test_an_audit_with_substitutes_says_how_they_follow_the_target_and_what_cann
     target = DecisionTreeClassifier(random_state=0).fit(parts["members"].x, parts["members"].y)
     references = Train(count=2, match={"max_depth": [2, None]})
     result = dv.audit(target, **parts, recipes=["transfer"], references=references, out=tmp_path / "run")
-    assert result.about.agreement == ()
-    (sentence,) = result.about.uncompared
+    assert result.about.measured(ReferenceComparison).agreement == ()
+    (sentence,) = result.about.measured(ReferenceComparison).uncompared
     assert "cannot be said" in sentence
     assert "that the target labels rightly" in sentence
     assert "that the target labels wrongly" in sentence
-    assert dv.load(tmp_path / "run").about.uncompared == (sentence,)
+    assert dv.load(tmp_path / "run").about.findings == result.about.findings
     text = markdown.render(load_page(tmp_path / "run"))
     assert f"{formatting.as_sentence(sentence)}\n" in text
     assert "the paragraph above" not in text

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import divulge as dv
-from divulge import auditing, cli, plan, recipes, targets
+from divulge import auditing, plan, recipes, targets
 from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
 from divulge.attacks.prediction_errors import error_logits, error_variance
 from divulge.auditing.compare import Comparison, compare, comparison_page, gate
@@ -23,6 +23,7 @@ from divulge.evaluation import blind
 from divulge.evaluation.blind import differences
 from divulge.references import Custom, Train
 from divulge.report import html
+from divulge.results import BlindBaseline, RegressionFit
 from divulge.types import Evidence
 
 
@@ -164,7 +165,7 @@ def test_large_whole_numbers_are_values_and_no_classes():
     sets = {name: dv.Records(r.x, 1e17 * (10 + r.y)) for name, r in {"members": draw(60, 0), "nonmembers": draw(60, 1),
             "population": draw(120, 2)}.items()}  # fmt: skip
     model = LinearRegression().fit(sets["members"].x, sets["members"].y)
-    assert audited(model, sets).about.regression_fit.r_squared_members.value > 0.5
+    assert audited(model, sets).about.measured(RegressionFit).r_squared_members.value > 0.5
 
 
 # Targets.
@@ -245,7 +246,7 @@ def test_every_kind_of_target_is_audited_by_its_own_errors(model_type, sets, tmp
     records = dv.Records.concatenate([sets["members"], sets["nonmembers"]])
     expected = -((estimator.predict(records.x) - records.y) ** 2)
     np.testing.assert_allclose(result.signals["negative-squared-loss"], expected, rtol=2e-3, atol=1e-4)
-    assert result.about.regression_fit is not None
+    assert result.about.measured(RegressionFit) is not None
     assert result.about.counts.classes == 0
 
 
@@ -317,7 +318,7 @@ def test_clones_are_given_frames_as_the_target_is(sets):
     members = frames["members"]
     model = make_pipeline(encoder, Ridge()).fit(members.table.to_native().to_pandas(), members.y)
     result = audited(model, frames, recipes=["lira", "loss"], references=Train(count=2, engine="serial"))
-    assert result.about.regression_fit.r_squared_members.value > 0.5
+    assert result.about.measured(RegressionFit).r_squared_members.value > 0.5
 
 
 def test_a_function_has_clones_of_what_make_model_returns(sets):
@@ -391,8 +392,8 @@ def test_scores_are_adjusted_for_y_as_a_number():
 def test_a_difference_in_y_is_told_of_a_run(sets):
     richer = sets | {"nonmembers": dv.Records(sets["nonmembers"].x, sets["nonmembers"].y + 6.0)}
     result = audited(LinearRegression().fit(richer["members"].x, richer["members"].y), richer)
-    assert result.about.blind_baseline.confounded
-    assert any("y is smaller among the members" in text for text in result.about.blind_baseline.differences)
+    assert result.about.measured(BlindBaseline).confounded
+    assert any("y is smaller among the members" in text for text in result.about.measured(BlindBaseline).differences)
 
 
 # A model that knows nothing of its records is never cleared.
@@ -441,7 +442,7 @@ def test_a_forest_leaks_and_the_pages_say_how_well_it_predicts(run, sets):
         "predictions on each candidate",
     ):
         assert text in page
-    fit = auditing.load(run.path).about.regression_fit
+    fit = auditing.load(run.path).about.measured(RegressionFit)
     predicted = forest(sets["members"], 0).predict(sets["members"].x)
     y = sets["members"].y
     assert fit.r_squared_members.value == pytest.approx(1 - np.sum((predicted - y) ** 2) / np.sum((y - y.mean()) ** 2))
@@ -517,7 +518,7 @@ def test_init_writes_a_plan_that_runs_with_clones(sets, tmp_path):
     text = (tmp_path / "plan.toml").read_text()
     assert 'label = "charges"' in text
     result = audit_plan(tmp_path / "plan.toml")
-    assert result.about.regression_fit is not None
+    assert result.about.measured(RegressionFit) is not None
     assert "Ridge" in result.about.settings.references
 
 
@@ -529,8 +530,11 @@ def test_a_plan_names_the_task_of_an_onnx_file_where_data_do_not_show_it(sets, t
     (tmp_path / "line.onnx").write_bytes(onnx_bytes(linear))
     with pytest.raises(dv.InputError, match="task='regression'"):
         audit_plan(write_plan(tmp_path, count_sets, "line.onnx"))
-    assert audit_plan(write_plan(tmp_path, count_sets, "line.onnx", task="regression")).about.regression_fit is not None
-    assert audit_plan(write_plan(tmp_path, sets, "line.onnx")).about.regression_fit is not None
+    assert (
+        audit_plan(write_plan(tmp_path, count_sets, "line.onnx", task="regression")).about.measured(RegressionFit)
+        is not None
+    )
+    assert audit_plan(write_plan(tmp_path, sets, "line.onnx")).about.measured(RegressionFit) is not None
 
 
 @pytest.mark.parametrize(
@@ -578,8 +582,6 @@ def test_a_task_on_the_command_line_is_the_plans(divulge, tmp_path, monkeypatch)
     assert code == 2
     assert "--task" in error
     assert "regression" in error
-    assert cli.plans._replace_task(written, "classification").task == "classification"
-    assert cli.plans._replace_task(written, None).task == "regression"
     code, _, error = divulge("audit", "--demo", "--task", "regression")
     assert (code, "--task: goes with a plan" in error) == (2, True)
 

@@ -6,7 +6,6 @@ import pytest
 import divulge as dv
 from divulge.auditing.inputs import separate_sets
 from divulge.people import split_record
-from divulge.unlearning import pipeline
 
 
 def persons(**documents):
@@ -86,16 +85,3 @@ def test_whole_equal_persons_are_duplicates_as_before():
     with pytest.raises(dv.InputError, match="1 non-members are exact duplicates of members"):
         separate_sets(sets(**same), "error")
     assert separate_sets(sets(**same), "drop").members.ids.tolist() == ["amy", "al"]
-
-
-def test_erasure_compares_persons_by_what_is_theirs_alone():
-    forget, never = persons(ann=["a", "shared"], al=["a1"]), persons(bob=["b", "shared"], bea=["shared", "b1"])
-    retained = persons(dan=["a", "d"], dora=["d1"])
-    parts, warnings = pipeline._separate({"[forget]": forget, pipeline.NEVER: never, pipeline.RETAINED: retained})
-    assert [split_record(text) for text in parts["[forget]"].x] == [["a"], ["a1"]]
-    assert [split_record(text) for text in parts[pipeline.NEVER].x] == [["b"], ["b1"]]
-    assert [split_record(text) for text in parts[pipeline.RETAINED].x] == [["d"], ["d1"]]
-    assert any("taken out of every record: 1" in text for text in warnings)
-    assert any("a model rightly remembers them" in text for text in warnings)
-    with pytest.raises(dv.InputError, match="forget: every document stands in a record of another set"):
-        pipeline._separate({"[forget]": persons(ann=["a", "b"]), pipeline.NEVER: persons(bob=["b", "a"])})

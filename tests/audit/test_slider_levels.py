@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from divulge.auditing import page
+from divulge.report import Slider
 from score_audits import scored
 
 LEVELS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
@@ -13,7 +14,8 @@ def make_slider(n_nonmembers, *, fpr=(0.05,), shift=0.0, n_members=400):
     rng = np.random.default_rng(0)
     members = np.arange(n_members + n_nonmembers) < n_members
     scores = rng.normal(size=len(members)) + shift * members
-    return page._fpr_slider(scored({"a": scores - 9 * members, "b": scores}, members, fpr=fpr), "b")
+    audit = scored({"a": scores - 9 * members, "b": scores}, members, fpr=fpr)
+    return [block for block in page.trade_off_section(audit, "b").blocks if isinstance(block, Slider)]
 
 
 @pytest.mark.parametrize(("n_nonmembers", "first"), [(100_000, 0.0001), (4999, 0.0002), (4998, 0.0005), (18, 0.1)])

@@ -8,14 +8,17 @@ import pytest
 
 import divulge as dv
 from divulge import evaluation
-from divulge.auditing import page, verdict
+from divulge.auditing import page, scopes
+from divulge.auditing.checks.blind_baseline import describe_blind_baseline
+from divulge.auditing.checks.covariates import describe_balance
 from divulge.auditing.findings import realised_fpr
-from divulge.auditing.verdict import summarise_decision
+from divulge.auditing.summary import summarise_decision
+from divulge.auditing.wording import make_headline
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting, html
 from divulge.report.markdown import render
 from divulge.results import BlindBaseline, to_json_values
-from score_audits import scored, sizes, with_covariates
+from score_audits import scored, sizes, with_covariates, with_findings
 
 
 def quiet(m, n, recipes=1, fpr=(0.05,)):
@@ -230,7 +233,8 @@ def test_the_report_says_whether_covariates_tell_the_sets_apart():
         page = str(audit.page())
         assert "Covariates: can members be told from non-members by age?" in page
         assert sentence in page
-    still = replace(audit, adjustment=replace(audit.adjustment, overlap=True))
+    adjustment = replace(audit.adjustment, overlap=True)
+    still = with_findings(replace(audit, adjustment=adjustment), describe_balance(adjustment))
     assert "also among those that took part: the split is confounded" in str(still.page())
     assert "also where the sets were balanced in this respect" in still.verdict.plain
 
@@ -303,7 +307,7 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     records = evaluation.surest_records(scores, members)
     assert records == evaluation.SurestRecords(side, 60, 600, errors, 600)
     audit = scored({"loss": scores}, members, fpr=(0.3,))
-    headline = verdict.make_headline(verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
+    headline = make_headline(scopes.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
     side_name, other_side = ("training", "other") if side else ("other", "training")
     end = "high" if side else "low"
     if errors:
@@ -318,8 +322,8 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
             == f"60 of 600 {side_name} records can be {claim}: none of 600 {other_side} records scores as {end}."
         )
     assert [(dots.value, dots.total) for dots in headline.pictures] == [(60, 600), (errors, 600)]
-    several = verdict.make_headline(
-        verdict.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(records, total=1001)
+    several = make_headline(
+        scopes.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(records, total=1001)
     )
     assert several.pictures == ()
     if not side:
@@ -341,7 +345,7 @@ def test_a_leak_says_that_records_do_not_explain_it_where_that_was_looked_at(bli
     if blind is not None:
         area = dv.Estimate(0.5, 0.45, 0.55, 0.95, "delong")
         baseline = BlindBaseline(area, False, 0.5, 0.01, 600, "kernel ridge", blind or None)
-        audit = replace(audit, about=replace(audit.about, blind_baseline=baseline))
+        audit = with_findings(audit, describe_blind_baseline(baseline))
     if confirmed:
         audit = replace(audit, unexplained_scores={"r": audit.scores["r"]})
     assert audit.verdict.answer == "leak found"

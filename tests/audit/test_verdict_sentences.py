@@ -7,15 +7,20 @@ import numpy as np
 import pytest
 
 from divulge import evaluation
-from divulge.auditing import comparability, plausibility, verdict
-from divulge.auditing.findings import RealisedFpr, _beta_binomial_pmf, realised_fpr
+from divulge.auditing import plausibility, scopes
+from divulge.auditing.checks.check import REDRAW_ADVICE
+from divulge.auditing.checks.copies import count_copies, hidden_share
+from divulge.auditing.checks.covariates import describe_adjustment, describe_confounding
+from divulge.auditing.checks.texts import text_warnings
+from divulge.auditing.findings import RealisedFpr, realised_fpr
+from divulge.auditing.wording import dot_grids, format_counts, make_headline
 from divulge.errors import InputError
 from divulge.evaluation import SurestRecords
 from divulge.evaluation.covariates import Adjustment
 from divulge.report import formatting
 from divulge.results import TextSplit
 from divulge.types import Estimate
-from score_audits import scored, sizes
+from score_audits import scored, sizes, with_copies
 
 
 def interval(low, high, value=None):
@@ -37,7 +42,7 @@ def interval(low, high, value=None):
     ],
 )
 def test_a_statistic_is_a_leak_if_its_interval_excludes_chance(statistic, chance, low, high, below, leak, strength):
-    tested = verdict.TestedStatistic("r", statistic, chance, interval(low, high))
+    tested = scopes.TestedStatistic("r", statistic, chance, interval(low, high))
     assert (tested.below, tested.leak) == (below, leak)
     assert tested.strength == pytest.approx(strength)
 
@@ -45,16 +50,16 @@ def test_a_statistic_is_a_leak_if_its_interval_excludes_chance(statistic, chance
 @pytest.mark.parametrize("adjusted", [False, True])
 def test_a_statistic_is_written_with_its_interval_and_chance(adjusted):
     word = "adjusted " if adjusted else ""
-    assert str(verdict.TestedStatistic("r", "TPR", 0.01, interval(0.1, 0.3), adjusted)) == (
+    assert str(scopes.TestedStatistic("r", "TPR", 0.01, interval(0.1, 0.3), adjusted)) == (
         f"r: {word}TPR 0.200 [0.100, 0.300] at FPR 0.01, where a model that leaks nothing has 0.01"
     )
-    assert str(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.6, 0.8), adjusted)) == (
+    assert str(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.6, 0.8), adjusted)) == (
         f"r: {word}AUC 0.700 [0.600, 0.800], where a model that leaks nothing has 0.5"
     )
-    assert str(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.2, 0.4), adjusted)).endswith(
+    assert str(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.2, 0.4), adjusted)).endswith(
         "has 0.5; the score points the wrong way; reversed, it finds members"
     )
-    assert str(verdict.TestedStatistic("r", "ε", 0.0, interval(0.119, 9), adjusted)) == (
+    assert str(scopes.TestedStatistic("r", "ε", 0.0, interval(0.119, 9), adjusted)) == (
         f"r: {word}ε ≥ 0.11, where a model that leaks nothing has 0"
     )
 
@@ -68,7 +73,7 @@ def test_a_statistic_is_written_with_its_interval_and_chance(adjusted):
     ],
 )
 def test_counts_of_candidates_are_in_the_plural_unless_one(members, nonmembers, text):
-    assert verdict.format_counts(members, nonmembers).startswith(text)
+    assert format_counts(members, nonmembers).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +100,8 @@ def test_counts_of_candidates_are_in_the_plural_unless_one(members, nonmembers, 
     ],
 )
 def test_the_surest_records_are_told_by_side_and_errors(surest, sentence):
-    tested = verdict.TestedStatistic("r", "ε", 0.0, interval(0.5, 9))
-    headline = verdict.make_headline(tested, ", X", surest)
+    tested = scopes.TestedStatistic("r", "ε", 0.0, interval(0.5, 9))
+    headline = make_headline(tested, ", X", surest)
     assert headline.words == sentence
     if surest.total > 1000:
         assert headline.pictures == ()
@@ -109,14 +114,8 @@ def test_the_surest_records_are_told_by_side_and_errors(surest, sentence):
     ]
 
 
-@pytest.mark.parametrize(("total", "others"), [(1000, 1000), (1001, 1000), (1000, 1001)])
-def test_at_most_a_thousand_dots_are_drawn(total, others):
-    drawn = verdict._draw_surest(SurestRecords(True, 5, total, 1, others))
-    assert len(drawn) == (2 if max(total, others) <= 1000 else 0)
-
-
 def test_an_epsilon_without_records_is_told_in_words_alone():
-    headline = verdict.make_headline(verdict.TestedStatistic("r", "ε", 0.0, interval(0.5, 9)), " on all classes")
+    headline = make_headline(scopes.TestedStatistic("r", "ε", 0.0, interval(0.5, 9)), " on all classes")
     assert headline.words.startswith("Of some records it can be told on all classes whether they were used")
     assert headline.pictures == ()
 
@@ -133,7 +132,7 @@ def test_an_epsilon_without_records_is_told_in_words_alone():
     ],
 )
 def test_recognised_and_accused_are_drawn_in_grids_of_one_size(total, fpr, expected):
-    grids = verdict.dot_grids(formatting.NaturalFrequency(7, 4, 12, total), fpr)
+    grids = dot_grids(formatting.NaturalFrequency(7, 4, 12, total), fpr)
     assert [(grid.value, grid.total) for grid in grids] == expected
     if expected:
         count, n = expected[1]
@@ -145,7 +144,7 @@ def test_recognised_and_accused_are_drawn_in_grids_of_one_size(total, fpr, expec
 @pytest.mark.parametrize("suffix", ["", " on all classes"])
 @pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.2, 0.4)])
 def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suffix):
-    headline = verdict.make_headline(verdict.TestedStatistic("r", "AUC", 0.5, interval(low, high)), suffix)
+    headline = make_headline(scopes.TestedStatistic("r", "AUC", 0.5, interval(low, high)), suffix)
     opening = "On all classes, shown" if suffix else "Shown"
     assert headline.words == (
         f"{opening} a training record and another one, the attack tells which is which in about 70 of 100 cases "
@@ -159,10 +158,10 @@ def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suf
 
 
 def test_an_auc_hardly_above_chance_is_told_without_dots_of_more_than_a_thousand():
-    headline = verdict.make_headline(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.50011, 0.54, 0.52)))
+    headline = make_headline(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.50011, 0.54, 0.52)))
     assert headline.pictures == ()
     assert "5,200 of 10,000 cases (5,001 to 5,400); guessing is right in 5,000." in headline.words
-    drawn = verdict.make_headline(verdict.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
+    drawn = make_headline(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
     assert [grid.total for grid in drawn.pictures] == [1000, 1000]
 
 
@@ -217,12 +216,12 @@ def test_a_leak_says_what_the_adversary_needs_and_knows(needs, models, share):
 
 @pytest.mark.parametrize(("copies", "answer"), [(0, "no leak found"), (10, "no leak found"), (400, "too little data")])
 def test_copies_in_another_set_raise_the_smallest_auc_that_would_have_been_seen(copies, answer):
-    audit = with_about(quiet(1000), copied=copies)
-    scope = verdict.scopes(audit)[0]
-    raw = evaluation.smallest_detectable(1000, 1000, 0.05, verdict.simultaneous_confidence(audit))
-    found = verdict.smallest_detectable_leak(audit, scope)
-    assert comparability.count_copies(audit) == copies
-    assert comparability.hidden_share(audit, 1000, 1000) == copies / 1000
+    audit = with_copies(quiet(1000), copies)
+    scope = scopes.scopes(audit)[0]
+    raw = evaluation.smallest_detectable(1000, 1000, 0.05, scopes.simultaneous_confidence(audit))
+    found = scopes.smallest_detectable_leak(audit, scope)
+    assert count_copies(audit.about) == copies
+    assert hidden_share(audit.about, 1000, 1000) == copies / 1000
     if not copies:
         assert (found.auc, found.tpr) == (raw.auc, raw.tpr)
     else:
@@ -237,32 +236,14 @@ def test_copies_in_another_set_raise_the_smallest_auc_that_would_have_been_seen(
 
 @pytest.mark.parametrize(("copies", "sides", "share"), [(5, (10, 20), 0.5), (5, (20, 10), 0.5), (30, (10, 20), 1.0)])
 def test_the_share_that_copies_hide_is_of_the_smaller_side_and_at_most_all(copies, sides, share):
-    assert comparability.hidden_share(with_about(quiet(), copied=copies), *sides) == share
-    assert comparability.hidden_share(with_about(quiet(), copied=copies), 0, 3) == 1.0
+    assert hidden_share(with_copies(quiet(), copies).about, *sides) == share
+    assert hidden_share(with_copies(quiet(), copies).about, 0, 3) == 1.0
 
 
 def test_where_all_may_be_copies_no_leak_is_detectable():
-    audit = with_about(quiet(), copied=300)
-    found = verdict.smallest_detectable_leak(audit, verdict.scopes(audit)[0])
+    audit = with_copies(quiet(), 300)
+    found = scopes.smallest_detectable_leak(audit, scopes.scopes(audit)[0])
     assert (found.auc, found.tpr) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("copied", "duplicates", "kept", "texts", "count"),
-    [
-        (3, 9, "keep", 0, 3),
-        (0, 9, "keep", 2, 2),
-        (1, 9, "drop", 0, 1),
-    ],
-)
-def test_copies_are_those_kept_and_texts_alike(copied, duplicates, kept, texts, count):
-    split = TextSplit((), "none", texts, 0.5) if texts else None
-    audit = quiet()
-    settings = replace(audit.about.settings, duplicates=kept)
-    audit = with_about(audit, copied=copied, duplicates=duplicates, settings=settings, texts=split)
-    assert comparability.count_copies(audit) == count
-    verb = "1 candidate has a copy" if count == 1 else f"{count} candidates have copies"
-    assert comparability.describe_copies(audit).startswith(f"{verb} in another set: ")
 
 
 def adjustment(kept=(True,) * 6, explained=(), overlap=True):
@@ -278,7 +259,7 @@ def adjustment(kept=(True,) * 6, explained=(), overlap=True):
     ],
 )
 def test_an_adjustment_is_described_by_records_and_corrected_scores(explained, sentence):
-    told = comparability.describe_adjustment(adjustment((True, True, False, True), explained))
+    told = describe_adjustment(adjustment((True, True, False, True), explained))
     assert told == (
         "Adjusted for document length and age: members are compared with non-members that are alike in this respect, "
         f"3 of 4 records took part, and {sentence}."
@@ -287,16 +268,16 @@ def test_an_adjustment_is_described_by_records_and_corrected_scores(explained, s
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_confounded_split_says_whether_any_records_are_alike(overlap):
-    told = comparability.describe_confounding(adjustment(overlap=overlap))
+    told = describe_confounding(adjustment(overlap=overlap))
     assert ("hardly any members and non-members are alike in document length and age" in told) == (not overlap)
     assert ("also where the sets were balanced in this respect (p = 0.031)" in told) == overlap
-    assert told.endswith(f"{comparability.REDRAW_ADVICE}.")
+    assert told.endswith(f"{REDRAW_ADVICE}.")
 
 
 @pytest.mark.parametrize("copies", [0, 1, 3])
 @pytest.mark.parametrize("signs", [(), ("word a", "word b")])
 def test_warnings_of_texts_name_signs_and_copies(copies, signs):
-    warnings = comparability.text_warnings(TextSplit(signs, "none", copies, 0.5))
+    warnings = text_warnings(TextSplit(signs, "none", copies, 0.5))
     expected = ["members and non-members differ in more than membership: word a; word b"] if signs else []
     noun = "non-member" if copies == 1 else "non-members"
     if copies:
@@ -305,17 +286,6 @@ def test_warnings_of_texts_name_signs_and_copies(copies, signs):
             "knows the other, so the numbers are too low"
         )
     assert warnings == expected
-    assert comparability.text_warnings(None) == []
-
-
-@pytest.mark.parametrize("n", [1, 399, 400, 401, 1000])
-def test_a_chart_shows_at_most_400_points_evenly_from_the_first_to_the_last(n):
-    points = np.column_stack([np.arange(n) / 3, -np.arange(n)])
-    found = comparability._sample_points(points)
-    assert len(found) == min(n, 400)
-    assert found[0] == (0.0, 0.0)
-    assert found[-1] == (float(f"{(n - 1) / 3:.4g}"), 1.0 - n)
-    assert all(x == float(f"{-y / 3:.4g}") for x, y in found)
 
 
 @pytest.mark.parametrize("n_classes", [2, 10])
@@ -350,66 +320,6 @@ def test_the_largest_margin_of_a_plausible_classifier_is_two_per_cent():
     assert "surely better" in plausibility.describe_accuracy_doubt(519_000, labels)
 
 
-def test_r_squared_has_the_interval_of_the_delta_method():
-    rng = np.random.default_rng(0)
-    y = rng.normal(size=50)
-    predictions = 0.7 * y + 0.2 * rng.normal(size=50)
-    found = plausibility._r_squared(y, predictions)
-    residual, total = (y - predictions) ** 2, (y - y.mean()) ** 2
-    ratio = residual.sum() / total.sum()
-    influence = (residual - ratio * total) / total.mean()
-    half = 1.959963985 * np.sqrt(np.mean((influence - influence.mean()) ** 2) / 50)
-    assert (found.value, found.low, found.high) == pytest.approx((1 - ratio, 1 - ratio - half, 1 - ratio + half))
-    assert (found.confidence, found.method) == (pytest.approx(0.95), "delta")
-    assert plausibility._r_squared(np.ones(5), np.arange(5.0)) is None
-    with np.errstate(all="ignore"):
-        assert plausibility._r_squared(np.array([1.0, 1e200, 2.0]), np.arange(3.0)) is None
-
-
-@pytest.mark.parametrize("n", [3, 4, 40])
-def test_a_rank_correlation_has_the_interval_of_bonett_and_wright(n):
-    rng = np.random.default_rng(n)
-    y = rng.normal(size=n)
-    predictions = y + rng.normal(size=n)
-    found = plausibility._rank_correlation(y, predictions)
-    ranks = [np.argsort(np.argsort(values)) for values in (y, predictions)]
-    value = 1 - 6 * np.sum((ranks[0] - ranks[1]) ** 2) / (n * (n**2 - 1))
-    assert found.value == pytest.approx(value)
-    assert found.confidence == pytest.approx(1 - 2e-3)
-    if n < 4:
-        assert (found.low, found.high) == (-1.0, 1.0)
-        return
-    half = 3.090232306 * np.sqrt((1 + value**2 / 2) / (n - 3))
-    middle = np.arctanh(min(max(value, -1 + 1e-12), 1 - 1e-12))
-    assert (found.low, found.high) == pytest.approx((np.tanh(middle - half), np.tanh(middle + half)))
-
-
-def test_constant_values_or_predictions_have_no_rank_correlation():
-    assert plausibility._rank_correlation(np.arange(9.0), np.ones(9)).value == 0.0
-    assert plausibility._rank_correlation(np.ones(9), np.arange(9.0)).value == 0.0
-
-
-def test_a_mean_has_students_interval_and_of_one_value_none():
-    from scipy import stats
-
-    values = np.array([1.0, 2.0, 4.0])
-    found = plausibility._mean_estimate(values, 0.01)
-    half = stats.t.ppf(0.99, 2) * np.sqrt(((values - 7 / 3) ** 2).sum() / 2 / 3)
-    assert (found.value, found.low, found.high) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half))
-    assert (found.confidence, found.method) == (pytest.approx(0.98), "student")
-    single = plausibility._mean_estimate(np.array([2.0]), 0.01)
-    assert (single.value, single.low, single.high) == (2.0, -1e6, 1e6)
-
-
-@pytest.mark.parametrize(
-    ("constant", "model", "value"),
-    [([2.0, 2.0], [1.0, 0.5], 0.625), ([0.0, 0.0], [1.0, 1.0], None), ([np.inf, 1.0], [1.0, 1.0], None)],
-)
-def test_the_share_saved_is_of_the_constants_error(constant, model, value):
-    found = plausibility._share_saved(np.array(constant), np.array(model))
-    assert found is None if value is None else found.value == pytest.approx(value)
-
-
 def test_a_perplexity_beyond_any_number_is_none():
     largest = np.log(np.finfo(float).max)
     assert plausibility.estimate_perplexity(np.full(3, -largest * 0.999)).value > 1e300
@@ -425,7 +335,6 @@ def test_a_realised_fpr_counts_nonmembers_beyond_the_threshold_and_has_the_beta_
     expected = 10 / 29 * 9 / 28
     assert found.p_value == pytest.approx(expected)
     assert realised_fpr(np.zeros(10), calibration, 0.05).p_value == 1.0
-    assert _beta_binomial_pmf(np.arange(11), 10, 2, 18).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -455,3 +364,40 @@ def test_a_selection_is_at_one_rate_and_no_other():
     assert outcome.selection(fdr=0.05).guarantee
     assert list(outcome.selections((0.05, 0.001))) == [0.05, 0.001]
     assert outcome.selections((0.05, 0.001))[0.001] is None
+
+
+def test_the_fit_of_a_regression_has_textbook_intervals():
+    """R² by the delta method, Spearman's correlation by Bonett and Wright, mean errors by Student."""
+    from scipy import stats
+
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=60)
+    predictions, is_member = 0.7 * y + 0.2 * rng.normal(size=60), np.arange(60) < 50
+    fit = plausibility.measure_regression_fit(y, predictions, is_member)
+    y, predictions = y[:50], predictions[:50]
+    residual, total = (y - predictions) ** 2, (y - y.mean()) ** 2
+    ratio, rho = residual.sum() / total.sum(), stats.spearmanr(y, predictions).statistic
+    influence = (residual - ratio * total) / total.mean()
+    half = 1.959963985 * np.sqrt(np.mean(influence**2) / 50)
+    expected = {
+        "r_squared_members": (1 - ratio, 1 - ratio - half, 1 - ratio + half),
+        "rank_correlation": (
+            rho, *np.tanh(np.arctanh(rho) + np.array([-1, 1]) * 3.090232306 * np.sqrt((1 + rho**2 / 2) / 47))
+        ),
+        "error_members": (
+            np.abs(y - predictions).mean(), *stats.t.interval(0.95, 49, np.abs(y - predictions).mean(),
+                                                              stats.sem(np.abs(y - predictions)))
+        ),
+    }  # fmt: skip
+    for name, numbers in expected.items():
+        estimate = getattr(fit, name)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(numbers)
+
+
+def test_a_constant_has_no_rank_correlation_and_constant_values_no_share_of_variance():
+    is_member = np.arange(18) < 9
+    assert plausibility.measure_regression_fit(np.arange(18.0), np.ones(18), is_member).rank_correlation.value == 0.0
+    fit = plausibility.measure_regression_fit(np.ones(18), np.arange(18.0), is_member)
+    assert fit.rank_correlation.value == 0.0
+    assert fit.r_squared_members is None
+    assert fit.squared_gain is None

@@ -16,6 +16,8 @@ from divulge.signals.versions import NoisyVersions
 from divulge.targets import TorchTarget
 from odd_networks import Scaled
 
+pytestmark = pytest.mark.usefixtures("scores_alone")
+
 WHITE_BOX = ("weight-gradient", "learned-white-box")
 
 

@@ -27,6 +27,7 @@ from divulge.report import (
     Table,
     hide_records,
 )
+from divulge.results import ClassifierFit
 from divulge.targets import sacro_folders
 
 CONVERTER = Path(__file__).parents[2] / "examples" / "convert_to_skops.py"
@@ -152,7 +153,7 @@ class TestSacroExport:
         assert target["model_params"]["min_samples_leaf"] == 1
         assert target["model_path"] == target["X_train_path"] == ""
         assert target["n_samples"] == 60
-        accuracy = audit.about.accuracy
+        accuracy = audit.about.measured(ClassifierFit).accuracy
         assert target["generalisation_gap"] == accuracy.members.value - accuracy.nonmembers.value
         (name, entry), *other_entries = json.loads((tmp_path / "egress" / "attack_results.json").read_text()).items()
         assert not other_entries

@@ -242,7 +242,7 @@ class Audited(dict):
 
     def __init__(self, stored=None, *, too_few=False):
         super().__init__(loss=Outcome(too_few=too_few))
-        self.about = SimpleNamespace(stored=stored)
+        self.about = SimpleNamespace(measured=lambda _: stored)
 
 
 def sets(n=60):

@@ -1,7 +1,6 @@
 """Audits of language models from end to end."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +9,15 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import divulge as dv
-from divulge.auditing import comparability, load
+from divulge.auditing import load
+from divulge.auditing.checks.blind_baseline import describe_blind_baseline
+from divulge.auditing.checks.copies import count_copies
 from divulge.auditing.compare import comparison_page
 from divulge.recipes import document_recipes
+from divulge.results import BlindBaseline, TextSplit, TokenFit
 from divulge.targets import CausalLM
 from documents import conftest as small
+from score_audits import with_findings
 
 EVERY = tuple(recipe.name for recipe in document_recipes())
 RECIPES = ("loss", "zlib", "min-k++", "reference-ratio", "windows", "lira", "rmia", "learned")
@@ -57,7 +60,7 @@ class TestAudit:
         for result, model in ((before, target), (after, base)):
             for name in ("members", "nonmembers"):
                 mean = np.mean([model.tokens([text]).logp.mean() for text in sets[name].x])
-                perplexity = getattr(result.about.token_fit, f"perplexity_{name}")
+                perplexity = getattr(result.about.measured(TokenFit), f"perplexity_{name}")
                 assert perplexity.value == pytest.approx(np.exp(-mean), rel=1e-4)
                 assert perplexity.low < perplexity.value < perplexity.high
         page = comparison_page(dv.compare(before, after))
@@ -66,7 +69,7 @@ class TestAudit:
         chart = next(block for block in page.sections[0].blocks if hasattr(block, "spec"))
         shown = chart.spec["layer"][0]["data"]["values"]
         assert [row["x"] for row in shown] == pytest.approx(
-            [result.about.token_fit.perplexity_nonmembers.value for result in (before, after)], rel=1e-4
+            [result.about.measured(TokenFit).perplexity_nonmembers.value for result in (before, after)], rel=1e-4
         )
         assert before.about.settings.target.startswith("GPT2LMHeadModel from base, fine-tuned, weights ")
         (model,) = [section for section in before.page().sections if section.title == "The model"]
@@ -135,8 +138,8 @@ class TestLength:
         sets = {"members": dv.Records(shorter), "nonmembers": small.records(83, 100)}
         sets["population"] = small.records(84, 100)
         result = audited(base, sets, recipes=("loss", "zlib", "min-k", "entropy"), seed=8)
-        result = replace(result, about=replace(result.about, blind_baseline=None))
-        assert not result.about.texts.signs
+        result = with_findings(result, describe_blind_baseline(None))
+        assert not result.about.measured(TextSplit).signs
         assert result.verdict.answer == "split is confounded"
         assert "by zlib members can be told from non-members without adjustment, and not when" in result.verdict.plain
 
@@ -327,8 +330,8 @@ class TestTheSplit:
         assert result.verdict.answer == "split is confounded"
 
     def test_nothing_is_said_of_a_random_split(self, run):
-        assert run.about.texts.signs == ()
-        assert run.about.texts.copies == 0
+        assert run.about.measured(TextSplit).signs == ()
+        assert run.about.measured(TextSplit).copies == 0
 
     def test_near_copies_among_the_non_members(self, target, sets):
         copied = dict(sets)
@@ -336,7 +339,7 @@ class TestTheSplit:
         x[:5] = [f"{text} ba" for text in sets["members"].x[:5]]
         copied["nonmembers"] = dv.Records(x)
         result = audited(target, copied, recipes=("loss",))
-        assert result.about.texts.copies == 5
+        assert result.about.measured(TextSplit).copies == 5
         assert any("at least half of the word n-grams of 5 non-members" in warning for warning in result.about.warnings)
 
     def test_members_in_the_population_and_near_copies_of_others_are_added(self, target, sets):
@@ -347,8 +350,8 @@ class TestTheSplit:
         copied["nonmembers"] = dv.Records(changed)
         copied["population"] = dv.Records(np.append(sets["population"].x, texts[9:12]))
         result = audited(target, copied, recipes=("loss",), duplicates="keep")
-        assert (result.about.texts.copies, result.about.copied) == (5, 7)
-        assert comparability.count_copies(result) == 12
+        assert result.about.measured(TextSplit).copies == 5
+        assert count_copies(result.about) == 12
 
     def test_words_stay_out_with_the_texts(self, target, sets):
         dated = dict(sets)
@@ -374,5 +377,5 @@ class TestTheSplit:
             }
             result = audited(base, arguments, recipes=("zlib",), seed=seed)
             assert result["zlib"].auc.low > 0.5
-            assert not result.about.blind_baseline.confounded
+            assert not result.about.measured(BlindBaseline).confounded
             assert result.verdict.answer == "split is confounded"

@@ -11,14 +11,15 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge as dv
 from divulge import attributes
 from divulge.attributes.finding import possibly_given_away
+from divulge.auditing.checks.texts import describe_texts
 from divulge.auditing.compare import gate
 from divulge.auditing.inputs import separate_sets
 from divulge.references import Train
 from divulge.results import AttributeValue, TextSplit
-from score_audits import scored, sizes
+from score_audits import scored, sizes, with_copies, with_findings, with_no_findings
 
 
-def copied(shift, share, *, seed, n=300, policy="keep", near_copies=False, surest=False):
+def copied(shift, share, *, seed, n=300, near_copies=False, surest=False):
     """Scores of members, and of non-members of which ``share`` are copies of (the surest) members."""
     rng = np.random.default_rng(seed)
     members, nonmembers = rng.normal(size=n) + shift, rng.normal(size=n)
@@ -26,10 +27,9 @@ def copied(shift, share, *, seed, n=300, policy="keep", near_copies=False, sures
     count = round(share * n)
     nonmembers[:count] = members[:count]
     audit = scored({"r": np.r_[members, nonmembers]}, sizes(n, n))
-    settings, texts = replace(audit.about.settings, duplicates=policy), None
     if near_copies:
-        count, texts = 0, TextSplit((), "some", count, 0.5)
-    return replace(audit, about=replace(audit.about, settings=settings, copied=count, texts=texts))
+        return with_findings(audit, describe_texts(TextSplit((), "some", count, 0.5)))
+    return with_copies(audit, count)
 
 
 @pytest.mark.parametrize("near_copies", [False, True])
@@ -41,8 +41,7 @@ def test_no_leak_is_not_said_of_an_auc_that_it_excludes(share, near_copies):
         audit = copied(1.0, share, seed=seed, near_copies=near_copies)
         cleared += audit.verdict.answer == "no leak found"
         n_kept += gate(audit, ["auc:0.7", "tpr@fpr=0.05:0.15", "advantage:0.3"])[0].state == "kept"
-        about = replace(audit.about, copied=0, texts=None)
-        naive += replace(audit, about=about).verdict.answer == "no leak found"
+        naive += with_no_findings(audit).verdict.answer == "no leak found"
     assert cleared <= binom.isf(0.001, 25, 0.2)
     assert n_kept <= binom.isf(0.001, 25, 0.05)
     assert share < 0.9 or naive > 12
@@ -55,7 +54,7 @@ def test_a_limit_that_is_exceeded_beneath_the_copies_is_not_kept(metric):
     for seed in range(25):
         audit = copied(0.6, 0.7, seed=seed)
         n_kept += gate(audit, metric)[0].state == "kept"
-        naive += gate(replace(audit, about=replace(audit.about, copied=0)), metric)[0].state == "kept"
+        naive += gate(with_no_findings(audit), metric)[0].state == "kept"
     assert n_kept <= binom.isf(0.001, 25, 0.05)
     assert naive > n_kept
 
@@ -65,7 +64,7 @@ def test_copies_of_which_the_model_is_surest_hide_no_leak_either():
     n_kept = naive = cleared = 0
     for seed in range(25):
         audit = copied(0.36, 0.2, seed=seed, n=1000, surest=True)
-        plain = replace(audit, about=replace(audit.about, copied=0))
+        plain = with_no_findings(audit)
         n_kept += gate(audit, "auc:0.57")[0].state == "kept"
         naive += gate(plain, "auc:0.57")[0].state == "kept"
         detectable = audit.summary().smallest_detectable.auc
@@ -77,7 +76,7 @@ def test_copies_of_which_the_model_is_surest_hide_no_leak_either():
 
 def test_few_copies_prevent_nothing_and_are_counted_in_what_would_have_been_seen():
     audit = copied(0.0, 0.05, seed=0)
-    plain = replace(audit, about=replace(audit.about, copied=0))
+    plain = with_no_findings(audit)
     assert audit.verdict.answer == plain.verdict.answer == "no leak found"
     detectable, before = (result.summary().smallest_detectable for result in (audit, plain))
     assert detectable.auc == pytest.approx(before.auc / 0.95)

@@ -16,11 +16,12 @@ from sklearn.linear_model import LogisticRegression
 import divulge as dv
 from divulge import statistics
 from divulge.auditing import plausibility
-from divulge.auditing.compare import Comparison, comparison_page, gate, judge_ending
+from divulge.auditing.checks.target_fit import describe_fit
+from divulge.auditing.compare import Comparison, comparison_page, gate, judge_ending, reason_of
 from divulge.report import html
-from divulge.results import Accuracy, TokenFit
+from divulge.results import Accuracy, ClassifierFit, TokenFit
 from divulge.types import Estimate
-from score_audits import scored, sizes
+from score_audits import scored, sizes, with_findings, with_no_findings
 
 N = 300
 
@@ -68,7 +69,7 @@ def test_broken_targets_are_never_cleared(fault, world, tmp_path):
         assert verdict.plain.startswith("Too little data to say: the model ")
         assert "of its own training records" in verdict.plain
         assert {ruling.state for ruling in gate(audit, ["auc:0.9", "tpr@fpr=0.05:0.9"])} == {"undecided"}
-        assert gate(audit, "auc:0.9")[0].reason == plausibility.describe_doubt(audit)
+        assert gate(audit, "auc:0.9")[0].reason == reason_of(audit, "implausible")
     assert "another file would give nothing away either" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -96,7 +97,7 @@ def test_labels_alone_and_records_partly_known_are_judged_too(world):
     assert audited(Labels(model), parts, ("correct",)).verdict.answer == "no leak found"
     partly, recipes = {"known": "share:0.75"}, ("partial-loss",)
     result = audited(BROKEN["classes"](model, scale), parts, recipes, **partly)
-    assert result.about.accuracy.completed
+    assert result.about.measured(ClassifierFit).accuracy.completed
     assert "completed where their values are unknown" in result.verdict.plain
     assert audited(model, parts, recipes, **partly).verdict.answer == "no leak found"
 
@@ -121,7 +122,8 @@ def table(right, labels):
     n = len(labels)
     run, share = shown_nothing(n), statistics.proportion(int(right), n)
     all_labels = np.concatenate([labels, labels])
-    return replace(run, labels=all_labels, about=replace(run.about, accuracy=Accuracy(share, share)))
+    fit = ClassifierFit(Accuracy(share, share), None, single_answer=False)
+    return replace(with_findings(run, describe_fit(fit, labels)), labels=all_labels)
 
 
 def labels_of(n, classes, majority):
@@ -140,13 +142,13 @@ def test_targets_at_the_majority_share_are_always_doubted(n, classes, majority):
     doubted, above = 0, n + 1
     while doubted < above:  # what is doubted is doubted below it too
         middle = (doubted + above) // 2
-        if middle <= n and not plausibility.describe_doubt(table(middle, labels)):
+        if middle <= n and not reason_of(table(middle, labels), "implausible"):
             above = middle
         else:
             doubted = middle + 1
     assert stats.binom.sf(doubted - 1, n, share) <= plausibility.ERROR
     assert (draws >= doubted).mean() <= 0.005
-    assert plausibility.describe_doubt(table(round(share * n), labels))
+    assert reason_of(table(round(share * n), labels), "implausible")
 
 
 @pytest.mark.parametrize("n", [300, 2000, 20_000])
@@ -159,7 +161,7 @@ def test_honest_targets_that_know_their_records_are_not(n, classes, majority, ac
     # With few records only what is clearly better can be told from the constant answer.
     accuracy = min(accuracy + 0.08, 0.99) if n == 300 else accuracy
     draws = np.random.default_rng(2).binomial(n, accuracy, size=200)
-    assert not any(plausibility.describe_doubt(table(k, labels)) for k in np.unique(draws))
+    assert not any(reason_of(table(k, labels), "implausible") for k in np.unique(draws))
 
 
 def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same():
@@ -173,7 +175,7 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     leaking = replace(run, scores={"loss": run.scores["loss"] + 2.0 * run.members})
     assert leaking.verdict.answer == "leak found"
     assert gate(leaking, "auc:0.6")[0].state == "broken"
-    before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
+    before = with_no_findings(leaking)
     compared = Comparison.from_runs({"before": before, "after": run})
     _, words, tone = judge_ending(compared.changes["after"], run)
     assert tone == "undecided"
@@ -183,7 +185,6 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
 
 def test_runs_in_which_nothing_was_measured_are_judged_as_before():
     run = scored({"loss": np.random.default_rng(3).normal(size=1000)}, sizes(500, 500))
-    assert not plausibility.describe_doubt(run)
     assert run.verdict.answer == "no leak found"
 
 
@@ -193,7 +194,7 @@ def test_runs_in_which_nothing_was_measured_are_judged_as_before():
 def test_language_models_below_the_frequencies_of_their_tokens(gain, constant, cleared):
     run = scored({"loss": np.random.default_rng(4).normal(size=1000)}, sizes(500, 500))
     fit = TokenFit(-5.0, Estimate(gain, gain - 0.5, gain + 0.5, 0.998, "student"), "token", constant)
-    run = replace(run, about=replace(run.about, token_fit=fit))
+    run = with_findings(run, describe_fit(fit, None))
     assert (run.verdict.answer == "no leak found") == cleared
     assert (gate(run, "auc:0.9")[0].state == "kept") == cleared
     assert cleared or "tokenizer" in run.verdict.text

@@ -13,6 +13,7 @@ from sklearn.svm import SVC
 
 import divulge as dv
 from divulge.inspection import find_stored_records
+from divulge.results import BlindBaseline, StoredRecords
 
 RUNS, BOUND = 40, 0.2
 
@@ -168,10 +169,10 @@ def audited(table, model, *, on_members):
 @pytest.mark.parametrize("model", [KNeighborsClassifier(3), SVC()])
 def test_a_stored_record_outranks_a_confounded_split(model):
     result = audited(numbers, model, on_members=True)
-    assert result.about.blind_baseline.confounded
+    assert result.about.measured(BlindBaseline).confounded
     assert result.verdict.answer == "leak found"
-    assert result.about.stored.found == len(getattr(model, "support_", range(80)))
-    assert result.about.stored.nonmembers_found == 0
+    assert result.about.measured(StoredRecords).found == len(getattr(model, "support_", range(80)))
+    assert result.about.measured(StoredRecords).nonmembers_found == 0
     scaled = audited(
         lambda n, shift, rng: StandardScaler().fit_transform(numbers(n, 0, rng)) + shift, model, on_members=True
     )
@@ -182,5 +183,5 @@ def test_a_stored_record_outranks_a_confounded_split(model):
 @pytest.mark.parametrize("model", [KNeighborsClassifier(3), SVC(), RandomForestClassifier(10, random_state=0)])
 def test_a_confounded_split_stays_one_where_none_of_the_members_is_stored(model, table):
     result = audited(table, model, on_members=False)
-    assert result.about.blind_baseline.confounded
+    assert result.about.measured(BlindBaseline).confounded
     assert result.verdict.answer == "split is confounded"

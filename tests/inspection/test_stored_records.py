@@ -34,9 +34,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import auditing
-from divulge.auditing.compare import Comparison, gate, judge_ending, stored_sentence
+from divulge.auditing.compare import Comparison, gate, judge_ending, reason_of
 from divulge.errors import InputError
 from divulge.inspection import arrays, collect_arrays, find_stored_records, inspect_file, inspect_model, inspect_outputs
+from divulge.results import StoredRecords
 from divulge.settings import InspectionSettings
 from divulge.targets import SklearnTarget
 
@@ -278,22 +279,25 @@ def audited(model, **options):
 def test_the_verdict_the_gate_and_the_comparison_follow(tmp_path):
     stores = audited(SVC(), out=tmp_path / "run")
     assert stores.verdict.answer == "leak found"
-    assert stores.verdict.plain == f"{stores.about.stored.found} of 60 training records stand in this file."
+    assert (
+        stores.verdict.plain
+        == f"{stores.about.measured(StoredRecords).found} of 60 training records stand in this file."
+    )
     rulings = gate(stores, ["auc:0.99", "epsilon:10"])
     assert {ruling.state for ruling in rulings} == {"broken"}
     assert "stand in this file" in rulings[0].reason
     reloaded = auditing.load(tmp_path / "run")
-    assert reloaded.about.stored == stores.about.stored
+    assert reloaded.about.measured(StoredRecords) == stores.about.measured(StoredRecords)
     assert reloaded.verdict.plain == stores.verdict.plain
     assert "stand in this file" in (tmp_path / "run" / "report.html").read_text()
     forest = audited(RandomForestClassifier(20, random_state=0))
-    assert not forest.about.stored.proven
+    assert not forest.about.measured(StoredRecords).proven
     compared = Comparison.from_runs({"forest": forest, "stores": stores})
     heading, words, tone = judge_ending(compared.changes["stores"], stores)
     assert heading == "Training records stand in the second model"
     assert tone == "leak"
     assert "whatever the attacks measure" in words
-    assert stored_sentence(forest) == ""
+    assert reason_of(forest, "proof") == ""
 
 
 def test_inspect_says_without_data_what_may_be_stored(tmp_path, divulge):

@@ -35,6 +35,7 @@ from divulge import targets
 from divulge.errors import InputError
 from divulge.references import Custom, Train, clones
 from divulge.references.clones import CloneTraining, clone_as_trained, clone_estimator, digest_estimator, train_clone
+from divulge.results import ClassifierFit
 from divulge.targets import SklearnTarget
 from divulge.targets.estimators import describe_estimator
 
@@ -317,7 +318,7 @@ def test_a_vote_by_majority_is_audited_by_its_labels_and_has_references(tmp_path
     target = make_pipeline(StandardScaler(), voting).fit(sets["members"].x, names[SETS["members"].y])
     result = dv.audit(target, **sets, recipes=["correct", "correct-calibrated"], references=Train(count=2), fpr=[0.05])
     right = target.predict(SETS["members"].x) == names[SETS["members"].y]
-    assert result.about.accuracy.members.value == right.mean()
+    assert result.about.measured(ClassifierFit).accuracy.members.value == right.mean()
     assert 0.5 < result["correct"].auc.value < 1
     with pytest.raises(InputError, match="labels alone"):
         dv.audit(target, **sets, recipes=["loss"], fpr=[0.05])

@@ -14,6 +14,7 @@ from torch import nn
 import divulge as dv
 from divulge.errors import InputError
 from divulge.references import Train, engines, fitting, matching, network_training, stacked
+from divulge.results import ReferenceComparison
 
 
 def make():
@@ -156,7 +157,7 @@ def audit_estimator(target, **settings):
     result = dv.audit(
         target, **sets, recipes=["calibrated"], references=Train(**settings), fpr=(0.1,), progress=None, seed=0
     )
-    (agreement,) = result.about.agreement
+    (agreement,) = result.about.measured(ReferenceComparison).agreement
     return agreement
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import divulge as dv
 from divulge import results
-from divulge.auditing import verdict
+from divulge.auditing import summary
 from divulge.cli import app
 from divulge.report import html as report_html
 from divulge.report import sections
@@ -146,7 +146,7 @@ def own_estimates(folder, run_kind):
     result = dv.load(folder / run_kind)
     if run_kind not in ("audit", "regression"):
         return estimates(results.to_json_values(result.summary))
-    decision = verdict.summarise_decision(result["loss"], result["loss"].selection(fpr=0.1), 0.1, 1)
+    decision = summary.summarise_decision(result["loss"], result["loss"].selection(fpr=0.1), 0.1, 1)
     return estimates([results.to_json_values(result.summary()), results.to_json_values(decision)])
 
 

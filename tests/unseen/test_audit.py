@@ -7,6 +7,7 @@ import divulge as dv
 from divulge import plan as plans
 from divulge.attacks import QuantileRegression
 from divulge.recipes import Recipe
+from divulge.results import TransferSummary
 
 
 def records(seed, n, classes=(0, 1, 2)):
@@ -54,7 +55,7 @@ def result():
 
 
 def test_the_report_says_whether_the_rate_is_expected_to_carry_over(result, tmp_path):
-    carried = result.summary().about.transfer
+    carried = result.summary().about.measured(TransferSummary)
     assert set(carried.recipes) == {"loss", "quantile-trees", "transductive"}
     for recipe in carried.recipes.values():
         assert recipe.text.startswith("The FPR of 0.05 is ")
@@ -66,7 +67,7 @@ def test_the_report_says_whether_the_rate_is_expected_to_carry_over(result, tmp_
 
 def test_without_unseen_classes_nothing_is_said_of_them():
     all_seen = audit(unseen_classes=(), population=records(2, 600), recipes=("loss",))
-    assert all_seen.summary().about.transfer is None
+    assert all_seen.summary().about.measured(TransferSummary) is None
 
 
 def test_a_class_with_too_few_candidates_says_so_and_states_the_power(result):

@@ -5,7 +5,7 @@ from divulge.auditing.modality import Modality
 from divulge.auditing.pipeline import audit, forecast, over_shares
 from divulge.auditing.prepared import Forecast
 from divulge.auditing.result import Audit, load, rerender
-from divulge.auditing.verdict import Verdict
+from divulge.auditing.wording import Verdict
 
 __all__ = [
     "Audit",

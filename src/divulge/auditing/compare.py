@@ -12,24 +12,20 @@ import numpy as np
 import polars as pl
 
 from divulge import evaluation
-from divulge.auditing import comparability, plausibility
 from divulge.auditing import result as results_of_audits
+from divulge.auditing.checks.copies import describe_copies, hidden_share
+from divulge.auditing.checks.covariates import describe_contrary_evidence, describe_covariates
 from divulge.auditing.findings import CONFIDENCE
-from divulge.auditing.verdict import (
-    decide_verdict,
-    find_hidden_leaks,
-    group_scopes,
-    list_names,
-    scopes,
-    split_confidence,
-    unadjusted_scopes,
-)
+from divulge.auditing.scopes import group_scopes, scopes, split_confidence, unadjusted_scopes
+from divulge.auditing.verdict import decide_verdict, find_hidden_leaks
+from divulge.auditing.wording import list_names
 from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr
 from divulge.evaluation.exposure import chance_of_exposed
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
+from divulge.results import ClassifierFit, RegressionFit, TokenFit
 from divulge.validation import (
     as_list,
     check_choice,
@@ -45,12 +41,12 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
-    from divulge.auditing.verdict import Scope
+    from divulge.auditing.scopes import Scope
+    from divulge.results import CheckEffect
     from divulge.types import Bools, Estimate, Floats, Tone
 
 METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
 GROUPINGS = ("class", "group")
-CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
 EXPLAINED_BY_RECORDS = (
     "the score less what the records alone explain says otherwise: a difference between the sets that is too small for "
@@ -425,12 +421,8 @@ def gate(
     )
     confidences = split_confidence(audit, confidence, **n_measured)
     hidden_leaks = {scope.name: find_hidden_leaks(audit, scope) for scope, _ in scope_pairs}
-    hidden_shares = {
-        scope.name: comparability.hidden_share(audit, scope.members, scope.nonmembers) for scope, _ in scope_pairs
-    }
-    void, implausible = _void_reason(audit), plausibility.describe_doubt(audit)
-    stored_records = audit.about.stored
-    suspicion = stored_records.sentence.rstrip(".") if stored_records is not None and stored_records.suspected else ""
+    hidden_shares = {scope.name: hidden_share(audit.about, scope.members, scope.nonmembers) for scope, _ in scope_pairs}
+    void, implausible, stored = _void_reason(audit), reason_of(audit, "implausible"), reason_of(audit, "proof")
     too_few = tuple(name for name in groups.too_few if name.partition(" ")[0] in groupings)
 
     def rule(limit: Limit, scope: Scope, outcome: Outcome, raw: Outcome) -> Ruling:
@@ -453,11 +445,10 @@ def gate(
                 or (REVERSED if is_kept and _is_above(measured, limit) else "")
                 or (implausible if measured.low <= limit.limit else "")
                 or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
-                or (suspicion if is_kept else "")
                 or (_uncleared_reason(audit, limit) if is_kept else "")
             )
         ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
-        return replace(ruling, stored=stored_sentence(audit), by=scope.by)
+        return replace(ruling, stored=stored, by=scope.by)
 
     noticed = 1 - (1 - confidence) / max(1, len(groups.judged) * len(audit))
     rulings: list[Ruling] = []
@@ -539,26 +530,26 @@ _CHANCE: Mapping[str, float] = {"auc": 0.5, "advantage": 0.0, "exposed": 0.0}  #
 
 
 def _void_reason(audit: Audit) -> str:
-    """Explain why no number of the audit can be blamed on the model; empty if the split is not confounded."""
-    baseline, adjustment = audit.about.blind_baseline, audit.adjustment
-    if adjustment is not None and adjustment.confounded:
-        return comparability.describe_confounding(adjustment).rstrip(".")
-    if audit.about.told_apart or (baseline is not None and baseline.confounded):
-        return CONFOUNDED
+    """Explain why no number of the audit can be blamed on the model; empty if the split is not confounded.
+
+    Of several reasons that of the covariates, which the user named, says most; it is the last.
+    """
+    if incomparable := audit.about.with_effect("not comparable"):
+        return incomparable[-1].reason
     verdict = decide_verdict(audit)
     return verdict.plain.rstrip(".") if verdict.answer == "split is confounded" else ""
 
 
-def stored_sentence(audit: Audit) -> str:
-    """Say that training records stand in the model; empty where none were found."""
-    stored = audit.about.stored
-    return stored.sentence.rstrip(".") if stored is not None and stored.proven else ""
+def reason_of(audit: Audit, effect: CheckEffect) -> str:
+    """Return what the first finding of an effect says, as the reason for a ruling; empty without any."""
+    return next((finding.reason for finding in audit.about.with_effect(effect)), "")
 
 
 def _contrary_reason(audit: Audit, recipe: str, limit: Limit, measured: Estimate, unadjusted: Estimate | None) -> str:
     """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
     if measured.high <= limit.limit and unadjusted is not None and _is_above(unadjusted, limit):
-        return comparability.describe_contrary_evidence(audit, [recipe])
+        assert audit.adjustment is not None
+        return describe_contrary_evidence(audit.adjustment, [recipe])
     return ""
 
 
@@ -593,7 +584,7 @@ def _copies_reason(audit: Audit, measured: Estimate, limit: Limit, hidden: float
         return ""
     if limit.metric == "advantage" and measured.high + hidden <= limit.limit * (1 - hidden):
         return ""
-    return comparability.describe_copies(audit)
+    return describe_copies(audit.about)
 
 
 def _uncleared_reason(audit: Audit, limit: Limit) -> str:
@@ -603,16 +594,16 @@ def _uncleared_reason(audit: Audit, limit: Limit) -> str:
     """
     for finding in audit.about.findings:
         area = finding.member_auc if limit.metric == "auc" else None
-        is_obstacle = finding.is_obstacle and finding.effect != "unsure" if area is None else area.high > limit.limit
-        if is_obstacle:
-            return finding.sentence.rstrip(".")
+        is_uncleared = finding.effect in ("suspected", "not cleared", "leak")
+        if is_uncleared if area is None else area.high > limit.limit:
+            return finding.reason
     return ""
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     """Explain what the statistic lacks; empty if there are enough records."""
     if audit.adjustment is not None and not scope.adjusted:
-        names = comparability.describe_covariates(audit.adjustment)
+        names = describe_covariates(audit.adjustment)
         return f"hardly any members and non-members{scope.suffix} are alike in {names}"
     if not metric.startswith("tpr@fpr="):
         return ""
@@ -726,7 +717,7 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: st
     Args:
         changes: differences whose intervals hold together.
         doubt: why numbers of the second run may be too low, or be of another model
-            (`divulge.auditing.plausibility.describe_doubt`); then a fall is no evidence for a defence.
+            (`divulge.auditing.checks.target_fit`); then a fall is no evidence for a defence.
         stored: what is said of training records that stand in the second model; then it gives away no less.
     """
     fallen = [difference for difference in changes if difference.direction < 0]
@@ -834,25 +825,23 @@ def overview_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def _utility(audit: Audit) -> dict[str, str]:
     """Return accuracy, R² and mean absolute error, or perplexity of a run's target; empty where they are not known."""
-    if (accuracy := audit.about.accuracy) is not None:
-        return {
-            f"accuracy on {name}": formatting.format_percent_estimate(share)
-            for name, share in (("members", accuracy.members), ("non-members", accuracy.nonmembers))
-        }
-    return formatting.format_regression_fit(audit.about.regression_fit) | formatting.format_token_fit(
-        audit.about.token_fit
-    )
+    about, classifier = audit.about, audit.about.measured(ClassifierFit)
+    if classifier is not None and classifier.accuracy is not None:
+        shares = ("members", classifier.accuracy.members), ("non-members", classifier.accuracy.nonmembers)
+        return {f"accuracy on {name}": formatting.format_percent_estimate(share) for name, share in shares}
+    regression, tokens = about.measured(RegressionFit), about.measured(TokenFit)
+    return formatting.format_regression_fit(regression) | formatting.format_token_fit(tokens)
 
 
 def _utility_on_others(audit: Audit) -> tuple[str, Estimate] | None:
     """Return what a run's target is worth on the non-members, and what measures it; None where it is not known."""
     about = audit.about
-    if about.accuracy is not None:
-        return "accuracy", about.accuracy.nonmembers
-    if about.regression_fit is not None:
-        return "mean absolute error", about.regression_fit.error_nonmembers
-    if about.token_fit is not None and about.token_fit.perplexity_nonmembers is not None:
-        return f"perplexity of a {about.token_fit.unit}", about.token_fit.perplexity_nonmembers
+    if (classifier := about.measured(ClassifierFit)) is not None and classifier.accuracy is not None:
+        return "accuracy", classifier.accuracy.nonmembers
+    if (regression := about.measured(RegressionFit)) is not None:
+        return "mean absolute error", regression.error_nonmembers
+    if (tokens := about.measured(TokenFit)) is not None and tokens.perplexity_nonmembers is not None:
+        return f"perplexity of a {tokens.unit}", tokens.perplexity_nonmembers
     return None
 
 
@@ -894,13 +883,13 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         changes: its differences from the run that it is compared with.
         after: the run itself.
     """
-    implausible = plausibility.describe_doubt(after)
+    implausible, stored = reason_of(after, "implausible"), reason_of(after, "proof")
     doubt = f"{implausible}. So it may be another model" if implausible else _describe_lowered_numbers(after)
-    sentence, tone = summarise_changes(changes, doubt, stored_sentence(after))
+    sentence, tone = summarise_changes(changes, doubt, stored)
     has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
-    if stored_sentence(after):
+    if stored:
         return "Training records stand in the second model", sentence, tone
     if answer == "leak found":
         ending = "a leak is found all the same" if tone == "clear" else "a leak is found"

@@ -199,7 +199,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     vocabulary = reads_vocabulary or not _LIKELIHOOD_SIGNALS.issuperset(required)
     stats = log.run_timed("target", partial(_query_tokens, target, texts, log, vocabulary=vocabulary))
     _check_all_scored(audit, stats)
-    log.token_fit = plausibility.measure_token_fit(audit, stats)
+    log.fit = plausibility.measure_token_fit(audit, stats)
     log.queries |= dict.fromkeys(required, len(people.split_documents(texts)[0]))
     # The likeliest token's log-probability is computed as its own is: where it stands there, both are equal.
     wrong = None if stats.renyi_inf is None else stats.logp < -stats.renyi_inf

@@ -397,7 +397,7 @@ def _record_answers(audit: PreparedAudit, logits: Floats | None, predicted: Ints
     if inputs.duplicate_groups is not None:
         is_member = is_member & first_of_each_group(inputs.duplicate_groups, is_member)
     members = np.flatnonzero(is_member)
-    log.class_fit = plausibility.measure_class_fit(logits[members], inputs.candidates.labels[members], audit.seed)
+    log.fit = plausibility.measure_class_fit(logits[members], inputs.candidates.labels[members], audit.seed)
 
 
 def _name_if_known(signal: OutputSignal) -> str | OutputSignal:
@@ -445,11 +445,9 @@ class RegressionModel(Modality):
     ) -> dict[str, Floats]:
         """Compute signals of the target by name, and how well it predicts, from one query."""
         predictions = as_predictions(audit.averaged_target.predictions(records), len(records))
-        if log.regression_fit is None and records.y is not None:
+        if log.fit is None and records.y is not None:
             rows = audit.layout.candidate_rows
-            log.regression_fit = plausibility.measure_regression_fit(
-                records.y[rows], predictions[rows], audit.inputs.truth
-            )
+            log.fit = plausibility.measure_regression_fit(records.y[rows], predictions[rows], audit.inputs.truth)
         return measure_outputs(_Answered(predictions), records, required)
 
 

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from divulge import evaluation, types
-from divulge.auditing import comparability, verdict
-from divulge.auditing.verdict import (
-    TestedStatistic,
-    decide_verdict,
-    format_counts,
-    scopes,
-    simultaneous_confidence,
-    summarise_audit,
-)
+from divulge.auditing.checks import show_finding
+from divulge.auditing.scopes import TestedStatistic, scopes, simultaneous_confidence
+from divulge.auditing.summary import summarise_audit
+from divulge.auditing.verdict import decide_verdict
+from divulge.auditing.wording import dot_grids, format_counts, make_headline
 from divulge.errors import InputError
-from divulge.evaluation.covariates import FALSE_ALARM
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
     Chart,
@@ -50,29 +45,28 @@ from divulge.report.sections import (
     membership_advice,
     regulator_section,
 )
-from divulge.results import to_json_values
+from divulge.results import ClassifierFit, ReferenceComparison, RegressionFit, TextSplit, TokenFit, to_json_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from divulge.auditing.findings import Findings, Outcome
-    from divulge.auditing.verdict import Scope, Verdict
+    from divulge.auditing.scopes import Scope
+    from divulge.auditing.wording import Verdict
     from divulge.report.page import Block
     from divulge.results import (
-        AdjustmentSummary,
+        Accuracy,
         Answer,
         AuditSummary,
-        BlindBaseline,
-        CheckFinding,
         GroupStatistics,
         MemberCalls,
         PartialKnowledgeSettings,
         RealisedRate,
         RecipeStatistics,
         ReferenceAgreement,
-        TransferSummary,
+        RunMetadata,
     )
-    from divulge.types import Array, Estimate, Floats
+    from divulge.types import Array, Estimate
 
 
 _HEADINGS: Mapping[Answer, str] = {
@@ -136,10 +130,9 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),
         decisions_section(summary, strongest),
-        transfer_section(audit.about.transfer),
         *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
         fairness_section(summary),
-        *map(_finding_section, summary.about.findings),
+        *finding_sections(summary),
         _links_section(related),
         regulator_section(_regulator_answers(audit_verdict, summary, strongest)),
     ]
@@ -160,17 +153,23 @@ def model_section(summary: AuditSummary) -> Section:
         names = sorted(estimator.parameters, key=lambda name: (estimator.parameters[name] is None, name))
         if names:
             rows.append(("parameters", ", ".join(f"{name} = {estimator.parameters[name]}" for name in names)))
-    if (accuracy := about.accuracy) is not None:
+    if (accuracy := _accuracy(about)) is not None:
         rows.append(_pair_row("accuracy", format_percent_estimate, accuracy.members, accuracy.nonmembers))
-    if (fit := about.regression_fit) is not None:
+    if (fit := about.measured(RegressionFit)) is not None:
         if fit.r_squared_members is not None and fit.r_squared_nonmembers is not None:
             rows.append(_pair_row("R²", format_estimate, fit.r_squared_members, fit.r_squared_nonmembers))
         rows.append(_pair_row("mean absolute error", formatting.format_error, fit.error_members, fit.error_nonmembers))
-    if (tokens := about.token_fit) is not None and tokens.perplexity_members and tokens.perplexity_nonmembers:
+    if (tokens := about.measured(TokenFit)) is not None and tokens.perplexity_members and tokens.perplexity_nonmembers:
         perplexities = tokens.perplexity_members, tokens.perplexity_nonmembers
         rows.append(_pair_row(f"perplexity of a {tokens.unit}", formatting.format_error, *perplexities))
-    rows += [("reference models", _describe_match(agreement)) for agreement in about.agreement]
+    if (compared := about.measured(ReferenceComparison)) is not None:
+        rows += [("reference models", _describe_match(agreement)) for agreement in compared.agreement]
     return Section(MODEL_TITLE, [Table(("what", "value"), rows, sortable=False)], annex=True)
+
+
+def _accuracy(about: RunMetadata) -> Accuracy | None:
+    fit = about.measured(ClassifierFit)
+    return None if fit is None else fit.accuracy
 
 
 def _pair_row(name: str, format_value: Callable[[Any], str], members: Any, nonmembers: Any) -> tuple[str, str]:
@@ -195,7 +194,7 @@ def _largest_auc(summary: AuditSummary) -> str:
 def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
     model = "" if audit.about.estimator is None else audit.about.estimator.name
-    advice = membership_advice(documents=audit.about.texts is not None, model=model)
+    advice = membership_advice(documents=audit.about.measured(TextSplit) is not None, model=model)
     return Section(ADVICE_TITLE, advice if leaks else [])
 
 
@@ -244,13 +243,13 @@ def origin(run: AuditRun[Any]) -> Origin:
     about = run.summary.about
     settings = about.settings
     facts = {"seed": str(settings.seed), "target": settings.target}
-    if (accuracy := about.accuracy) is not None:
+    if (accuracy := _accuracy(about)) is not None:
         qualifier = "completed " if accuracy.completed else ""
         facts |= {f"target's accuracy on {qualifier}members": format_percent_estimate(accuracy.members)}
         facts |= {f"target's accuracy on {qualifier}non-members": format_percent_estimate(accuracy.nonmembers)}
-    fit_facts = formatting.format_regression_fit(about.regression_fit)
+    fit_facts = formatting.format_regression_fit(about.measured(RegressionFit))
     facts |= {f"target's {name}": text for name, text in fit_facts.items()}
-    if (fit := about.token_fit) is not None:
+    if (fit := about.measured(TokenFit)) is not None:
         facts |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         facts |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
         facts |= {f"target's {name}": text for name, text in formatting.format_token_fit(fit).items()}
@@ -273,7 +272,7 @@ def facts(run: AuditRun[Any]) -> dict[str, str]:
     return {
         "candidates": format_counts(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
-        **({} if summary.about.regression_fit is not None else {"unseen classes": unseen or "none"}),
+        **({} if summary.about.measured(RegressionFit) is not None else {"unseen classes": unseen or "none"}),
         "divulge": summary.divulge,
     }
 
@@ -393,10 +392,8 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
 
 def reference_blocks(summary: AuditSummary) -> list[Block]:
     """Say how well reference models match the target, and which settings were tried."""
-    about = summary.about
-    blocks: list[Block] = [Paragraph(each.text) for each in about.agreement]
-    blocks += [Paragraph(formatting.as_sentence(text)) for text in about.uncompared]
-    matched = about.matched
+    about, blocks = summary.about, _found_blocks(summary, REFERENCES_TITLE)
+    matched, compared = about.matched, about.measured(ReferenceComparison)
     if matched is None:
         return blocks
     rows = [
@@ -412,7 +409,11 @@ def reference_blocks(summary: AuditSummary) -> list[Block]:
         f"RMSE of {matched.distance} on {matched.held_out:,} population records that neither the target nor a trial "
         "model was trained on; the nearest was chosen. The last column is the mean difference less half of that "
         "between two trainings of it. The nearest of many looks a little nearer than it is"
-        + (": the paragraph above is of records without a part in the choice." if about.agreement else ".")
+        + (
+            ": the paragraph above is of records without a part in the choice."
+            if compared is not None and compared.agreement
+            else "."
+        )
     )
     columns = ["setting", "trial models", "RMSE to the target", "beyond the scatter"]
     table = Table(columns, rows, note=note, sortable=False)
@@ -492,7 +493,7 @@ def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPos
     rate = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
     label = formatting.format_percent(level)
     if rate.low > level:
-        headline = verdict.make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
+        headline = make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
         return SliderPosition(label, headline.words, headline.pictures)
     # Compared with 1, as no interval of a rate excludes chance here: a hundred is enough to say so.
     rate_words, accused = formatting.natural_frequency(rate, 1.0), formatting.format_others(level)
@@ -500,7 +501,7 @@ def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPos
         f"{rate_words.describe('training records')} are recognised while wrongly accusing at most {accused}: not "
         "measurably more than by guessing."
     )
-    return SliderPosition(label, words, verdict.dot_grids(rate_words, level))
+    return SliderPosition(label, words, dot_grids(rate_words, level))
 
 
 _MAX_LISTED = 300  # classes or subgroups in a table
@@ -732,59 +733,29 @@ def _as_image(value: Array) -> Array | None:
 
 
 def fairness_section(summary: AuditSummary) -> Section:
-    """Blind baseline, covariates, duplicates and record counts."""
+    """What checks say of the comparison, record counts, and warnings."""
     about = summary.about
     counts = about.counts
-    texts: Iterable[str] = [
-        _describe_blind_baseline(about.blind_baseline),
-        *([] if summary.adjusted is None else [_describe_covariate_check(summary.adjusted)]),
-        *([] if about.texts is None else [formatting.as_sentence(about.texts.shared)]),
-        f"Exact duplicates across members, non-members and population: {about.duplicates}.",
+    texts = [
         f"{format_counts(counts.members, counts.nonmembers)} were compared. The auditor held {counts.population:,} "
         f"other records to learn from and {counts.calibration:,} to calibrate with.",
         *map(formatting.as_sentence, about.warnings),
     ]
-    return Section(FAIRNESS_TITLE, [*map(Paragraph, texts)])
+    return Section(FAIRNESS_TITLE, [*_found_blocks(summary, FAIRNESS_TITLE), *map(Paragraph, texts)])
 
 
-def _finding_section(finding: CheckFinding) -> Section:
-    """Return what a check found: its sentences, its figures, its table."""
-    blocks: list[Block] = [Paragraph(text) for text in (finding.sentence, *finding.details)]
-    if finding.figures:
-        rows = [(name, format_estimate(figure)) for name, figure in finding.figures.items()]
-        blocks.append(Table(("what", "value"), rows, sortable=False))
-    if finding.table:
-        columns, *rows = finding.table
-        blocks.append(Table(columns, rows))
-    return Section(formatting.capitalize(finding.check), blocks, annex=True)
+def _found_blocks(summary: AuditSummary, title: str) -> list[Block]:
+    """Return what checks found that stands in the section of that title."""
+    return [block for each in summary.about.findings if each.section == title for block in show_finding(each)]
 
 
-def _describe_covariate_check(adjusted: AdjustmentSummary) -> str:
-    names = comparability.format_covariates(adjusted.adjusted_for)
-    conclusion = "no difference found among those that took part"
-    if adjusted.p_value <= FALSE_ALARM:
-        conclusion = "they can, also among those that took part: the split is confounded"
-    if not adjusted.overlap:
-        conclusion = "hardly any are alike: the split is confounded"
-    return (
-        f"Covariates: can members be told from non-members by {names}? p = {adjusted.p_before:.2g} of all candidates, "
-        f"p = {adjusted.p_value:.2g} of the {adjusted.members + adjusted.nonmembers:,} that took part: {conclusion}."
-    )
-
-
-def _describe_blind_baseline(baseline: BlindBaseline | None) -> str:
-    if baseline is None:
-        return "Blind baseline: too few records for one, so a confounded split would go undetected."
-    detectable = "" if baseline.detectable is None else (
-        " A shift of one column would have been found with about 80 % probability from an AUC of "
-        f"{baseline.detectable:.3f} on."
-    )  # fmt: skip
-    conclusion = "it can: the split is confounded" if baseline.confounded else "no difference found"
-    return (
-        "Blind baseline: can a classifier that never sees the model tell members from non-members? "
-        f"AUC {format_estimate(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): "
-        f"{conclusion}.{detectable}"
-    )
+def finding_sections(summary: AuditSummary) -> list[Section]:
+    """Return a section for each finding that stands in none of the others."""
+    return [
+        Section(finding.section or formatting.capitalize(finding.check), show_finding(finding), annex=True)
+        for finding in summary.about.findings
+        if finding.section not in (FAIRNESS_TITLE, REFERENCES_TITLE)
+    ]
 
 
 def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section:
@@ -894,45 +865,3 @@ def _gap_to_whole(audit: Findings, whole_audit: Findings | None, recipe: str) ->
     return format_estimate(
         evaluation.paired_difference(outcome.scores, whole_outcome.scores, outcome.members, "auc"), "+"
     )
-
-
-def transfer_section(summary: TransferSummary | None) -> Section:
-    """Report section on transfer: expected rates by recipe, and the plane and density ratio behind them."""
-    if summary is None:
-        return Section("Will the false-positive rate carry over to the unseen classes?", [])
-    rows = [
-        [
-            name,
-            "expected to hold" if recipe.holds else "not expected to hold",
-            f"{recipe.expected_fpr:.3f}" if recipe.effective * summary.level >= 1 else "–",
-            f"{recipe.violation:.2g} (p = {recipe.p_value:.2g})",
-        ]
-        for name, recipe in summary.recipes.items()
-    ]
-    first_recipe = next(iter(summary.recipes.values()))
-    note = (
-        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
-        f"{first_recipe.error:.2g}, {first_recipe.explained:.0%} of its variance explained): the rate carries over to "
-        "the extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
-    )
-    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
-    dash_note = "A dash: too few seen records resemble the unseen class to resolve a rate."
-    has_dash = any(row[2] == "–" for row in rows)
-    blocks: list[Block] = []
-    for text in dict.fromkeys(recipe.text for recipe in summary.recipes.values()):
-        names = [name for name, recipe in summary.recipes.items() if recipe.text == text]
-        blocks.append(Paragraph(text if len(names) == len(summary.recipes) else f"{', '.join(names)}: {text}"))
-    plane = {"seen records": _coordinates(summary.plane.seen), "query records": _coordinates(summary.plane.query)}
-    blocks.append(
-        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
-    )
-    ratio = {"seen records": _coordinates(summary.ratio)}
-    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
-    details = Collapsible("What speaks for and against, recipe by recipe", blocks)
-    table = Table(columns, rows, note=dash_note if has_dash else "")
-    return Section("Will the false-positive rate carry over to the unseen classes?", [table, details], annex=True)
-
-
-def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    x, y = np.asarray(points, dtype=np.float64).T
-    return x, y

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import columns, errors, evaluation, inspection, store
+from divulge import columns, errors, evaluation, store
 from divulge.attacks import Need
-from divulge.auditing import comparability, plausibility, signals
-from divulge.auditing.checks import CHECKS, ScoredAudit, determinism
-from divulge.auditing.feature_origin import describe_target_features, refuse_target_as_features
+from divulge.auditing import checks, signals
+from divulge.auditing.checks import ScoredAudit, determinism
+from divulge.auditing.checks.covariates import collect_covariates
+from divulge.auditing.feature_origin import refuse_target_as_features
 from divulge.auditing.inputs import (
     ALL_KNOWN,
     align_data,
@@ -39,7 +40,7 @@ from divulge.auditing.prepared import (
     recipe_metadata,
     summarise_estimator,
 )
-from divulge.auditing.reference_match import choose_held_out, describe_engines, match_references, report_agreement
+from divulge.auditing.reference_match import choose_held_out, describe_engines, match_references
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
 from divulge.errors import InputError
@@ -48,7 +49,7 @@ from divulge.evaluation.covariates import adjust
 from divulge.provenance import collect_environment
 from divulge.references import Train, matching
 from divulge.references.progress import ProgressSetting, check_progress, ignore_progress, show_progress
-from divulge.results import Accuracy, BlindBaseline, HeatStrip, RunMetadata, to_json_values
+from divulge.results import HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
 from divulge.targets import (
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import AuditSettings, StoredRecords, TransferSummary
+    from divulge.results import AuditSettings
     from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
@@ -386,31 +387,27 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
 
 
 def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
-    """Run a prepared audit: signals, scores, checks of the split, metadata."""
+    """Run a prepared audit: signals, scores, findings, result."""
+    log = AuditLog()
     with contextlib.ExitStack() as stack:
         if prepared.held_out is not None and prepared.pool is None:  # trial models become references through a pool
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="divulge-"))
             prepared = replace(prepared, pool=Path(folder) / "pool")
-        log = AuditLog()
         prepared = match_references(prepared, log)
         views = prepared.modality.compute_signals(prepared, log)
-    report_agreement(prepared, views[0], log)
-    if prepared.inputs.population.features is not None:
-        describe_features = partial(describe_target_features, prepared, views[0])
-        log.warnings += log.run_timed("origin of the features", describe_features)
     inputs, layout = prepared.inputs, prepared.layout
     names = signals.signal_names(inputs.recipes)
-    scoring = {
-        r.name: partial(score_recipe, r, names[r.name], views, prepared.version_views.get(r.name, ()))
-        for r in inputs.recipes
+    results = {
+        recipe.name: log.run_timed(
+            f"attack {recipe.name}",
+            partial(score_recipe, recipe, names[recipe.name], views, prepared.version_views.get(recipe.name, ())),
+        )
+        for recipe in inputs.recipes
     }
-    results = {name: log.run_timed(f"attack {name}", work) for name, work in scoring.items()}
     log.warnings += [f"{name}: {note}" for name, scored in results.items() for note in scored.notes]
     scores = {name: scored.scores[layout.candidate_rows] for name, scored in results.items()}
     calibration = {name: scored.scores[layout.calibration_rows] for name, scored in results.items()}
-    blind_baseline = log.run_timed("blind baseline", lambda: _blind_baseline(prepared, log))
-    text_split = log.run_timed("comparison of texts", partial(comparability.compare_texts, prepared))
-    covariates = log.run_timed("covariates", partial(comparability.collect_covariates, prepared))
+    covariates = log.run_timed("covariates", partial(collect_covariates, prepared))
     explain = partial(log.run_timed, "scores less what records explain", partial(_unexplained_scores, prepared, scores))
     # Of texts the covariates already hold what their words, years and lengths explain.
     has_texts, adjustment = inputs.candidates.x.dtype == object, None
@@ -423,42 +420,24 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
         adjustment = log.run_timed("covariates", work)
     if has_texts and adjustment is None:
         unexplained = explain()
-    transfer = log.run_timed("transfer", lambda: _transfer(prepared, calibration, views[0], max(fpr)))
-    shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, show_records=prepared.show_records)
-    stored = None
-    if not has_texts and prepared.partial_knowledge is None:
-        is_comparable = not any(each is not None and each.confounded for each in (blind_baseline, adjustment))
-        stored = log.run_timed(
-            "search of the model's arrays", lambda: _find_stored_records(prepared, settings.duplicates, is_comparable)
-        )
-    scored = ScoredAudit(prepared, views, scores, calibration, fpr, log)
-    findings = [log.run_timed(check.name, partial(check.measure, scored)) for check in CHECKS]
+    scored_audit = ScoredAudit(prepared, settings, views, scores, calibration, fpr, log, adjustment)
+    for check in checks.CHECKS:
+        if (finding := log.run_timed(check.name, partial(check.measure, scored_audit))) is not None:
+            scored_audit.findings.append(finding)
     about = RunMetadata(
         settings=settings,
         recipes=recipe_metadata(prepared, log, results, fpr),
         counts=count_records(prepared),
         duplicates=inputs.duplicates,
-        blind_baseline=blind_baseline,
-        texts=text_split,
-        transfer=transfer,
-        warnings=(*comparability.text_warnings(text_split), *inputs.warnings, *log.warnings),
+        warnings=(*inputs.warnings, *log.warnings),
         environment=collect_environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine=describe_engines(log),
-        accuracy=_target_accuracy(prepared, log),
-        class_fit=log.class_fit,
-        token_fit=log.token_fit,
-        regression_fit=log.regression_fit,
-        single_answer=log.predicted_labels is not None
-        and plausibility.gives_single_answer(prepared, log.predicted_labels),
-        stored=stored,
         estimator=summarise_estimator(prepared.target),
-        agreement=tuple(log.agreement),
-        uncompared=tuple(log.uncompared),
         matched=log.matched,
-        copied=inputs.copied,
-        findings=tuple(finding for finding in findings if finding is not None),
+        findings=tuple(scored_audit.findings),
     )
+    shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, show_records=prepared.show_records)
     return Audit(
         scores=scores,
         calibration=calibration,
@@ -482,83 +461,13 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditS
     )
 
 
-def _find_stored_records(prepared: PreparedAudit, policy: str, is_comparable: bool) -> StoredRecords | None:
-    """Search the target's arrays for the candidates; None where it shows none."""
-    inputs = prepared.inputs
-    stored = inspection.find_stored_records(
-        prepared.target,
-        inputs.candidates,
-        inputs.truth,
-        seed=prepared.seed,
-        comparable=is_comparable,
-        repeats_kept=inputs.repeats_kept(policy),
-    )
-    return stored if stored.arrays else None
-
-
-def _target_accuracy(prepared: PreparedAudit, log: AuditLog) -> Accuracy | None:
-    """Return the target's accuracy on members and non-members; None without classes."""
-    inputs = prepared.inputs
-    if log.predicted_labels is None or inputs.candidates.labels is None:
-        return None
-    is_correct = log.predicted_labels[prepared.layout.candidate_rows] == inputs.candidates.labels
-    shares = [
-        evaluation.proportion(int(is_correct[rows].sum()), int(rows.sum())) for rows in (inputs.truth, ~inputs.truth)
-    ]
-    return Accuracy(*shares, completed=prepared.partial_knowledge is not None)
-
-
-def _transfer(
-    prepared: PreparedAudit, calibration: Mapping[str, Floats], measured: Measurements, level: float
-) -> TransferSummary | None:
-    """Assess whether thresholds from seen classes hold on unseen ones; None without unseen classes."""
-    labels, features = prepared.inputs.candidates.labels, measured.features
-    if not prepared.inputs.unseen_classes or labels is None or features is None:
-        return None
-    unseen = features[prepared.layout.candidate_rows][np.isin(labels, prepared.inputs.unseen_classes)]
-    return comparability.assess_thresholds(
-        calibration, features[prepared.layout.calibration_rows], unseen, level, prepared.seed
-    )
-
-
-def _blind_baseline(prepared: PreparedAudit, log: AuditLog) -> BlindBaseline | None:
-    """Classify members without the model; None (with a warning) if there are too few records."""
-    inside, records = prepared.inputs.truth, prepared.inputs.candidates
-    y = records.y
-    try:
-        baseline = blind.baseline_with_features(
-            records.x, y, records.features, inside, prepared.seed, _other_records(prepared)
-        )
-    except InputError as error:
-        log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
-        return None
-    differences: tuple[str, ...] = ()
-    if baseline.confounded and (records.x.dtype != object or y is not None):
-        names = None if records.encoder is None else records.encoder.encoded_names
-        differences = evaluation.differences(records.x, inside, y, column_names=names, class_names=records.class_names)
-        if blind.LABEL_ERRORS in baseline.method:
-            differences = (blind.LABEL_ERRORS, *differences)
-    return BlindBaseline(
-        **{field.name: getattr(baseline, field.name) for field in fields(baseline)}, differences=differences
-    )
-
-
 def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the candidates' scores less what the records, and the user's features of them, explain."""
     records = prepared.inputs.candidates
-    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed, _other_records(prepared))
+    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed, prepared.other_records)
     if records.features is None:
         return adjusted
     return blind.adjust_scores(adjusted, records.features, None, prepared.seed)
-
-
-def _other_records(prepared: PreparedAudit) -> tuple[Array, Array | None] | None:
-    """Return records that are no candidates, and their labels or values; None where there are none."""
-    parts = [part for part in (prepared.inputs.calibration, prepared.inputs.population) if len(part)]
-    if not parts:
-        return None
-    labels = [part.y for part in parts if part.y is not None]
-    return np.concatenate([part.x for part in parts]), np.concatenate(labels) if len(labels) == len(parts) else None
 
 
 def over_shares(

@@ -20,7 +20,6 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from divulge.auditing.findings import Findings
     from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
     from divulge.types import Bools, Floats, Ints
@@ -38,28 +37,6 @@ GAIN_MARGIN = 0.01
 CORRELATION_MARGIN = 0.1
 """Rank correlation with the values that its predictions must surely exceed: about 1 % of the variance."""
 _INTERVAL_ERROR = 0.025  # on each side of the intervals that a report shows
-
-
-def describe_doubt(audit: Findings) -> str:
-    """Explain why the target may not be the model trained on the members; empty if it surely knows them.
-
-    Computed from labels and shares that any run has recorded. Where nothing is known of how well the target fits its
-    records (no labels, or a run recorded before it was measured), nothing is said.
-    """
-    about = audit.about
-    if about.token_fit is not None:
-        return _describe_token_doubt(about.token_fit)
-    if about.regression_fit is not None:
-        return describe_regression_doubt(about.regression_fit)
-    if about.accuracy is None or audit.labels is None:
-        return "the model gives all candidates one and the same class" if about.single_answer else ""
-    labels = audit.labels[audit.members]
-    if about.class_fit is not None and fits_classes(about.class_fit):
-        return ""
-    n_correct = round(about.accuracy.members.value * len(labels))
-    return describe_accuracy_doubt(
-        n_correct, labels, ", completed where their values are unknown" * about.accuracy.completed
-    )
 
 
 def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str:
@@ -141,21 +118,21 @@ def fits_classes(fit: ClassFit) -> bool:
     return fit.p_value <= ERROR and fit.gain > CLASS_GAIN_MARGIN
 
 
-def doubt_advice(audit: Findings) -> str:
-    """Advise what to check if there is a doubt about the target."""
-    if audit.about.token_fit is not None:
-        return (
-            "So nothing shows that this is the model that was trained on them; one with another tokenizer, another "
-            "base under its adapter, or from another file would give nothing away either. Check these first."
-        )
-    if audit.about.regression_fit is not None:
-        return (
-            "So nothing shows that this is the model that was trained on them; one that is given its columns in "
-            "another order, its inputs in another scale, values in another unit, or that comes from another file would "
-            "give nothing away either. Check these first. A model that predicts no better than that may give nothing "
-            "away, but this audit cannot tell it from a mistake."
-        )
-    if audit.labels is not None and _are_too_few(audit.labels[audit.members]):
+LANGUAGE_MODEL_ADVICE = (
+    "So nothing shows that this is the model that was trained on them; one with another tokenizer, another base under "
+    "its adapter, or from another file would give nothing away either. Check these first."
+)
+REGRESSION_ADVICE = (
+    "So nothing shows that this is the model that was trained on them; one that is given its columns in another order, "
+    "its inputs in another scale, values in another unit, or that comes from another file would give nothing away "
+    "either. Check these first. A model that predicts no better than that may give nothing away, but this audit cannot "
+    "tell it from a mistake."
+)
+
+
+def advise_on_classifier(labels: Ints | None) -> str:
+    """Advise what to check if there is a doubt about a classifier whose members have these classes."""
+    if labels is not None and _are_too_few(labels):
         return "A model that is right on all of them could be another one, or right by chance. Give more members."
     return (
         "So nothing shows that this is the model that was trained on them; one that is given its columns or classes in "
@@ -246,13 +223,8 @@ def measure_regression_fit(y: Floats, predictions: Floats, is_member: Bools) -> 
     )
 
 
-def gives_single_answer(audit: PreparedAudit, answers: np.ndarray) -> bool:
-    """Check whether the target predicts one class for all candidates though their labels differ or are unknown."""
-    candidate_answers, labels = answers[audit.layout.candidate_rows], audit.inputs.candidates.labels
-    return bool((candidate_answers == candidate_answers[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
-
-
-def _describe_token_doubt(fit: TokenFit) -> str:
+def describe_token_doubt(fit: TokenFit) -> str:
+    """Explain why a language model may not be the one that was trained on the members; empty if it surely is."""
     if fit.constant:
         return "the model gives every token of every document the same probability"
     if fit.gain.low > 0:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import ClassFit, MatchedReferences, ReferenceAgreement, RegressionFit, TokenFit
+    from divulge.results import ClassFit, MatchedReferences, RegressionFit, TokenFit
     from divulge.settings import AuditOptions
     from divulge.types import Array, Bools, Ints
 
@@ -213,6 +213,15 @@ class PreparedAudit:
         return self.target if self.calls == 1 else Averaged(self.target, self.calls)
 
     @property
+    def other_records(self) -> tuple[Array, Array | None] | None:
+        """Records that are no candidates, and their labels or values; None where there are none."""
+        parts = [part for part in (self.inputs.calibration, self.inputs.population) if len(part)]
+        if not parts:
+            return None
+        labels = [part.y for part in parts if part.y is not None]
+        return np.concatenate([part.x for part in parts]), np.concatenate(labels) if len(labels) == len(parts) else None
+
+    @property
     def layout(self) -> Layout:
         """Row ranges of candidates, calibration and population in every array."""
         return self.inputs.layout
@@ -228,11 +237,8 @@ class AuditLog:
         warnings: messages for the reader of the report.
         engines: engines that trained reference models.
         predicted_labels: class that the target predicts for each record, ``[n]``; None for a language model.
-        class_fit: fit of a classifier's probabilities, where its accuracy leaves a doubt.
-        token_fit: fit of a language model to its training documents; None for other targets.
-        regression_fit: how well a regression model predicts; None for other targets.
-        agreement: how well each kind of reference models answers like the target.
-        uncompared: a sentence for each kind of which that cannot be computed, with the reason.
+        fit: of the target to its training records; of a classifier that of its probabilities, where its accuracy
+            leaves a doubt.
         matched: how their settings were chosen; None where they were given.
     """
 
@@ -241,11 +247,7 @@ class AuditLog:
     warnings: list[str] = field(default_factory=list)
     engines: list[str] = field(default_factory=list)
     predicted_labels: Ints | None = None
-    class_fit: ClassFit | None = None
-    token_fit: TokenFit | None = None
-    regression_fit: RegressionFit | None = None
-    agreement: list[ReferenceAgreement] = field(default_factory=list)
-    uncompared: list[str] = field(default_factory=list)
+    fit: ClassFit | TokenFit | RegressionFit | None = None
     matched: MatchedReferences | None = None
 
     def run_timed(self, name: str, work: Callable[[], T]) -> T:

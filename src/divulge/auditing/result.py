@@ -10,18 +10,19 @@ import numpy as np
 import polars as pl
 
 from divulge import lazy, provenance, results, tables
-from divulge.auditing import comparability
 from divulge.auditing import page as audit_page
+from divulge.auditing.checks.covariates import (
+    CovariateBalance,
+    covariates_to_frame,
+    describe_balance,
+    read_covariates,
+)
 from divulge.auditing.findings import CONFIDENCE, Findings
 from divulge.auditing.page import AuditRun
-from divulge.auditing.verdict import (
-    Verdict,
-    decide_verdict,
-    format_counts,
-    scopes,
-    simultaneous_confidence,
-    summarise_audit,
-)
+from divulge.auditing.scopes import scopes, simultaneous_confidence
+from divulge.auditing.summary import summarise_audit
+from divulge.auditing.verdict import decide_verdict
+from divulge.auditing.wording import Verdict, format_counts
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
@@ -45,9 +46,10 @@ if TYPE_CHECKING:
     import altair as alt
 
     from divulge.auditing.findings import Outcome
+    from divulge.evaluation.covariates import Adjustment
     from divulge.provenance import Provenance
     from divulge.report import Page
-    from divulge.results import HeatStrip, LowerBound, RecipeStatistics
+    from divulge.results import HeatStrip, LowerBound, RecipeStatistics, RunMetadata
     from divulge.run_directory import RunDraft
     from divulge.types import Array, Estimate, Floats, Ints
 
@@ -146,7 +148,7 @@ class Audit(Findings):
             calibration = {"label": self.calibration_labels} | calibration
         draft.write_table("calibration", tables.from_arrays(calibration))
         if self.covariates is not None:
-            draft.write_table("covariates", comparability.covariates_to_frame(self.covariates))
+            draft.write_table("covariates", covariates_to_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         write_run(draft, AUDIT, AuditRun(self), files)
@@ -261,7 +263,7 @@ def read_findings(dossier: RunDirectory, findings_type: type[FindingsT]) -> Find
     covariates = None
     if summary.adjusted is not None or (folder / "covariates.parquet").is_file():
         frame = dossier.read_table("covariates")
-        covariates = comparability.read_covariates(frame, len(members), folder / "covariates.parquet")
+        covariates = read_covariates(frame, len(members), folder / "covariates.parquet")
     recipe_scores = {name: _float_column(scores, name, folder) for name in recipes}
     groups, seed = _integer_column(scores, "duplicate_group", folder), summary.about.settings.seed
     unexplained = {
@@ -287,7 +289,7 @@ def read_findings(dossier: RunDirectory, findings_type: type[FindingsT]) -> Find
             for name in scores.columns
             if name.startswith(SIGNAL_PREFIX)
         },
-        about=summary.about,
+        about=summary.about if adjustment is None else _judge_balance_anew(summary.about, adjustment, folder),
         exhibits=_read_exhibits(dossier, summary.texts, len(members)),
         heat=_read_heat(dossier, summary),
         groups=tables.to_array(scores["group"]) if "group" in scores.columns else None,
@@ -298,6 +300,14 @@ def read_findings(dossier: RunDirectory, findings_type: type[FindingsT]) -> Find
         unexplained_scores=unexplained,
         duplicate_groups=groups,
     )
+
+
+def _judge_balance_anew(about: RunMetadata, adjustment: Adjustment, folder: Path) -> RunMetadata:
+    """Return the metadata with the finding on covariates as scores and covariates give it, whatever the file says."""
+    if all(finding.check != CovariateBalance.name for finding in about.findings):
+        raise InputError(f"{folder}: summary.json lacks the finding on covariates")
+    anew = describe_balance(adjustment)
+    return replace(about, findings=tuple(anew if each.check == anew.check else each for each in about.findings))
 
 
 def _require_columns(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:

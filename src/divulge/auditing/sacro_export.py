@@ -21,8 +21,9 @@ from scipy import special, stats
 
 from divulge import store
 from divulge._version import __version__
-from divulge.auditing.verdict import summarise_audit
+from divulge.auditing.summary import summarise_audit
 from divulge.errors import InputError
+from divulge.results import ClassifierFit, RegressionFit, StoredRecords
 from divulge.store import to_json_values
 
 if TYPE_CHECKING:
@@ -63,10 +64,11 @@ def write_egress_files(audit: Findings, folder: Path, origin: Provenance | None 
 def describe_target_file(audit: Findings, origin: Provenance | None = None) -> dict[str, Any]:
     """Return the content of ``target.yaml``: the model's class and parameters, and no path of data or model."""
     about = audit.about
-    estimator, accuracy = about.estimator, about.accuracy
+    estimator, classifier = about.estimator, about.measured(ClassifierFit)
+    accuracy = None if classifier is None else classifier.accuracy
     sources = {} if origin is None else {source.role: source.name for source in origin.sources}
     gap = None if accuracy is None else accuracy.members.value - accuracy.nonmembers.value
-    if (fit := about.regression_fit) is not None and fit.r_squared_members and fit.r_squared_nonmembers:
+    if (fit := about.measured(RegressionFit)) is not None and fit.r_squared_members and fit.r_squared_nonmembers:
         gap = fit.r_squared_members.value - fit.r_squared_nonmembers.value  # the score of a regressor
     return {
         "dataset_name": sources.get("members", ""),
@@ -126,14 +128,14 @@ def _describe_attack(audit: Findings, name: str, origin: Provenance | None) -> d
 def _own_statement(audit: Findings, name: str) -> dict[str, Any]:
     """Return the audit's own answer: its verdict, its intervals and its warnings."""
     summary = summarise_audit(audit)
-    recipe = summary.recipes[name]
+    recipe, stored = summary.recipes[name], summary.about.measured(StoredRecords)
     return {
         "answer": summary.verdict.answer,
         "verdict": summary.verdict.text,
         "AUC": to_json_values(recipe.auc),
         "TPR at FPR": to_json_values(recipe.tpr_at_fpr),
         "epsilon, lower bound": to_json_values(recipe.epsilon),
-        "stored records": None if summary.about.stored is None else summary.about.stored.sentence,
+        "stored records": None if stored is None else stored.sentence,
         "warnings": list(summary.about.warnings),
     }
 

@@ -262,7 +262,8 @@ def _show_audit(result: auditing.Audit, title: str) -> None:
         printing.line(
             f"note: reference models were matched: {matched.chosen}, nearest of {len(matched.tried)} settings"
         )
-    for text in (*(agreement.text for agreement in summary.about.agreement), *summary.about.uncompared):
+    compared = summary.about.measured(results.ReferenceComparison)
+    for text in () if compared is None else (*(each.text for each in compared.agreement), *compared.uncompared):
         if text not in warnings:
             printing.line(f"note: {text}")
     for warning in result.warnings:

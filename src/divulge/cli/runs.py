@@ -15,7 +15,7 @@ from divulge import auditing, identification, provenance, results, run_directory
 from divulge import runs as finished_runs
 from divulge.auditing import compare as comparison
 from divulge.auditing import sacro_export
-from divulge.auditing import verdict as audit_summary
+from divulge.auditing import summary as audit_summary
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError

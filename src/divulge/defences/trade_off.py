@@ -26,7 +26,8 @@ from divulge.report import charts, formatting
 from divulge.report.page import Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import model_family
-from divulge.results import SettingResult, TradeOffSummary
+from divulge.results import SettingResult, StoredRecords, TradeOffSummary
+from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.study import Study, StudyRun, open_subject, reopen
 from divulge.targets.arrays import as_predictions
@@ -344,7 +345,7 @@ def _measure(
     except InputError:  # too few non-members
         rate = None
     is_share = bool(np.isin(losses, (0.0, 1.0)).all() and np.isin(baseline, (0.0, 1.0)).all())
-    stored = audited.about.stored
+    stored = audited.about.measured(StoredRecords)
     if is_share:
         right = statistics.proportion(int((losses == 0).sum()), len(losses), confidence)
         loss = statistics.paired_rate_difference(losses > 0, baseline > 0, confidence)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import store
-from divulge.auditing import comparability
+from divulge.auditing.checks.texts import describe_split_signs, find_split_signs
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.extraction.completions import CACHE, Completer, Cut, Passage, cut_passages
@@ -135,7 +135,7 @@ def measure(
             for side, side_passages in zip(measured, passages, strict=True)
         ]
         passage_texts = [[model.decode(passage.tokens) for passage in each] for each in passages]
-        signs = comparability.find_split_signs(*passage_texts, quoted=show_records, seed=seed)
+        signs = find_split_signs(*passage_texts, quoted=show_records, seed=seed)
         result = Extraction(
             members=measured[0],
             nonmembers=measured[1],
@@ -145,7 +145,7 @@ def measure(
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
             shared=shared,
-            warnings=(*comparability.describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
+            warnings=(*describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
         )
         if draft is not None:
             result.write_to(draft)

@@ -17,7 +17,7 @@ import jinja2
 
 from divulge import auditing, lazy, results
 from divulge.auditing import compare as comparison
-from divulge.auditing import verdict as audit_summary
+from divulge.auditing import summary as audit_summary
 from divulge.auditing.result import KIND as AUDIT
 from divulge.errors import InputError
 from divulge.identification import finished_run

@@ -1,17 +1,54 @@
-"""Checks of an audit: each is one object in one file that measures, and returns what it found.
+"""Checks of an audit: each is one object in one file that measures, says what it found, and shows it.
 
-Pipeline, verdict, gate and page loop over `CHECKS`. A new check is a file in this package and an entry here.
+Pipeline, verdict, gate and page loop over `CHECKS` and over what they found. A new check is a file in this package and
+an entry here.
 """
 
 from __future__ import annotations
 
-from divulge.auditing.checks.check import Check, ScoredAudit
+from typing import TYPE_CHECKING
+
+from divulge.auditing.checks.agreement import Agreement
+from divulge.auditing.checks.blind_baseline import BlindComparison
+from divulge.auditing.checks.check import Check, ScoredAudit, show_sentences
 from divulge.auditing.checks.controls import Controls
+from divulge.auditing.checks.copies import Copies
+from divulge.auditing.checks.covariates import CovariateBalance
 from divulge.auditing.checks.determinism import Determinism
+from divulge.auditing.checks.feature_origin import FeatureOrigin
 from divulge.auditing.checks.held_out import HeldOut
 from divulge.auditing.checks.labels import LabelsOfTraining
+from divulge.auditing.checks.stored_records import ArraySearch
+from divulge.auditing.checks.target_fit import TargetFit
+from divulge.auditing.checks.texts import TextSignatures
+from divulge.auditing.checks.transfer import ThresholdTransfer
 
-CHECKS: tuple[Check, ...] = (HeldOut(), LabelsOfTraining(), Determinism(), Controls())
-"""All checks, in the order in which the page shows them."""
+if TYPE_CHECKING:
+    from divulge.report.page import Block
+    from divulge.results import CheckFinding
 
-__all__ = ["CHECKS", "Check", "ScoredAudit"]
+CHECKS: tuple[Check, ...] = (
+    Agreement(),
+    FeatureOrigin(),
+    BlindComparison(),
+    TextSignatures(),
+    CovariateBalance(),
+    Copies(),
+    ThresholdTransfer(),
+    TargetFit(),
+    ArraySearch(),  # after those that say whether the sets are comparable
+    HeldOut(),
+    LabelsOfTraining(),
+    Determinism(),
+    Controls(),  # after the agreement of references
+)
+"""All checks, in the order in which they run and in which the page shows them."""
+
+
+def show_finding(finding: CheckFinding) -> list[Block]:
+    """Return what the page shows of a finding."""
+    check = next((check for check in CHECKS if check.name == finding.check), None)
+    return show_sentences(finding) if check is None else check.show(finding)
+
+
+__all__ = ["CHECKS", "Check", "ScoredAudit", "show_finding"]

@@ -1,17 +1,36 @@
-"""Protocol of the checks, and what they are given."""
+"""A check: what it is given, what it returns, how it stands on the page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from divulge.report import Paragraph, Table
+from divulge.report.formatting import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.prepared import AuditLog, PreparedAudit
+    from divulge.evaluation.covariates import Adjustment
     from divulge.evidence import Measurements
-    from divulge.results import CheckFinding
+    from divulge.report.page import Block
+    from divulge.results import AuditSettings, CheckFinding
     from divulge.types import Floats
+
+NEXT_STEPS = (
+    "What to do next: draw members and non-members at random from one pool, before training, so that whole groups of "
+    "equal or related records are on one side; take out exact copies (duplicates='drop'); leave out what only one set "
+    "has (a source, a date, a class)"
+)
+REDRAW_ADVICE = "Draw non-members at random from the records that training records were drawn from, and audit again"
+TIME_ADVICE = (
+    "The sets seem to be of different times, which no new draw of later records mends: take as non-members records of "
+    "the training period that were left out of training; where there are none, compare records of the time that both "
+    "sets share, or plant canaries in the next training (divulge canaries)"
+)
+_TIME = re.compile(r"(?<![a-z])(date|datetime|timestamp|year|month|quarter)(?![a-z])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,23 +39,29 @@ class ScoredAudit:
 
     Args:
         prepared: target, records, recipes and seed.
+        settings: all that determines the run.
         views: signals under target and reference models, of the records and of further versions of them.
         scores: recipe → scores of the candidates, ``[n]``.
         calibration: recipe → scores of the calibration records, ``[k]``.
         fpr: the levels reported.
         log: what was noted so far; a check may add warnings.
+        adjustment: the comparison of candidates that are alike in covariates; None without any.
+        findings: of the checks before this one.
     """
 
     prepared: PreparedAudit
+    settings: AuditSettings
     views: Sequence[Measurements]
     scores: Mapping[str, Floats]
     calibration: Mapping[str, Floats]
     fpr: tuple[float, ...]
     log: AuditLog
+    adjustment: Adjustment | None = None
+    findings: list[CheckFinding] = field(default_factory=list)
 
 
 class Check(Protocol):
-    """A check of an audit."""
+    """A check of an audit: it measures, says what it found, and shows it."""
 
     @property
     def name(self) -> str:
@@ -46,3 +71,32 @@ class Check(Protocol):
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Return what was found; None where there is nothing to show."""
         ...
+
+    def show(self, finding: CheckFinding) -> list[Block]:
+        """Return what the page shows of a finding; a check that shows more, or nothing, says so itself."""
+        return show_sentences(finding)
+
+
+def show_sentences(finding: CheckFinding) -> list[Block]:
+    """Return a finding's sentences, its figures, its table."""
+    paragraphs = finding.paragraphs or (finding.sentence, *finding.details)
+    blocks: list[Block] = [Paragraph(text) for text in paragraphs]
+    if finding.figures:
+        rows = [(name, format_estimate(figure)) for name, figure in finding.figures.items()]
+        blocks.append(Table(("what", "value"), rows, sortable=False))
+    if finding.table:
+        columns, *rows = finding.table
+        blocks.append(Table(columns, rows))
+    return blocks
+
+
+def advise_redraw(differences: Sequence[str]) -> str:
+    """Advise how to get sets that can be compared, given what tells them apart; empty if nothing says how."""
+    return TIME_ADVICE if any(_TIME.search(text.replace("_", " ").lower()) for text in differences) else ""
+
+
+def confounded_details(differences: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return what follows the sentence on a confounded split: what separates the sets, and what to do next."""
+    separating = [f"What tells them apart: {'; '.join(differences)}."] if differences else []
+    advice = advise_redraw(differences) or NEXT_STEPS
+    return "No number below can be attributed to the model.", *separating, f"{advice}."

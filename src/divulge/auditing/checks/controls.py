@@ -13,6 +13,7 @@ from divulge.attacks.lira import LiRA
 from divulge.attacks.rmia import BASE, RMIA
 from divulge.attacks.threshold import Calibrated, Threshold
 from divulge.auditing import signals
+from divulge.auditing.checks.check import Check
 from divulge.auditing.findings import CONFIDENCE
 from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
@@ -20,7 +21,7 @@ from divulge.evaluation import blind, control_models
 from divulge.evaluation.agreement import mean_overlap
 from divulge.evidence import leave_one_out
 from divulge.report.formatting import capitalize, format_estimate, format_percent, join_words
-from divulge.results import CheckFinding
+from divulge.results import CheckFinding, ReferenceComparison
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +53,7 @@ _COLUMNS = (
 )
 
 
-class Controls:
+class Controls(Check):
     """Compare the target with reference models that saw no candidate, as if each of these were the target."""
 
     name = "reference models as controls"
@@ -173,7 +174,13 @@ def _find_obstacle(audit: ScoredAudit, k: int, *, is_above: bool) -> str:
     """Return why the controls may not decide; empty where they may. Sets are compared only if they would accuse."""
     if k < MIN_DECIDING:
         return f"{MIN_DECIDING} controls are the least that decide, and there are {k}"
-    agreement = next((each for each in audit.log.agreement if each.references == "out"), None)
+    reports = [
+        each
+        for found in audit.findings
+        if isinstance(found.measured, ReferenceComparison)
+        for each in found.measured.agreement
+    ]
+    agreement = next((each for each in reports if each.references == "out"), None)
     if agreement is None or agreement.differs is None:
         return "whether they answer like the target cannot be said"
     if agreement.differs:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import softmax
 
 from divulge import people
+from divulge.auditing.checks.check import Check
 from divulge.errors import InputError
 from divulge.results import CheckFinding
 from divulge.targets import is_language_model
@@ -38,7 +39,7 @@ BY_CALL = "the target's answers differ from call to call: a repeated audit gives
 BY_BATCH = "the target's answers depend on what else is in the batch: another order or size of it gives other numbers"
 
 
-class Determinism:
+class Determinism(Check):
     """Ask about a few records twice, and if the answers are alike, in reverse and alone.
 
     Where noise is more than a twentieth of what differs between records, one audit cannot clear the target: whoever

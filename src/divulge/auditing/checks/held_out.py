@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from divulge.auditing import signals
+from divulge.auditing.checks.check import Check
 from divulge.auditing.findings import CONFIDENCE
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
@@ -84,7 +85,7 @@ class _Sign:
         return found is not None
 
 
-class HeldOut:
+class HeldOut(Check):
     """Members, non-members and population, compared in pairs.
 
     A model that was trained on the non-members as well gives them no lower scores than members, and the comparison of

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import signal, special, stats
 
 from divulge import evaluation, seeds
+from divulge.auditing.checks.check import Check
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
 from divulge.references import Train
@@ -34,7 +35,7 @@ _LABEL_FITS = ("negative-loss", "scaled-logit", "confidence", "hinge")
 """Signals that grow with the probability of the label given."""
 
 
-class LabelsOfTraining:
+class LabelsOfTraining(Check):
     """Members answered worse than non-members: the labels given are probably not those of the training.
 
     A model is right more often on what it was trained on, and surer of its labels. Where it surely is not, it learned
