@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from divulge.auditing import Audit
     from divulge.references.progress import ProgressSetting
-    from divulge.run_directory import RunDirectory
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
 
