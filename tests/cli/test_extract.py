@@ -79,7 +79,7 @@ def test_without_texts_none_is_written(divulge, home, tmp_path):
     assert code == 0, err
     content = json.loads(out)
     assert content["answer"] == "undecided"
-    assert content["draws"] == [1, 100]
+    assert content["settings"]["draws"] == [1, 100]
     assert content["decoding"] == "temperature 1, top k 40"
     for path in (tmp_path / "run").rglob("*"):
         assert b"nurse" not in path.read_bytes()
@@ -134,8 +134,9 @@ def test_documents_of_both_sets_are_refused(divulge, home):
 def test_a_share_of_the_document(divulge, home):
     code, out, err = divulge(*arguments(home), "--prefix", "0.25", "--json")
     assert code == 0, err
-    assert json.loads(out)["prefix"] == 0.25
-    assert np.isclose(json.loads(out)["confidence"], 0.95)
+    settings = json.loads(out)["settings"]
+    assert settings["prefix"] == 0.25
+    assert np.isclose(settings["confidence"], 0.95)
 
 
 def test_what_an_interruption_leaves_is_said(divulge, home, tmp_path, monkeypatch):

@@ -212,6 +212,7 @@ DECISIONS = {
         use=lambda made: made.selection.selected,
     ),
     "decisions.planning.Setting": call(candidates=20, members=10, auc=0.95),
+    "decisions.planning.mean_power": call(shares=[0.0, 0.5, 1.0]),
     "decisions.planning.power": call(
         n=50, setting=dv.decisions.planning.Setting(20, 10, 0.95), fdr=0.2, method="storey", seed=0
     ),

@@ -18,9 +18,10 @@ from divulge import seeds, statistics
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import check_fdr
+from divulge.errors import InputError
 from divulge.settings import DecisionSettings
 from divulge.types import Estimate
-from divulge.validation import check_instance, check_integer, check_number
+from divulge.validation import check_instance, check_integer, check_nonempty, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
@@ -164,12 +165,21 @@ def _simulate_power(n: int, setting: Setting, level: float, method: StepUp | str
     return mean_power(shares)
 
 
-def mean_power(shares: Floats) -> Estimate:
+def mean_power(shares: object) -> Estimate:
     """Return the mean share with an interval: the probability that any member is selected times the mean share if so.
 
     The factors have intervals of their own, so that runs in which no member is selected do not give a power of exactly
     0.
+
+    Args:
+        shares: of the members selected, one of each run, ``[runs]``, from 0 to 1.
+
+    Raises:
+        divulge.InputError: no runs, NaN, or shares outside of [0, 1].
     """
+    shares = check_nonempty(check_vector(shares, "shares"), "shares")
+    if shares.min() < 0 or shares.max() > 1:
+        raise InputError(f"shares: must be between 0 and 1, got {shares.min():g} to {shares.max():g}")
     positive_shares, error = shares[shares > 0], 0.025 / 2  # error on either side of either factor
     probability = statistics.proportion(len(positive_shares), len(shares), 1 - 2 * error)
     low, high = 0.0, 1.0
