@@ -6,6 +6,7 @@ A study is a package with settings, a result (a `Study`) and a `divulge.report.r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -14,6 +15,7 @@ from divulge.auditing.compare import CONFIDENCE, Limit, Ruling, Rulings, parse_l
 from divulge.auditing.inputs import align_data
 from divulge.auditing.modality import resolve_task
 from divulge.auditing.pipeline import find_modality
+from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.report import notebook
 from divulge.report.run_kinds import build_page, write_report, write_run
@@ -109,25 +111,29 @@ def compare_blindly(
     return ErasureControl(name, not baseline.confounded, says)
 
 
-class Study:
+class Study(ABC):
     """Result of a study: a frozen dataclass of what its answer is computed from.
 
-    A subclass has its ``run_kind``, its `summary`, and what else `write` keeps in a run directory; where its `RunKind`
+    A subclass has its ``run_kind``, its `summary`, and what `write` keeps beside that; where its `RunKind`
     names metrics, also how to `rule` on them. Page, report, run directory, notebook and gate follow.
     """
 
     run_kind: ClassVar[RunKind[Any]]
 
+    @abstractmethod
     def summary(self) -> Any:
         """Return the typed summary for JSON and the report."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, draft: RunDraft) -> None:
-        """Write what the answer is computed from into the draft of a run; nothing beside the summary by default."""
+        """Write what the answer is computed from, beside the summary, into the draft of a run."""
 
     def rule(self, limits: Sequence[Limit], confidence: float) -> Iterable[Ruling]:
-        """Return a ruling for each limit and for what it is held against; all hold with this confidence."""
-        raise NotImplementedError
+        """Return a ruling for each limit and for what it is held against; all hold with this confidence.
+
+        None by default: without metrics in its `RunKind` there are no limits.
+        """
+        return ()
 
     def page(self) -> Page:
         """Return the report as data."""
@@ -157,8 +163,10 @@ class Study:
         """Hold the result against one or more ``METRIC:LIMIT``; `divulge.gate` says more.
 
         Raises:
-            divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
+            divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1), a study without limits.
         """
+        if not self.run_kind.metrics:
+            raise InputError(f"policy: a result of kind {self.run_kind.name!r} cannot be held to limits")
         limits = parse_limits(policy, self.run_kind.metrics, self.run_kind.noun)
         check_number(confidence, "confidence", above=0, below=1)
         return Rulings(self.rule(limits, confidence))

@@ -24,8 +24,6 @@ import divulge as dv
 from divulge import cli, columns, targets
 from divulge.columns import TableEncoder, read_frame
 
-pytestmark = pytest.mark.usefixtures("scores_alone")
-
 N = 200
 
 

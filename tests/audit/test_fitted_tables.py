@@ -29,8 +29,6 @@ from divulge import cli
 from divulge import plan as plan_files
 from divulge.targets import SklearnTarget
 
-pytestmark = pytest.mark.usefixtures("scores_alone")
-
 N = 100
 LIBRARIES = {
     "pandas": lambda frame: frame,

@@ -52,7 +52,7 @@ def pair_answers(digits, pairs, scored, extra=0.0, middle=5.0):
     """Answers whose differences are those of the digits -1, 0, 1."""
     rows = [pairs.code.weights(q) for q in range(pairs.code.count)]
     sums = [float(weights @ digits[start : start + len(weights)]) for start, weights in rows]
-    sums += [float(pairs._signs(i) @ digits) * pairs.code.bound for i in range(len(pairs.error) - pairs.code.count)]
+    sums += [float(pairs.draw_signs(i) @ digits) * pairs.code.bound for i in range(len(pairs.error) - pairs.code.count)]
     differences = (np.array(sums) * pairs.unit) / scored + extra
     return np.stack([middle + differences / 2, middle - differences / 2], axis=1).ravel()
 

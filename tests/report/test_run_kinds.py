@@ -14,6 +14,7 @@ from divulge.report.sections import PROVENANCE_TITLE
 from divulge.run_directory import RunDirectory
 from divulge.types import Tone
 from divulge.viewing import Shelf
+from run_directories import WRITERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +91,12 @@ def test_a_name_is_registered_once(toy_run):
     runs.register(TOY)
     with pytest.raises(dv.InputError, match="'toy' is registered already"):
         runs.register(RunKind(name="toy", title="Another", summary_type=ToySummary, sections=toy_sections))
+
+
+@pytest.mark.parametrize("policy", ["auc:0.5", "nothing"])
+def test_a_study_without_limits_is_held_to_none(tmp_path, policy):
+    WRITERS["trade-off"](tmp_path / "run")
+    with pytest.raises(dv.InputError, match="policy: a result of kind 'trade-off' cannot be held to limits"):
+        runs.RUN_KINDS["trade-off"].load(tmp_path / "run").result.gate(policy)
+    with pytest.raises(dv.InputError, match="run: a policy can hold an audit"):
+        dv.gate(tmp_path / "run", policy)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing import Audit
     from divulge.references.progress import ProgressSetting
+    from divulge.run_directory import RunDraft
     from divulge.settings import Duplicates, TaskName
     from divulge.types import Floats
 
@@ -166,6 +167,9 @@ class TradeOff(Study):
             recommended="" if best is None else best.name, seed=self.seed, warnings=self.warnings,
             environment=collect_environment(),
         )  # fmt: skip
+
+    def write(self, draft: RunDraft) -> None:
+        """Write nothing: the summary holds all."""
 
 
 def _distance_from_chance(row: SettingResult) -> float:

@@ -89,10 +89,11 @@ class SplitPlan:
             first_row, code_weights = self.code.weights(pair)
             weights[first_row : first_row + len(code_weights)] = code_weights
         else:
-            weights = self.code.bound * self._signs(pair - self.code.count)
+            weights = self.code.bound * self.draw_signs(pair - self.code.count)
         return self.rows[np.searchsorted(self.weights, -weights if is_reversed else weights)]
 
-    def _signs(self, index: int) -> Ints:
+    def draw_signs(self, index: int) -> Ints:
+        """Return the sign of each row in a query that checks the others, ``[n]``."""
         return seeds.generator(index, "labels", "split").choice(np.array([-1, 1]), self.spec.n)
 
     def read(self, answers: Floats) -> Reading:
@@ -157,7 +158,7 @@ class SplitPlan:
     def _passes_checks(self, digits: Ints, scale: float, differences: Array, allowed: Floats) -> bool:
         """Return True if the pairs of random signs agree with these digits."""
         for pair in range(self.code.count, len(self.error)):
-            implied = self.unit * self.code.bound * int(self._signs(pair - self.code.count) @ digits)
+            implied = self.unit * self.code.bound * int(self.draw_signs(pair - self.code.count) @ digits)
             off = abs(float(differences[pair] * scale) - implied)
             if off > allowed[pair] * scale + self.error[pair] + 1e-15 * abs(implied):
                 return False
