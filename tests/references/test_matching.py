@@ -325,8 +325,8 @@ def test_hooks_stop_a_training():
         ("auto", {"privacy": dv.references.Private(1.0)}),
     ],
 )
-def test_no_more_models_and_epochs_are_trained_than_are_forecast(match, settings):
-    """Whatever the grid: epochs are counted as they are reported, and those of a grid are known before."""
+def test_no_more_models_are_trained_than_are_forecast(match, settings):
+    """Whatever the grid, of which the number is known before; epochs are counted below."""
     references = Train(make, count=2, match=match, epochs=2, batch_size=32, optimizer="adam", **settings)
     records = SETS["population"]
     held_out = draw(20, 7)
