@@ -192,12 +192,15 @@ def test_a_sum_of_random_signs_may_be_off_by_what_its_own_rounding_is():
     pair = plan.code.count  # the first pair of random signs
     exact = dataclasses.replace(plan, error=np.zeros_like(plan.error))
     digits = np.where(scored, 2 * y - 1, 0)
-    implied = plan.unit * plan.code.bound * (plan._signs(0) @ digits)
+    implied = plan.unit * plan.code.bound * (plan.draw_signs(0) @ digits)
     assert len(plan.error) > pair
     assert implied
     for off, passes in ((0.0, True), (0.9e-15, True), (4e-15, False)):
         differences = np.array(
-            [plan.unit * plan.code.bound * (plan._signs(number) @ digits) for number in range(len(plan.error) - pair)]
+            [
+                plan.unit * plan.code.bound * (plan.draw_signs(number) @ digits)
+                for number in range(len(plan.error) - pair)
+            ]
         )
         differences[0] += off * implied
         values = np.concatenate([np.zeros(pair), differences])
