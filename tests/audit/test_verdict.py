@@ -13,7 +13,7 @@ from divulge.auditing.checks.blind_baseline import describe_blind_baseline
 from divulge.auditing.checks.covariates import describe_balance
 from divulge.auditing.findings import realised_fpr
 from divulge.auditing.summary import summarise_decision
-from divulge.auditing.wording import make_headline
+from divulge.auditing.wording import describe_claim
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting, html
 from divulge.report.markdown import render
@@ -307,22 +307,21 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     records = evaluation.surest_records(scores, members)
     assert records == evaluation.SurestRecords(side, 60, 600, errors, 600)
     audit = scored({"loss": scores}, members, fpr=(0.3,))
-    headline = make_headline(scopes.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
+    plain, pictures = describe_claim(scopes.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
     side_name, other_side = ("training", "other") if side else ("other", "training")
     end = "high" if side else "low"
     if errors:
-        assert headline.words == (
+        assert plain == (
             f"60 of 600 {side_name} records score so {end} that only 1 of 600 {other_side} records does, which chance "
             "does not explain."
         )
     else:
         claim = "recognised" if side else "ruled out as training data"
         assert (
-            headline.words
-            == f"60 of 600 {side_name} records can be {claim}: none of 600 {other_side} records scores as {end}."
+            plain == f"60 of 600 {side_name} records can be {claim}: none of 600 {other_side} records scores as {end}."
         )
-    assert [(dots.value, dots.total) for dots in headline.pictures] == [(60, 600), (errors, 600)]
-    several = make_headline(
+    assert [(dots.value, dots.total) for dots in pictures] == [(60, 600), (errors, 600)]
+    several = describe_claim(
         scopes.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", replace(records, total=1001)
     )
     assert several.pictures == ()

@@ -13,7 +13,7 @@ from divulge.auditing.checks.copies import count_copies, hidden_share
 from divulge.auditing.checks.covariates import describe_adjustment, describe_confounding
 from divulge.auditing.checks.texts import text_warnings
 from divulge.auditing.findings import RealisedFpr, realised_fpr
-from divulge.auditing.wording import dot_grids, format_counts, make_headline
+from divulge.auditing.wording import describe_claim, dot_grids, format_counts
 from divulge.errors import InputError
 from divulge.evaluation import SurestRecords
 from divulge.evaluation.covariates import Adjustment
@@ -101,23 +101,23 @@ def test_counts_of_candidates_are_in_the_plural_unless_one(members, nonmembers, 
 )
 def test_the_surest_records_are_told_by_side_and_errors(surest, sentence):
     tested = scopes.TestedStatistic("r", "ε", 0.0, interval(0.5, 9))
-    headline = make_headline(tested, ", X", surest)
-    assert headline.words == sentence
+    plain, pictures = describe_claim(tested, ", X", surest)
+    assert plain == sentence
     if surest.total > 1000:
-        assert headline.pictures == ()
+        assert pictures == ()
         return
     sides = ("training records", "other records") if surest.members else ("other records", "training records")
     end = "high" if surest.members else "low"
-    assert [(dots.caption, dots.value, dots.total) for dots in headline.pictures] == [
+    assert [(dots.caption, dots.value, dots.total) for dots in pictures] == [
         (f"{surest.right} of 500 {sides[0]} score so {end}", surest.right, 500),
         (f"{surest.wrong} of 480 {sides[1]} do", surest.wrong, 480),
     ]
 
 
 def test_an_epsilon_without_records_is_told_in_words_alone():
-    headline = make_headline(scopes.TestedStatistic("r", "ε", 0.0, interval(0.5, 9)), " on all classes")
-    assert headline.words.startswith("Of some records it can be told on all classes whether they were used")
-    assert headline.pictures == ()
+    plain, pictures = describe_claim(scopes.TestedStatistic("r", "ε", 0.0, interval(0.5, 9)), " on all classes")
+    assert plain.startswith("Of some records it can be told on all classes whether they were used")
+    assert pictures == ()
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_recognised_and_accused_are_drawn_in_grids_of_one_size(total, fpr, expec
 @pytest.mark.parametrize("suffix", ["", " on all classes"])
 @pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.2, 0.4)])
 def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suffix):
-    headline = make_headline(scopes.TestedStatistic("r", "AUC", 0.5, interval(low, high)), suffix)
+    plain, pictures = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(low, high)), suffix)
     opening = "On all classes, shown" if suffix else "Shown"
-    assert headline.words == (
+    assert plain == (
         f"{opening} a training record and another one, the attack tells which is which in about 70 of 100 cases "
         "(60 to 80); guessing is right in 50."
     )
-    told, guessed = headline.pictures
+    told, guessed = pictures
     assert (told.value, told.low, told.high, told.total) == (70, 60, 80, 100)
     assert told.caption == "70 of 100 pairs (60 to 80) are told right"
     assert (guessed.value, guessed.total, guessed.chance) == (50, 100, True)
@@ -158,10 +158,10 @@ def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suf
 
 
 def test_an_auc_hardly_above_chance_is_told_without_dots_of_more_than_a_thousand():
-    headline = make_headline(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.50011, 0.54, 0.52)))
-    assert headline.pictures == ()
-    assert "5,200 of 10,000 cases (5,001 to 5,400); guessing is right in 5,000." in headline.words
-    drawn = make_headline(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
+    plain, pictures = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.50011, 0.54, 0.52)))
+    assert pictures == ()
+    assert "5,200 of 10,000 cases (5,001 to 5,400); guessing is right in 5,000." in plain
+    drawn = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
     assert [grid.total for grid in drawn.pictures] == [1000, 1000]
 
 

@@ -129,43 +129,40 @@ def compare(
                 after_outcome.on(before_outcome.is_counted),
             )
         differences += [
-            _measure_difference(name, before_outcome, after_outcome, statistic, confidence) for statistic in statistics
+            Difference(
+                name,
+                statistic,
+                evaluation.measure(before_outcome.scores, before_outcome.members, statistic, before_outcome.confidence),
+                evaluation.measure(after_outcome.scores, after_outcome.members, statistic, after_outcome.confidence),
+                evaluation.paired_difference(
+                    after_outcome.scores, before_outcome.scores, before_outcome.members, statistic, confidence
+                ),
+            )
+            for statistic in statistics
         ]
     return differences
 
 
 def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
     """Check that the reference models of both audits were trained alike, so that only the targets differ."""
-    differences = {name: _training_differences(before, after, name) for name in recipes}
+    differences = {}
+    for name in recipes:
+        before_settings, after_settings = (
+            {"references": recipe.references, **(recipe.training or {})}
+            for recipe in (before.about.recipes[name], after.about.recipes[name])
+        )
+        differences[name] = [
+            f"{setting}: {before_settings.get(setting, 'unknown')} before, {after_settings.get(setting, 'unknown')} "
+            "after"
+            for setting in dict.fromkeys([*before_settings, *after_settings])
+            if before_settings.get(setting) != after_settings.get(setting)
+        ]
     if descriptions := [f"{name} ({', '.join(settings)})" for name, settings in differences.items() if settings]:
         comparable = [name for name, settings in differences.items() if not settings]
         hint = f"; recipes that can be compared: {', '.join(comparable)}" if comparable else ""
         raise InputError(
             f"compare: the reference models of the two audits were trained differently: {'; '.join(descriptions)}{hint}"
         )
-
-
-def _training_differences(before: Audit, after: Audit, name: str) -> list[str]:
-    """List the training settings in which a recipe's reference models differ."""
-    before_settings, after_settings = (
-        {"references": recipe.references, **(recipe.training or {})}
-        for recipe in (before.about.recipes[name], after.about.recipes[name])
-    )
-    return [
-        f"{setting}: {before_settings.get(setting, 'unknown')} before, {after_settings.get(setting, 'unknown')} after"
-        for setting in dict.fromkeys([*before_settings, *after_settings])
-        if before_settings.get(setting) != after_settings.get(setting)
-    ]
-
-
-def _measure_difference(name: str, before: Outcome, after: Outcome, statistic: str, confidence: float) -> Difference:
-    return Difference(
-        name,
-        statistic,
-        evaluation.measure(before.scores, before.members, statistic, before.confidence),
-        evaluation.measure(after.scores, after.members, statistic, after.confidence),
-        evaluation.paired_difference(after.scores, before.scores, before.members, statistic, confidence),
-    )
 
 
 State: TypeAlias = Literal["kept", "undecided", "broken"]
@@ -422,7 +419,7 @@ def gate(
     confidences = split_confidence(audit, confidence, **n_measured)
     hidden_leaks = {scope.name: find_hidden_leaks(audit, scope) for scope, _ in scope_pairs}
     hidden_shares = {scope.name: hidden_share(audit.about, scope.members, scope.nonmembers) for scope, _ in scope_pairs}
-    void, implausible, stored = _void_reason(audit), reason_of(audit, "implausible"), reason_of(audit, "proof")
+    void, stored = _void_reason(audit), reason_of(audit, "proof")
     too_few = tuple(name for name in groups.too_few if name.partition(" ")[0] in groupings)
 
     def rule(limit: Limit, scope: Scope, outcome: Outcome, raw: Outcome) -> Ruling:
@@ -437,15 +434,15 @@ def gate(
             measured = measure(outcome.scores, outcome.members)
             unadjusted = measure(raw.scores, raw.members) if scope.adjusted else None
             unexplained = None if outcome.unexplained is None else measure(outcome.unexplained, outcome.members)
-            is_kept, is_hidden = measured.high <= limit.limit, outcome.recipe in hidden_leaks[scope.name]
-            doubt = (
-                void
-                or _contrary_reason(audit, outcome.recipe, limit, measured, unadjusted)
-                or _explained_reason(measured, unexplained, limit, hidden=is_hidden)
-                or (REVERSED if is_kept and _is_above(measured, limit) else "")
-                or (implausible if measured.low <= limit.limit else "")
-                or _copies_reason(audit, measured, limit, hidden_shares[scope.name])
-                or (_uncleared_reason(audit, limit) if is_kept else "")
+            doubt = void or _describe_doubt(
+                audit,
+                limit,
+                measured,
+                recipe=outcome.recipe,
+                unadjusted=unadjusted,
+                unexplained=unexplained,
+                is_hidden=outcome.recipe in hidden_leaks[scope.name],
+                hidden=hidden_shares[scope.name],
             )
         ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
         return replace(ruling, stored=stored, by=scope.by)
@@ -545,59 +542,66 @@ def reason_of(audit: Audit, effect: CheckEffect) -> str:
     return next((finding.reason for finding in audit.about.with_effect(effect)), "")
 
 
-def _contrary_reason(audit: Audit, recipe: str, limit: Limit, measured: Estimate, unadjusted: Estimate | None) -> str:
-    """Explain which other comparison of the same run contradicts the ruling; empty if none does."""
-    if measured.high <= limit.limit and unadjusted is not None and _is_above(unadjusted, limit):
+def _describe_doubt(
+    audit: Audit,
+    limit: Limit,
+    measured: Estimate,
+    *,
+    recipe: str,
+    unadjusted: Estimate | None,
+    unexplained: Estimate | None,
+    is_hidden: bool,
+    hidden: float,
+) -> str:
+    """Say why a measured statistic does not rule, by the first reason that there is; empty where it rules.
+
+    Other comparisons of the same scores come first, then what checks found. What says that a model gives away more
+    speaks against "kept" alone, never against "broken".
+
+    Args:
+        audit: the audit.
+        limit: the limit that the statistic is held against.
+        measured: the statistic.
+        recipe: name of the recipe.
+        unadjusted: the same without adjustment for covariates; None where nothing is adjusted.
+        unexplained: the same of the score less what the records alone explain; None where that is not known.
+        is_hidden: whether the verdict finds a leak in this score alone.
+        hidden: largest share of the non-members that may be members in truth, as copies.
+    """
+    is_kept, is_broken = measured.high <= limit.limit, measured.low > limit.limit
+    if is_kept and unadjusted is not None and _is_above(unadjusted, limit):
         assert audit.adjustment is not None
         return describe_contrary_evidence(audit.adjustment, [recipe])
-    return ""
-
-
-def _explained_reason(measured: Estimate, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
-    """Explain why the unexplained score contradicts the ruling; empty if it does not.
-
-    ``hidden`` where the verdict finds a leak in the unexplained score alone.
-    """
-    if unexplained is None:
+    if unexplained is not None:
+        is_contrary = unexplained.low <= limit.limit if is_broken else is_hidden or _is_above(unexplained, limit)
+        if is_contrary and (is_broken or is_kept):
+            return EXPLAINED_BY_RECORDS
+    if is_kept and _is_above(measured, limit):
+        return REVERSED
+    if not is_broken and (implausible := reason_of(audit, "implausible")):
+        return implausible
+    if not is_kept:
         return ""
-    is_broken, is_kept = measured.low > limit.limit, measured.high <= limit.limit
-    contradicted = (is_broken and unexplained.low <= limit.limit) or (
-        is_kept and (hidden or _is_above(unexplained, limit))
-    )
-    return EXPLAINED_BY_RECORDS if contradicted else ""
-
-
-def _is_above(estimate: Estimate, limit: Limit) -> bool:
-    """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
-    return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
-
-
-def _copies_reason(audit: Audit, measured: Estimate, limit: Limit, hidden: float) -> str:
-    """Explain why a limit may be exceeded beneath copies of members among the non-members; empty if it cannot be.
-
-    AUC and advantage are compared once more as the largest that they can be without the copies, of which the model may
-    be surer than of any other record. Of a TPR the copies decide the threshold.
-    """
-    if measured.high > limit.limit or not hidden:
-        return ""
-    if limit.metric == "auc" and max(measured.high, 1 - measured.low) <= limit.limit * (1 - hidden):
-        return ""
-    if limit.metric == "advantage" and measured.high + hidden <= limit.limit * (1 - hidden):
-        return ""
-    return describe_copies(audit.about)
-
-
-def _uncleared_reason(audit: Audit, limit: Limit) -> str:
-    """Return the finding of a check by which a limit is not shown to be kept; empty without any.
-
-    What is found of members against another set than the non-members is held against a limit on the AUC itself.
-    """
+    # AUC and advantage are compared once more as the largest that they can be without the copies, of which the model
+    # may be surer than of any other record. Of a TPR the copies decide the threshold, so nothing remains to compare.
+    is_kept_without_copies = {
+        "auc": max(measured.high, 1 - measured.low) <= limit.limit * (1 - hidden),
+        "advantage": measured.high + hidden <= limit.limit * (1 - hidden),
+    }
+    if hidden and not is_kept_without_copies.get(limit.metric, False):
+        return describe_copies(audit.about)
     for finding in audit.about.findings:
+        # What is found of members against another set than the non-members is held against a limit on the AUC itself.
         area = finding.member_auc if limit.metric == "auc" else None
         is_uncleared = finding.effect in ("suspected", "not cleared", "leak")
         if is_uncleared if area is None else area.high > limit.limit:
             return finding.reason
     return ""
+
+
+def _is_above(estimate: Estimate, limit: Limit) -> bool:
+    """Check whether the interval lies above the limit; for an AUC, also that of the reversed score."""
+    return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
 
 
 def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
@@ -933,6 +937,7 @@ def comparison_page(comparison: Comparison) -> Page:
     heading, sentence, tone = endings[best]
     several = len(endings) > 1
     other_verdicts = [f"{name}: {text}" for name, (_, text, _) in endings.items() if name != best]
+    names = ", ".join(dict.fromkeys(difference.recipe for difference in comparison.changes[best]))
     return Page(
         title="What a defence changed",
         verdict=f"{best}: {sentence}" if several else sentence,
@@ -953,7 +958,13 @@ def comparison_page(comparison: Comparison) -> Page:
                 for name, changes in comparison.changes.items()
             ),
             Section("What this does not say", [Paragraph(_LIMITS)]),
-            regulator_section(_regulator_answers(sentence, comparison.changes[best])),
+            regulator_section(
+                RegulatorAnswers(
+                    means=f"membership inference by {names}, on both models.",
+                    queries=f"On membership alone: {sentence}",
+                    unit="One record, as it was given to the audits.",
+                )
+            ),
         ],
     )
 
@@ -971,15 +982,6 @@ def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid
     return tuple(
         DotGrid(f"{run}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
         for run, count in counts.items()
-    )
-
-
-def _regulator_answers(sentence: str, changes: Sequence[Difference]) -> RegulatorAnswers:
-    names = ", ".join(dict.fromkeys(difference.recipe for difference in changes))
-    return RegulatorAnswers(
-        means=f"membership inference by {names}, on both models.",
-        queries=f"On membership alone: {sentence}",
-        unit="One record, as it was given to the audits.",
     )
 
 

@@ -190,7 +190,18 @@ def attach_features(subject: AuditData, seed: int) -> AuditData:
             sets = _compute_features(sets, _as_function(features), seed)
         else:
             sets = {name: _with_rows(sets[name], values, name) for name, values in _rows_by_set(features).items()}
-    _check_same_features(sets)
+    # All sets have the same features, or none has any.
+    described = {
+        name: "none"
+        if records.features is None
+        else f"{records.features.shape[1]} columns"
+        if records.feature_names is None
+        else columns.format_names(records.feature_names)
+        for name, records in sets.items()
+    }
+    if len(set(described.values())) > 1:
+        listed = ", ".join(f"{name} {text}" for name, text in described.items())
+        raise InputError(f"features: every set needs the same ones in the same order, got {listed}")
     if subject.known is not None and sets["members"].features is not None:
         raise InputError(
             "features: of partly known records there are none: what is unknown of a record must not come in beside it"
@@ -270,21 +281,6 @@ def _rows_by_set(features: Any) -> dict[str, Any]:
 def _with_rows(records: Records, values: Any, set_name: str) -> Records:
     checked, names = check_features(values, f"features: {set_name}", len(records))
     return records.with_features(checked, names)
-
-
-def _check_same_features(sets: Sets) -> None:
-    """Check that all sets have the same features, or none has any."""
-    described = {
-        name: "none"
-        if records.features is None
-        else f"{records.features.shape[1]} columns"
-        if records.feature_names is None
-        else columns.format_names(records.feature_names)
-        for name, records in sets.items()
-    }
-    if len(set(described.values())) > 1:
-        listed = ", ".join(f"{name} {text}" for name, text in described.items())
-        raise InputError(f"features: every set needs the same ones in the same order, got {listed}")
 
 
 def _resolve_recipes(
@@ -566,25 +562,7 @@ def check_record_sets(sets: Sets, recipes: Sequence[Recipe], modality: Modality)
         divulge.InputError: other shapes, labels or kinds of ids; an id in two sets; labels that are missing, or one.
     """
     _check_same_shape(sets)
-    _check_id_types(sets)
-    _check_distinct_ids(sets)
-    _check_labels_present(sets, recipes, modality)
-    _check_numeric(sets, recipes)
-
-
-def _check_same_shape(sets: Sets) -> None:
-    shapes = {name: records.x.shape[1:] for name, records in sets.items()}
-    if len(set(shapes.values())) > 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise InputError(f"records: all sets must have the same shape, got {listed}")
-    labelled = {name: records.y is not None for name, records in sets.items()}
-    if len(set(labelled.values())) > 1:
-        unlabelled = ", ".join(name for name, has_labels in labelled.items() if not has_labels)
-        raise InputError(f"records: every set must have labels, or none; {unlabelled} has none")
-
-
-def _check_id_types(sets: Sets) -> None:
-    """Check that ids are strings or integers, of one type in all sets."""
+    # Ids are strings or integers, of one type in all sets.
     types = {}
     for name, records in sets.items():
         if records.ids is None:
@@ -600,9 +578,6 @@ def _check_id_types(sets: Sets) -> None:
     if "strings" in types.values() and len(set(types.values())) > 1:
         listed = ", ".join(f"{name} {id_type}" for name, id_type in types.items())
         raise InputError(f"records: ids of all sets must be of the same kind, got {listed}")
-
-
-def _check_distinct_ids(sets: Sets) -> None:
     for one_set, other_set in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
         ids, other_ids = sets[one_set].ids, sets[other_set].ids
         shared = np.array([]) if ids is None or other_ids is None else np.intersect1d(ids, other_ids)
@@ -611,9 +586,6 @@ def _check_distinct_ids(sets: Sets) -> None:
                 f"{one_set}, {other_set}: {len(shared)} ids occur in both sets (first: {shared.tolist()[0]!r}); "
                 "a record can be in only one of them"
             )
-
-
-def _check_labels_present(sets: Sets, recipes: Sequence[Recipe], modality: Modality) -> None:
     recipes_with_labels = [recipe.name for recipe in recipes if recipe.needs_labels]
     if recipes_with_labels and sets["members"].y is None:
         usable = [recipe.name for recipe in modality.known_recipes() if not recipe.needs_labels]
@@ -621,15 +593,23 @@ def _check_labels_present(sets: Sets, recipes: Sequence[Recipe], modality: Modal
             f"recipes: {', '.join(recipes_with_labels)} read the records' labels, but there are none"
             + (f"; without labels use {', '.join(usable)}" if usable else "")
         )
-
-
-def _check_numeric(sets: Sets, recipes: Sequence[Recipe]) -> None:
     numeric_recipes = [recipe.name for recipe in recipes if recipe.needs_numbers]
     if numeric_recipes and sets["members"].x.dtype == object:
         raise InputError(
             f"recipes: {', '.join(numeric_recipes)} move records a little, which numbers allow and texts do not; of "
             "texts use correct, correct-calibrated, transfer, or recipes that read the target's outputs"
         )
+
+
+def _check_same_shape(sets: Sets) -> None:
+    shapes = {name: records.x.shape[1:] for name, records in sets.items()}
+    if len(set(shapes.values())) > 1:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InputError(f"records: all sets must have the same shape, got {listed}")
+    labelled = {name: records.y is not None for name, records in sets.items()}
+    if len(set(labelled.values())) > 1:
+        unlabelled = ", ".join(name for name, has_labels in labelled.items() if not has_labels)
+        raise InputError(f"records: every set must have labels, or none; {unlabelled} has none")
 
 
 _MAX_LISTED = 3  # rows that a message shows
@@ -1220,7 +1200,13 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
         return replace(inputs, recipes=recipes, known=None, warnings=(*inputs.warnings, note)), None
     y = None if inputs.candidates.y is None else inputs.everything.y
     layout = inputs.layout
-    masks = np.concatenate([known_mask, _resample_masks(known_mask, layout.total - len(known_mask), seed)])
+    # Masks of other records are drawn from those of the candidates, independently of membership.
+    masks = np.concatenate(
+        [
+            known_mask,
+            known_mask[seeds.generator(seed, "masks").integers(len(known_mask), size=layout.total - len(known_mask))],
+        ]
+    )
     masked_records = PartialRecords(inputs.everything.x, y, masks)
     scored = layout.scored_rows
     visible = PartialRecords(masked_records.x[scored], None if y is None else y[scored], masks[scored])
@@ -1270,11 +1256,6 @@ def _sample_completions(
     if not n_draws:
         return ()
     return tuple(Records(x, visible.y) for x in imputer.sample(visible, n_draws, seed))
-
-
-def _resample_masks(masks: Bools, count: int, seed: int) -> Array:
-    """Draw masks for other records from those of the candidates, independently of membership."""
-    return masks[seeds.generator(seed, "masks").integers(len(masks), size=count)]
 
 
 def _check_disjoint(visible: PartialRecords, layout: Layout, population: Floats) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.references.fine_tuning import LoadedFineTune
     from divulge.targets import GivesTokens
-    from divulge.types import AuditData, Bools, Floats, Ints, Records
+    from divulge.types import AuditData, Floats, Ints, Records
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED, *tokens.OF_ENDS})
@@ -254,7 +254,25 @@ def _reference_signals(
         _check_same_tokens(audit, lengths, stats)
         log_probabilities, trained_on = base_log_probabilities[None], np.zeros((1, len(texts)), dtype=bool)
     else:
-        log_probabilities, trained_on = _fine_tune(audit, log, need, stats)
+        _check_same_tokens(audit, audit.references.count_tokens(list(audit.views[0].x)), stats)
+        records, rows = signals.training_data(audit, need)
+        needs = [
+            other_need for other_need in required_references(audit.inputs.recipes) if other_need != Need.REFERENCES_BASE
+        ]
+        trained = log.run_timed(
+            "reference models",
+            lambda: audit.references.fit(
+                records,
+                rows,
+                seed=audit.seed,
+                observe=(audit.views[0],),
+                pool=audit.pool,
+                progress=signals.progress_of_part(audit.progress, needs.index(need), len(needs)),
+            ),
+        )
+        log.engines.append(trained.engine)
+        log.warnings += [f"{need}: {note}" for note in trained.warnings]
+        log_probabilities, trained_on = trained.outputs[0], signals.trained_on_mask(audit, need, trained.trained_on)
     statistics = [
         TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(np.float64)) for row in log_probabilities
     ]
@@ -264,28 +282,6 @@ def _reference_signals(
         for signal in signals.signals_read(audit, readers)
     }
     return Models(values, trained_on, np.minimum(log_probabilities, 0.0))
-
-
-def _fine_tune(audit: PreparedAudit, log: AuditLog, need: Need, stats: TokenStatistics) -> tuple[Floats, Bools]:
-    _check_same_tokens(audit, audit.references.count_tokens(list(audit.views[0].x)), stats)
-    records, rows = signals.training_data(audit, need)
-    needs = [
-        other_need for other_need in required_references(audit.inputs.recipes) if other_need != Need.REFERENCES_BASE
-    ]
-    trained = log.run_timed(
-        "reference models",
-        lambda: audit.references.fit(
-            records,
-            rows,
-            seed=audit.seed,
-            observe=(audit.views[0],),
-            pool=audit.pool,
-            progress=signals.progress_of_part(audit.progress, needs.index(need), len(needs)),
-        ),
-    )
-    log.engines.append(trained.engine)
-    log.warnings += [f"{need}: {note}" for note in trained.warnings]
-    return trained.outputs[0], signals.trained_on_mask(audit, need, trained.trained_on)
 
 
 def _check_all_scored(audit: PreparedAudit, stats: TokenStatistics) -> None:

@@ -14,7 +14,7 @@ from divulge.auditing.checks import show_finding
 from divulge.auditing.scopes import TestedStatistic, scopes, simultaneous_confidence
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import decide_verdict
-from divulge.auditing.wording import dot_grids, format_counts, make_headline
+from divulge.auditing.wording import describe_claim, dot_grids, format_counts
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
@@ -119,9 +119,16 @@ def headline(run: AuditRun[Any]) -> Headline:
 def sections(run: AuditRun[Any]) -> list[Section]:
     """Return the advice and the evidence; every number comes from the summary or from the scores."""
     audit, summary, audit_verdict, related = run.audit, run.summary, run.verdict, run.find_related()
-    strongest = audit_verdict.recipe or _largest_auc(summary)
+    aucs = {name: 0.0 if recipe.auc is None else recipe.auc.value for name, recipe in summary.recipes.items()}
+    strongest = audit_verdict.recipe or max(aucs, key=aucs.__getitem__)  # a verdict without evidence names none
+    model = "" if audit.about.estimator is None else audit.about.estimator.name
+    advice = membership_advice(documents=audit.about.measured(TextSplit) is not None, model=model)
+    links = [
+        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
+        for name, related_audit in related.items()
+    ]
     return [
-        _advice_section(audit, summary),
+        Section(ADVICE_TITLE, advice if summary.verdict.answer == "leak found" else []),
         Section("Evidence", [strongest_recipe_table(summary, strongest)]),
         model_section(summary),
         Section(REFERENCES_TITLE, reference_blocks(summary), annex=True),
@@ -133,7 +140,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
         fairness_section(summary),
         *finding_sections(summary),
-        _links_section(related),
+        Section("The same audit under other conditions", links, annex=True),
         regulator_section(_regulator_answers(audit_verdict, summary, strongest)),
     ]
 
@@ -185,19 +192,6 @@ def _describe_match(agreement: ReferenceAgreement) -> str:
     return f"{agreement.models}; they differ from the model no more than trainings alike do"
 
 
-def _largest_auc(summary: AuditSummary) -> str:
-    """Return the recipe with the largest AUC, for a verdict that names none."""
-    aucs = {name: recipe.auc for name, recipe in summary.recipes.items()}
-    return max(aucs, key=lambda name: 0.0 if (auc := aucs[name]) is None else auc.value)
-
-
-def _advice_section(audit: Findings, summary: AuditSummary) -> Section:
-    leaks = summary.verdict.answer == "leak found"
-    model = "" if audit.about.estimator is None else audit.about.estimator.name
-    advice = membership_advice(documents=audit.about.measured(TextSplit) is not None, model=model)
-    return Section(ADVICE_TITLE, advice if leaks else [])
-
-
 def _regulator_answers(audit_verdict: Verdict, summary: AuditSummary, strongest: str) -> RegulatorAnswers:
     is_valid = summary.verdict.answer != "split is confounded"
     numbers = summary.recipes[strongest] if summary.adjusted is None else summary.adjusted.recipes[strongest]
@@ -228,14 +222,6 @@ def _compare_with_guessing(audit_verdict: Verdict) -> str:
             return f"Met by the attacks that were run, down to the size that is named. {sentences}"
         case _:
             return f"Not shown. {audit_verdict.plain}"
-
-
-def _links_section(related: Mapping[str, Findings]) -> Section:
-    links = [
-        Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
-        for name, related_audit in related.items()
-    ]
-    return Section("The same audit under other conditions", links, annex=True)
 
 
 def origin(run: AuditRun[Any]) -> Origin:
@@ -314,20 +300,17 @@ def recipe_table(
 
 def recipe_notes(summary: AuditSummary) -> list[str]:
     """Return notes on the table of recipes: sources of ε, and false-positive rates that were exceeded."""
-    return [*_sure_nonmember_notes(summary), *_exceeded_fpr_notes(summary)]
-
-
-def _sure_nonmember_notes(summary: AuditSummary) -> list[str]:
+    notes = []
     bounds = [
         f"{name}{suffix} (ε ≥ {formatting.format_lower_bound(epsilon.low)})"
         for name, suffix, numbers in _iterate_numbers(summary)
         if (epsilon := numbers.epsilon) and epsilon.method.endswith(FROM_SURE_NONMEMBERS)
     ]
-    reason = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
-    return [f"bounds that come from sure non-members, {reason}: {', '.join(bounds)}"] if bounds else []
-
-
-def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
+    if bounds:
+        notes.append(
+            "bounds that come from sure non-members, records that score lower than nearly every member; TPR counts "
+            f"sure members, and may still be at chance: {', '.join(bounds)}"
+        )
     recipes_by_note: dict[str, list[str]] = {}
     for name, suffix, numbers in _iterate_numbers(summary):
         for level, rate in numbers.realised_fpr.items():
@@ -337,7 +320,7 @@ def _exceeded_fpr_notes(summary: AuditSummary) -> list[str]:
                 )
                 recipes.append(f"{name} {format_percent_estimate(rate.rate)} (p = {rate.p_value:.2g})")
     reason = "the luck of one calibration does not explain it"
-    return [f"{note}, {reason}: {', '.join(recipes)}" for note, recipes in recipes_by_note.items()]
+    return notes + [f"{note}, {reason}: {', '.join(recipes)}" for note, recipes in recipes_by_note.items()]
 
 
 def iterate_scopes(summary: AuditSummary) -> Iterator[tuple[str, str, RecipeStatistics]]:
@@ -493,8 +476,7 @@ def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPos
     rate = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
     label = formatting.format_percent(level)
     if rate.low > level:
-        headline = make_headline(TestedStatistic(outcome.recipe, "TPR", level, rate))
-        return SliderPosition(label, headline.words, headline.pictures)
+        return SliderPosition(label, *describe_claim(TestedStatistic(outcome.recipe, "TPR", level, rate)))
     # Compared with 1, as no interval of a rate excludes chance here: a hundred is enough to say so.
     rate_words, accused = formatting.natural_frequency(rate, 1.0), formatting.format_others(level)
     words = (
@@ -511,15 +493,17 @@ def classes_section(summary: AuditSummary, strongest: str) -> Section:
     """AUC by class and by subgroup: a chart of all recipes and a table of the strongest."""
     blocks: list[Block] = []
     for grouping in ("class", "group"):
-        series = {
-            name: _groups_with_auc(recipe.classes if grouping == "class" else recipe.groups)
-            for name, recipe in summary.recipes.items()
+        by_recipe = {
+            name: recipe.classes if grouping == "class" else recipe.groups for name, recipe in summary.recipes.items()
         }
-        series = {name: groups for name, groups in series.items() if any(row.auc for row in groups.values())}
+        series = {
+            name: known
+            for name, groups in by_recipe.items()
+            if (known := {group: row for group, row in groups.items() if row.auc is not None})
+        }
         if strongest in series:
             blocks.append(_group_chart(summary, series, grouping, strongest))
-        groups = summary.recipes[strongest].classes if grouping == "class" else summary.recipes[strongest].groups
-        if groups:
+        if groups := by_recipe[strongest]:
             blocks.append(
                 Collapsible(
                     f"{strongest} by {grouping}, in figures",
@@ -527,10 +511,6 @@ def classes_section(summary: AuditSummary, strongest: str) -> Section:
                 )
             )
     return Section("Classes and subgroups", blocks, annex=True)
-
-
-def _groups_with_auc(groups: Mapping[str, GroupStatistics]) -> Mapping[str, GroupStatistics]:
-    return {name: row for name, row in groups.items() if row.auc is not None}
 
 
 def _group_chart(
@@ -596,22 +576,7 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     """Decisions and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
-    blocks: list[Block] = [_decision_table(summary, strongest)]
-    blocks.append(
-        Collapsible(
-            f"All recipes ({len(names)}), and what was realised",
-            [_claims_table(summary, names), _realised_table(summary, names)],
-        )
-    )
-    return Section(
-        DECISIONS_TITLE,
-        [*blocks, *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings))],
-        annex=True,
-    )
-
-
-def _decision_table(summary: AuditSummary, name: str) -> Table:
-    recipe = summary.recipes[name]
+    recipe = summary.recipes[strongest]
     rows = []
     for level, decision in recipe.decisions.items():
         n_called, _, claim = _format_claim(decision)
@@ -626,7 +591,13 @@ def _decision_table(summary: AuditSummary, name: str) -> Table:
             ]
         )
     columns = ["FPR asked for", "called members", "realised FPR", "compared", "claim and assumptions"]
-    return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
+    everything = [_claims_table(summary, names), _realised_table(summary, names)]
+    blocks: list[Block] = [
+        Table(columns, rows, title=f"{strongest}, all candidates", sortable=False),
+        Collapsible(f"All recipes ({len(names)}), and what was realised", everything),
+        *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings)),
+    ]
+    return Section(DECISIONS_TITLE, blocks, annex=True)
 
 
 def _format_level(level: str) -> str:
@@ -768,7 +739,12 @@ def known_share_section(audit: Findings, related: Sequence[Findings]) -> Section
     partial = audit.about.settings.partial
     if partial is None:
         return Section("Known share", [])
-    blocks: list[Block] = [Paragraph(_describe_completion(partial)), _completion_table(audit)]
+    recipes = audit.about.recipes
+    rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
+    blocks: list[Block] = [
+        Paragraph(_describe_completion(partial)),
+        Table(["recipe", "completed by", "queries"], rows, title="How each number was computed"),
+    ]
     audits = sorted((a for a in (audit, *related) if a.about.settings.partial is not None), key=_known_share)
     if len(audits) > 1:
         level = min(audit.fpr)
@@ -791,12 +767,6 @@ def _describe_completion(partial: PartialKnowledgeSettings) -> str:
         f"the population by: {partial.imputer} (the single best completion{draws} of every record). A number made with "
         "another imputer is another attack's."
     )
-
-
-def _completion_table(audit: Findings) -> Table:
-    recipes = audit.about.recipes
-    rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
-    return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
 
 
 def _known_share(audit: Findings) -> float:

@@ -473,6 +473,8 @@ def describe_settings(
     inputs: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartialKnowledgeSettings | None
 ) -> AuditSettings:
     """Return all settings that determine the run; their digest identifies an interrupted run."""
+    sets = (inputs.candidates, inputs.calibration, inputs.population)
+    values = [records.features for records in sets if records.features is not None]
     return AuditSettings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in inputs.recipes),
@@ -488,7 +490,7 @@ def describe_settings(
             candidates=_digest_records(inputs.candidates, inputs.truth),
             calibration=_digest_records(inputs.calibration),
             population=_digest_records(inputs.population),
-            features=_digest_features(inputs),
+            features=store.hash_values(*values, *(inputs.population.feature_names or ())) if values else "",
         ),
         target=target,
         partial=partial,
@@ -550,14 +552,12 @@ def summarise_estimator(target: Any) -> EstimatorSummary | None:
     values = {
         str(name): value
         if isinstance(value, plain) or (isinstance(value, float) and np.isfinite(value))
-        else _describe_parameter(value)
+        else (
+            describe_estimator(value) if callable(getattr(value, "get_params", None)) else _repr_without_address(value)
+        )
         for name, value in sorted(parameters.items())
     }
     return EstimatorSummary(type(final_step).__name__, values, tuple(type(step).__name__ for step in steps[:-1]))
-
-
-def _describe_parameter(value: Any) -> str:
-    return describe_estimator(value) if callable(getattr(value, "get_params", None)) else _repr_without_address(value)
 
 
 def describe_arguments(arguments: Mapping[str, Any]) -> list[str]:
@@ -623,13 +623,6 @@ def _repr_without_address(value: object) -> str:
 def _digest_records(records: Records, *extra: object) -> str:
     values = records.x if records.table is None else b"".join(records.digests()).hex()
     return store.hash_values(values, *(() if records.y is None else (records.y,)), *extra)
-
-
-def _digest_features(inputs: AuditInputs) -> str:
-    """Return a digest of the user's features of all records, and of their names; empty without any."""
-    sets = (inputs.candidates, inputs.calibration, inputs.population)
-    values = [records.features for records in sets if records.features is not None]
-    return store.hash_values(*values, *(inputs.population.feature_names or ())) if values else ""
 
 
 def recipe_metadata(

@@ -23,12 +23,11 @@ from divulge.results import MatchedReferences, TriedSetting
 
 if TYPE_CHECKING:
     from divulge.auditing.prepared import AuditLog, PreparedAudit
-    from divulge.types import Bools, Floats, Records
+    from divulge.types import Bools, Records
 
 _HELD_OUT_SHARE, _MIN_HELD_OUT, _MAX_HELD_OUT = 0.2, 20, 1000  # records of the population that are held out
 NO_TRAINING = "nothing to train"
 """What a fit of references names as its engine where the pool has all of them."""
-_PREFERRED_SIGNALS = ("scaled-logit", "negative-loss")  # of which answers are compared, where a recipe reads them
 
 
 def choose_held_out(population: Records, seed: int) -> Bools:
@@ -61,7 +60,7 @@ def match_references(audit: PreparedAudit, log: AuditLog) -> PreparedAudit:
     if audit.held_out is None or getattr(audit.references, "match", None) is None:
         return audit
     held_out = audit.inputs.population[audit.held_out]
-    measure = partial(_measure_answers, audit.modality)
+    measure = audit.modality.measure_answers
     goal = MatchGoal(held_out, measure(audit.target, held_out), measure)
     rows = splits.Splits(signals.training_data(audit, Need.REFERENCES_OUT)[1])
     work = partial(matching.match_settings, audit.references, _request(audit), rows, audit.seed, goal)
@@ -75,10 +74,6 @@ def match_references(audit: PreparedAudit, log: AuditLog) -> PreparedAudit:
         tried[0].setting, len(held_out), audit.modality.matched_answer(audit.target), match.n_models, tuple(tried)
     )
     return replace(audit, references=match.training)
-
-
-def _measure_answers(modality: Any, target: Any, records: Records) -> Floats:
-    return modality.measure_answers(target, records)
 
 
 def _request(audit: PreparedAudit) -> fitting.TrainingRequest:

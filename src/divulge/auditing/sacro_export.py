@@ -89,40 +89,41 @@ def describe_attacks(audit: Findings, origin: Provenance | None = None) -> dict[
     """Return the content of ``attack_results.json``: an entry for each recipe, under its name and an identifier."""
     entries = {}
     for name in audit:
-        entry = _describe_attack(audit, name, origin)
+        about, outcome = audit.about, audit[name].distinct
+        recipe, estimator = about.recipes[name], about.estimator
+        digest = store.hash_values(name, str(about.settings), outcome.scores, outcome.members)
+        parameters = {} if estimator is None else dict(estimator.parameters)
+        # Where the AUC of a blind guess would lie, three standard deviations about one half.
+        n, m = int(outcome.members.sum()), int((~outcome.members).sum())
+        reach = 3 * math.sqrt((n + m + 1) / (12 * n * m))
+        entry = {
+            "log_id": str(uuid.uuid5(uuid.NAMESPACE_URL, digest)),
+            "log_time": "" if origin is None else dt.datetime.fromisoformat(origin.date).strftime("%d/%m/%Y %H:%M:%S"),
+            "metadata": {
+                "sacroml_version": None,
+                "divulge_version": __version__,
+                "attack_name": f"Divulge {name}",
+                "attack_params": {
+                    "signal": recipe.signal,
+                    "attack": recipe.attack,
+                    "references": about.settings.references,
+                    "seed": about.settings.seed,
+                    "threshold": f"conformal, at a false-positive rate of {max(audit.fpr):g}",
+                },
+                "global_metrics": {"null_auc_3sd_range": f"{max(0.5 - reach, 0):.4f} -> {min(0.5 + reach, 1):.4f}"},
+                "target_model": about.settings.target.partition(",")[0] if estimator is None else estimator.name,
+                "target_model_params": parameters,
+                "target_train_params": {},
+                "divulge": _own_statement(audit, name),
+            },
+            "attack_experiment_logger": {
+                "attack_instance_logger": {
+                    "instance_0": membership_metrics(outcome, _called_members(outcome, audit.fpr))
+                }
+            },
+        }
         entries[f"{entry['metadata']['attack_name']}_{entry['log_id']}"] = entry
     return entries
-
-
-def _describe_attack(audit: Findings, name: str, origin: Provenance | None) -> dict[str, Any]:
-    about, outcome = audit.about, audit[name].distinct
-    recipe, estimator = about.recipes[name], about.estimator
-    digest = store.hash_values(name, str(about.settings), outcome.scores, outcome.members)
-    parameters = {} if estimator is None else dict(estimator.parameters)
-    return {
-        "log_id": str(uuid.uuid5(uuid.NAMESPACE_URL, digest)),
-        "log_time": "" if origin is None else dt.datetime.fromisoformat(origin.date).strftime("%d/%m/%Y %H:%M:%S"),
-        "metadata": {
-            "sacroml_version": None,
-            "divulge_version": __version__,
-            "attack_name": f"Divulge {name}",
-            "attack_params": {
-                "signal": recipe.signal,
-                "attack": recipe.attack,
-                "references": about.settings.references,
-                "seed": about.settings.seed,
-                "threshold": f"conformal, at a false-positive rate of {max(audit.fpr):g}",
-            },
-            "global_metrics": _global_metrics(outcome),
-            "target_model": about.settings.target.partition(",")[0] if estimator is None else estimator.name,
-            "target_model_params": parameters,
-            "target_train_params": {},
-            "divulge": _own_statement(audit, name),
-        },
-        "attack_experiment_logger": {
-            "attack_instance_logger": {"instance_0": membership_metrics(outcome, _called_members(outcome, audit.fpr))}
-        },
-    }
 
 
 def _own_statement(audit: Findings, name: str) -> dict[str, Any]:
@@ -146,13 +147,6 @@ def _called_members(outcome: Outcome, fpr: tuple[float, ...]) -> Bools:
         return outcome.selection(fpr=max(fpr)).selected
     except InputError:
         return np.zeros(len(outcome.scores), dtype=bool)
-
-
-def _global_metrics(outcome: Outcome) -> dict[str, Any]:
-    """Return where the AUC of a blind guess would lie, three standard deviations about one half."""
-    n, m = int(outcome.members.sum()), int((~outcome.members).sum())
-    reach = 3 * math.sqrt((n + m + 1) / (12 * n * m))
-    return {"null_auc_3sd_range": f"{max(0.5 - reach, 0):.4f} -> {min(0.5 + reach, 1):.4f}"}
 
 
 def membership_metrics(outcome: Outcome, is_called: Bools) -> dict[str, float]:
@@ -189,7 +183,17 @@ def membership_metrics(outcome: Outcome, is_called: Bools) -> dict[str, float]:
     metrics["AUC"] = float(test.statistic) / (int(truth.sum()) * int((~truth).sum()))
     metrics["P_HIGHER_AUC"] = float(test.pvalue)
     for name, share in _ENDS.items():
-        metrics |= _end_metrics(scores, truth, name, share)
+        count, order = math.ceil(len(scores) * share), np.argsort(scores, kind="stable")
+        highest, lowest = float(truth[order[-count:]].mean()), float(truth[order[:count]].mean())
+        p = float(truth.mean())
+        z = (highest - lowest) / math.sqrt(2 * p * (1 - p) / count)
+        log_p = float(special.log_ndtr(-z))
+        metrics |= {
+            f"FMAX{name}": highest,
+            f"FMIN{name}": lowest,
+            f"FDIF{name}": highest - lowest,
+            f"PDIF{name}": -log_p,
+        }
     metrics["pred_prob_var"] = float(scores.var())
     metrics |= {f"TPR@{level}%": _rate_at(scores, truth, float(level) / 100) for level in _LEVELS}
     return metrics | {"n_pos_test_examples": float(truth.sum()), "n_neg_test_examples": float((~truth).sum())}
@@ -197,15 +201,6 @@ def membership_metrics(outcome: Outcome, is_called: Bools) -> dict[str, float]:
 
 def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else 0.0
-
-
-def _end_metrics(scores: Floats, truth: Bools, name: str, share: float) -> dict[str, float]:
-    count, order = math.ceil(len(scores) * share), np.argsort(scores, kind="stable")
-    highest, lowest = float(truth[order[-count:]].mean()), float(truth[order[:count]].mean())
-    p = float(truth.mean())
-    z = (highest - lowest) / math.sqrt(2 * p * (1 - p) / count)
-    log_p = float(special.log_ndtr(-z))
-    return {f"FMAX{name}": highest, f"FMIN{name}": lowest, f"FDIF{name}": highest - lowest, f"PDIF{name}": -log_p}
 
 
 def _rate_at(scores: Floats, truth: Bools, level: float) -> float:

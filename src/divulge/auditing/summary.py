@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.auditing.wording import Verdict
-    from divulge.types import Array, Estimate, Ints, Selection
+    from divulge.types import Array, Estimate, Selection
 
 
 def summarise_audit(audit: Findings, audit_verdict: Verdict | None = None) -> AuditSummary:
@@ -170,6 +170,9 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     confidence = confidences.overall
     all_candidates = summarise_outcome(outcome, audit.fpr, tests, confidence)
     raw_thresholds = audit.about.recipes[outcome.recipe].raw_thresholds
+    classes = None
+    if audit.labels is not None:
+        classes = audit.labels if audit.class_names is None else np.array(audit.class_names)[audit.labels]
     return RecipeSummary(
         *(getattr(all_candidates, field.name) for field in fields(RecipeStatistics)),
         decisions={
@@ -179,19 +182,12 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
         raw_fpr={fpr_level: _raw_fpr(outcome, threshold) for fpr_level, threshold in raw_thresholds.items()},
         unseen=summarise_outcome(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
         classes={}
-        if audit.labels is None
-        else _summarise_subgroups(
-            outcome.distinct, _class_of_each(audit, audit.labels)[counted_rows], audit.fpr, confidences.groups
-        ),
+        if classes is None
+        else _summarise_subgroups(outcome.distinct, classes[counted_rows], audit.fpr, confidences.groups),
         groups={}
         if audit.groups is None
         else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], audit.fpr, confidences.groups),
     )
-
-
-def _class_of_each(audit: Findings, labels: Ints) -> Array:
-    """Return the class name of each candidate, or its number if classes have no names."""
-    return labels if audit.class_names is None else np.array(audit.class_names)[labels]
 
 
 def _summarise_selection(outcome: Outcome, level: float, selection: Selection | None) -> MemberCalls | None:

@@ -99,9 +99,6 @@ class WeightsExamination:
                 "the training set (--nonmembers), its margin (--margin), or records of which one was trained on "
                 "(--leaked)."
             )
-        return self._claim(n)
-
-    def _claim(self, n: int) -> str:
         valid = [decision for decision in self.decisions.values() if decision.guarantee.standing == "holds"]
         fdr_decision = next((decision for decision in valid if decision.guarantee.kind == "FDR"), None)
         if not self.leaks:

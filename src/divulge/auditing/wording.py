@@ -117,7 +117,20 @@ def _describe_reason(audit: Findings, reason: Reason) -> Verdict:
             opening = f"Too little data to say{suffix}: " if reason.answer == "too little data to say" else ""
             return Verdict(reason.answer, f"{opening}{finding.sentence}", finding.details)
         case "explained by records":
-            sentence, details = _describe_explained(audit, reason)
+            names, blind = formatting.join_words(reason.recipes), audit.about.measured(BlindBaseline)
+            sentence = (
+                f"by {names} members can be told from non-members only once what the records alone explain is taken "
+                "out; a difference between the sets may hide a leak."
+                if reason.is_hidden
+                else f"by {names} members can be told from non-members, but no longer once what the records alone "
+                "explain is taken out; a difference between the sets that is too small for the blind baseline to see "
+                "would do the same."
+            )
+            details = (
+                *([] if blind is None else [describe_smallest_shift(blind)]),
+                f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is "
+                "compared with like.",
+            )
         case "no overlap":
             assert audit.adjustment is not None
             names = describe_covariates(audit.adjustment)
@@ -134,14 +147,19 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
     """Say what can be done, by whom, and the evidence."""
     assert reason.scope is not None
     scope, (strongest, *claims) = reason.scope, reason.claims
-    surest = None
+    surest, pictures = None, tuple[DotGrid, ...]()
     if strongest.statistic == "ε":
         outcome = next(outcome for outcome in scope.outcomes if outcome.recipe == strongest.recipe)
         surest = evaluation.surest_records(outcome.scores, outcome.members, simultaneous_confidence(audit))
     if strongest.statistic == "exposed members":
-        headline = Headline(_describe_exposed(strongest, scope))
+        chance = 3 * scope.members / (scope.nonmembers + 1)
+        plain = (
+            f"{strongest.estimate.high:,.0f} of {scope.members:,} training records score higher{scope.suffix} than all "
+            f"but at most 2 of {scope.nonmembers:,} others, where chance gives about {chance:,.0f}: at least "
+            f"{strongest.estimate.low:,.0f} can be recognised because they were used for training."
+        )
     else:
-        headline = make_headline(strongest, scope.suffix, surest)
+        plain, pictures = describe_claim(strongest, scope.suffix, surest)
     evidence = (
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{formatting.format_percent(CONFIDENCE)} confidence."
@@ -169,17 +187,7 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
             ),
         )
     )
-    return Verdict("leak found", headline.words, details, headline.pictures, strongest.recipe)
-
-
-def _describe_exposed(claim: TestedStatistic, scope: Scope) -> str:
-    """Say how many members stand above nearly every non-member, and how many of them not by chance."""
-    chance = 3 * scope.members / (scope.nonmembers + 1)
-    return (
-        f"{claim.estimate.high:,.0f} of {scope.members:,} training records score higher{scope.suffix} than all but at "
-        f"most 2 of {scope.nonmembers:,} others, where chance gives about {chance:,.0f}: at least "
-        f"{claim.estimate.low:,.0f} can be recognised because they were used for training."
-    )
+    return Verdict("leak found", plain, details, pictures, strongest.recipe)
 
 
 def _describe_worst_groups(worst: Sequence[tuple[Scope, TestedStatistic]]) -> tuple[str, ...]:
@@ -192,23 +200,6 @@ def _describe_worst_groups(worst: Sequence[tuple[Scope, TestedStatistic]]) -> tu
             others = f", the worst of {len(leaking):,} that leak by themselves" if len(leaking) > 1 else ""
             sentences.append(f"Within {scope.name} alone ({counts}{others}): {claim}.")
     return tuple(sentences)
-
-
-def _describe_explained(audit: Findings, reason: Reason) -> tuple[str, tuple[str, ...]]:
-    """Say that scores, and scores less what the records explain, disagree."""
-    names, blind = formatting.join_words(reason.recipes), audit.about.measured(BlindBaseline)
-    sentence = (
-        f"by {names} members can be told from non-members only once what the records alone explain is taken out; a "
-        "difference between the sets may hide a leak."
-        if reason.is_hidden
-        else f"by {names} members can be told from non-members, but no longer once what the records alone explain is "
-        "taken out; a difference between the sets that is too small for the blind baseline to see would do the same."
-    )
-    return sentence, (
-        *([] if blind is None else [describe_smallest_shift(blind)]),
-        f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is compared "
-        "with like.",
-    )
 
 
 def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
@@ -334,16 +325,10 @@ def _describe_adversary(recipe: RecipeRun) -> str:
     return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """A claim as a sentence and as grids of dots."""
-
-    words: str
-    pictures: tuple[DotGrid, ...] = ()
-
-
-def make_headline(statistic: TestedStatistic, suffix: str = "", surest: SurestRecords | None = None) -> Headline:
-    """State a claim in a sentence that needs no statistics.
+def describe_claim(
+    statistic: TestedStatistic, suffix: str = "", surest: SurestRecords | None = None
+) -> tuple[str, tuple[DotGrid, ...]]:
+    """State a claim in a sentence that needs no statistics, and as grids of dots.
 
     Args:
         statistic: evidence of a leak.
@@ -354,19 +339,36 @@ def make_headline(statistic: TestedStatistic, suffix: str = "", surest: SurestRe
         >>> from divulge.auditing.scopes import TestedStatistic
         >>> from divulge.types import Estimate
         >>> rate = Estimate(0.073, 0.041, 0.118, 0.95, "clopper-pearson")
-        >>> make_headline(TestedStatistic("lira", "TPR", 0.01, rate)).words
+        >>> describe_claim(TestedStatistic("lira", "TPR", 0.01, rate))[0]
         'About 7 of 100 training records (4 to 12) can be recognised while wrongly accusing at most 1 of 100 others.'
     """
     if statistic.statistic == "TPR":
-        return _tpr_headline(statistic, suffix)
+        rate = formatting.natural_frequency(statistic.estimate, statistic.chance)
+        accused = formatting.format_others(statistic.chance)
+        sentence = f"About {rate.describe('training records')} can be recognised{suffix} while wrongly accusing at most"
+        return f"{sentence} {accused}.", dot_grids(rate, statistic.chance)
     if statistic.statistic == "AUC":
-        return _auc_headline(statistic, suffix)
+        auc = statistic.estimate
+        if statistic.below:  # the score reversed finds members
+            auc = replace(auc, value=1 - auc.value, low=1 - auc.high, high=1 - auc.low)
+        rate = formatting.natural_frequency(auc, statistic.chance)
+        opening = f"{suffix.strip()}, shown" if suffix else "shown"
+        sentence = (
+            f"{formatting.capitalize(opening)} a training record and another one, the attack tells which is which in "
+            f"about {rate.describe('cases')}; guessing is right in {rate.total // 2:,}."
+        )
+        if rate.total > MAX_DOTS:
+            return sentence, ()
+        guessed = DotGrid(
+            f"{rate.total // 2:,} of {rate.total:,} by guessing", rate.total // 2, rate.total, chance=True
+        )
+        return sentence, (_dot_grid(f"{rate.describe('pairs')} are told right", rate), guessed)
     if surest is not None:
-        return Headline(_describe_surest(surest, suffix), _draw_surest(surest))
-    return Headline(
+        return _describe_surest(surest, suffix), _draw_surest(surest)
+    return (
         f"Of some records it can be told{suffix} whether they were used for training, with more certainty than "
         "guessing allows."
-    )
+    ), ()
 
 
 def _describe_surest(surest: SurestRecords, suffix: str) -> str:
@@ -404,15 +406,6 @@ def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
     )
 
 
-def _tpr_headline(statistic: TestedStatistic, suffix: str) -> Headline:
-    rate = formatting.natural_frequency(statistic.estimate, statistic.chance)
-    accused = formatting.format_others(statistic.chance)
-    sentence = (
-        f"About {rate.describe('training records')} can be recognised{suffix} while wrongly accusing at most {accused}."
-    )
-    return Headline(sentence, dot_grids(rate, statistic.chance))
-
-
 def dot_grids(rate: NaturalFrequency, fpr: float) -> tuple[DotGrid, ...]:
     """Draw recognised members beside accused non-members; empty if either is of more than a thousand."""
     accused = formatting.round_frequency(fpr)
@@ -422,23 +415,6 @@ def dot_grids(rate: NaturalFrequency, fpr: float) -> tuple[DotGrid, ...]:
         accused = accused[0] * rate.total // accused[1], rate.total
     accused_dots = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
     return _dot_grid(f"{rate.describe('training records')} are recognised", rate), accused_dots
-
-
-def _auc_headline(statistic: TestedStatistic, suffix: str) -> Headline:
-    """State an AUC as the chance to order a pair correctly; below one half, the reversed chance."""
-    auc = statistic.estimate
-    if statistic.below:
-        auc = replace(auc, value=1 - auc.value, low=1 - auc.high, high=1 - auc.low)
-    rate = formatting.natural_frequency(auc, statistic.chance)
-    opening = f"{suffix.strip()}, shown" if suffix else "shown"
-    sentence = (
-        f"{formatting.capitalize(opening)} a training record and another one, the attack tells which is which in about "
-        f"{rate.describe('cases')}; guessing is right in {rate.total // 2:,}."
-    )
-    if rate.total > MAX_DOTS:
-        return Headline(sentence)
-    guessed = DotGrid(f"{rate.total // 2:,} of {rate.total:,} by guessing", rate.total // 2, rate.total, chance=True)
-    return Headline(sentence, (_dot_grid(f"{rate.describe('pairs')} are told right", rate), guessed))
 
 
 def _dot_grid(caption: str, rate: NaturalFrequency) -> DotGrid:

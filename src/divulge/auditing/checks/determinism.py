@@ -61,7 +61,21 @@ class Determinism(Check):
         unit = _unit(prepared, first)
         if np.abs(again - first).max() > _SAME_CALL * unit:
             audit.log.warnings.append(BY_CALL)
-            return _finding(first, again, prepared.calls)
+            # Noise that averaging leaves may hide a leak.
+            noise = float(((first - again) ** 2).mean()) / 2
+            between = max(float(((first + again) / 2).var(axis=0).mean()) - noise / 2, 0.0)
+            if noise / prepared.calls <= _MAX_NOISE * between:
+                return None
+            needed = (
+                f"; about {math.ceil(noise / (_MAX_NOISE * between)):,} calls would be enough" if between > 0 else ""
+            )
+            once = "once" if prepared.calls == 1 else f"{prepared.calls:,} times"
+            return CheckFinding(
+                self.name,
+                "not cleared",
+                f"The target's answers are noisy, and it was asked {once} about each record: whoever asks more often "
+                f"averages the noise away and sees more{needed}.",
+            )
         if isinstance(prepared.target, Endpoint):  # which is asked about one document at a time
             return None
         if any(_differs(prepared, records, part, first, unit) for part in _other_batches(len(records))):
@@ -77,22 +91,6 @@ def count_queries(prepared: PreparedAudit) -> int:
 
 def _count_records(prepared: PreparedAudit) -> int:
     return min(prepared.layout.candidates, _N_DOCUMENTS if is_language_model(prepared.target) else _N_RECORDS)
-
-
-def _finding(first: Floats, again: Floats, calls: int) -> CheckFinding | None:
-    """Return a finding where the noise that averaging leaves may hide a leak."""
-    noise = float(((first - again) ** 2).mean()) / 2
-    between = max(float(((first + again) / 2).var(axis=0).mean()) - noise / 2, 0.0)
-    if noise / calls <= _MAX_NOISE * between:
-        return None
-    needed = f"; about {math.ceil(noise / (_MAX_NOISE * between)):,} calls would be enough" if between > 0 else ""
-    once = "once" if calls == 1 else f"{calls:,} times"
-    return CheckFinding(
-        Determinism.name,
-        "not cleared",
-        f"The target's answers are noisy, and it was asked {once} about each record: whoever asks more often averages "
-        f"the noise away and sees more{needed}.",
-    )
 
 
 def _other_batches(n: int) -> list[np.ndarray]:

@@ -42,7 +42,8 @@ class FeatureOrigin(Check):
         if population.features is None or not is_read:
             return None
         features = np.asarray(population.features, dtype=np.float64)
-        rows = _choose_rows(len(population), features.shape[1], prepared.seed)
+        n_rows = min(max(_MIN_ROWS, _ROWS_PER_COLUMN * features.shape[1]), _MAX_ROWS)
+        rows = seeds.generator(prepared.seed, "features", "origin").permutation(len(population))[:n_rows]
         is_fitted = keep_together(np.arange(len(rows)) % 2, features[rows]) == 0
         own_columns = _own_columns(population[rows])
         for name, answers in _target_answers(prepared, audit.views[0], rows).items():
@@ -56,12 +57,6 @@ class FeatureOrigin(Check):
                 )
                 break
         return None
-
-
-def _choose_rows(n: int, n_columns: int, seed: int) -> Any:
-    """Return rows of the population in random order, no more than the fit needs."""
-    n_rows = min(max(_MIN_ROWS, _ROWS_PER_COLUMN * n_columns), _MAX_ROWS)
-    return seeds.generator(seed, "features", "origin").permutation(n)[:n_rows]
 
 
 def _target_answers(audit: PreparedAudit, measured: Measurements, rows: Any) -> dict[str, Floats]:

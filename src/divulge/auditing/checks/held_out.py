@@ -106,7 +106,9 @@ class HeldOut(Check):
             )
         scores = {name: attack.scores for name, attack in attacks.items()}
         areas = compare_held_out(scores)
-        leak_confidence = _leak_confidence(audit, attacks)
+        # Intervals of members' scores hold together with those of the verdict.
+        n_intervals = len(audit.scores) * (2 + len(audit.fpr)) * (1 + bool(audit.prepared.inputs.unseen_classes))
+        leak_confidence = 1 - (1 - CONFIDENCE) / max(n_intervals, len(attacks))
         is_seen = any(sets.area("members", "nonmembers", leak_confidence).low > 0.5 for sets in scores.values())
         hints = [name for name, sets in scores.items() if sets.hint_at_use(despite_leak=is_seen)]
         label_errors = _measure_label_errors(audit, attacks) if hints else None
@@ -137,8 +139,18 @@ class HeldOut(Check):
             return finding
         if baseline is None and not suspicious:
             return _describe_held_out(self.name, attacks, areas)
+        how = (
+            "which the records alone explain"
+            if baseline is None
+            else "and so they do without the model "
+            f"(AUC {formatting.format_estimate(baseline.auc)}, p = {baseline.p_value:.2g})"
+        )
         return CheckFinding(
-            self.name, "not checked", _describe_other_population(baseline), figures=_figures(attacks[shown])
+            self.name,
+            "not checked",
+            "Whether the declared non-members were held out of the training could not be checked: they differ from the "
+            f"population in their scores, {how}, so the population is of another kind.",
+            figures=_figures(attacks[shown]),
         )
 
 
@@ -227,20 +239,6 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
     return CheckFinding(check, "none", sentence, (power,), _figures(attacks[clearest]))
 
 
-def _describe_other_population(baseline: Blind | None) -> str:
-    """Say that the population is of another kind than the non-members, by the baseline that tells them apart."""
-    how = (
-        "which the records alone explain"
-        if baseline is None
-        else "and so they do without the model "
-        f"(AUC {formatting.format_estimate(baseline.auc)}, p = {baseline.p_value:.2g})"
-    )
-    return (
-        f"Whether the declared non-members were held out of the training could not be checked: they differ from the "
-        f"population in their scores, {how}, so the population is of another kind."
-    )
-
-
 def _find_blind_difference(
     audit: ScoredAudit,
     rows: Mapping[str, Ints],
@@ -306,12 +304,6 @@ def _subtract_explained(
         ends = np.cumsum([len(rows[name]) for name in _NAMES])[:-1]
         unexplained |= {name: SetScores(*np.split(left[name], ends)) for name in names}
     return unexplained
-
-
-def _leak_confidence(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> float:
-    """Return the confidence of intervals of members' scores that hold together with those of the verdict."""
-    n_intervals = len(audit.scores) * (2 + len(audit.fpr)) * (1 + bool(audit.prepared.inputs.unseen_classes))
-    return 1 - (1 - CONFIDENCE) / max(n_intervals, len(attacks))
 
 
 def _doubt(sign: _Sign) -> CheckFinding | None:
