@@ -547,9 +547,17 @@ def row_digests(frame: nw.DataFrame[Any], *, single_precision: bool = False) -> 
     columns = [read_column(frame, name) for name in names]
     if single_precision:
         columns = [_round_numbers(column) for column in columns]
+    # Values are spelt exactly: the same for 1, 1.0 and True, and for a date and its text.
+    spelled = [
+        [
+            "-" if absent else _spell_text(value) if isinstance(value, str) else float(value + 0.0).hex()
+            for value, absent in zip(column.values.tolist(), column.missing.tolist(), strict=True)
+        ]
+        for column in columns
+    ]
     return [
         hashlib.blake2b("|".join(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        for cells in _cells(columns)
+        for cells in zip(*spelled, strict=True)
     ]
 
 
@@ -569,18 +577,6 @@ def _round_numbers(column: Column) -> Column:
         return column
     with np.errstate(over="ignore"):
         return replace(column, values=column.values.astype(np.float32).astype(np.float64))
-
-
-def _cells(columns: Sequence[Column]) -> Iterator[tuple[str, ...]]:
-    """Spell the values of each row exactly: the same for 1, 1.0 and True, and for a date and its text."""
-    spelled = [
-        [
-            "-" if absent else _spell_text(value) if isinstance(value, str) else float(value + 0.0).hex()
-            for value, absent in zip(column.values.tolist(), column.missing.tolist(), strict=True)
-        ]
-        for column in columns
-    ]
-    return zip(*spelled, strict=True)
 
 
 def _spell_text(text: str) -> str:

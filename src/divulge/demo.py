@@ -116,45 +116,41 @@ def audit_images(
     """
     network()  # says what is missing before anything is made
     with RunDirectory(out).writing(KIND, store.hash_values("demo", size, seed), overwrite=overwrite) as draft:
-        return _run_both_audits(draft, seed, size, watching)
-
-
-def _run_both_audits(draft: RunDraft, seed: int, size: ImageDemoSize, watching: ProgressContext) -> tuple[Audit, Audit]:
-    records = fashion_mnist()
-    order = seeds.generator(seed, "demo").permutation(len(records))
-    members = records[order[: size.members]]
-    nonmembers = records[order[size.members : 2 * size.members]]
-    population = records[order[2 * size.members : 2 * size.members + size.population]]
-    training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
-    target = training.train_model(members, seed=seeds.derive_seed(seed, "demo target"))
-    _write_image_inputs(
-        draft.path / "inputs", target, {"members": members, "nonmembers": nonmembers, "population": population}
-    )
-    shared: dict[str, Any] = {
-        "members": members,
-        "nonmembers": nonmembers,
-        "recipes": IMAGE_RECIPES,
-        "references": training,
-        "seed": seed,
-        "pool": draft.home / "pool",
-    }
-    plan = _plan_images(size, seed)
-    with watching("reference models, all classes known") as progress:
-        all_classes_audit = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
-    without_unseen = population[np.asarray(population.y) != UNSEEN]
-    plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
-    shared |= {"population": without_unseen, "unseen_classes": (UNSEEN,), "plan": plan}
-    with (
-        watching(f"reference models, class {UNSEEN} unseen") as progress,
-        draft.part("unseen", KIND, store.hash_values("demo", size, seed)) as part,
-    ):
-        unseen_class_audit = audit(target, out=part, progress=progress, **shared)
-    all_classes_audit.report(
-        draft.path / "report.html",
-        related={"unseen": unseen_class_audit},
-        origin=provenance.read_provenance(draft.path),
-    )
-    return all_classes_audit, unseen_class_audit
+        records = fashion_mnist()
+        order = seeds.generator(seed, "demo").permutation(len(records))
+        members = records[order[: size.members]]
+        nonmembers = records[order[size.members : 2 * size.members]]
+        population = records[order[2 * size.members : 2 * size.members + size.population]]
+        training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
+        target = training.train_model(members, seed=seeds.derive_seed(seed, "demo target"))
+        _write_image_inputs(
+            draft.path / "inputs", target, {"members": members, "nonmembers": nonmembers, "population": population}
+        )
+        shared: dict[str, Any] = {
+            "members": members,
+            "nonmembers": nonmembers,
+            "recipes": IMAGE_RECIPES,
+            "references": training,
+            "seed": seed,
+            "pool": draft.home / "pool",
+        }
+        plan = _plan_images(size, seed)
+        with watching("reference models, all classes known") as progress:
+            all_classes_audit = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
+        without_unseen = population[np.asarray(population.y) != UNSEEN]
+        plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
+        shared |= {"population": without_unseen, "unseen_classes": (UNSEEN,), "plan": plan}
+        with (
+            watching(f"reference models, class {UNSEEN} unseen") as progress,
+            draft.part("unseen", KIND, store.hash_values("demo", size, seed)) as part,
+        ):
+            unseen_class_audit = audit(target, out=part, progress=progress, **shared)
+        all_classes_audit.report(
+            draft.path / "report.html",
+            related={"unseen": unseen_class_audit},
+            origin=provenance.read_provenance(draft.path),
+        )
+        return all_classes_audit, unseen_class_audit
 
 
 def _plan_images(size: ImageDemoSize, seed: int) -> dict[str, Any]:

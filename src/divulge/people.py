@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,25 +42,21 @@ def by_person(texts: object, people: object) -> Records:
     data = check_records(texts, "texts")
     if data.dtype != object:
         raise InputError(f"texts: documents (strings) are needed, got {data.dtype}")
-    names = _check_names(people, len(data))
-    documents: dict[str, list[str]] = {}
-    for name, text in zip(names, data, strict=True):
-        documents.setdefault(name, []).append(text.replace(SEPARATOR, " "))
-    joined = np.array([SEPARATOR.join(parts) for parts in documents.values()], dtype=object)
-    return Records(joined, ids=np.array(list(documents)))
-
-
-def _check_names(people: Any, count: int) -> list[str]:
-    """Return the person of each document; documents without a name are refused, as they are not of one person."""
+    count = len(data)
     names = list(people) if isinstance(people, list | tuple) else to_numpy(people, "people").tolist()
     if not isinstance(names, list) or len(names) != count:
         raise InputError(
             f"people: {count} names are needed (one per document), got {len(names) if isinstance(names, list) else 1}"
         )
-    for row, name in enumerate(names):
+    for row, name in enumerate(names):  # documents without a name are not of one person
         if not isinstance(name, str | int | np.integer) or isinstance(name, bool) or not str(name).strip():
             raise InputError(f"people: a text or a whole number is needed, got {format_value(name)} in row {row}")
-    return [str(name) for name in names]
+    names = [str(name) for name in names]
+    documents: dict[str, list[str]] = {}
+    for name, text in zip(names, data, strict=True):
+        documents.setdefault(name, []).append(text.replace(SEPARATOR, " "))
+    joined = np.array([SEPARATOR.join(parts) for parts in documents.values()], dtype=object)
+    return Records(joined, ids=np.array(list(documents)))
 
 
 def split_record(record: str) -> list[str]:

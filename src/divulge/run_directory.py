@@ -73,7 +73,12 @@ class RunDirectory:
             divulge.InputError: another process is writing here, the directory cannot be made or written, is not
                 empty without being a run, or holds a run (unless ``overwrite``).
         """
-        self._make()
+        try:
+            store.make_private_directory(self.path)
+        except OSError as error:
+            raise InputError(f"out: {self.path} cannot be created ({error.strerror})") from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise InputError(f"out: {self.path} is not writable")
         with self._locked():
             old = self._begin(kind, key, overwrite)
             draft = self._draft(store.hash_values(kind, key), keep, old if old and old.is_finished(kind, key) else None)
@@ -174,14 +179,6 @@ class RunDirectory:
         """Return the value in ``name``.json."""
         return store.read_json(self.path / f"{name}.json", inside=self.path)
 
-    def _make(self) -> None:
-        try:
-            store.make_private_directory(self.path)
-        except OSError as error:
-            raise InputError(f"out: {self.path} cannot be created ({error.strerror})") from None
-        if not os.access(self.path, os.W_OK | os.X_OK):
-            raise InputError(f"out: {self.path} is not writable")
-
     @contextlib.contextmanager
     def _locked(self, patience: float = 0) -> Generator[None]:
         """Lock this directory for writing, and finish moving files that were published before.
@@ -223,16 +220,14 @@ class RunDirectory:
             raise InputError(f"{self.path}: the run is not finished; repeat its command to go on")
         for name, sha in manifest.files.items():
             if name.startswith(only) and not name.startswith(_EDITABLE_FILES):
-                self._check_digest(self.path / name, sha)
+                path = self.path / name
+                try:
+                    is_same = store.hash_file(path, inside=self.path) == sha
+                except OSError as error:
+                    raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+                if not is_same:
+                    raise InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
         return manifest
-
-    def _check_digest(self, path: Path, sha: str) -> None:
-        try:
-            is_same = store.hash_file(path, inside=self.path) == sha
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-        if not is_same:
-            raise InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
 
     def _begin(self, kind: str, key: str, overwrite: bool) -> Manifest | None:
         """Return the finished run that will be replaced; without one, mark the directory as running and return None."""

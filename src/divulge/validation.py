@@ -31,7 +31,14 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
         divulge.InputError: masked entries, a sparse matrix, rows of different lengths, no array at all.
     """
     if hasattr(value, "detach"):
-        return _from_torch(value, name)
+        try:
+            tensor = value.detach().cpu().resolve_conj().resolve_neg()
+            return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+        except Exception as error:  # sparse, quantised and nested tensors, and those without content
+            raise InputError(
+                f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read "
+                f"as an array ({format_exception(error)})"
+            ) from None
     if isinstance(value, np.ma.MaskedArray):
         if hidden := int(np.ma.count_masked(value)):
             raise InputError(f"{name}: {hidden} of {value.size} values are masked; fill them or leave them out")
@@ -44,17 +51,6 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
         reason = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
         raise InputError(f"{name}: {reason} ({format_exception(error)})") from None
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-def _from_torch(value: Any, name: str) -> NDArray[Any]:
-    try:
-        tensor = value.detach().cpu().resolve_conj().resolve_neg()
-        return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
-    except Exception as error:  # sparse, quantised and nested tensors, and those without content
-        raise InputError(
-            f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
-            f"an array ({format_exception(error)})"
-        ) from None
 
 
 def is_missing(value: object) -> bool:
@@ -152,7 +148,10 @@ def check_nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
 def check_records(value: Any, name: str) -> NDArray[Any]:
     """Return records ``[n, ...]``: numbers without NaN or infinity, or strings."""
     if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
-        value = _to_object_array(value)
+        # NumPy's own strings would all be as long as the longest, and lose NUL at the end.
+        array = np.empty(len(value), dtype=object)
+        array[:] = value
+        value = array
     values = to_numpy(value, name)
     # Mostly texts: then the odd ones out are named, and no text is shown.
     if values.dtype == object and _mostly_texts(values):
@@ -166,13 +165,6 @@ def _mostly_texts(values: NDArray[Any]) -> bool:
     """Return whether there are more texts than other values; missing values (None, NaN) are neither."""
     present = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
     return 2 * sum(isinstance(item, str) for item in present) > len(present)
-
-
-def _to_object_array(texts: Sequence[str]) -> NDArray[Any]:
-    """Return the texts as objects: NumPy's own strings would all be as long as the longest, and lose NUL at the end."""
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
 
 
 def _check_texts(array: NDArray[Any], name: str) -> NDArray[Any]:

@@ -245,7 +245,9 @@ def _format_system_error(error: Exception) -> str:
 def _report_unexpected(error: Exception) -> Exit:
     """Print wrong usage, a missing package, or a name that cannot be written; anything else is a fault of Divulge."""
     if hasattr(error, "format_message"):
-        _report_usage(error)
+        message, context = error.format_message(), getattr(error, "ctx", None)
+        if message:
+            printing.error(message + ("" if context is None else f" (see {context.command_path} --help)"))
     elif (extra := as_missing_extra(error)) is not None:
         printing.error(extra)
     elif (name := _find_odd_name(error)) is not None:
@@ -254,13 +256,6 @@ def _report_unexpected(error: Exception) -> Exit:
         printing.error(_format_fault(error))
         return Exit.INTERNAL
     return Exit.INPUT
-
-
-def _report_usage(error: Any) -> None:
-    """Print what was wrong with the command itself, and where its help is; nothing after the help of a bare command."""
-    message, context = error.format_message(), getattr(error, "ctx", None)
-    if message:
-        printing.error(message + ("" if context is None else f" (see {context.command_path} --help)"))
 
 
 def _find_odd_name(error: Exception) -> str | None:

@@ -256,6 +256,8 @@ def regulator_section(answers: RegulatorAnswers) -> Section:
 
     The section is part of the annex.
     """
+    epsilon = None if answers.epsilon is None else f"On ε: {answers.epsilon}"
+    finding = answers.extraction or answers.queries or epsilon or NOT_EVALUABLE
     european = [
         (
             "Is it unlikely, to the point of insignificance, that personal data of the people whose data trained the "
@@ -275,8 +277,8 @@ def regulator_section(answers: RegulatorAnswers) -> Section:
     american = [
         (
             "MEASURE 2.10: are the privacy risks that were identified examined and documented?",
-            f"The one that this report names is examined and documented here. {_finding(answers)} Others: not "
-            "evaluable from this run.",
+            f"The one that this report names is examined and documented here. {finding} Others: not evaluable from "
+            "this run.",
         ),
         (
             "MEASURE 2.1: are test sets, metrics and tools documented?",
@@ -307,12 +309,6 @@ def regulator_section(answers: RegulatorAnswers) -> Section:
         ],
         annex=True,
     )
-
-
-def _finding(answers: RegulatorAnswers) -> str:
-    """Return the answer that states the finding."""
-    epsilon = None if answers.epsilon is None else f"On ε: {answers.epsilon}"
-    return answers.extraction or answers.queries or epsilon or NOT_EVALUABLE
 
 
 def _question_table(rows: list[tuple[str, str]]) -> Table:
