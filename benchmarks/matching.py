@@ -30,7 +30,7 @@ import data_sets
 import divulge as dv
 from divulge import demo
 from divulge.auditing.checks import ScoredAudit
-from divulge.auditing.checks.agreement import Agreement
+from divulge.auditing.checks.agreement import ReferenceAnswers
 from divulge.auditing.pipeline import _prepare_audit
 from divulge.auditing.prepared import AuditLog
 from divulge.auditing.reference_match import match_references
@@ -222,7 +222,7 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
                 dv.evaluation.tpr_at_fpr(scores, truth, 0.01).value,
             ]
         audit = ScoredAudit(prepared, settings, views, {}, {}, (), log)
-        agreement = Agreement().compare(audit).agreement[0]
+        agreement = ReferenceAnswers().compare(audit).agreement[0]
         outcome |= {"rmse": agreement.rmse.value, "spread": agreement.spread.value, "differs": agreement.differs}
         if log.matched is not None:
             outcome |= {"chosen": log.matched.chosen, "models": log.matched.models}

@@ -52,7 +52,7 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
         fpr=fpr,
         signals={},
         about=results.RunMetadata(
-            settings=results.AuditSettings(
+            settings=results.RunSettings(
                 seed=0,
                 recipes=tuple(scores),
                 attacks={},

@@ -363,7 +363,7 @@ class PartialKnowledgeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSettings:
+class RunSettings:
     """All that determines an audit, in words that are the same in every process.
 
     Args:
@@ -788,7 +788,7 @@ class RunMetadata:
         findings: of the checks in `divulge.auditing.checks`, in their order.
     """
 
-    settings: AuditSettings
+    settings: RunSettings
     recipes: Mapping[str, RecipeRun]
     counts: RecordCounts
     duplicates: int

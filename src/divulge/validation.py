@@ -35,9 +35,9 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
             tensor = value.detach().cpu().resolve_conj().resolve_neg()
             return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
         except Exception as error:  # sparse, quantised and nested tensors, and those without content
+            dtype, layout = getattr(value, "dtype", "?"), getattr(value, "layout", "?")
             raise InputError(
-                f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read "
-                f"as an array ({format_exception(error)})"
+                f"{name}: a tensor of {dtype} and {layout} cannot be read as an array ({format_exception(error)})"
             ) from None
     if isinstance(value, np.ma.MaskedArray):
         if hidden := int(np.ma.count_masked(value)):

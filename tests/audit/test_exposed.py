@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.auditing import page
+from divulge.auditing import audit_page as page
 from divulge.report.page import Collapsible
 from divulge.results import HeatStrip
 from score_audits import scored, sizes

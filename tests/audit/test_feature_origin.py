@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import divulge as dv
-from divulge.auditing import feature_origin
+from divulge.auditing import target_features
 from divulge.auditing.checks.feature_origin import is_determined
 from divulge.errors import InputError
 from divulge.types import AuditData
@@ -82,13 +82,13 @@ def test_other_networks_are_accepted_though_their_biases_are_alike():
             nn.init.zeros_(layer.bias)
     for features in (other, nn.Sequential(other, nn.BatchNorm1d(3))):
         subject = AuditData(**PARTS, features=features)
-        assert feature_origin.refuse_target_as_features(subject, target) is subject
+        assert target_features.refuse_target_as_features(subject, target) is subject
     tuned = copy.deepcopy(target)  # a fine-tune changes every weight a little
     with torch.no_grad():
         for parameter in tuned.parameters():
             parameter.add_(1e-4 * torch.randn_like(parameter))
     subject = AuditData(**PARTS, features=target)
-    assert feature_origin.refuse_target_as_features(subject, tuned) is subject
+    assert target_features.refuse_target_as_features(subject, tuned) is subject
 
 
 def warnings_of(target, features, recipes=("transductive",), parts=PARTS, **more):

@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
-from divulge.auditing.checks.labels import (
+from divulge.auditing.checks.training_labels import (
     FALSE_ALARM,
     LabelsOfTraining,
     find_exchanged_classes,

@@ -8,7 +8,7 @@ import pytest
 from divulge import InputError, validation
 from divulge.attacks import Need
 from divulge.auditing import prepared
-from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.language_modality import LanguageModel
 from divulge.auditing.modality import Classifier
 from divulge.evidence import Layout
 

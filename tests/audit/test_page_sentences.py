@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from divulge import results
+from divulge.auditing import audit_page as pages
 from divulge.auditing import compare
-from divulge.auditing import page as pages
 from divulge.auditing.checks.blind_baseline import describe_blind_baseline
 from divulge.auditing.checks.texts import describe_texts
 from divulge.auditing.result import AUDIT

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge.auditing import page
+from divulge.auditing import audit_page as page
 from divulge.report import Slider
 from score_audits import scored
 

@@ -8,7 +8,8 @@ import pytest
 
 import divulge as dv
 from divulge import evaluation
-from divulge.auditing import page, scopes
+from divulge.auditing import audit_page as page
+from divulge.auditing import scopes
 from divulge.auditing.checks.blind_baseline import describe_blind_baseline
 from divulge.auditing.checks.covariates import describe_balance
 from divulge.auditing.findings import realised_fpr

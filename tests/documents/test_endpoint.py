@@ -12,7 +12,7 @@ import divulge as dv
 import wire
 from completions import Server
 from divulge.auditing import load
-from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.language_modality import LanguageModel
 from divulge.recipes import Auto, resolve
 from divulge.targets import CausalLM, Endpoint
 from divulge.targets.endpoint import EndpointError

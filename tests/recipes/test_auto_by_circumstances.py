@@ -7,7 +7,7 @@ import pytest
 
 import divulge as dv
 from divulge.attacks import Calibrated, Consensus, Threshold, Transductive
-from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.language_modality import LanguageModel
 from divulge.recipes import Auto, Recipe
 from null_models import audited
 

@@ -1,7 +1,7 @@
 """Modalities: outputs of a type of model, the records and recipes that fit it, and the computation of its signals.
 
 `Modality` serves any model whose outputs are arrays with a row for each record. Classifiers and regression models
-follow here, language models have a module of their own (`divulge.auditing.language_models`); a target
+follow here, language models have a module of their own (`divulge.auditing.language_modality`); a target
 of the user's own class declares one as its attribute ``modality``.
 """
 

@@ -16,7 +16,6 @@ from divulge.attacks import Need
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
 from divulge.auditing.checks.covariates import collect_covariates
-from divulge.auditing.feature_origin import refuse_target_as_features
 from divulge.auditing.inputs import (
     ALL_KNOWN,
     align_data,
@@ -25,7 +24,7 @@ from divulge.auditing.inputs import (
     check_inputs,
     complete_inputs,
 )
-from divulge.auditing.language_models import ANSWERS_FILE, LanguageModel, with_journal
+from divulge.auditing.language_modality import ANSWERS_FILE, LanguageModel, with_journal
 from divulge.auditing.modality import Classifier, Modality, RegressionModel, resolve_task
 from divulge.auditing.prepared import (
     AuditLog,
@@ -43,6 +42,7 @@ from divulge.auditing.prepared import (
 from divulge.auditing.reference_match import choose_held_out, describe_engines, match_references
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.signals import score_recipe
+from divulge.auditing.target_features import refuse_target_as_features
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Measurements
     from divulge.recipes import Recipe
     from divulge.references import Progress
-    from divulge.results import AuditSettings
+    from divulge.results import RunSettings
     from divulge.types import Array, Bools, Floats
 
 _DEFAULTS = AuditOptions()
@@ -282,7 +282,7 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
 
 def _prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
-) -> tuple[PreparedAudit, AuditSettings]:
+) -> tuple[PreparedAudit, RunSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
     subject = refuse_target_as_features(subject, target)
     if callable(subject.features):  # it may work for hours: all else is checked before it is called
@@ -292,7 +292,7 @@ def _prepare_audit(
 
 def _prepare_with_features(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
-) -> tuple[PreparedAudit, AuditSettings]:
+) -> tuple[PreparedAudit, RunSettings]:
     """Check and align all inputs, of records that have their features beside them."""
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
     adapted_target = resolve_task(adapted_target, subject, options.task)
@@ -360,7 +360,7 @@ def find_modality(target: Any) -> Modality:
 def _run_into(
     prepared: PreparedAudit,
     fpr: tuple[float, ...],
-    settings: AuditSettings,
+    settings: RunSettings,
     plan: Mapping[str, Any] | None,
     draft: RunDraft,
 ) -> Audit:
@@ -386,7 +386,7 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
     }
 
 
-def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
+def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSettings, path: Path | None) -> Audit:
     """Run a prepared audit: signals, scores, findings, result."""
     log = AuditLog()
     with contextlib.ExitStack() as stack:

@@ -27,7 +27,7 @@ from divulge.evidence import Layout, concatenate_records
 from divulge.inspection import collect_arrays
 from divulge.references import matching
 from divulge.references.progress import ignore_progress
-from divulge.results import AuditSettings, Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts
+from divulge.results import Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts, RunSettings
 from divulge.signals import internals
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
 from divulge.targets.rights import Averaged, FramedTarget, UserTarget, weights_key
@@ -471,11 +471,11 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 def describe_settings(
     inputs: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartialKnowledgeSettings | None
-) -> AuditSettings:
+) -> RunSettings:
     """Return all settings that determine the run; their digest identifies an interrupted run."""
     sets = (inputs.candidates, inputs.calibration, inputs.population)
     values = [records.features for records in sets if records.features is not None]
-    return AuditSettings(
+    return RunSettings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in inputs.recipes),
         attacks={recipe.name: f"{recipe.signal_name}: {describe_attack(recipe)}" for recipe in inputs.recipes},

@@ -13,7 +13,7 @@ import numpy as np
 from divulge import seeds
 from divulge.attacks import Need
 from divulge.auditing import signals
-from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.language_modality import LanguageModel
 from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evaluation import agreement

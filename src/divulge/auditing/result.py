@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from divulge import lazy, provenance, results, tables
-from divulge.auditing import page as audit_page
+from divulge.auditing import audit_page
+from divulge.auditing.audit_page import AuditRun
 from divulge.auditing.checks.covariates import (
     CovariateBalance,
     covariates_to_frame,
@@ -18,7 +19,6 @@ from divulge.auditing.checks.covariates import (
     read_covariates,
 )
 from divulge.auditing.findings import CONFIDENCE, Findings
-from divulge.auditing.page import AuditRun
 from divulge.auditing.scopes import scopes, simultaneous_confidence
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import decide_verdict

@@ -26,7 +26,7 @@ else:
     provenance = lazy.module("divulge.provenance")  # help and completion start without NumPy
 
 
-class Entry(NamedTuple):
+class LazyCommand(NamedTuple):
     """A command: where it is, what the help of all says of it, and in which panel (empty: in none)."""
 
     place: str
@@ -108,7 +108,7 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "reconstruct": ("weights:reconstruct", ""),
     },
 }
-COMMANDS = {name: Entry(*entry, panel) for panel, entries in _PANELS.items() for name, entry in entries.items()}
+COMMANDS = {name: LazyCommand(*entry, panel) for panel, entries in _PANELS.items() for name, entry in entries.items()}
 """Every command; its file is imported when it is called or its own help is asked for."""
 
 STEPS: Mapping[tuple[str, str], str] = {
@@ -244,9 +244,9 @@ def _format_system_error(error: Exception) -> str:
 
 def _report_unexpected(error: Exception) -> Exit:
     """Print wrong usage, a missing package, or a name that cannot be written; anything else is a fault of Divulge."""
-    if hasattr(error, "format_message"):
-        message, context = error.format_message(), getattr(error, "ctx", None)
-        if message:
+    if (format_message := getattr(error, "format_message", None)) is not None:  # Click's, of wrong usage
+        message, context = format_message(), getattr(error, "ctx", None)
+        if message:  # empty after the help of a bare command
             printing.error(message + ("" if context is None else f" (see {context.command_path} --help)"))
     elif (extra := as_missing_extra(error)) is not None:
         printing.error(extra)

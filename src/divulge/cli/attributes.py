@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,13 +53,9 @@ def attribute(
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
     provenance.declare_input_files(plan=plan, **list_input_files(read, plan))
     with references.Bar("reference models") as bar:
-        subject, chosen = resolved.subject, resolved.options
         result = attributes.infer(
-            resolved.target, members=subject.members, nonmembers=subject.nonmembers, population=subject.population,
-            references=chosen.references, duplicates=chosen.duplicates, outputs=chosen.outputs, task=chosen.task,
-            device=chosen.device, seed=chosen.seed, show_records=chosen.show_records, **rules, pool=resolved.pool,
-            out=out, overwrite=overwrite, progress=bar,
-        )  # fmt: skip
+            resolved.target, **_sets(resolved), **rules, pool=resolved.pool, out=out, overwrite=overwrite, progress=bar
+        )
     summary = result.summary()
     if json:
         printing.as_json(results.to_json_values(summary))
@@ -69,6 +65,14 @@ def attribute(
         raise typer.Exit(Exit.BROKEN)
     if summary.answer != "no leak found":
         raise typer.Exit(Exit.UNDECIDED)
+
+
+def _sets(resolved: plan_files.ResolvedPlan) -> dict[str, Any]:
+    """Return records and options of a plan as keyword arguments of `divulge.attributes.infer`."""
+    subject, chosen = resolved.subject, resolved.options
+    sets = {name: getattr(subject, name) for name in ("members", "nonmembers", "population")}
+    names = ("references", "duplicates", "outputs", "task", "device", "seed", "show_records")
+    return sets | {name: getattr(chosen, name) for name in names}
 
 
 def _show(result: AttributeInference, out: Path | None) -> None:

@@ -11,7 +11,7 @@ import typer
 from divulge import auditing, recipes, references, results, validation
 from divulge import demo as demos
 from divulge import plan as plan_files
-from divulge.auditing import page as audit_page
+from divulge.auditing import audit_page
 from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import columns
-from divulge.auditing.language_models import LanguageModel
+from divulge.auditing.language_modality import LanguageModel
 from divulge.auditing.modality import Classifier, Modality, measure_outputs
 from divulge.duplicates import match_records, number_groups
 from divulge.errors import InputError

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.auditing.checks.agreement import Agreement
-from divulge.auditing.checks.blind_baseline import BlindComparison
+from divulge.auditing.checks.agreement import ReferenceAnswers
+from divulge.auditing.checks.blind_baseline import BlindSplit
 from divulge.auditing.checks.check import Check, ScoredAudit, show_sentences
-from divulge.auditing.checks.controls import Controls
+from divulge.auditing.checks.control_models import Controls
 from divulge.auditing.checks.copies import Copies
 from divulge.auditing.checks.covariates import CovariateBalance
 from divulge.auditing.checks.determinism import Determinism
 from divulge.auditing.checks.feature_origin import FeatureOrigin
 from divulge.auditing.checks.held_out import HeldOut
-from divulge.auditing.checks.labels import LabelsOfTraining
 from divulge.auditing.checks.stored_records import ArraySearch
 from divulge.auditing.checks.target_fit import TargetFit
 from divulge.auditing.checks.texts import TextSignatures
+from divulge.auditing.checks.training_labels import LabelsOfTraining
 from divulge.auditing.checks.transfer import ThresholdTransfer
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from divulge.results import CheckFinding
 
 CHECKS: tuple[Check, ...] = (
-    Agreement(),
+    ReferenceAnswers(),
     FeatureOrigin(),
-    BlindComparison(),
+    BlindSplit(),
     TextSignatures(),
     CovariateBalance(),
     Copies(),

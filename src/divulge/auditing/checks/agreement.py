@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.attacks import Need
 from divulge.auditing.checks.check import Check
-from divulge.auditing.language_models import mean_of_tokens
+from divulge.auditing.language_modality import mean_of_tokens
 from divulge.errors import InputError
 from divulge.evaluation import agreement
 from divulge.references.clones import CloneTraining
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PREFERRED_SIGNALS = ("scaled-logit", "negative-loss")  # of which answers are compared, where a recipe reads them
 
 
-class Agreement(Check):
+class ReferenceAnswers(Check):
     """Compare the answers of each kind of reference models with the target's.
 
     Calibration records tell: neither the target nor these models were trained on them, and nothing was chosen by them.

@@ -20,7 +20,7 @@ CONFOUNDED = "the split is confounded: members can be told from non-members with
 _NAME = "blind baseline"
 
 
-class BlindComparison(Check):
+class BlindSplit(Check):
     """Classify members without the model; what a classifier can tell so is no leak."""
 
     name = _NAME

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from divulge.evaluation.covariates import Adjustment
     from divulge.evidence import Measurements
     from divulge.report.page import Block
-    from divulge.results import AuditSettings, CheckFinding
+    from divulge.results import CheckFinding, RunSettings
     from divulge.types import Floats
 
 NEXT_STEPS = (
@@ -50,7 +50,7 @@ class ScoredAudit:
     """
 
     prepared: PreparedAudit
-    settings: AuditSettings
+    settings: RunSettings
     views: Sequence[Measurements]
     scores: Mapping[str, Floats]
     calibration: Mapping[str, Floats]
