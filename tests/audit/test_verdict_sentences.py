@@ -162,7 +162,7 @@ def test_an_auc_hardly_above_chance_is_told_without_dots_of_more_than_a_thousand
     assert pictures == ()
     assert "5,200 of 10,000 cases (5,001 to 5,400); guessing is right in 5,000." in plain
     drawn = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
-    assert [grid.total for grid in drawn.pictures] == [1000, 1000]
+    assert [grid.total for grid in drawn[1]] == [1000, 1000]
 
 
 def quiet(n=300, fpr=(0.05,), recipes=("r",)):

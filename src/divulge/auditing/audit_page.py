@@ -444,7 +444,19 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
                 "is guessing.",
             )
         )
-    blocks += _fpr_slider(audit, strongest)
+    scope, confidence = scopes(audit)[-1], simultaneous_confidence(audit)
+    outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
+    levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
+    levels = [level for level in levels if scope.nonmembers >= evaluation.min_nonmembers(level)]
+    if stops := [_slider_stop(outcome, level, confidence) for level in levels]:
+        start = min(range(len(levels)), key=lambda i: abs(levels[i] - min(audit.fpr)))
+        adjusted = ", adjusted for covariates" if scope.adjusted else ""
+        note = (
+            f"{strongest}, all candidates{adjusted}. Intervals are as wide as those of the verdict; those of "
+            "false-positive rates that the audit was not asked for are not among the ones that hold together."
+        )
+        title = "How many are recognised, at which price"
+        blocks.append(Slider("false-positive rate", stops, start, title=title, note=note))
     return Section("Trade-off", blocks, annex=True)
 
 
@@ -452,24 +464,6 @@ def roc_specification(scope: Scope, focus: str | None = None) -> charts.Spec:
     """Return the ROC curves of every recipe in a scope, as a Vega-Lite specification."""
     curves = {outcome.recipe: outcome.roc for outcome in scope.outcomes}
     return charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}, focus=focus)
-
-
-def _fpr_slider(audit: Findings, strongest: str) -> list[Block]:
-    scope, confidence = scopes(audit)[-1], simultaneous_confidence(audit)
-    outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
-    nonmembers = scope.nonmembers
-    levels = sorted({*_SLIDER_LEVELS, *audit.fpr})
-    levels = [level for level in levels if nonmembers >= evaluation.min_nonmembers(level)]
-    stops = [_slider_stop(outcome, level, confidence) for level in levels]
-    if not stops:
-        return []
-    start = min(range(len(levels)), key=lambda i: abs(levels[i] - min(audit.fpr)))
-    adjusted = ", adjusted for covariates" if scope.adjusted else ""
-    note = (
-        f"{strongest}, all candidates{adjusted}. Intervals are as wide as those of the verdict; those of "
-        "false-positive rates that the audit was not asked for are not among the ones that hold together."
-    )
-    return [Slider("false-positive rate", stops, start, title="How many are recognised, at which price", note=note)]
 
 
 def _slider_stop(outcome: Outcome, level: float, confidence: float) -> SliderPosition:

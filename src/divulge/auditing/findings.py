@@ -121,7 +121,17 @@ class Outcome:
         if fpr is not None and fdr is None:
             return self._qualify(by_fpr.decide(self.calibration, self.scores, fpr), self._exchangeability_flaw())
         if fdr is not None and fpr is None:
-            return self._qualify(self._select_by_fdr(fdr, method), self._exchangeability_flaw())
+            # By scores alone: whoever decides does not know who is a member, and neither does "auto" when it chooses.
+            policy = Policy(fdr, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
+            score_counts = ScoreCounts.from_scores(self.distinct.scores, self.calibration)
+            low_scores = controls.low_scores_from_counts(score_counts.counts)
+            decision = decide(score_counts.counts, [low_scores], policy, scored_together=True)
+            if self.is_counted is not None:  # Equal records count once, and all of them are selected or none.
+                p = p_values(self.scores, score_counts.counts.calibration)
+                score_counts = replace(score_counts, scores=self.scores, p_values=p)
+            is_selected = score_counts.scores > decision.rule.threshold
+            selection = score_counts.make_selection(is_selected, fdr=fdr, warnings=decision.notes)
+            return self._qualify(selection, self._exchangeability_flaw())
         raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
@@ -133,19 +143,6 @@ class Outcome:
             except InputError:
                 selections[level] = None
         return selections
-
-    def _select_by_fdr(self, level: float, method: Method | str) -> Selection:
-        """Select at a bounded FDR without using the membership labels; "auto" chooses by scores alone."""
-        policy = Policy(level, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
-        score_counts = ScoreCounts.from_scores(self.distinct.scores, self.calibration)
-        low_scores = controls.low_scores_from_counts(score_counts.counts)
-        decision = decide(score_counts.counts, [low_scores], policy, scored_together=True)
-        if self.is_counted is not None:  # Equal records count once, and all of them are selected or none.
-            p = p_values(self.scores, score_counts.counts.calibration)
-            score_counts = replace(score_counts, scores=self.scores, p_values=p)
-        return score_counts.make_selection(
-            score_counts.scores > decision.rule.threshold, fdr=level, warnings=decision.notes
-        )
 
     def _exchangeability_flaw(self) -> str:
         """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""
@@ -172,7 +169,10 @@ class Outcome:
             classes: Sequence[int] = self.unseen_classes
             named_classes = formatting.format_unseen_classes(classes, self.class_names)
         else:
-            classes = self._find_uncalibrated_classes()
+            distinct, classes = self.distinct, []
+            if distinct.labels is not None and self.calibration_labels is not None:  # lacking other than by chance
+                outside = distinct.labels[~distinct.members]
+                classes = statistics.find_missing_classes(outside, self.calibration_labels).tolist()
             named_classes = formatting.format_classes(classes, self.class_names) if classes else ""
         if not classes:
             return ""
@@ -181,13 +181,6 @@ class Outcome:
             f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {named_classes}, of which there are no "
             "calibration records"
         )
-
-    def _find_uncalibrated_classes(self) -> list[int]:
-        """Return classes of non-members that the calibration lacks, where that is no chance."""
-        distinct = self.distinct
-        if distinct.labels is None or self.calibration_labels is None:
-            return []
-        return statistics.find_missing_classes(distinct.labels[~distinct.members], self.calibration_labels).tolist()
 
     def _describe_score_shift(self) -> str:
         """Describe how scores of non-members differ from those of the calibration; empty if they do not.

@@ -307,7 +307,13 @@ def _resolve_recipes(
             f"references: the recipes {', '.join(trained)} need reference models; give "
             f"references=divulge.references.{modality.references}"
         )
-    _check_reference_count(resolved, getattr(references, "count", None))
+    count: int | None = getattr(references, "count", None)
+    least_counts = {r.name: adapt(r.attack).least_references for r in resolved if r.references != "base"}
+    if count is not None and (too_few := [name for name, least in least_counts.items() if least > count]):
+        raise InputError(
+            f"references: the recipes {', '.join(too_few)} need at least {max(least_counts.values())} reference "
+            f"models, got count={count}"
+        )
     for recipe in resolved:
         check_installed(recipe.attack)
     return resolved
@@ -322,17 +328,6 @@ def _resolve_recipe(requested: Any, references: object, seed: int, modality: Mod
     else:
         recipe = modality.resolve_recipe(requested)
     return book.seeded(recipe, seed)
-
-
-def _check_reference_count(recipes: Sequence[Recipe], count: int | None) -> None:
-    with_training = [recipe for recipe in recipes if recipe.references != "base"]
-    min_references = {recipe.name: adapt(recipe.attack).least_references for recipe in with_training}
-    if count is None or not (too_few := [name for name, minimum in min_references.items() if minimum > count]):
-        return
-    raise InputError(
-        f"references: the recipes {', '.join(too_few)} need at least {max(min_references.values())} reference models, "
-        f"got count={count}"
-    )
 
 
 def _check_unseen_classes(
@@ -443,7 +438,19 @@ def _check_known(known_mask: Any, recipes: Sequence[Recipe], sets: dict[str, Rec
         raise InputError("known: partial knowledge needs numeric records, got text")
     n = len(members) + len(nonmembers)
     if members.encoder is not None and not members.encoder.is_plain:
-        return _check_known_columns(known_mask, members.encoder, n, seed)
+        # Of a table, a mask is over its columns, of which each is one or more encoded values.
+        if text_columns := [column.name for column in members.encoder.columns if column.measure == "text"]:
+            raise InputError(
+                f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free "
+                "text"
+            )
+        if isinstance(known_mask, str):
+            known_mask = completion.mask(
+                known_mask, (len(members.encoder.names),), columns=members.encoder.names, seed=seed, records=n
+            )
+        masks = check_mask(known_mask, "known", (n, len(members.encoder.names)))
+        PartialRecords(np.zeros(masks.shape), None, masks)
+        return np.repeat(masks, [column.width for column in members.encoder.columns], axis=1)
     shape = (n, *members.x.shape[1:])
     if isinstance(known_mask, str):
         names = () if members.encoder is None else members.encoder.names
@@ -451,19 +458,6 @@ def _check_known(known_mask: Any, recipes: Sequence[Recipe], sets: dict[str, Rec
     masks = check_mask(known_mask, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
-
-
-def _check_known_columns(known_mask: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
-    """Return the mask of known encoded values, from a mask over the columns of a table."""
-    if text_columns := [column.name for column in encoder.columns if column.measure == "text"]:
-        raise InputError(
-            f"known: partial knowledge needs numbers, categories and dates; column {text_columns[0]!r} holds free text"
-        )
-    if isinstance(known_mask, str):
-        known_mask = completion.mask(known_mask, (len(encoder.names),), columns=encoder.names, seed=seed, records=n)
-    masks = check_mask(known_mask, "known", (n, len(encoder.names)))
-    PartialRecords(np.zeros(masks.shape), None, masks)
-    return np.repeat(masks, [column.width for column in encoder.columns], axis=1)
 
 
 def _check_fpr_level(fpr: float, nonmembers: int, qualifier: str) -> None:
@@ -867,13 +861,19 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
         listed = ", ".join(f"{count:,} of the {name}" for name, count in dropped.items() if count)
         notes.append(f"records of classes that the target does not know were left out: {listed}")
     candidates = np.concatenate([kept_rows["members"], kept_rows["nonmembers"]])
+    unseen = as_list(subject.unseen_classes, "unseen_classes")
+    if class_names is not None:
+        unseen = [
+            class_names.index(check_choice(value, "unseen_classes", class_names)) if isinstance(value, str) else value
+            for value in unseen
+        ]
     subject = replace(
         subject,
         **sets,
         groups=_select_rows(subject.groups, candidates),
         known=_select_rows(known_mask, candidates),
         covariates=_select_columns(subject.covariates, candidates),
-        unseen_classes=_class_numbers(subject.unseen_classes, class_names, "unseen_classes"),
+        unseen_classes=tuple(unseen),
     )
     framed_target = target if sets["members"].table is None else FramedTarget(target, sets["population"][:1])
     return AlignedData(subject, framed_target, class_names, tuple(notes))
@@ -882,10 +882,12 @@ def align_data(subject: AuditData, target: Any, unknown_classes: UnknownClasses)
 def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, Records], list[str]]:
     """Order the columns of all sets as the target was fitted, and encode them together."""
     sets, nameless_notes = _drop_nameless(sets, getattr(target, "feature_names", ()))
-    fitted_names = _fitted_names(target, sets["members"])
+    fitted_names, members = tuple[str, ...](getattr(target, "feature_names", ())), sets["members"]
+    if not fitted_names and members.table is not None:
+        fitted_names = columns.find_names(getattr(target, "likely_names", ()), members.table.columns)
     with_columns = [name for name, records in sets.items() if records.table is not None]
     if not with_columns:
-        width = sets["members"].x[0].size if sets["members"].x.dtype != object else 0
+        width = members.x[0].size if members.x.dtype != object else 0
         if fitted_names and width == len(fitted_names):
             listed = columns.format_names(fitted_names)
             return dict(sets), [
@@ -914,7 +916,19 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
         )
     notes = nameless_notes
     if not fitted_names:
-        notes += _key_notes(list(tables.values()))
+        keys = [
+            name
+            for name, dtype in tables["members"].schema.items()
+            if dtype.is_integer()
+            and all(
+                len(table) >= _MIN_KEYS and (np.diff(table[name].to_numpy()) == 1).all() for table in tables.values()
+            )
+        ]
+        if keys:  # with them no two records are equal
+            notes.append(
+                f"{columns.format_names(keys)} numbers the records from one to the next: as a part of a record it "
+                "hides copies; leave it out, or name it as data.id, unless the model reads it"
+            )
         listed = columns.format_names(order)
         notes.append(
             f"the target does not say by which columns it was fitted; it was given them in the order of the members': "
@@ -935,29 +949,6 @@ def _drop_nameless(sets: Mapping[str, Records], fitted_names: Sequence[str]) -> 
 
 
 _MIN_KEYS = 20  # records from which whole numbers that go up one by one are no coincidence
-
-
-def _key_notes(tables: Sequence[Any]) -> list[str]:
-    """Note columns that number the records: with them no two records are equal, and copies are not found."""
-    keys = [
-        name
-        for name, dtype in tables[0].schema.items()
-        if dtype.is_integer()
-        and all(len(table) >= _MIN_KEYS and (np.diff(table[name].to_numpy()) == 1).all() for table in tables)
-    ]
-    if not keys:
-        return []
-    return [
-        f"{columns.format_names(keys)} numbers the records from one to the next: as a part of a record it hides "
-        "copies; leave it out, or name it as data.id, unless the model reads it"
-    ]
-
-
-def _fitted_names(target: Any, members: Records) -> tuple[str, ...]:
-    """Return the columns that the target was fitted on; likely ones only if they match the records."""
-    if (names := tuple(getattr(target, "feature_names", ()))) or members.table is None:
-        return names
-    return columns.find_names(getattr(target, "likely_names", ()), members.table.columns)
 
 
 def _reorder_mask(known_mask: Any, given_order: list[str] | None, members: Records) -> Any:
@@ -1111,17 +1102,6 @@ def _select_columns(table: Any, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> An
     return _select_rows(table, rows)
 
 
-def _class_numbers(values: Sequence[Any], class_names: tuple[str, ...] | None, argument: str) -> tuple[Any, ...]:
-    """Convert class names to class numbers."""
-    listed = as_list(values, argument)
-    if class_names is None or not any(isinstance(value, str) for value in listed):
-        return tuple(listed)
-    return tuple(
-        class_names.index(check_choice(value, argument, class_names)) if isinstance(value, str) else value
-        for value in listed
-    )
-
-
 def check_covariates(value: Any, count: int) -> dict[str, Array] | None:
     """Validate the user's covariates and return them by name; columns of an array are numbered.
 
@@ -1196,8 +1176,12 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
         return inputs, None
     if known_mask.all():
         note = "every value is known: these are attacks on whole records, and nothing was completed"
-        recipes = tuple(_whole_record_recipe(recipe) for recipe in inputs.recipes)
-        return replace(inputs, recipes=recipes, known=None, warnings=(*inputs.warnings, note)), None
+        recipes = []
+        for recipe in inputs.recipes:
+            completes = recipe.needs_known and not isinstance(recipe.signal, str)  # the signal itself: then the loss
+            signal = "negative-loss" if completes else recipe.signal
+            recipes.append(replace(recipe, signal=signal, imputed=Imputed(), partial=False))
+        return replace(inputs, recipes=tuple(recipes), known=None, warnings=(*inputs.warnings, note)), None
     y = None if inputs.candidates.y is None else inputs.everything.y
     layout = inputs.layout
     # Masks of other records are drawn from those of the candidates, independently of membership.
@@ -1242,12 +1226,6 @@ def complete_inputs(inputs: AuditInputs, imputer: Any, seed: int) -> tuple[Audit
         warnings=(*inputs.warnings, *fitted_imputer.warnings),
     )
     return completed, partial_knowledge
-
-
-def _whole_record_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe for whole records; a signal that completes records is replaced by the loss."""
-    signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
-    return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
 
 
 def _sample_completions(

@@ -498,8 +498,11 @@ def resolve_task(target: Any, data: AuditData, task: Task) -> Any:
                 'target: task = "classification" needs a model that gives classes, and this one predicts real values'
             )
         return target
-    is_undecided = callable(getattr(target, "raw_outputs", None))
-    return as_regressor(target) if is_undecided and _has_real_values(data) and _has_one_output(target, data) else target
+    if not callable(getattr(target, "raw_outputs", None)) or not _has_real_values(data):
+        return target
+    probe = data.members[:_N_OUTPUTS_PROBED]
+    outputs = np.asarray(target.raw_outputs(probe))
+    return as_regressor(target) if outputs.size == len(probe) == len(outputs) else target
 
 
 def _has_real_values(data: AuditData) -> bool:
@@ -507,9 +510,3 @@ def _has_real_values(data: AuditData) -> bool:
     if not all(isinstance(each, Records) for each in sets):
         return False  # refused later, with the name of the argument
     return any(each is not None and each.y is not None and each.labels is None for each in sets)
-
-
-def _has_one_output(target: Any, data: AuditData) -> bool:
-    probe = data.members[:_N_OUTPUTS_PROBED]
-    outputs = np.asarray(target.raw_outputs(probe))
-    return outputs.size == len(probe) == len(outputs)

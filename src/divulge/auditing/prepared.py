@@ -639,7 +639,9 @@ def recipe_metadata(
             training=training_settings(audit.references) if recipe.needs_training else None,
             summary=recipe.summary,
             queries=log.queries.get(names[recipe.name], _count_queries(audit, recipe)),
-            raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
+            raw_thresholds={}
+            if (nominal := scored[recipe.name].nominal) is None
+            else {f"{level:g}": nominal(level) for level in fpr},
             completed_by=None if audit.partial_knowledge is None else audit.partial_knowledge.completed_by(recipe),
             chosen=scored[recipe.name].chosen,
         )
@@ -657,11 +659,6 @@ def count_records(audit: PreparedAudit) -> RecordCounts:
         calibration=inputs.layout.calibration,
         classes=audit.n_classes,
     )
-
-
-def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
-    """Return the thresholds that the attack itself sets, by level; empty if it sets none."""
-    return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
 
 
 def _count_queries(audit: PreparedAudit, recipe: Recipe) -> int:

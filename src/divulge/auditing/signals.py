@@ -25,14 +25,13 @@ from divulge.validation import check_array, check_instance, check_integer, check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from divulge.auditing.prepared import AuditLog, PreparedAudit
     from divulge.recipes import Recipe, Signal
     from divulge.references import Progress, Trained
     from divulge.signals.versions import Versions
     from divulge.targets import torch_modules
-    from divulge.types import Array, Bools, Evidence, Floats, Ints, PartialRecords
+    from divulge.types import Array, Bools, Evidence, Floats, Ints
 else:
     torch_modules = lazy.module("divulge.targets.torch_modules")
 
@@ -159,90 +158,50 @@ def measure_active_signals(audit: PreparedAudit, log: AuditLog) -> dict[str, Flo
     """Compute the signals that query the target themselves, by name."""
     values: dict[str, Floats] = {}
     for name, signal in active_signals(audit.inputs.recipes).items():
-        if isinstance(signal, PartialSignal):
-            assert audit.partial_knowledge is not None
-            visible, population = audit.partial_knowledge.visible, audit.inputs.population
-            work = partial(
-                _measure_partial,
-                signal,
-                audit.averaged_target,
-                visible,
-                population,
-                audit.references,
-                audit.n_classes,
-                audit.seed,
-            )
-        elif isinstance(signal, PreparedSignal):
-            work = partial(_measure_prepared, signal, audit.target, audit.views[0], audit.inputs.population, audit.seed)
-        else:
-            work = partial(_measure_signal, signal, audit.averaged_target, audit.views[0])
+        work = partial(_measure_active_signal, audit, signal)
         values[name], n_queries = log.run_timed(f"signal {name}", work)
         log.queries[name] = audit.calls * n_queries
     return values
 
 
-def _measure_signal(signal: Signal, target: Any, records: Records) -> tuple[Floats, int]:
-    """Return one number per record, and the number of queries."""
-    meter = Metered(target)
+def _measure_active_signal(audit: PreparedAudit, signal: Signal) -> tuple[Floats, int]:
+    """Return one number per record from a signal that queries the target itself, and the number of queries."""
+    records, population = audit.views[0], audit.inputs.population
+    if isinstance(signal, PartialSignal):
+        assert audit.partial_knowledge is not None
+        visible, fitted = audit.partial_knowledge.visible, signal.fit(population, audit.seed)
+        count = getattr(signal, "shadows", 0)
+        shadow_models = {"shadows": _train_shadow_models(audit, count)} if count else {}
+        return fitted.measure(audit.averaged_target, visible, **shadow_models), fitted.queries * len(visible)
+    if isinstance(signal, PreparedSignal):
+        prepared_signal = signal.prepare(list(population.x), audit.seed)
+        return prepared_signal.measure(audit.target, records), getattr(prepared_signal, "queries", 1) * len(records)
+    meter = Metered(audit.averaged_target)
     return signal.measure(meter, records), meter.queries
 
 
-def _measure_prepared(
-    signal: PreparedSignal, target: Any, records: Records, population: Records, seed: int
-) -> tuple[Floats, int]:
-    """Return one number per document from a signal prepared on the population, and the number of queries."""
-    prepared_signal = signal.prepare(list(population.x), seed)
-    return prepared_signal.measure(target, records), getattr(prepared_signal, "queries", 1) * len(records)
-
-
-def _measure_partial(
-    signal: PartialSignal,
-    target: Any,
-    visible: PartialRecords,
-    population: Records,
-    references: Any,
-    classes: int,
-    seed: int,
-) -> tuple[Floats, int]:
-    """Return one number per partly known record, and the number of queries.
-
-    Args:
-        signal: what is measured; it learns from the population first.
-        target: the model under audit.
-        visible: what is known of the records.
-        population: the auditor's own records.
-        references: how shadow models are trained, where the signal compares with some.
-        classes: size of the label set.
-        seed: of what is drawn and trained.
-    """
-    fitted = signal.fit(population, seed)
-    count = getattr(signal, "shadows", 0)
-    shadow_models = {"shadows": _train_shadow_models(references, population, count, classes, seed)} if count else {}
-    return fitted.measure(target, visible, **shadow_models), fitted.queries * len(visible)
-
-
-def _train_shadow_models(references: Any, population: Records, count: int, classes: int, seed: int) -> list[Any]:
+def _train_shadow_models(audit: PreparedAudit, count: int) -> list[Any]:
     """Train models on random halves of the population.
 
     Reference models leave their outputs behind; these can still be asked, for gradients too.
     """
+    population, references = audit.inputs.population, audit.references
     halves = splits.offline(
         len(population),
         max(count, 2),
-        seeds.derive_seed(seed, "shadow halves"),
+        seeds.derive_seed(audit.seed, "shadow halves"),
         labels=population.labels,
         groups=number_groups(population.x, population.y),
     ).trained_on
-    return [
-        _train_shadow_model(references, population[half], classes, seeds.derive_seed(seed, "shadow", number))
-        for number, half in enumerate(halves[:count])
-    ]
-
-
-def _train_shadow_model(references: Any, records: Records, classes: int, seed: int) -> Any:
-    if isinstance(references, Custom):
-        return adapt(references.train(records, seed), outputs=references.outputs)
-    return adapt(references.train_model(records, seed=seed, classes=classes), device=references.device)
+    models = []
+    for number, half in enumerate(halves[:count]):
+        records, seed = population[half], seeds.derive_seed(audit.seed, "shadow", number)
+        if isinstance(references, Custom):
+            models.append(adapt(references.train(records, seed), outputs=references.outputs))
+        else:
+            model = references.train_model(records, seed=seed, classes=audit.n_classes)
+            models.append(adapt(model, device=references.device))
+    return models
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -416,6 +375,9 @@ def _train_models(
         options["classes"] = max(audit.n_classes, 1 + int(substitute_classes.max()))
     classes = options.get("classes", audit.n_classes)
     n_values = sum(map(len, views)) * n_of_outputs + len(views[0]) * (len(required) - n_of_outputs)
+    folder = None
+    if audit.scratch_folder is not None and audit.references.count * n_values * 4 > MAX_BYTES_IN_MEMORY:
+        folder = audit.scratch_folder / need.replace(" ", "-")
     try:
         trained: Trained = log.run_timed(
             "reference models",
@@ -425,7 +387,7 @@ def _train_models(
                 seed=audit.seed,
                 observe=tuple(views),
                 pool=audit.pool,
-                out=_signal_folder(audit, need, n_values),
+                out=folder,
                 progress=progress,
                 **options,
             ),
@@ -471,14 +433,6 @@ def trained_on_mask(audit: PreparedAudit, need: Need, rows: Bools) -> Bools:
     if need != Need.REFERENCES_IN_AND_OUT:
         return np.hstack([np.zeros((len(rows), audit.layout.scored), dtype=bool), rows])
     return rows if audit.partial_knowledge is None else audit.partial_knowledge.trained_on_mask(rows)
-
-
-def _signal_folder(audit: PreparedAudit, need: Need, columns: int) -> Path | None:
-    """Return the folder for reference signals that exceed memory; None if they fit."""
-    exceeds_memory = audit.references.count * columns * 4 > MAX_BYTES_IN_MEMORY
-    return (
-        audit.scratch_folder / need.replace(" ", "-") if exceeds_memory and audit.scratch_folder is not None else None
-    )
 
 
 def progress_of_part(progress: Progress, part: int, n_parts: int) -> Progress:

@@ -176,8 +176,15 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     return RecipeSummary(
         *(getattr(all_candidates, field.name) for field in fields(RecipeStatistics)),
         decisions={
-            f"{fpr_level:g}": _summarise_selection(outcome, fpr_level, selection)
-            for fpr_level, selection in outcome.selections(audit.fpr).items()
+            f"{level:g}": None
+            if selection is None  # too few calibration records
+            else MemberCalls(
+                selection.count,
+                str(selection.guarantee),
+                by_fpr.realised_interval(len(outcome.calibration), level),
+                tuple(selection.warnings),
+            )
+            for level, selection in outcome.selections(audit.fpr).items()
         },
         raw_fpr={fpr_level: _raw_fpr(outcome, threshold) for fpr_level, threshold in raw_thresholds.items()},
         unseen=summarise_outcome(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
@@ -188,14 +195,6 @@ def _summarise_recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
         if audit.groups is None
         else _summarise_subgroups(outcome.distinct, audit.groups[counted_rows], audit.fpr, confidences.groups),
     )
-
-
-def _summarise_selection(outcome: Outcome, level: float, selection: Selection | None) -> MemberCalls | None:
-    """Summarise a selection and its guarantee; None with too few calibration records."""
-    if selection is None:
-        return None
-    interval = by_fpr.realised_interval(len(outcome.calibration), level)
-    return MemberCalls(selection.count, str(selection.guarantee), interval, tuple(selection.warnings))
 
 
 def _summarise_subgroups(

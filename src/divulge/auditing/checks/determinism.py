@@ -58,7 +58,10 @@ class Determinism(Check):
             first, again = (_answers(prepared, records) for _ in range(2))
         except InputError:  # the target allows no further queries; its answers were taken before
             return None
-        unit = _unit(prepared, first)
+        # Probabilities, labels and nats per token differ by 1, real values by their spread.
+        target, unit = prepared.target, 1.0
+        if not (hasattr(target, "logits") or is_label_only(target) or is_language_model(target)):
+            unit = float(first.std()) or float(np.abs(first).max()) or 1.0
         if np.abs(again - first).max() > _SAME_CALL * unit:
             audit.log.warnings.append(BY_CALL)
             # Noise that averaging leaves may hide a leak.
@@ -123,11 +126,3 @@ def _answers(prepared: PreparedAudit, records: Records) -> Floats:
     else:
         answers = getattr(target, prepared.modality.outputs[0])(records)
     return np.asarray(answers, dtype=np.float64).reshape(len(records), -1)
-
-
-def _unit(prepared: PreparedAudit, answers: Floats) -> float:
-    """Return the unit in which answers differ: 1, or the spread of real values."""
-    target = prepared.target
-    if hasattr(target, "logits") or is_label_only(target) or is_language_model(target):
-        return 1.0
-    return float(answers.std()) or float(np.abs(answers).max()) or 1.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from divulge.auditing.prepared import PreparedAudit
     from divulge.evidence import Measurements
     from divulge.results import CheckFinding
-    from divulge.types import Floats, Records
+    from divulge.types import Floats
 
 _MAX_EXPLAINED = 0.999
 _MIN_ROWS, _MAX_ROWS, _ROWS_PER_COLUMN = 1000, 20_000, 6  # records of which the target's answers are compared
@@ -45,7 +45,8 @@ class FeatureOrigin(Check):
         n_rows = min(max(_MIN_ROWS, _ROWS_PER_COLUMN * features.shape[1]), _MAX_ROWS)
         rows = seeds.generator(prepared.seed, "features", "origin").permutation(len(population))[:n_rows]
         is_fitted = keep_together(np.arange(len(rows)) % 2, features[rows]) == 0
-        own_columns = _own_columns(population[rows])
+        own = population.x[rows]
+        own_columns = np.zeros((len(own), 0)) if own.dtype == object else own.reshape(len(own), -1)
         for name, answers in _target_answers(prepared, audit.views[0], rows).items():
             if is_determined(features[rows], answers, is_fitted) and not is_determined(own_columns, answers, is_fitted):
                 audit.log.warnings.append(
@@ -79,11 +80,6 @@ def _target_answers(audit: PreparedAudit, measured: Measurements, rows: Any) -> 
         for name, values in measured.target.items()
     }
     return answers | signals
-
-
-def _own_columns(records: Records) -> Floats:
-    """Return the records' own numbers, ``[n, d]``; none of texts."""
-    return np.zeros((len(records), 0)) if records.x.dtype == object else records.x.reshape(len(records), -1)
 
 
 def is_determined(table: Floats, answers: Floats, is_fitted: Any) -> bool:

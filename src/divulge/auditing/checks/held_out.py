@@ -123,7 +123,9 @@ class HeldOut(Check):
         suspicious = {name: area for name, area in areas.items() if excludes_chance(area)}
         if not (confirmed or hidden or suspicious):
             return _describe_held_out(self.name, attacks, areas)
-        shown = _surest(confirmed or suspicious or {name: areas[name] for name in hidden[:1]})
+        compared = confirmed or suspicious or {name: areas[name] for name in hidden[:1]}
+        # The attack whose interval is furthest from one half.
+        shown = max(compared, key=lambda name: max(compared[name].low - 0.5, 0.5 - compared[name].high))
         baseline = None
         if confirmed or suspicious:
             baseline = _find_blind_difference(audit, attacks[shown].rows, ("nonmembers",), _BLIND_LEVEL, label_errors)
@@ -203,11 +205,6 @@ def _read_plain_signal(audit: ScoredAudit, rows: Mapping[str, Ints]) -> dict[str
         read = prepared.modality.target_signals(prepared, prepared.views[0][:last], [NAMED_SIGNALS[_PLAIN]], audit.log)
         return {f"signal {_PLAIN}": _AttackRows(read[_PLAIN], rows)}
     return {}
-
-
-def _surest(areas: Mapping[str, Estimate]) -> str:
-    """Return the attack whose interval is furthest from ½."""
-    return max(areas, key=lambda name: max(areas[name].low - 0.5, 0.5 - areas[name].high))
 
 
 def _figures(attack: _AttackRows) -> dict[str, Estimate]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.auditing.checks.check import ScoredAudit
-    from divulge.auditing.prepared import PreparedAudit
 
 _NAME = "comparison of texts"
 _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
@@ -32,41 +31,34 @@ class TextSignatures(Check):
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Compare words, years, lengths and near copies; None where records are no texts."""
-        if audit.prepared.inputs.candidates.x.dtype != object:
+        prepared, inputs = audit.prepared, audit.prepared.inputs
+        records = inputs.candidates.x
+        if records.dtype != object:
             return None
-        split = _compare_texts(audit.prepared)
+        members, nonmembers = list(records[inputs.truth]), list(records[~inputs.truth])
+        groups, is_counted = inputs.duplicate_groups, np.ones(len(records), dtype=bool)
+        if groups is not None:  # where copies keep together, one of each group is compared
+            is_counted = first_of_each_group(groups, inputs.truth)
+        distinct = records[is_counted & inputs.truth], records[is_counted & ~inputs.truth]
+        population = [*inputs.calibration.x, *inputs.population.x]
+        shared = evaluation.near_duplicates(members, nonmembers, population)
+        (_, copies), *_ = (pair.counts for pair in shared.pairs)
+        learned = set(members) if inputs.copied else set()
+        unequal = [text for text in nonmembers if text not in learned]
+        if len(unequal) < len(nonmembers):  # Equal ones are counted as such, by the check of copies.
+            copies = evaluation.near_duplicates(members, unequal).pairs[0].counts[1] if unequal else 0
+        member_lengths, nonmember_lengths = (
+            np.array([len(text) for text in side], dtype=np.float64) for side in distinct
+        )
+        split = TextSplit(
+            # Words are quoted from the documents, which may have to stay out of the run directory.
+            signs=find_split_signs(*map(list, distinct), quoted=prepared.show_records, seed=prepared.seed),
+            shared=str(shared),
+            copies=copies,
+            length=statistics.rank_sum_p_value(nonmember_lengths, member_lengths, seed=prepared.seed),
+        )
         audit.log.warnings += text_warnings(split)
         return describe_texts(split)
-
-
-def _compare_texts(audit: PreparedAudit) -> TextSplit:
-    """Compare the sets.
-
-    Of texts that stand in one set several times, the first alone is compared with the other set, where copies keep
-    together. Words are quoted from the documents, so they are left out where texts are to stay out of the run
-    directory.
-    """
-    inputs = audit.inputs
-    records = inputs.candidates.x
-    members, nonmembers = list(records[inputs.truth]), list(records[~inputs.truth])
-    groups, is_counted = inputs.duplicate_groups, np.ones(len(records), dtype=bool)
-    if groups is not None:
-        is_counted = first_of_each_group(groups, inputs.truth)
-    distinct = records[is_counted & inputs.truth], records[is_counted & ~inputs.truth]
-    population = [*inputs.calibration.x, *inputs.population.x]
-    shared = evaluation.near_duplicates(members, nonmembers, population)
-    (_, copies), *_ = (pair.counts for pair in shared.pairs)
-    learned = set(members) if inputs.copied else set()
-    unequal = [text for text in nonmembers if text not in learned]
-    if len(unequal) < len(nonmembers):  # Equal ones are counted as such, by the check of copies.
-        copies = evaluation.near_duplicates(members, unequal).pairs[0].counts[1] if unequal else 0
-    member_lengths, nonmember_lengths = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
-    return TextSplit(
-        signs=find_split_signs(*map(list, distinct), quoted=audit.show_records, seed=audit.seed),
-        shared=str(shared),
-        copies=copies,
-        length=statistics.rank_sum_p_value(nonmember_lengths, member_lengths, seed=audit.seed),
-    )
 
 
 def find_split_signs(members: Sequence[str], nonmembers: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
