@@ -138,7 +138,10 @@ class Measurements:
         features = self.features if Need.FEATURES in needs else self.records if Need.RECORDS in needs else None
         labels = self.labels if Need.LABELS in needs else None
         population_rows = self.layout.population_rows if Need.POPULATION in needs else slice(0)
-        tokens = self._tokens(models) if Need.TOKENS in needs else None
+        tokens = None
+        if Need.TOKENS in needs and self.tokens is not None:
+            model_tokens = None if models is None else models.tokens
+            tokens = TokenLogs(self.tokens.offsets, self.tokens.target, model_tokens, self.tokens.wrong)
         return Evidence(
             target=_copy_rows(target, scored),
             population=_copy_rows(target, population_rows),
@@ -153,13 +156,6 @@ class Measurements:
             tokens=_select_documents(tokens, scored),
             population_tokens=_select_documents(tokens, population_rows),
         )
-
-    def _tokens(self, models: Models | None) -> TokenLogs | None:
-        """Return token log-probabilities under the target and the chosen models."""
-        if self.tokens is None:
-            return None
-        references = None if models is None else models.tokens
-        return TokenLogs(self.tokens.offsets, self.tokens.target, references, self.tokens.wrong)
 
 
 def _select_documents(tokens: TokenLogs | None, rows: slice) -> TokenLogs | None:

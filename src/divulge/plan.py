@@ -50,7 +50,6 @@ from divulge.validation import check_path
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from divulge.completion import Imputer
     from divulge.types import Bools
 
 _DEFAULTS = AuditOptions()
@@ -192,7 +191,9 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         recipes=recipes,
         outputs=plan.target.outputs,
         references=references,
-        imputer=None if plan.known is None else _make_imputer(plan.imputer),
+        imputer=None
+        if plan.known is None
+        else {"gaussian": completion.ConditionalGaussian, "mean": completion.Mean}[plan.imputer](),
     )
     # Columns that a plan names must be there: to be run again it must name those alone that the user named.
     data = plan.data.model_dump(exclude_none=True, exclude_unset=True)
@@ -311,7 +312,8 @@ def _layout(plan: DataPlan) -> FileLayout:
         settings["features"] = None
     for key in ("columns", "classes", "drop", "covariates"):
         if settings[key] is not None:
-            _check_distinct(settings[key], f"data.{key}")
+            if repeated := sorted({name for name in settings[key] if settings[key].count(name) > 1}):
+                raise InputError(f"data.{key}: each may be named once, got {repeated[0]!r} more than once")
             settings[key] = tuple(settings[key])
     return FileLayout(**settings, user_set=frozenset(plan.model_fields_set), real_values=True)
 
@@ -319,11 +321,6 @@ def _layout(plan: DataPlan) -> FileLayout:
 def _names_function(plan: DataPlan) -> bool:
     """Check whether the features are those that a function makes of the records."""
     return plan.features is not None and ":" in plan.features
-
-
-def _check_distinct(names: Sequence[str], key: str) -> None:
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"{key}: each may be named once, got {repeated[0]!r} more than once")
 
 
 def _check_same_columns(sets: dict[str, DataFile]) -> None:
@@ -425,14 +422,6 @@ def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tup
         completion.mask(text, shape, columns=columns, seed=plan.seed, records=n_candidates) for text in descriptions
     )
     return masks[0] if isinstance(plan.known, str) else masks
-
-
-def _make_imputer(name: str) -> Imputer:
-    imputers = {
-        "gaussian": completion.ConditionalGaussian,
-        "mean": completion.Mean,
-    }
-    return imputers[name]()
 
 
 _USUAL_ANSWERS: dict[str, dict[str, str]] = {

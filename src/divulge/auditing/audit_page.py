@@ -554,18 +554,6 @@ def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str
     return Table(columns, rows, title=f"{name}: by {grouping}", note=note)
 
 
-_CLAIMS_NOTE = (
-    "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, Beta "
-    "distribution of the conformal rank)."
-)
-_REALISED_NOTE = (
-    "The share of true non-members called members by a conformal-rank threshold on calibration records, which nothing "
-    "was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be the luck of "
-    "one calibration; where it is called too high, such luck has less than 5 % probability over all rows together. "
-    "“Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
-)
-
-
 def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     """Decisions and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
@@ -605,7 +593,11 @@ def _claims_table(summary: AuditSummary, names: Sequence[str]) -> Table:
         for level, decision in summary.recipes[name].decisions.items()
     ]
     columns = ["recipe", "nominal FPR", "called members", "one calibration's FPR", "claim and assumptions"]
-    return Table(columns, rows, note=_CLAIMS_NOTE)
+    note = (
+        "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, "
+        "Beta distribution of the conformal rank)."
+    )
+    return Table(columns, rows, note=note)
 
 
 def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
@@ -620,7 +612,13 @@ def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
                         [name, scope, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
                     )
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
-    return Table(columns, rows, title="Realised on these non-members", note=_REALISED_NOTE)
+    note = (
+        "The share of true non-members called members by a conformal-rank threshold on calibration records, which "
+        "nothing was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be "
+        "the luck of one calibration; where it is called too high, such luck has less than 5 % probability over all "
+        "rows together. “Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+    )
+    return Table(columns, rows, title="Realised on these non-members", note=note)
 
 
 def _format_realised(rate: RealisedRate | None) -> tuple[str, str]:

@@ -910,13 +910,7 @@ def _describe_lowered_numbers(audit: Audit) -> str:
     return found[0][0].lower() + found[0][1:].rstrip(".") if found else ""
 
 
-_WORTH = "What a model is worth on records that it never saw is told by the non-members."
 _NOTHING_SAID = "Nothing can be said of the second model"
-_NOTE = (
-    "The same records in all runs; changes are paired record by record. The intervals of all changes hold together "
-    f"with {formatting.format_percent(CONFIDENCE)} confidence. Before and after are the numbers of the runs' own "
-    "reports."
-)
 
 
 def comparison_page(comparison: Comparison) -> Page:
@@ -936,6 +930,16 @@ def comparison_page(comparison: Comparison) -> Page:
     )
     heading, sentence, tone = endings[best]
     several = len(endings) > 1
+    worth = "What a model is worth on records that it never saw is told by the non-members."
+    note = (
+        "The same records in all runs; changes are paired record by record. The intervals of all changes hold together "
+        f"with {formatting.format_percent(CONFIDENCE)} confidence. Before and after are the numbers of the runs' own "
+        "reports."
+    )
+    limits = (
+        "A smaller number under these attacks is no proof against others; an attack that is made for the defence may "
+        "find more. What the defence costs the model is in how well it predicts records that it never saw."
+    )
     other_verdicts = [f"{name}: {text}" for name, (_, text, _) in endings.items() if name != best]
     names = ", ".join(dict.fromkeys(difference.recipe for difference in comparison.changes[best]))
     return Page(
@@ -948,16 +952,16 @@ def comparison_page(comparison: Comparison) -> Page:
         sections=[
             Section(
                 "Runs",
-                [Table(*overview_table(comparison), sortable=False, note=_WORTH), *_trade_off_chart(comparison)],
+                [Table(*overview_table(comparison), sortable=False, note=worth), *_trade_off_chart(comparison)],
             ),
             *(
                 Section(
                     f"Changes: {name}" if several else "Changes",
-                    [*_change_charts(changes), Table(*change_table(changes), note=_NOTE)],
+                    [*_change_charts(changes), Table(*change_table(changes), note=note)],
                 )
                 for name, changes in comparison.changes.items()
             ),
-            Section("What this does not say", [Paragraph(_LIMITS)]),
+            Section("What this does not say", [Paragraph(limits)]),
             regulator_section(
                 RegulatorAnswers(
                     means=f"membership inference by {names}, on both models.",
@@ -983,12 +987,6 @@ def _change_pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid
         DotGrid(f"{run}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
         for run, count in counts.items()
     )
-
-
-_LIMITS = (
-    "A smaller number under these attacks is no proof against others; an attack that is made for the defence may find "
-    "more. What the defence costs the model is in how well it predicts records that it never saw."
-)
 
 
 def _change_charts(changes: Sequence[Difference]) -> list[Chart]:

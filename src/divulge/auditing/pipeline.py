@@ -311,15 +311,15 @@ def _prepare_with_features(
     inputs, partial_knowledge = complete_inputs(checked, options.imputer, options.seed)
     references = modality.open_references(options.references, inputs.recipes)
     views = (inputs.everything,) if partial_knowledge is None else partial_knowledge.views
-    versions = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
-    views = (*views, *versions.views)
+    versions, version_places = signals.make_version_views(inputs.recipes, views[0], options.seed, len(views))
+    views = (*views, *versions)
     n_classes = modality.probe_target(aligned_target, inputs)
     is_matched, notes = _plan_matching(requested_references, references, inputs.recipes)
     inputs = replace(inputs, warnings=(*inputs.warnings, *notes))
     signals.check_white_box(aligned_target, references, inputs.recipes, inputs.candidates)
     prepared = PreparedAudit(
         inputs, modality, aligned_target, n_classes, references, options.seed, views, partial_knowledge, progress, pool,
-        show_records=options.show_records, version_views=versions.places,
+        show_records=options.show_records, version_views=version_places,
         held_out=choose_held_out(inputs.population, options.seed) if is_matched else None, calls=options.calls,
     )  # fmt: skip
     partial_metadata = (

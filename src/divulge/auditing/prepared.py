@@ -362,34 +362,23 @@ def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray)
     plans = matching.plan_epochs(audit.references)
     if len(plans) > _MAX_TIMED_SETTINGS:
         return None
-    timed = [(_time_epoch(audit, plan.training, records), plan) for plan in plans]
-    seconds = max(sum(epoch.seconds(size) for size in sizes) * plan.longest for epoch, plan in timed)
+    timed = [(*_time_epoch(audit, plan.training, records), plan) for plan in plans]
+    seconds = max(sum(fixed + per_record * size for size in sizes) * plan.longest for fixed, per_record, plan in timed)
     if audit.held_out is not None:
         n_records = float(training_data(audit, Need.REFERENCES_OUT)[1].sum(1).mean()) + int(audit.held_out.sum())
-        seconds += sum(epoch.seconds(n_records) * plan.trial_epochs for epoch, plan in timed)
+        seconds += sum((fixed + per_record * n_records) * plan.trial_epochs for fixed, per_record, plan in timed)
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class _EpochTime:
-    """Seconds of an epoch: of any, where all records are one batch, or of each record."""
-
-    fixed: float
-    per_record: float
-
-    def seconds(self, n_records: float) -> float:
-        """Return the seconds of an epoch on so many records."""
-        return self.fixed + self.per_record * n_records
-
-
-def _time_epoch(audit: PreparedAudit, training: Any, records: Records) -> _EpochTime:
+def _time_epoch(audit: PreparedAudit, training: Any, records: Records) -> tuple[float, float]:
+    """Return the seconds of an epoch: of any, where all records are one batch, and of each record, elsewhere."""
     size = getattr(training, "config", training).batch_size
     small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
     small_seconds = _epoch_seconds(audit, training, records, small_count)
     if large_count == small_count:
-        return _EpochTime(small_seconds, 0.0)
+        return small_seconds, 0.0
     seconds = max(_epoch_seconds(audit, training, records, large_count) - small_seconds, 0.0)
-    return _EpochTime(0.0, seconds / (large_count - small_count))
+    return 0.0, seconds / (large_count - small_count)
 
 
 def _epoch_seconds(audit: PreparedAudit, training: Any, records: Records, count: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -204,16 +204,12 @@ def _train_shadow_models(audit: PreparedAudit, count: int) -> list[Any]:
     return models
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VersionViews:
-    """Further versions of all records, each once, and the positions of each recipe's versions."""
+def make_version_views(
+    recipes: Sequence[Recipe], records: Records, seed: int, first_place: int
+) -> tuple[tuple[Records, ...], dict[str, range]]:
+    """Make the further versions that the recipes query, each once; also return the positions of each recipe's.
 
-    views: tuple[Records, ...] = ()
-    places: Mapping[str, range] = field(default_factory=dict)
-
-
-def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, first_place: int) -> VersionViews:
-    """Make the further versions that the recipes query; the first gets position ``first_place``.
+    The first gets position ``first_place``.
 
     Raises:
         divulge.InputError: records that a recipe's versions cannot be made of, versions that do not fit the records,
@@ -234,7 +230,7 @@ def make_version_views(recipes: Sequence[Recipe], records: Records, seed: int, f
             known_versions.append((recipe.versions, places_of_versions))
             views += new_views
         places[recipe.name] = places_of_versions
-    return VersionViews(tuple(views), places)
+    return tuple(views), places
 
 
 def _make_versions(name: str, versions: Versions, records: Records, seed: int) -> tuple[Records, ...]:
