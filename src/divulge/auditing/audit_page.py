@@ -63,7 +63,6 @@ if TYPE_CHECKING:
         PartialKnowledgeSettings,
         RealisedRate,
         RecipeStatistics,
-        ReferenceAgreement,
         RunMetadata,
     )
     from divulge.types import Array, Estimate
@@ -170,7 +169,12 @@ def model_section(summary: AuditSummary) -> Section:
         perplexities = tokens.perplexity_members, tokens.perplexity_nonmembers
         rows.append(_pair_row(f"perplexity of a {tokens.unit}", formatting.format_error, *perplexities))
     if (compared := about.measured(ReferenceComparison)) is not None:
-        rows += [("reference models", _describe_match(agreement)) for agreement in compared.agreement]
+        matches = {
+            None: "too few to tell whether they match the model",
+            True: "trained otherwise than the model, so that a leak tends to be understated",
+            False: "they differ from the model no more than trainings alike do",
+        }
+        rows += [("reference models", f"{each.models}; {matches[each.differs]}") for each in compared.agreement]
     return Section(MODEL_TITLE, [Table(("what", "value"), rows, sortable=False)], annex=True)
 
 
@@ -181,15 +185,6 @@ def _accuracy(about: RunMetadata) -> Accuracy | None:
 
 def _pair_row(name: str, format_value: Callable[[Any], str], members: Any, nonmembers: Any) -> tuple[str, str]:
     return name, f"{format_value(members)} on members, {format_value(nonmembers)} on non-members"
-
-
-def _describe_match(agreement: ReferenceAgreement) -> str:
-    """Return in a few words whether reference models match the target."""
-    if agreement.differs is None:
-        return f"{agreement.models}; too few to tell whether they match the model"
-    if agreement.differs:
-        return f"{agreement.models}; trained otherwise than the model, so that a leak tends to be understated"
-    return f"{agreement.models}; they differ from the model no more than trainings alike do"
 
 
 def _regulator_answers(audit_verdict: Verdict, summary: AuditSummary, strongest: str) -> RegulatorAnswers:

@@ -888,7 +888,11 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         after: the run itself.
     """
     implausible, stored = reason_of(after, "implausible"), reason_of(after, "proof")
-    doubt = f"{implausible}. So it may be another model" if implausible else _describe_lowered_numbers(after)
+    doubt = f"{implausible}. So it may be another model" if implausible else ""
+    # What is measured against non-members that the model was trained on, or that hide a leak, may be too low.
+    lowered = [f for f in after.about.findings if f.effect == "not cleared" or f.trained_on == "nonmembers"]
+    if lowered and not doubt:
+        doubt = lowered[0].sentence[0].lower() + lowered[0].sentence[1:].rstrip(".")
     sentence, tone = summarise_changes(changes, doubt, stored)
     has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
@@ -901,13 +905,6 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     if answer == "split is confounded":
         return _NOTHING_SAID, f"{sentence} {after.verdict.plain}", "void"
     return heading, sentence, tone
-
-
-def _describe_lowered_numbers(audit: Audit) -> str:
-    """Return the finding by which what is measured against the non-members may be too low; empty without any."""
-    findings = audit.about.findings
-    found = [each.sentence for each in findings if each.effect == "not cleared" or each.trained_on == "nonmembers"]
-    return found[0][0].lower() + found[0][1:].rstrip(".") if found else ""
 
 
 _NOTHING_SAID = "Nothing can be said of the second model"

@@ -207,8 +207,14 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
     models = {
         need: _reference_signals(audit, log, need, stats, texts) for need in required_references(audit.inputs.recipes)
     }
-    if Need.REFERENCES_BASE in models:
-        log.warnings += _base_warnings(models[Need.REFERENCES_BASE], audit)
+    if (base := models.get(Need.REFERENCES_BASE)) is not None:
+        likelihood = next(iter(base.signals.values()))[0, audit.layout.candidate_rows]
+        area = evaluation.measure(likelihood, audit.inputs.truth, "auc")
+        if area.low > 0.5:
+            log.warnings.append(
+                f"the base model itself finds members likelier than non-members (AUC {area}): it may have been trained "
+                "on them, and what is relative to it is then blind; or the sets differ in more than membership"
+            )
     return [
         Measurements(
             target={name: signal.compute(stats, view.y) for name, signal in required.items()}
@@ -346,15 +352,3 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
         n_long = int((stats.lengths >= length).sum())
         message = f"{n_long} documents are longer than the target's context of {length} tokens: scored in windows"
     return [message] if n_long else []
-
-
-def _base_warnings(base: Models, audit: PreparedAudit) -> list[str]:
-    """Return a warning if the base finds members likelier than non-members, as if trained on them."""
-    likelihood = next(iter(base.signals.values()))[0, audit.layout.candidate_rows]
-    area = evaluation.measure(likelihood, audit.inputs.truth, "auc")
-    if area.low <= 0.5:
-        return []
-    return [
-        f"the base model itself finds members likelier than non-members (AUC {area}): it may have been trained on "
-        "them, and what is relative to it is then blind; or the sets differ in more than membership"
-    ]

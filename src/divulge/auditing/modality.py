@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from divulge.types import AuditData, Floats, Ints
 
 _N_PROBED = 64  # candidates that show what the target's outputs are
+_LEAST_SPREAD, _LARGEST_SPREAD = 1e-140, 1e140
+"""Spread of real values for which squares of errors are ordinary floats, with room for the statistics of squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,14 @@ class Modality:
                 continue  # refused later, with the name of the argument
             if self.labels == "real values":
                 sets[name] = records.with_real_values()
-                _check_unit(sets[name].y, f"{name}: y")
+                y = sets[name].y
+                half_spread = 0.0 if y is None else float(np.max(y) / 2 - np.min(y) / 2)  # a whole one may overflow
+                if half_spread and not _LEAST_SPREAD <= 2 * half_spread <= _LARGEST_SPREAD:
+                    raise InputError(
+                        f"{name}: y: values must spread over {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}, so that squares "
+                        f"of errors are ordinary numbers, got {2 * half_spread:.3g}; give values and predictions in "
+                        "another unit"
+                    )
                 continue
             sets[name] = labelled = records.with_class_labels()
             if labelled.y is not None and labelled.labels is None:
@@ -460,20 +469,6 @@ class _Answered:
     def predictions(self, records: Records) -> Floats:
         """Return the predictions, which are of these records."""
         return self.values
-
-
-_LEAST_SPREAD, _LARGEST_SPREAD = 1e-140, 1e140
-"""Spread of real values for which squares of errors are ordinary floats, with room for the statistics of squares."""
-
-
-def _check_unit(values: Any, name: str) -> None:
-    """Raise where the squares of errors would leave the range of floats."""
-    half_spread = 0.0 if values is None else float(np.max(values) / 2 - np.min(values) / 2)
-    if half_spread and not _LEAST_SPREAD <= 2 * half_spread <= _LARGEST_SPREAD:
-        raise InputError(
-            f"{name}: values must spread over {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}, so that squares of errors are "
-            f"ordinary numbers, got {2 * half_spread:.3g}; give values and predictions in another unit"
-        )
 
 
 def resolve_task(target: Any, data: AuditData, task: Task) -> Any:

@@ -87,12 +87,12 @@ def describe_target_file(audit: Findings, origin: Provenance | None = None) -> d
 
 def describe_attacks(audit: Findings, origin: Provenance | None = None) -> dict[str, Any]:
     """Return the content of ``attack_results.json``: an entry for each recipe, under its name and an identifier."""
-    entries = {}
+    entries, about, summary = {}, audit.about, summarise_audit(audit)
+    estimator, stored = about.estimator, about.measured(StoredRecords)
+    parameters = {} if estimator is None else dict(estimator.parameters)
     for name in audit:
-        about, outcome = audit.about, audit[name].distinct
-        recipe, estimator = about.recipes[name], about.estimator
+        outcome, recipe, numbers = audit[name].distinct, about.recipes[name], summary.recipes[name]
         digest = store.hash_values(name, str(about.settings), outcome.scores, outcome.members)
-        parameters = {} if estimator is None else dict(estimator.parameters)
         # Where the AUC of a blind guess would lie, three standard deviations about one half.
         n, m = int(outcome.members.sum()), int((~outcome.members).sum())
         reach = 3 * math.sqrt((n + m + 1) / (12 * n * m))
@@ -114,7 +114,15 @@ def describe_attacks(audit: Findings, origin: Provenance | None = None) -> dict[
                 "target_model": about.settings.target.partition(",")[0] if estimator is None else estimator.name,
                 "target_model_params": parameters,
                 "target_train_params": {},
-                "divulge": _own_statement(audit, name),
+                "divulge": {
+                    "answer": summary.verdict.answer,
+                    "verdict": summary.verdict.text,
+                    "AUC": to_json_values(numbers.auc),
+                    "TPR at FPR": to_json_values(numbers.tpr_at_fpr),
+                    "epsilon, lower bound": to_json_values(numbers.epsilon),
+                    "stored records": None if stored is None else stored.sentence,
+                    "warnings": list(about.warnings),
+                },
             },
             "attack_experiment_logger": {
                 "attack_instance_logger": {
@@ -124,21 +132,6 @@ def describe_attacks(audit: Findings, origin: Provenance | None = None) -> dict[
         }
         entries[f"{entry['metadata']['attack_name']}_{entry['log_id']}"] = entry
     return entries
-
-
-def _own_statement(audit: Findings, name: str) -> dict[str, Any]:
-    """Return the audit's own answer: its verdict, its intervals and its warnings."""
-    summary = summarise_audit(audit)
-    recipe, stored = summary.recipes[name], summary.about.measured(StoredRecords)
-    return {
-        "answer": summary.verdict.answer,
-        "verdict": summary.verdict.text,
-        "AUC": to_json_values(recipe.auc),
-        "TPR at FPR": to_json_values(recipe.tpr_at_fpr),
-        "epsilon, lower bound": to_json_values(recipe.epsilon),
-        "stored records": None if stored is None else stored.sentence,
-        "warnings": list(summary.about.warnings),
-    }
 
 
 def _called_members(outcome: Outcome, fpr: tuple[float, ...]) -> Bools:
