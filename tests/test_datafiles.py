@@ -518,11 +518,12 @@ def test_rows_of_an_archive_come_with_what_it_says_of_them_and_defaults_for_the_
         datafiles.read_named_rows(tmp_path / "short.npz")
 
 
-def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice():
-    plan._check_distinct(["a", "b"], "data.columns")
-    for names in (["a", "b", "a"], ["a", "a", "a"]):
-        with pytest.raises(dv.InputError, match=r"data\.columns: each may be named once, got 'a' more than once"):
-            plan._check_distinct(names, "data.columns")
+@pytest.mark.parametrize("names", [["a", "b", "a"], ["a", "a", "a"]])
+def test_a_name_may_be_given_once_and_the_message_shows_which_was_given_twice(tmp_path, names):
+    files = "".join(f'{name} = "x.csv"\n' for name in ("members", "nonmembers", "population"))
+    (tmp_path / "plan.toml").write_text(f'[target]\nmodel = "m.skops"\n[data]\n{files}columns = {names}\n')
+    with pytest.raises(dv.InputError, match=r"data\.columns: each may be named once, got 'a' more than once"):
+        plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
 
 
 def test_tables_keep_names_types_and_missing_values(tmp_path):

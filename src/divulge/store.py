@@ -389,14 +389,7 @@ def open_untrusted(path: Path, *, inside: Path | None = None, limit: int | None 
     try:
         status = os.fstat(descriptor)
         _refuse_irregular(path, status)
-        size, stored = status.st_size, getattr(status, "st_blocks", None)
-        if limit is not None and size > limit:
-            raise InputError(f"{path}: {format_bytes(size)} are more than such a file may have ({format_bytes(limit)})")
-        if stored is not None and size > _SMALL and 512 * stored < size // _HOLLOW:
-            raise InputError(
-                f"{path}: damaged, nothing but a hole ({format_bytes(size)}, of which the disk holds "
-                f"{format_bytes(512 * stored)})"
-            )
+        _refuse_large(path, status, limit)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -453,6 +446,17 @@ def _refuse_irregular(path: Path, status: os.stat_result) -> None:
         return
     names = {stat.S_IFDIR: "folder", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
     raise InputError(f"{path}: a file is needed, got a {names.get(stat.S_IFMT(status.st_mode), 'device')}")
+
+
+def _refuse_large(path: Path, status: os.stat_result, limit: int | None) -> None:
+    size, stored = status.st_size, getattr(status, "st_blocks", None)
+    if limit is not None and size > limit:
+        raise InputError(f"{path}: {format_bytes(size)} are more than such a file may have ({format_bytes(limit)})")
+    if stored is not None and size > _SMALL and 512 * stored < size // _HOLLOW:
+        raise InputError(
+            f"{path}: damaged, nothing but a hole ({format_bytes(size)}, of which the disk holds "
+            f"{format_bytes(512 * stored)})"
+        )
 
 
 Shape = TypeVar("Shape")
