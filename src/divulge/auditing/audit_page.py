@@ -439,6 +439,7 @@ def trade_off_section(audit: Findings, strongest: str) -> Section:
                 "is guessing.",
             )
         )
+    # The slider shows all candidates, and levels alone at which so many non-members can tell a rate.
     scope, confidence = scopes(audit)[-1], simultaneous_confidence(audit)
     outcome = next(outcome_of_scope for outcome_of_scope in scope.outcomes if outcome_of_scope.recipe == strongest)
     levels = sorted({*_SLIDER_LEVELS, *audit.fpr})

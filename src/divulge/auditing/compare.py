@@ -447,6 +447,7 @@ def gate(
         ruling = Ruling(outcome.recipe, scope.name, limit.metric, limit.limit, measured, doubt, scope.adjusted)
         return replace(ruling, stored=stored, by=scope.by)
 
+    # A class of too few records to be shown to keep a limit is held to it all the same where it surely leaks.
     noticed = 1 - (1 - confidence) / max(1, len(groups.judged) * len(audit))
     rulings: list[Ruling] = []
     for limit in limits:

@@ -178,7 +178,7 @@ def membership_metrics(outcome: Outcome, is_called: Bools) -> dict[str, float]:
     for name, share in _ENDS.items():
         count, order = math.ceil(len(scores) * share), np.argsort(scores, kind="stable")
         highest, lowest = float(truth[order[-count:]].mean()), float(truth[order[:count]].mean())
-        p = float(truth.mean())
+        p = float(truth.mean())  # without a leak both ends are `count` draws of this share
         z = (highest - lowest) / math.sqrt(2 * p * (1 - p) / count)
         log_p = float(special.log_ndtr(-z))
         metrics |= {

@@ -157,6 +157,7 @@ def _compared_rows(audit: Findings, *, adjusted: bool) -> Ints:
 def _count_judged(audit: Findings, sizes: Sequence[int]) -> int:
     """Return how many of the largest groups could each show a perfect AUC while they share the error."""
     error = (1 - CONFIDENCE) * _GROUPS_SHARE
+    # Chernoff's interval of a perfect AUC excludes one half where 2 ** size exceeds 2 / (error of a single test).
     shown = [size * np.log(2) > np.log(2 * _count_group_tests(audit, k) / error) for k, size in enumerate(sizes, 1)]
     return shown.index(False) if False in shown else len(shown)
 

@@ -64,7 +64,8 @@ class Determinism(Check):
             unit = float(first.std()) or float(np.abs(first).max()) or 1.0
         if np.abs(again - first).max() > _SAME_CALL * unit:
             audit.log.warnings.append(BY_CALL)
-            # Noise that averaging leaves may hide a leak.
+            # Two answers differ by twice the variance of the noise of one, and their mean holds half of it. What
+            # averaging leaves of it may hide a leak.
             noise = float(((first - again) ** 2).mean()) / 2
             between = max(float(((first + again) / 2).var(axis=0).mean()) - noise / 2, 0.0)
             if noise / prepared.calls <= _MAX_NOISE * between:
