@@ -34,8 +34,10 @@ divulge audit plan.toml --out runs/first
 ```"""
 
 _SHARED_OPTIONS = """\
-Defaults and bounds stand in brackets. A command names its own options first; after *And*, those of this list; after *Plan*,
-those that mean what the [key of a plan](plan.md) of this name means (what is a list there may be repeated here)."""
+Defaults and bounds stand in brackets. A command names its own options first; after *And*, those of this list; after
+*Plan*, those that mean what the [key of a plan](plan.md) of this name means (a list there may be repeated here)."""
+
+_NUMBER = r"[\d.,]*\d"
 
 # Options that most commands take together stand in their lists under one name.
 _BUNDLES = {
@@ -140,7 +142,7 @@ def _attacks_page() -> str:
         "# Every attack and its settings",
         "",
         "A plan's `recipes` name attacks; a table `[recipe.NAME]` gives one of them settings. In Python an attack is a",
-        'class of `divulge.recipes`, named here in brackets: `recipes=[LiRA(mode="online")]`. A setting\'s default comes first.',
+        'class of `divulge.recipes`, named here in brackets: `recipes=[LiRA(mode="online")]`. Defaults come first.',
         "*Names* stand for settings: take them where one attack is wanted in two forms.",
         "What each attack computes: [Attacks](../methods/index.md).",
         "",
@@ -160,7 +162,7 @@ def _attacks_page() -> str:
 
 
 def _format_forms(attack: type[recipes.AttackSettings]) -> str:
-    """Return the name of each form of ``attack`` but the default, with its settings where the name is not their value."""
+    """Return the names of ``attack``'s forms but the default, with the settings that a name does not say itself."""
     forms = {**recipes.aliases(documents=False), **recipes.aliases(documents=True)}
     changes = {name: form.changes() for name, form in forms.items() if type(form) is attack and form.changes()}
     plain = [name for name, settings in changes.items() if list(settings.values()) == [name]]
@@ -243,7 +245,10 @@ def _is_key(names: str, default: str, meaning: str) -> bool:
 
 
 def _format_option(names: str, default: str, meaning: str) -> str:
-    limits = re.search(r" ((?:At least|Above|At most|Below) [\d.,]*\d(?: and (?:at most|below) [\d.,]*\d)?)\.(?= |$)", meaning)
+    """Return an option as an item of a list, with the bounds at the end of its help as signs beside the default."""
+    limits = re.search(
+        rf" ((?:At least|Above|At most|Below) {_NUMBER}(?: and (?:at most|below) {_NUMBER})?)\.", meaning
+    )
     if limits:
         meaning = meaning.replace(limits[0], "")
         default = ", ".join(filter(None, (default, _with_signs(limits[1][0].lower() + limits[1][1:]))))
