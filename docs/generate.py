@@ -33,7 +33,20 @@ divulge check plan.toml
 divulge audit plan.toml --out runs/first
 ```"""
 
-_SHARED_OPTIONS = "Defaults stand in brackets. A command names those that it takes of these after *And*, its own above."
+_SHARED_OPTIONS = """\
+Defaults and bounds stand in brackets. A command names its own options first; after *And*, those of this list; after
+*Plan*, those that mean what the [key of a plan](plan.md) of this name means (a list there may be repeated here)."""
+
+_NUMBER = r"[\d.,]*\d"
+
+# Options that most commands take together stand in their lists under one name.
+_BUNDLES = {
+    "*columns*": ("--label", "--id", "--text", "--group", "--person", "--drop"),
+    "*specification*": (
+        *("--metric", "--classes", "--clip", "--decimals", "--noise", "--noise-kind", "--submission", "--class-weight"),
+        "--scored",
+    ),
+}
 
 
 def pages() -> dict[Path, str]:
@@ -53,15 +66,15 @@ def _plan_page() -> str:
         if name:
             lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
         rows = {
-            key: f"| `{key}` | {_allowed_values(field)} | {_default_of_key(field)} | {_table_cell(field.description)} |"
+            key: f"| `{key}` | {_allowed_values(field)} | {_table_cell(field.description)} |"
             for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
             if not _nested_models(field.annotation)
         }
         above = listed.setdefault(name, set())
-        lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+        lines += ["| key | value (default) | meaning |", "|---|---|---|"]
         lines += [row for row in rows.values() if row not in above]
         alike = [f"`{key}`" for key, row in rows.items() if row in above]
-        lines += ["", f"And, as in the table above, {', '.join(alike)}."] if alike else []
+        lines += ["", f"And, as above, {', '.join(alike)}."] if alike else []
         lines.append("")
         above |= set(rows.values())
     return "\n".join(lines)
@@ -86,9 +99,17 @@ def _nested_models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _allowed_values(field: Any) -> str:
-    """Describe the type and the bounds of ``field``."""
-    limits = settings.format_limits(field)
-    return f"{_type_description(field.annotation)}{f', {limits}' if limits else ''}"
+    """Describe the type, the bounds and the default of ``field``."""
+    limits, default = _with_signs(settings.format_limits(field)), _default_of_key(field)
+    description = " ".join(filter(None, (_type_description(field.annotation), limits)))
+    return f"{description} ({default})" if default else description
+
+
+def _with_signs(limits: str) -> str:
+    """Return bounds in words as signs: "at least 1 and below 5" as "≥ 1, < 5"."""
+    for words, sign in {" and ": ", ", "at least ": "≥ ", "at most ": "≤ ", "above ": "> ", "below ": "< "}.items():
+        limits = limits.replace(words, sign)
+    return limits
 
 
 def _type_description(annotation: Any) -> str:
@@ -103,7 +124,7 @@ def _type_description(annotation: Any) -> str:
         return "tables"
     if origin in (list, tuple):
         return f"list of {_type_description(arguments[0])}"
-    return {str: "text", int: "whole number", float: "number", bool: "true or false"}[annotation]
+    return {str: "text", int: "integer", float: "number", bool: "truth value"}[annotation]
 
 
 def _format_default(value: Any) -> str:
@@ -114,29 +135,40 @@ def _format_default(value: Any) -> str:
 
 
 def _attacks_page() -> str:
+    rows = {attack: _setting_rows(attack) for attack in recipes.ATTACKS}
+    uses = Counter(row for of_attack in rows.values() for row in of_attack)
+    shared = [row for row, count in uses.items() if count > 1]
     lines = [
         "# Every attack and its settings",
         "",
         "A plan's `recipes` name attacks; a table `[recipe.NAME]` gives one of them settings. In Python an attack is a",
-        'class of `divulge.recipes`: `recipes=[LiRA(mode="online")]`. Names stand for settings:',
-        "take them where one attack is wanted in two forms. What each computes:",
-        "[Attacks](../methods/index.md).",
+        'class of `divulge.recipes`, named here in brackets: `recipes=[LiRA(mode="online")]`. Defaults come first.',
+        "*Names* stand for settings: take them where one attack is wanted in two forms.",
+        "What each attack computes: [Attacks](../methods/index.md).",
+        "",
+        *("A setting that several attacks have:", ""),
+        *("| setting | value | for | meaning |", "|---|---|---|---|"),
+        *shared,
         "",
     ]
     for attack in recipes.ATTACKS:
-        lines += [f"## `{attack.name}`", "", f"{attack.description()} In Python `{attack.__name__}`.", ""]
-        if attack.settings():
-            lines += ["| setting | value, the default first | for | meaning |", "|---|---|---|---|"]
-            lines += _setting_rows(attack) + [""]
-        forms = [f"`{name}` {text}" for name, text in _forms(attack)]
-        lines += [f"Names: {'; '.join(forms)}.", ""] if forms else []
+        lines += [f"## `{attack.name}`", "", f"{attack.description()} (`{attack.__name__}`)", ""]
+        own = [row for row in rows[attack] if uses[row] == 1]
+        lines += ["| setting | value | for | meaning |", "|---|---|---|---|", *own, ""] if own else []
+        others = [row.split(" | ")[0].strip("| ") for row in rows[attack] if uses[row] > 1]
+        lines += [f"And, as above, {', '.join(others)}.", ""] if others else []
+        lines += [f"Names: {_format_forms(attack)}.", ""] if _format_forms(attack) else []
     return "\n".join(lines)
 
 
-def _forms(attack: type[recipes.AttackSettings]) -> list[tuple[str, str]]:
-    """Return name and settings of each form of ``attack`` but the default."""
+def _format_forms(attack: type[recipes.AttackSettings]) -> str:
+    """Return the names of ``attack``'s forms but the default, with the settings that a name does not say itself."""
     forms = {**recipes.aliases(documents=False), **recipes.aliases(documents=True)}
-    return [(name, _format_settings(form)) for name, form in forms.items() if type(form) is attack and form.changes()]
+    changes = {name: form.changes() for name, form in forms.items() if type(form) is attack and form.changes()}
+    plain = [name for name, settings in changes.items() if list(settings.values()) == [name]]
+    keys = list(dict.fromkeys(key for name in plain for key in changes[name]))
+    parts = [f"`{name}` ({_format_settings(settings)})" for name, settings in changes.items() if name not in plain]
+    return ", ".join([f"the values of `{key}`" for key in keys] + parts)
 
 
 def _setting_rows(attack: type[recipes.AttackSettings]) -> list[str]:
@@ -159,8 +191,8 @@ def _format_choices(setting: recipes.Setting) -> str:
     return ", ".join(f"`{choice}`" for choice in str(setting).partition(" = ")[2].split(" | "))
 
 
-def _format_settings(settings: recipes.AttackSettings) -> str:
-    return "`" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in settings.changes().items()) + "`"
+def _format_settings(changes: dict[str, Any]) -> str:
+    return "`" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in changes.items()) + "`"
 
 
 def _commands_page() -> str:
@@ -171,11 +203,12 @@ def _commands_page() -> str:
     shared = [row for row, count in uses.items() if count > 1]
     lines = [written_by_hand + GENERATED_BELOW, "", "## Options of several commands", "", _SHARED_OPTIONS, ""]
     lines += [_format_option(*row) for row in shared if not _is_key(*row)]
-    lines += _as_keys([row for row in shared if _is_key(*row)]) + [""]
+    lines += _as_keys([row for row in shared if _is_key(*row)])
+    lines += [f"- {name}: {', '.join(f'`{each}`' for each in names)}." for name, names in _BUNDLES.items()] + [""]
     for path, command in commands:
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
-        others = [f"`{names}`" for names, default, meaning in rows[path] if uses[names, default, meaning] > 1]
+        others = _bundle([row[0] for row in rows[path] if uses[row] > 1])
         lines += [_format_option(p.name, "needed", _table_cell(p.help or "")) for p in arguments]
         own = [row for row in rows[path] if uses[row] == 1]
         lines += [_format_option(*row) for row in own if not _is_key(*row)]
@@ -187,8 +220,14 @@ def _commands_page() -> str:
 
 def _as_keys(rows: list[tuple[str, str, str]]) -> list[str]:
     names = ", ".join(f"`{names}`" for names, _, _ in rows)
-    opening = "As the [keys of a plan](plan.md) of these names (what is a list there may be repeated here)"
-    return [f"- {opening}: {names}."] if rows else []
+    return [f"- Plan: {names}."] if rows else []
+
+
+def _bundle(names: list[str]) -> list[str]:
+    """Return options as they are listed: those of a bundle under its name, where all of them are taken."""
+    whole = {name: options for name, options in _BUNDLES.items() if set(options) <= set(names)}
+    covered = {option for options in whole.values() for option in options}
+    return [*whole, *(f"`{name}`" for name in names if name not in covered)]
 
 
 def _is_key(names: str, default: str, meaning: str) -> bool:
@@ -206,6 +245,13 @@ def _is_key(names: str, default: str, meaning: str) -> bool:
 
 
 def _format_option(names: str, default: str, meaning: str) -> str:
+    """Return an option as an item of a list, with the bounds at the end of its help as signs beside the default."""
+    limits = re.search(
+        rf" ((?:At least|Above|At most|Below) {_NUMBER}(?: and (?:at most|below) {_NUMBER})?)\.", meaning
+    )
+    if limits:
+        meaning = meaning.replace(limits[0], "")
+        default = ", ".join(filter(None, (default, _with_signs(limits[1][0].lower() + limits[1][1:]))))
     return f"- `{names}`{f' ({default})' if default else ''}: {meaning}"
 
 
