@@ -482,7 +482,13 @@ def weighing_block(count: int, base: int, bound: int, dense: bool) -> Block:
     max_size = int(sizes.max())
     levels = tuple(sum_distinct_set(base, bound << s, dense) for s in range(max_size + 1))
     subsets = tuple(np.flatnonzero(sizes == s) for s in range(max_size + 1))
-    cells_of_set = _cell_indices((count - 1).bit_length())
+    # For every set S and query x below 2^bits, the bits of x that are in S are compressed to an index into the weights
+    # of S.
+    cells_of_set: Any = np.zeros((1, 1), dtype=np.int16)
+    for bit in range((count - 1).bit_length()):
+        size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
+        with_bit = cells_of_set + (np.int16(1) << size)[:, None]
+        cells_of_set = np.block([[cells_of_set, cells_of_set], [cells_of_set, with_bit]])
     cells = tuple(cells_of_set[rows, :count] for rows in subsets)
     return Block(count, levels, tuple(_spread_weights(level, s) for s, level in enumerate(levels)), subsets, cells)
 
@@ -503,16 +509,6 @@ def detecting_block(count: int) -> Block:
         weights = np.asarray(level.weights, dtype=np.int64)
         spread.append(-(odd[:, None] & (rank[:, None] <= weights[None, :])).astype(np.int64))
     return Block(count, levels, tuple(spread), block.subsets, block.cells)
-
-
-def _cell_indices(bits: int) -> Ints:
-    """Return, for every set S and query x below ``2^bits``, the bits of x that are in S, compressed to an index."""
-    cells: Any = np.zeros((1, 1), dtype=np.int16)
-    for bit in range(bits):
-        size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
-        with_bit = cells + (np.int16(1) << size)[:, None]
-        cells = np.block([[cells, cells], [cells, with_bit]])
-    return cells
 
 
 def _spread_weights(level: SumDistinctSet, s: int) -> Ints:

@@ -412,7 +412,10 @@ class TotalsPlan:
         answered = [int(index) for index in np.flatnonzero(~np.isnan(answers))]
         submissions = {index: self.query(index) for index in answered}
         possible_totals: list[tuple[int, int]] = []
-        for ones, squares in self._totals():
+        all_ones = np.arange(self.spec.n + 1)
+        for ones, squares in (
+            [(all_ones, all_ones)] if self.spec.classes == 2 else _PossibleTotals(self.spec.n, self.spec.classes - 1)
+        ):
             for index in answered:
                 if not len(ones):
                     break
@@ -423,11 +426,6 @@ class TotalsPlan:
                 return None
         read = [self._decode(totals, answers, submissions, allowed) for totals in possible_totals]
         return [candidate for candidate in read if candidate is not None]
-
-    def _totals(self) -> list[tuple[Ints, Ints]] | _PossibleTotals:
-        """Return all totals (Σ y, Σ y²), in parts."""
-        ones = np.arange(self.spec.n + 1)
-        return [(ones, ones)] if self.spec.classes == 2 else _PossibleTotals(self.spec.n, self.spec.classes - 1)
 
     def _admits(self, ones: Ints, squares: Ints, submission: Ints, answer: float, allowed: float) -> Bools:
         """Flag the totals that admit some sum ``Σ p·y`` with this answer."""

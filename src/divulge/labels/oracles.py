@@ -107,18 +107,6 @@ class OracleSpec:
     def __post_init__(self) -> None:
         check_integer(self.n, "n", minimum=1, maximum=_MAX_SIZE)
         OracleSettings.check_attributes(self)
-        self._check_metric()
-        check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
-        check_choice(self.reduction, "reduction", ("mean", "sum"))
-        check_choice(self.summation, "summation", ("pairwise", "sequential"))
-        if self.noise == 0:
-            object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like
-        _ = self.epsilon
-        self._check_weights()
-        self._check_scored()
-        self._check_form()
-
-    def _check_metric(self) -> None:
         if callable(self.metric) and not isinstance(self.metric, Evaluated):
             object.__setattr__(self, "metric", Evaluated(self.metric))
         if isinstance(self.metric, Evaluated) and self.metric.depends_on == "counts":
@@ -129,13 +117,19 @@ class OracleSpec:
             check_choice(self.metric, "metric", METRIC_NAMES)
             if self.metric in ("norm_like", "mahalanobis"):
                 raise InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
-
-    def _check_scored(self) -> None:
+        check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
+        check_choice(self.reduction, "reduction", ("mean", "sum"))
+        check_choice(self.summation, "summation", ("pairwise", "sequential"))
+        if self.noise == 0:
+            object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like
+        _ = self.epsilon
+        self._check_weights()
         if not isinstance(self.scored, str):
             if check_integer(self.scored, "scored", minimum=1) > self.n:
                 raise InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
         else:
             check_choice(self.scored, "scored", ("all", "unknown"))
+        self._check_form()
 
     def _check_form(self) -> None:
         if self.submission == "positive" and self.classes != 2:

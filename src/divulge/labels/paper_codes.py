@@ -53,10 +53,6 @@ def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
     if method in _ENUMERATED_METHODS:
         table = plan_enumerated(spec, loss, method)
         return QueryPlan(spec, method, table, table.certificate())
-    return _plan_theorem(spec, loss, method)
-
-
-def _plan_theorem(spec: OracleSpec, loss: RowLoss, method: str) -> QueryPlan:
     if method == "theorem14" and spec.classes != 2:
         raise InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
     if spec.name not in _CROSS_ENTROPIES:
@@ -232,7 +228,16 @@ def plan_enumerated(spec: OracleSpec, loss: RowLoss, method: str) -> TablePlan:
         max_rows = min(max_rows, max(0, math.floor(math.log2(_MAX_LOG_ODDS) - math.log2(_first_odds(spec)))))
     best: TablePlan | None = None
     for m in range(1, max_rows + 1):
-        table = _tabulate(spec, loss, _block_rows(spec, loss, method, m))
+        rows = _block_rows(spec, loss, method, m)
+        idle = loss.predict(np.zeros(1), np.arange(spec.classes))
+        losses = loss.table(rows)
+        labellings = np.array(list(itertools.product(range(spec.classes), repeat=m)), dtype=np.int64)
+        sums = np.array([math.fsum(losses[np.arange(m), labels]) for labels in labellings])
+        order = np.argsort(sums)
+        idle_loss = float(loss.table(idle)[0, 0])
+        total = float(losses.max(axis=1).sum()) + spec.n * idle_loss
+        error = 2 * linear_plans.float_error_bound(spec, total)
+        table = TablePlan(spec, rows, idle, sums[order], labellings[order], idle_loss, error)
         if not table.certificate().certified:
             break
         best = table
@@ -284,16 +289,3 @@ def first_primes(count: int) -> list[int]:
         if all(number % prime for prime in found_primes if prime * prime <= number):
             found_primes.append(number)
     return found_primes
-
-
-def _tabulate(spec: OracleSpec, loss: RowLoss, rows: Array) -> TablePlan:
-    m = len(rows)
-    idle = loss.predict(np.zeros(1), np.arange(spec.classes))
-    table = loss.table(rows)
-    labellings = np.array(list(itertools.product(range(spec.classes), repeat=m)), dtype=np.int64)
-    sums = np.array([math.fsum(table[np.arange(m), labels]) for labels in labellings])
-    order = np.argsort(sums)
-    idle_loss = float(loss.table(idle)[0, 0])
-    total = float(table.max(axis=1).sum()) + spec.n * idle_loss
-    error = 2 * linear_plans.float_error_bound(spec, total)
-    return TablePlan(spec, rows, idle, sums[order], labellings[order], idle_loss, error)
