@@ -94,7 +94,9 @@ def epsilon_lower_bound(
     """
     values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    slack = _check_delta(delta)
+    # 0 is pure differential privacy, while 1 promises nothing: one end is allowed and the other is not.
+    checked = check_number(delta, "delta", above=0, below=1, closed=True)
+    slack = check_number(checked, "delta", above=0, below=1) if checked else 0.0
     assumed = families.resolve_family(family)
     if isinstance(assumed, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
@@ -171,11 +173,6 @@ def surest_records(scores: object, members: object, confidence: float = 0.95) ->
     if is_member:
         return SurestRecords(True, above, len(inside), wrongly_above, len(outside))
     return SurestRecords(False, len(outside) - wrongly_above, len(outside), len(inside) - above, len(inside))
-
-
-def _check_delta(delta: float) -> float:
-    checked = check_number(delta, "delta", above=0, below=1, closed=True)
-    return check_number(checked, "delta", above=0, below=1) if checked else 0.0
 
 
 @dataclass(frozen=True, slots=True)
