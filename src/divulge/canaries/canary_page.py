@@ -36,7 +36,14 @@ _HEADINGS = {
 def headline(run: StudyRun[CanaryAudit]) -> Headline:
     """Return the verdict on the claim, with claimed and proven ε as grids of dots."""
     summary = run.summary
-    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], _meaning(summary), _dot_pictures(summary))
+    grids = []
+    if summary.claimed is not None:
+        sure = math.ceil(_posterior_percent(summary.claimed) - 1e-9)
+        grids.append(DotGrid(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
+    if summary.bound.low > 0:
+        sure = math.floor(_posterior_percent(summary.bound.low) + 1e-9)
+        grids.append(DotGrid(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], _meaning(summary), tuple(grids))
 
 
 def sections(run: StudyRun[CanaryAudit]) -> list[Section]:
@@ -83,18 +90,6 @@ def _advice(summary: CanarySummary) -> list[Section]:
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]
-
-
-def _dot_pictures(summary: CanarySummary) -> tuple[DotGrid, ...]:
-    """Draw how sure ε lets somebody be who held it as likely as not that a record was used."""
-    grids = []
-    if summary.claimed is not None:
-        sure = math.ceil(_posterior_percent(summary.claimed) - 1e-9)
-        grids.append(DotGrid(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
-    if summary.bound.low > 0:
-        sure = math.floor(_posterior_percent(summary.bound.low) + 1e-9)
-        grids.append(DotGrid(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
-    return tuple(grids)
 
 
 def _posterior_percent(epsilon: float) -> float:
