@@ -29,7 +29,7 @@ from divulge.results import StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
 from divulge.study import compare_blindly, open_subject
 from divulge.targets import is_label_only
-from divulge.targets.arrays import as_predictions
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing

@@ -30,8 +30,8 @@ from divulge.results import SettingResult, StoredRecords, TradeOffSummary
 from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.study import Study, StudyRun, open_subject, reopen
-from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value

@@ -148,7 +148,7 @@ class ScoreSets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlindComparison:
+class BlindScoreComparison:
     """Comparison of the score with the blind score.
 
     Attributes:
@@ -180,7 +180,7 @@ class AdjustedScores:
     calibration: Floats
     members: Floats | None
     controls: tuple[Control, ...] = ()
-    comparison: BlindComparison | None = None
+    comparison: BlindScoreComparison | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -273,7 +273,7 @@ def adjust_scores(
     adjusted_members = None
     if members is not None and blind.members is not None:
         adjusted_members = adjustments[0].apply(members, blind.members)
-    comparison = BlindComparison(blind_auc, score_auc, difference, labelled)
+    comparison = BlindScoreComparison(blind_auc, score_auc, difference, labelled)
     return AdjustedScores(
         adjusted_candidates, adjusted_calibration, adjusted_members, tuple(control_results), comparison
     )

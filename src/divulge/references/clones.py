@@ -29,9 +29,9 @@ from divulge.references.jobs import (
     count_classes,
     output_only_model,
 )
-from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted, describe_estimator
 from divulge.targets.fitted_frames import estimator_inputs, sub_estimators
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import FramedTarget, class_name
 from divulge.validation import check_choice
 

@@ -14,7 +14,7 @@ import numpy as np
 from divulge import errors, lazy, store
 from divulge.columns import has_pandas
 from divulge.errors import InputError
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.targets.fitted_frames import (
     describe_inputs,
     estimator_inputs,

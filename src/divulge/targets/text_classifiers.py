@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.targets.language_models import Window, batch_windows, context_length
 from divulge.targets.pretrained import check_token_ids, tokenizer_digest, weights_digest
 from divulge.validation import check_integer, check_labels, require_callable

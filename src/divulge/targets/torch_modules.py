@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 
 from divulge import networks
 from divulge.errors import InputError
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.validation import (
     check_choice,
     check_integer,
