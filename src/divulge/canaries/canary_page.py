@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _CURVE_POINTS = 200
 _MAX_PLAIN_EPSILON = math.log(1000)  # ε from which odds are written as a power of ten
-_DECIDING = "what decides"
 _SPREAD = "The further the two groups lie apart, the more surely it can be told of a canary whether it was included."
 _HEADINGS = {
     "violated": "The claim is violated",
@@ -50,7 +49,7 @@ def sections(run: StudyRun[CanaryAudit]) -> list[Section]:
     """Return the bounds, the trade-off curve beside that of the claim, the scores, and what would show more."""
     summary, scores, included = run.summary, run.result.scores, run.result.included
     groups = {"included": scores[included], "not included": scores[~included]}
-    bounds = {_DECIDING: summary.bound, **summary.others}
+    bounds = {"what decides": summary.bound, **summary.others}
     confidence = formatting.format_percent(summary.bound.confidence)
     rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
     return [

@@ -603,21 +603,7 @@ def mask(
     check_memory(math.prod(shape) * n_records, "shape", "smaller records need less")
     check_choice(mask_type, "known", ("columns", "share", "values", "block"))
     if mask_type == "columns":
-        if len(shape) != 1:
-            raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
-        known_mask = np.zeros(shape, dtype=bool)
-        for name in (part.strip() for part in specification.split(",")):
-            matching = [
-                position
-                for position, column in enumerate(names)
-                if column == name or column.startswith((f"{name}=", f"{name}_"))
-            ]
-            if not matching and name.isdecimal() and int(name) < shape[0]:
-                matching = [int(name)]
-            if not matching:
-                check_choice(name, "known: column", names or [f"0 to {shape[0] - 1}"])
-            known_mask[matching] = True
-        return known_mask
+        return _mask_columns(specification, shape, names)
     if mask_type == "block":
         return _mask_block(specification, shape)
     share, separator, extent = specification.partition(":")
@@ -626,6 +612,24 @@ def mask(
         if records is None:
             raise InputError(f"known: {words!r} draws a mask for each record; say how many there are (records=n)")
     return _mask_share(share, shape, seed, is_per_value=mask_type == "values", records=n_records if separator else None)
+
+
+def _mask_columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
+    if len(shape) != 1:
+        raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
+    known_mask = np.zeros(shape, dtype=bool)
+    for name in (part.strip() for part in names.split(",")):
+        matching = [
+            position
+            for position, column in enumerate(columns)
+            if column == name or column.startswith((f"{name}=", f"{name}_"))
+        ]
+        if not matching and name.isdecimal() and int(name) < shape[0]:
+            matching = [int(name)]
+        if not matching:
+            check_choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
+        known_mask[matching] = True
+    return known_mask
 
 
 def _mask_share(text: str, shape: tuple[int, ...], seed: int, *, is_per_value: bool, records: int | None) -> Bools:

@@ -29,7 +29,6 @@ _HEADINGS = {
     "undecided": "Too little data to say",
     "confounded": "Nothing can be said of the model",
 }
-_NONMEMBERS_FOLD = "What the model gives back without having seen it"
 _MAX_DOCUMENTS = 12
 _MAX_OPEN = 6  # documents that are not folded
 _MAX_CHARACTERS = 2000  # characters of a text
@@ -63,7 +62,7 @@ def sections(run: StudyRun[Extraction]) -> list[Section]:
         Section("Members that are given back most easily", _most_extractable_blocks(members), annex=True),
         Section(
             "Non-members that are given back most easily",
-            [Collapsible(_NONMEMBERS_FOLD, _most_extractable_blocks(nonmembers))],
+            [Collapsible("What the model gives back without having seen it", _most_extractable_blocks(nonmembers))],
             annex=True,
         ),
         regulator_section(_answers(summary)),

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODING = "a divulge.targets.Decoding"
 _DEFAULTS = ExtractSettings()
-_MIN_BLIND = 2 * blind.FOLDS
 
 
 def measure(
@@ -245,6 +244,6 @@ def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:
 
 
 def _run_blind_baseline(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> float | None:
-    if min(len(members), len(nonmembers)) < _MIN_BLIND:
+    if min(len(members), len(nonmembers)) < 2 * blind.FOLDS:
         return None
     return blind.baseline(np.array(members, object), np.array(nonmembers, object), seed).p_value

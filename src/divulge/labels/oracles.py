@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -46,9 +46,7 @@ METRIC_NAMES = (
 )  # fmt: skip
 _DEFAULTS = OracleSettings()
 _MAX_SIZE = 10**9  # rows
-_PROBABILITY_METRICS = ("log_loss", "squared_euclidean")
 
-NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
 
 FALSE_ALARM_RATE = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
 
@@ -100,7 +98,7 @@ class OracleSpec:
     reduction: str = "mean"
     class_weight: tuple[float, ...] | None = _DEFAULTS.class_weight
     submission: str = _DEFAULTS.submission
-    noise_kind: NoiseKind = _DEFAULTS.noise_kind
+    noise_kind: Literal["bounded", "gaussian", "laplace"] = _DEFAULTS.noise_kind
     summation: str = "pairwise"
     scored: int | str = _DEFAULTS.scored
 
@@ -215,7 +213,7 @@ class OracleSpec:
             self.classes,
             clip=self.epsilon,
             dtype=self.float_dtype,
-            submission=self.submission if self.name in _PROBABILITY_METRICS else "rows",
+            submission=self.submission if self.name in ("log_loss", "squared_euclidean") else "rows",
         )
         return loss if self.class_weight is None else metrics.weight_classes(loss, self.class_weight)
 
@@ -314,9 +312,6 @@ def ratio_score(spec: OracleSpec, y: Ints, submission: Array) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-_NOISE_PATTERNS = ("edge", "uniform", "plus", "minus")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalOracle:
     """An oracle that answers like an endpoint with this specification and these labels.
@@ -343,7 +338,7 @@ class LocalOracle:
 
     def __post_init__(self) -> None:
         check_instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
-        check_choice(self.pattern, "pattern", _NOISE_PATTERNS)
+        check_choice(self.pattern, "pattern", ("edge", "uniform", "plus", "minus"))
         check_choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
         y = check_labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
 
 PAPER_METHODS = ("theorem3", "theorem14", "corollary2", "primes", "exhaustive")
-_ENUMERATED_METHODS = ("corollary2", "primes", "exhaustive")
 _CROSS_ENTROPIES = ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy")
 _MAX_LABELLINGS = 4096
 _MAX_LOG_ODDS = 700.0  # log-odds
@@ -50,7 +49,7 @@ def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
     if spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise InputError(f"method: {method} is stated for bounded noise and unweighted classes only")
     loss = spec.loss()
-    if method in _ENUMERATED_METHODS:
+    if method in ("corollary2", "primes", "exhaustive"):
         table = plan_enumerated(spec, loss, method)
         return QueryPlan(spec, method, table, table.certificate())
     if method == "theorem14" and spec.classes != 2:
