@@ -327,25 +327,22 @@ def _snap_to_grid(loss: RowLoss, gaps: Floats, digits: Ints, grid: float) -> tup
     best_miss = np.full(len(gaps), math.inf)
     for offset in range(-4, 5):
         smallest_loss = np.maximum(start + offset, 0) * grid
-        rows, miss = _nearest_probabilities(smallest_loss[:, None] + steps)
+        # Of the rounded exponential and the three floats on either side, the one whose exact loss is nearest is taken.
+        losses = smallest_loss[:, None] + steps
+        rows = np.minimum(np.exp(-losses), 1.0)
+        miss = _loss_error_in_ulps(rows, losses)
+        for direction in (0.0, 1.0):
+            candidate = rows
+            for _ in range(3):
+                candidate = np.nextafter(candidate, direction)
+                candidate_miss = _loss_error_in_ulps(candidate, losses)
+                rows, miss = np.where(candidate_miss < miss, candidate, rows), np.minimum(candidate_miss, miss)
+        miss = miss.max(axis=1)
         better = miss < best_miss
         best_miss = np.where(better, miss, best_miss)
         best_smallest_loss = np.where(better, smallest_loss, best_smallest_loss)
         best_rows = np.where(better[:, None], rows, best_rows)
     return best_rows, best_smallest_loss
-
-
-def _nearest_probabilities(losses: Floats) -> tuple[Array, Floats]:
-    """Return probabilities whose exact loss is nearest to ``losses``, and the worst error of each row in ulps."""
-    best = np.minimum(np.exp(-losses), 1.0)
-    miss = _loss_error_in_ulps(best, losses)
-    for direction in (0.0, 1.0):
-        candidate = best
-        for _ in range(3):
-            candidate = np.nextafter(candidate, direction)
-            candidate_miss = _loss_error_in_ulps(candidate, losses)
-            best, miss = np.where(candidate_miss < miss, candidate, best), np.minimum(candidate_miss, miss)
-    return best, miss.max(axis=1)
 
 
 def _loss_error_in_ulps(probability: Array, losses: Floats) -> Floats:

@@ -188,7 +188,16 @@ class TablePlan:
             width = min(m, self.spec.n - int(index) * m)
             part = slice(int(index) * m, int(index) * m + m)
             total = float(sums.sums[index] - np.longdouble(self.idle_loss) * (self.spec.n - width))
-            labels[part], best_distance, second_distance = self._nearest_labellings(total, width)
+            block_sums, block_labellings = self.sums, self.labellings
+            if width < len(self.rows):
+                losses = self.spec.loss().table(self.rows)
+                keep = (block_labellings[:, width:] == 0).all(axis=1)
+                block_sums = block_sums[keep] - losses[width:, 0].sum()
+                block_labellings = block_labellings[keep]
+            distances = np.abs(block_sums - total)
+            nearest = int(distances.argmin())
+            labels[part], best_distance = block_labellings[nearest], float(distances[nearest])
+            second_distance = float(np.delete(distances, nearest).min(initial=math.inf))
             certain_error, noise = float(sums.fixed[index]) + self.error, float(sums.noise[index])
             certain[part] = second_distance > certain_error + 2 * noise
             proven[part] = second_distance > certain_error + noise >= best_distance
@@ -196,19 +205,6 @@ class TablePlan:
             residual[index] = best_distance / self.spec.rows_per_answer
         n = self.spec.n
         return Reading(labels[:n], certain[:n], proven[:n], residual, refuted)
-
-    def _nearest_labellings(self, total: float, width: int) -> tuple[Ints, float, float]:
-        """Return the block's labels, and the distances of the best and the second-best labelling."""
-        sums, labellings = self.sums, self.labellings
-        if width < len(self.rows):
-            losses = self.spec.loss().table(self.rows)
-            keep = (labellings[:, width:] == 0).all(axis=1)
-            sums = sums[keep] - losses[width:, 0].sum()
-            labellings = labellings[keep]
-        distance = np.abs(sums - total)
-        best = int(distance.argmin())
-        other_distances = np.delete(distance, best)
-        return labellings[best], float(distance[best]), float(other_distances.min(initial=math.inf))
 
 
 def plan_enumerated(spec: OracleSpec, loss: RowLoss, method: str) -> TablePlan:
@@ -252,7 +248,14 @@ def _block_rows(spec: OracleSpec, loss: RowLoss, method: str, m: int) -> Array:
         odds = _first_odds(spec) * 2.0 ** np.arange(1, m + 1)
         return np.stack([1 / (1 + np.exp(-odds)), np.exp(-np.logaddexp(0, odds))], axis=1)
     if method == "primes" and spec.name in _CROSS_ENTROPIES:
-        return _prime_rows(spec, np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1))
+        # Class probabilities are proportional to primes, so that the product behind a sum of losses has one factorisation.
+        numbers = np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1)
+        if spec.name == "softmax_cross_entropy":
+            return np.log(numbers).astype(spec.float_dtype)
+        if spec.name == "sigmoid_cross_entropy":
+            return np.log(numbers[:, 1] / numbers[:, 0]).astype(spec.float_dtype)
+        rows = (numbers / numbers.sum(axis=1, keepdims=True)).astype(spec.float_dtype)
+        return rows[:, 1] if spec.submission == "positive" else rows
     if method == "primes":
         return loss.predict(np.log(first_primes(m)) / spec.n, digits)
     span = loss.largest_gap(digits) if math.isfinite(loss.span) else _LOGIT_SPAN
@@ -262,16 +265,6 @@ def _block_rows(spec: OracleSpec, loss: RowLoss, method: str, m: int) -> Array:
 def _first_odds(spec: OracleSpec) -> float:
     """Return half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
     return math.log(3) * spec.rows_per_answer * (spec.tolerance or 1e-3)
-
-
-def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
-    """Return predictions whose class probabilities are proportional to ``numbers`` ``[m, K]``."""
-    if spec.name == "softmax_cross_entropy":
-        return np.log(numbers).astype(spec.float_dtype)
-    if spec.name == "sigmoid_cross_entropy":
-        return np.log(numbers[:, 1] / numbers[:, 0]).astype(spec.float_dtype)
-    rows = (numbers / numbers.sum(axis=1, keepdims=True)).astype(spec.float_dtype)
-    return rows[:, 1] if spec.submission == "positive" else rows
 
 
 def first_primes(count: int) -> list[int]:
