@@ -248,7 +248,7 @@ def _block_rows(spec: OracleSpec, loss: RowLoss, method: str, m: int) -> Array:
         odds = _first_odds(spec) * 2.0 ** np.arange(1, m + 1)
         return np.stack([1 / (1 + np.exp(-odds)), np.exp(-np.logaddexp(0, odds))], axis=1)
     if method == "primes" and spec.name in _CROSS_ENTROPIES:
-        # Class probabilities are proportional to primes, so that the product behind a sum of losses has one factorisation.
+        # Class probabilities are proportional to primes: the product behind a sum of losses has one factorisation.
         numbers = np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1)
         if spec.name == "softmax_cross_entropy":
             return np.log(numbers).astype(spec.float_dtype)
