@@ -509,8 +509,8 @@ def detecting_block(count: int) -> Block:
 
 
 def _spread_weights(level: SumDistinctSet, s: int) -> Ints:
-    # Each weight is divided evenly over the 2^s subsets of its set, the remainder among the first of them. The signs are
-    # those by which `subset_sums` adds up, so that the sum over the subsets is the weight again.
+    # Each weight is divided evenly over the 2^s subsets of its set, its remainder among the first of them. The signs
+    # are those by which `subset_sums` adds up, so that the sum over the subsets is the weight again.
     cells = np.arange(2**s)
     sign = 1 - 2 * (np.bitwise_count(cells).astype(np.int64) & 1)
     weights = np.asarray(level.weights, dtype=np.int64)
