@@ -418,7 +418,9 @@ def _summarize_comparison(columns: Columns, comparison: BlindScoreComparison | N
 
 def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str]) -> IdentificationSettings:
     eta, lam = method_parameters(policy.method)
-    return IdentificationSettings(policy.method.name, policy.fdr, eta, lam, seed, scores, tuple(notes))
+    return IdentificationSettings(
+        method=policy.method.name, fdr=policy.fdr, eta=eta, lam=lam, seed=seed, scores=scores, notes=tuple(notes)
+    )
 
 
 def _write_results(
