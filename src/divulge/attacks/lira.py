@@ -334,13 +334,9 @@ def _log_ratio(target: Floats, into: ColumnMoments, out: ColumnMoments, variance
     else:
         var_in, var_out = np.float64(into.pooled_variance), np.float64(out.pooled_variance)
     mean_in, mean_out = means(into, out)
-    in_distance = _squared(target - mean_in) / var_in
-    out_distance = _squared(target - mean_out) / var_out
+    in_distance = (target - mean_in) ** 2 / var_in
+    out_distance = (target - mean_out) ** 2 / var_out
     return 0.5 * (out_distance - in_distance + np.log(var_out / var_in))
-
-
-def _squared(values: Floats) -> Floats:
-    return values * values
 
 
 @dataclass(frozen=True, slots=True)
