@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from pydantic import Field
+
 from divulge import store
 from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.provenance import Environment
-from divulge.settings import AttributeSettings, ExtractSettings, ForgetSettings
+from divulge.settings import AttributeSettings, DecisionSettings, ExtractSettings, ForgetSettings, Texts
 from divulge.store import to_json_values
 from divulge.types import Estimate, Guarantee, Standing, Tone
 
@@ -844,27 +846,12 @@ class ScoringSummary:
     key: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class IdentificationSettings:
-    """Settings of an identification.
+class IdentificationSettings(DecisionSettings):
+    """Settings of a decision on tables, and what they were applied to."""
 
-    Args:
-        method: name of the method, or "auto".
-        fdr: bound on the expected share of non-members among the selected.
-        eta: of "ptdi".
-        lam: of "storey".
-        seed: of random splits.
-        scores: columns, each with its member-like end.
-        notes: which rows were left out.
-    """
-
-    method: str
-    fdr: float
-    eta: float
-    lam: float
-    seed: int
-    scores: tuple[str, ...]
-    notes: tuple[str, ...]
+    method: str = Field(description="Name of the method, or auto.")
+    scores: Texts = Field(description="Columns, each with its member-like end.")
+    notes: Texts = Field(description="Which rows were left out.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def changed(run, **changes):
     standing = changes.pop("standing", "holds")
     scores = changes.pop("scores", None)
     guarantee = dataclasses.replace(run[1].guarantee, standing=standing)
-    settings = run[1].settings if scores is None else dataclasses.replace(run[1].settings, scores=scores)
+    settings = run[1].settings if scores is None else run[1].settings.model_copy(update={"scores": scores})
     return dataclasses.replace(run[1], **{"guarantee": guarantee, "settings": settings, "warnings": (), **changes})
 
 
@@ -253,8 +253,8 @@ def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
 
 def test_the_method_is_named_with_what_was_asked_for(run):
     changed_run = changed(run)
-    auto = dataclasses.replace(changed_run.settings, method="auto")
-    same = dataclasses.replace(changed_run.settings, method=changed_run.used)
+    auto = changed_run.settings.model_copy(update={"method": "auto"})
+    same = changed_run.settings.model_copy(update={"method": changed_run.used})
     for settings, method_name in ((auto, f"{changed_run.used} (auto)"), (same, changed_run.used)):
         decided = identification_page.IdentificationRun(dataclasses.replace(changed_run, settings=settings), run[0])
         assert identification_page.settings_facts(decided)["method"] == method_name

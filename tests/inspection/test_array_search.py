@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.inspection import arrays, collect_arrays, find_stored_records
+from divulge.inspection import collect_arrays, find_stored_records, model_arrays
 from divulge.results import FALSE_MATCH
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ class TestSearch:
             find_stored_records({"a": ROWS}, dv.Records(["a", "b"]), np.array([True, False])).not_searched == one_sided
         )
         for most, notes in ((60, ()), (59, ("a has more than 59 values",))):
-            monkeypatch.setattr(arrays, "MAX_VALUES", max(most, 120))
+            monkeypatch.setattr(model_arrays, "MAX_VALUES", max(most, 120))
             model = {"a": np.zeros((20, 3)) if most == 60 else np.zeros((41, 3)), "b": np.zeros((0, 3))}
             result = self.search(model)
             assert result.not_searched == tuple(note.replace("59", "120") for note in notes)
@@ -83,7 +83,7 @@ class TestModels:
         }  # fmt: skip
 
     def test_a_model_of_too_many_parts_is_not_walked_to_its_end(self, monkeypatch):
-        monkeypatch.setattr(arrays, "_MAX_PARTS", 3)
+        monkeypatch.setattr(model_arrays, "_MAX_PARTS", 3)
         model = {name: np.zeros(1) for name in "abcd"}
         assert len(collect_arrays(model)) == 2  # the mapping is a part too
 
@@ -95,7 +95,7 @@ class TestModels:
     def test_files_that_cannot_be_read_are_refused_by_name(self, tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(dv.InputError) as refusal:
-            arrays.read_model(tmp_path / name)
+            model_arrays.read_model(tmp_path / name)
         assert message in str(refusal.value)
         assert name in str(refusal.value)
 

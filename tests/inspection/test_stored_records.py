@@ -36,7 +36,14 @@ import divulge as dv
 from divulge import auditing
 from divulge.auditing.compare import Comparison, gate, judge_ending, reason_of
 from divulge.errors import InputError
-from divulge.inspection import arrays, collect_arrays, find_stored_records, inspect_file, inspect_model, inspect_outputs
+from divulge.inspection import (
+    collect_arrays,
+    find_stored_records,
+    inspect_file,
+    inspect_model,
+    inspect_outputs,
+    model_arrays,
+)
 from divulge.results import StoredRecords
 from divulge.settings import InspectionSettings
 from divulge.targets import SklearnTarget
@@ -415,7 +422,7 @@ def test_data_frames_that_an_estimator_keeps_are_searched(make):
 
 
 def test_a_form_with_a_column_for_each_record_is_left_out_and_named(monkeypatch):
-    monkeypatch.setattr(arrays, "MAX_VALUES", 20_000)
+    monkeypatch.setattr(model_arrays, "MAX_VALUES", 20_000)
     frame = pd.DataFrame({"postcode": [f"code {row}" for row in range(240)], "age": X[:, 0]})
     encode = ColumnTransformer([("one-hot", OneHotEncoder(), ["postcode"])], remainder="passthrough")
     matches = search(make_pipeline(encode, LogisticRegression()).fit(frame, Y), dv.Records(frame, Y))
@@ -436,7 +443,7 @@ def test_arrays_of_an_onnx_model_are_named_by_their_node_or_its_place(tmp_path):
     start = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), "start")
     info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 2])
     onnx.save(onnx.helper.make_model(graph(nodes, "g", [info], [info], [start])), tmp_path / "m.onnx")
-    found = arrays._read_onnx(tmp_path / "m.onnx")
+    found = model_arrays._read_onnx(tmp_path / "m.onnx")
     expected = {"start": [0, 1, 2]}
     for i, name in enumerate(("scale", "1", "2")):
         expected |= {f"{name}.offset": [0.5 + i, 1.5], f"{name}.order": [i, 7], f"{name}.stored": [[i, i], [i, i]]}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import margin
-from divulge.margin import training
+from divulge.margin import gradient_flow
 
 
 def line(seed, n=10):
@@ -17,14 +17,14 @@ def line(seed, n=10):
 def start(seed=0, n=6, k=20, r=3):
     rng = np.random.default_rng(seed)
     points, sign = rng.normal(size=(n, r)), np.where(np.arange(n) % 2, 1.0, -1.0)
-    return training.evaluate_state(rng.normal(size=(k, r)), rng.normal(size=k), points), points, sign
+    return gradient_flow.evaluate_state(rng.normal(size=(k, r)), rng.normal(size=k), points), points, sign
 
 
 def test_a_short_step_follows_the_gradient():
     state, points, sign = start()
     margins = state.outputs * sign
-    loss = training.log_sum_exp(margins)
-    tried, value, step, _ = training.implicit_step(state, points, sign, loss, 1e-9, np.full(6, 1 / 6), 1e6, np.inf)
+    loss = gradient_flow.log_sum_exp(margins)
+    tried, value, step, _ = gradient_flow.implicit_step(state, points, sign, loss, 1e-9, np.full(6, 1 / 6), 1e6, np.inf)
     weight = np.exp(-margins - loss) * sign
     gradient = (((state.hidden > 0) * weight[:, None]).T @ points) * state.v[:, None]
     np.testing.assert_allclose(tried.w - state.w, step * gradient, rtol=1e-3, atol=1e-12)

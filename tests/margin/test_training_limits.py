@@ -5,7 +5,7 @@ import pytest
 
 import divulge as dv
 from divulge import margin
-from divulge.margin import training
+from divulge.margin import gradient_flow
 
 
 def draw_records(n, d, seed=0):
@@ -60,10 +60,10 @@ def test_descent_reaches_nothing_where_a_record_is_answered_with_0():
 
 def test_equal_records_of_one_label_are_fine_and_of_two_are_not():
     x = np.array([[1.0], [2.0], [1.0], [3.0], [2.0]])
-    training.check_consistent_labels(x, np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
+    gradient_flow.check_consistent_labels(x, np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
     for signs in ([1.0, -1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, -1.0]):
         with pytest.raises(dv.InputError, match=r"x: records \[1, 4\] are equal but their labels differ"):
-            training.check_consistent_labels(x, np.array(signs))
+            gradient_flow.check_consistent_labels(x, np.array(signs))
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_rounds", 0), ("x", [[1.0], [1.0]]), ("y", [1, 1])])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import InputError
-from divulge.targets.arrays import as_logits, as_predictions, check_log_odds, check_logits
+from divulge.targets.outputs import as_logits, as_predictions, check_log_odds, check_logits
 
 FLOOR = math.log(1e-7)
 

@@ -30,7 +30,7 @@ def test_a_name_on_the_hub_is_looked_up_there(monkeypatch, tmp_path):
         lookups.append((location, options.get("revision"), options.get("device_map")))
         raise OSError("offline")
 
-    monkeypatch.setattr(pretrained, "_reject_adapters", lambda *_: None)
+    monkeypatch.setattr(pretrained.transformers_utils, "find_adapter_config_file", lambda *_, **options: None)
     monkeypatch.setattr(pretrained, "_reject_unsafe_config", lambda *_: None)
     monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", from_pretrained)
     for name, options in (("hf:a/model", {}), ("hf:a/model@v2", {"device": "map"}), (str(tmp_path), {"device": "cpu"})):

@@ -9,8 +9,9 @@ import pytest
 import divulge as dv
 from divulge import targets
 from divulge.errors import InputError
-from divulge.targets import arrays, endpoint, files, rights
+from divulge.targets import endpoint, files, rights
 from divulge.targets.endpoint import Endpoint, EndpointJournal
+from divulge.targets.outputs import as_logits, as_predictions
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,9 @@ from divulge.targets.endpoint import Endpoint, EndpointJournal
 def test_a_regression_model_gives_one_value_per_record(outputs, length, expected):
     if isinstance(expected, str):
         with pytest.raises(InputError, match=f"^p: .*{expected}"):
-            arrays.as_predictions(outputs, length, "p")
+            as_predictions(outputs, length, "p")
         return
-    assert arrays.as_predictions(outputs, length, "p").tolist() == expected
+    assert as_predictions(outputs, length, "p").tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,9 @@ def test_a_regression_model_gives_one_value_per_record(outputs, length, expected
 def test_outputs_become_logits(outputs, declared, expected):
     if isinstance(expected, str):
         with pytest.raises(InputError, match=expected):
-            arrays.as_logits(outputs, declared, 2)
+            as_logits(outputs, declared, 2)
         return
-    np.testing.assert_allclose(arrays.as_logits(outputs, declared, 2), expected, rtol=1e-6)
+    np.testing.assert_allclose(as_logits(outputs, declared, 2), expected, rtol=1e-6)
 
 
 def test_tables_find_the_first_and_the_last_id_and_refuse_what_lies_beyond():

@@ -203,7 +203,12 @@ class Auto(Attack):
         if evidence.features is not None and evidence.features.dtype == object:
             raise InputError("Auto: evidence.features must be numbers, got texts")
         options = [option for option in self.options if _is_applicable(option, evidence)] or [self.options[0]]
-        unseen = _find_unseen_classes(evidence)
+        # The reference models know nothing of classes that the population lacks.
+        unseen = (
+            np.zeros(len(evidence), dtype=bool)
+            if evidence.labels is None or evidence.population_labels is None
+            else ~np.isin(evidence.labels, evidence.population_labels)
+        )
         unseen_option = next((option for option in options if option.name == _UNSEEN), None) if unseen.any() else None
         if unseen_option is None:
             return self._run_chosen(options, evidence)
@@ -237,13 +242,6 @@ class Auto(Attack):
             return tuple(replace(option, attack=seeded(option.attack, seed)) for option in options)
 
         return replace(self, options=with_seed(self.options), joined=with_seed(self.joined), seed=seed)
-
-
-def _find_unseen_classes(evidence: Evidence) -> Bools:
-    """Return which scored records are of classes that the population, and so the reference models, lack."""
-    if evidence.labels is None or evidence.population_labels is None:
-        return np.zeros(len(evidence), dtype=bool)
-    return ~np.isin(evidence.labels, evidence.population_labels)
 
 
 def _is_applicable(option: Option, evidence: Evidence) -> bool:

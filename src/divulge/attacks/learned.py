@@ -106,7 +106,10 @@ class Learned(Attack):
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"
             )
-        further_evidence = self._further_signals(evidence)
+        description = "further signals of the same records, one Evidence each"
+        further_evidence = (
+            protocol.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
+        )
         learned = (
             self._fit_few(signals, trained_on, evidence, further_evidence)
             if self.few
@@ -141,11 +144,6 @@ class Learned(Attack):
         rows = self._rows(training_signals)
         return training_signals[:, rows], membership[:, rows]
 
-    def _further_signals(self, evidence: Evidence) -> Sequence[Evidence]:
-        """Return the further signals."""
-        description = "further signals of the same records, one Evidence each"
-        return protocol.part(evidence.queries, "Learned(beside=True)", "queries", description) if self.beside else ()
-
     def _rows(self, training_signals: Floats) -> Ints | slice:
         """Return the records to learn from."""
         count = max(1, self.most // len(training_signals))
@@ -176,7 +174,10 @@ class Learned(Attack):
             further_columns = [
                 (
                     values[model, has_enough_models],
-                    _further_out_means(values, target_values, model, has_enough_models, out_models),
+                    _averages(
+                        np.vstack([np.delete(values, model, axis=0), target_values])[:, has_enough_models],
+                        out_models[:, has_enough_models],
+                    ),
                 )
                 for values, target_values in further_training_signals
             ]
@@ -209,11 +210,6 @@ class Learned(Attack):
 def _references(evidence: Evidence) -> Floats:
     description = "the signal of the candidates under reference models"
     return protocol.part(evidence.references, "Learned", "references", description)
-
-
-def _further_out_means(signals: Floats, target: Floats, model: int, full: Bools, out_models: Bools) -> ColumnMoments:
-    """Moments of a further signal over the OUT models drawn, the target among them."""
-    return _averages(np.vstack([np.delete(signals, model, axis=0), target])[:, full], out_models[:, full])
 
 
 def _averages(values: Floats, keep: Bools) -> ColumnMoments:

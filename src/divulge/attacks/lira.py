@@ -17,7 +17,7 @@ from divulge.validation import check_choice, check_integer, check_mask, check_ma
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from divulge.types import Bools, Evidence, Floats, Ints, TokenLogs
+    from divulge.types import Bools, Evidence, Floats, Ints
 
 # Tokens are put into so many levels by how likely they are, each level with its own spread.
 _LEVELS = 16
@@ -87,17 +87,14 @@ class LiRA(Attack):
         references = protocol.part(
             evidence.references, "LiRA", "references", "signals of the candidates under reference models"
         )
-        trained_on = self._trained_on(evidence.trained_on)
+        trained_on = evidence.trained_on
+        protocol.out_models(trained_on, "LiRA")
+        if self.mode == "online":
+            protocol.require_members_in_models(trained_on, "LiRA")
         out = moments(references, trained_on, complement=True)
         if self.mode == "offline":
             return _z_score(evidence.target, out, self.variance)
         return _log_ratio(evidence.target, moments(references, trained_on), out, self.variance)
-
-    def _trained_on(self, trained_on: Bools | None) -> Bools | None:
-        protocol.out_models(trained_on, "LiRA")
-        if self.mode == "online":
-            protocol.require_members_in_models(trained_on, "LiRA")
-        return trained_on
 
 
 def leave_one_out(
@@ -337,13 +334,9 @@ def _log_ratio(target: Floats, into: ColumnMoments, out: ColumnMoments, variance
     else:
         var_in, var_out = np.float64(into.pooled_variance), np.float64(out.pooled_variance)
     mean_in, mean_out = means(into, out)
-    in_distance = _squared(target - mean_in) / var_in
-    out_distance = _squared(target - mean_out) / var_out
+    in_distance = (target - mean_in) ** 2 / var_in
+    out_distance = (target - mean_out) ** 2 / var_out
     return 0.5 * (out_distance - in_distance + np.log(var_out / var_in))
-
-
-def _squared(values: Floats) -> Floats:
-    return values * values
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,23 +380,25 @@ class SequenceLiRA(Attack):
         if len(reference_logs) < self.least_references:
             raise InputError(f"SequenceLiRA: at least 2 reference models are needed, got {len(reference_logs)}")
         mean = reference_logs.mean(axis=0, dtype=np.float64)
-        spread = _spread(reference_logs, mean)
+        # The deviation between models is that of tokens as likely as each; 1 where nothing varies.
+        squares = ((reference_logs - mean) ** 2).sum(axis=0) / (len(reference_logs) - 1)
+        edges = np.unique(np.quantile(mean, np.linspace(0.0, 1.0, _LEVELS + 1)[1:-1]))
+        level = np.searchsorted(edges, mean, side="right")
+        count = np.maximum(np.bincount(level, minlength=len(edges) + 1), 1)
+        variance = np.bincount(level, weights=squares, minlength=len(edges) + 1) / count
+        overall = squares.mean() if squares.mean() > _SMALLEST else 1.0
+        spread = np.sqrt(np.where(variance > _SMALLEST, variance, overall))[level]
         inside = np.ones(len(mean) - 1, dtype=bool)
         inside[logs.offsets[1:-1] - 1] = False  # pairs that lie in two documents
         rho = _correlation((reference_logs - mean) / spread, inside)
         standard = (logs.target - mean) / (spread * np.sqrt(1.0 + 1.0 / len(reference_logs)))
-        return _shift_statistic(standard, logs, rho)
-
-
-def _spread(reference_logs: Floats, mean: Floats) -> Floats:
-    """Standard deviation between models of tokens as likely as each, ``[t]``; 1 where nothing varies."""
-    squares = ((reference_logs - mean) ** 2).sum(axis=0) / (len(reference_logs) - 1)
-    edges = np.unique(np.quantile(mean, np.linspace(0.0, 1.0, _LEVELS + 1)[1:-1]))
-    level = np.searchsorted(edges, mean, side="right")
-    count = np.maximum(np.bincount(level, minlength=len(edges) + 1), 1)
-    variance = np.bincount(level, weights=squares, minlength=len(edges) + 1) / count
-    overall = squares.mean() if squares.mean() > _SMALLEST else 1.0
-    return np.sqrt(np.where(variance > _SMALLEST, variance, overall))[level]
+        # Of each document, 1ᵀR⁻¹z / √(1ᵀR⁻¹1), where R has ρ to the power of the distance between two tokens.
+        # The row sums of R⁻¹ are 1 / (1 + ρ) at both ends and (1 - ρ) / (1 + ρ) between; 1 for a single token.
+        weights = np.full(len(standard), (1.0 - rho) / (1.0 + rho))
+        weights[logs.offsets[:-1]] = weights[logs.offsets[1:] - 1] = 1.0 / (1.0 + rho)
+        weights[logs.offsets[:-1][logs.lengths == 1]] = 1.0
+        starts = logs.offsets[:-1]
+        return np.add.reduceat(weights * standard, starts) / np.sqrt(np.add.reduceat(weights, starts))
 
 
 def _correlation(standard: Floats, inside: np.ndarray) -> float:
@@ -412,16 +407,6 @@ def _correlation(standard: Floats, inside: np.ndarray) -> float:
         return 0.0
     products = (standard[:, :-1] * standard[:, 1:])[:, inside].mean()
     return float(np.clip(products / max(float((standard**2).mean()), _SMALLEST), 0.0, 0.99))
-
-
-def _shift_statistic(standard: Floats, logs: TokenLogs, rho: float) -> Floats:
-    """``1ᵀR⁻¹z / √(1ᵀR⁻¹1)`` of each document, where ``R`` has ``rho`` to the power of the distance, ``[n]``."""
-    # The row sums of R⁻¹ are 1 / (1 + ρ) at both ends and (1 - ρ) / (1 + ρ) between; 1 for a single token.
-    weights = np.full(len(standard), (1.0 - rho) / (1.0 + rho))
-    weights[logs.offsets[:-1]] = weights[logs.offsets[1:] - 1] = 1.0 / (1.0 + rho)
-    weights[logs.offsets[:-1][logs.lengths == 1]] = 1.0
-    starts = logs.offsets[:-1]
-    return np.add.reduceat(weights * standard, starts) / np.sqrt(np.add.reduceat(weights, starts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class QuantileRegression(Attack):
     largest of n calibration scores as threshold, one split's FPR is Beta(k, n + 1 - k); 0.1 % wants about 10,000.
 
     Args:
-        regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` by default.
+        regressor: see `divulge.attacks.regressors.SignalRegressor`; `Boosted` by default.
         conformal: keep a calibration part; its scores are ``run(evidence).calibration``.
         calibration: share of the population that is kept for it, in (0, 1).
         output: "z" (in standard deviations, never saturates) or "level" (in [0, 1]; ties at 1 beyond z = 8.3).
@@ -64,7 +64,7 @@ class QuantileRegression(Attack):
         (array([0. , 5.3]), (100,))
     """
 
-    regressor: regressors.Regressor = field(default_factory=regressors.Boosted)
+    regressor: regressors.SignalRegressor = field(default_factory=regressors.Boosted)
     conformal: bool = True
     calibration: float = field(default=0.5, kw_only=True)
     output: Literal["z", "level"] = field(default="z", kw_only=True)
@@ -157,7 +157,7 @@ class QuantileRegression(Attack):
 
 
 def _fit_and_predict(
-    regressor: regressors.Regressor, train: _Part, parts: tuple[_Part, ...], seed: int
+    regressor: regressors.SignalRegressor, train: _Part, parts: tuple[_Part, ...], seed: int
 ) -> tuple[tuple[Floats, Floats], ...]:
     """Return location and scale of the records of every part, by a regressor fitted on ``train``."""
     fitted = regressors.fit(regressor, train.features, train.signal, train.labels, seed)
@@ -176,7 +176,7 @@ _SAME = 1e-6  # standard deviations within which two predictions are one: roundi
 
 
 def _constant_notes(
-    regressor: regressors.Regressor, train: _Part, candidates: _Part, predicted: tuple[Floats, Floats]
+    regressor: regressors.SignalRegressor, train: _Part, candidates: _Part, predicted: tuple[Floats, Floats]
 ) -> tuple[str, ...]:
     """Note that a regressor predicts the same of all candidates, or of all candidates of a class, whatever they are."""
     n = len(candidates.signal)

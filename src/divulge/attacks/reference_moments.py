@@ -167,6 +167,8 @@ def _block_means(values: Floats, mask: Bools | None) -> tuple[Floats, Floats]:
 
 
 def _block_moments(values: Floats, mask: Bools | None) -> tuple[Floats, Floats, Floats]:
+    # Squares are taken of what lies between a record's signals and the first of them: those of signals far from 0 would
+    # cancel in the difference below.
     origin = values[0].astype(np.float64)
     shifted = np.subtract(values, origin, dtype=np.float64)
     count = _block_counts(values, mask)

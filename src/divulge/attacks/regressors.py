@@ -34,7 +34,7 @@ class Fitted(Protocol):
         ...
 
 
-class Regressor(Protocol):
+class SignalRegressor(Protocol):
     """Regressor, as an attack uses it: ``fit(features, signal)``.
 
     ``fit`` may also take ``labels`` (class of each record, or None) and ``seed``; they are passed where
@@ -51,7 +51,7 @@ class Regressor(Protocol):
         ...
 
 
-def fit(regressor: Regressor, features: Array, signal: Floats, labels: Ints | None, seed: int) -> Fitted:
+def fit(regressor: SignalRegressor, features: Array, signal: Floats, labels: Ints | None, seed: int) -> Fitted:
     """Fit a copy of ``regressor``; the object handed in stays as it was.
 
     Examples:

@@ -177,7 +177,10 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
     if n < MIN_RECORDS:
         raise InputError(f"at least {MIN_RECORDS} candidates are needed to learn from, got {n}")
     check_integer(folds, "folds", minimum=2, maximum=n)
-    table, class_indicators = _table(features), _class_indicators(labels, n)
+    flat = _numbers(features)
+    spread = flat.std(axis=0)
+    table = (flat - flat.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    class_indicators = np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)
     pooled = np.hstack([table, 3.0 * class_indicators])
     fold = keep_together(seeds.generator(seed, "transductive", "folds").permutation(n) % folds, pooled)
     scores = np.empty(n)
@@ -226,19 +229,7 @@ def _ridge_predictions(table: Floats, signal: Floats, learn: Bools) -> Floats:
     return level + (table - centre) @ (vt.T @ (shrunk[best] / size * along))
 
 
-def _table(features: Array) -> Floats:
-    """Standardised features ``[n, d]``."""
-    flat = _numbers(features)
-    spread = flat.std(axis=0)
-    return (flat - flat.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-
-
 def _numbers(features: Array) -> Floats:
     if features.dtype == object:
         raise InputError("evidence.features must be numbers, got texts")
     return features.reshape(len(features), -1).astype(np.float64)
-
-
-def _class_indicators(labels: Ints | None, n: int) -> Floats:
-    """Return a column per class, ``[n, classes]``; a single one without labels."""
-    return np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)

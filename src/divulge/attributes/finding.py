@@ -106,7 +106,15 @@ def decide_attribute(
     if IMPUTATION not in right or not attacks:
         raise InputError(f"right: {IMPUTATION!r} and at least 1 attack are needed, got {', '.join(right) or 'none'}")
     checked = {name: check_mask(each, f"right: {name}", (n,)) for name, each in right.items()}
-    tested = _tested_values(codes, members)
+    # Only values that enough records of either kind have are tested, the most frequent among members first.
+    value_counts = [
+        (int((members & (codes == code)).sum()), int((~members & (codes == code)).sum()), int(code))
+        for code in np.unique(codes)
+    ]
+    frequent_values = sorted(
+        (pair for pair in value_counts if min(pair[:2]) >= MIN_RECORDS), key=lambda pair: (-pair[0], pair[2])
+    )
+    tested = [code for _, _, code in frequent_values[:MAX_VALUES_TESTED]] if len(value_counts) > 1 else []
     error = (1 - confidence) / len(attacks) / (2 if tested else 1)
     attack_comparisons = [
         _compare_attack(name, checked[name], checked[IMPUTATION], members, 1 - error) for name in attacks
@@ -134,16 +142,6 @@ def decide_attribute(
             ),
         )
     return AttributeFinding(answer, (*attack_comparisons, control), tuple(value_comparisons), untested, reason)
-
-
-def _tested_values(codes: Ints, members: Bools) -> list[int]:
-    """Return the values that enough records of either kind have, the most frequent among members first."""
-    counts = [(int((members & (codes == code)).sum()), int((~members & (codes == code)).sum()), int(code))
-              for code in np.unique(codes)]  # fmt: skip
-    frequent_values = sorted(
-        (pair for pair in counts if min(pair[:2]) >= MIN_RECORDS), key=lambda pair: (-pair[0], pair[2])
-    )
-    return [code for _, _, code in frequent_values[:MAX_VALUES_TESTED]] if len(counts) > 1 else []
 
 
 def _compare_attack(

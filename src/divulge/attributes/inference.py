@@ -29,7 +29,7 @@ from divulge.results import StoredRecords
 from divulge.settings import AttributeSettings, AuditOptions
 from divulge.study import compare_blindly, open_subject
 from divulge.targets import is_label_only
-from divulge.targets.arrays import as_predictions
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import check_outputs
 from divulge.types import AuditData, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value, is_missing
@@ -340,24 +340,8 @@ def _real_attribute(
         grid = np.unique(np.sort(numbers[n:])[places])
         order = np.argsort(numbers[n:], kind="stable")
         rows = order[np.searchsorted(numbers[n:][order], grid)]
-    _check_tolerance(numbers[:n], numbers[n:], grid, float(options.tolerance or 0.0))
-    thirds = np.quantile(numbers[n:], (1 / 3, 2 / 3))
-    groups = np.searchsorted(thirds, numbers, side="left")
-    return _Attribute(
-        names, rows, np.full(len(numbers), -1), numbers, grid, float(options.tolerance or 0.0), groups,
-        ("low third", "middle third", "high third"), features,
-    )  # fmt: skip
-
-
-def _check_tolerance(values: Floats, population_values: Floats, grid: Floats, tolerance: float) -> None:
-    """Refuse a tolerance by which most guesses cannot be right, or all are: neither would show a leak.
-
-    Args:
-        values: of the candidates.
-        population_values: from which those that are tried were chosen.
-        grid: those that are tried, ascending.
-        tolerance: largest difference of a right guess.
-    """
+    # By some tolerances most guesses cannot be right, or all are: neither would show a leak.
+    values, population_values, tolerance = numbers[:n], numbers[n:], float(options.tolerance or 0.0)
     if (np.maximum(grid - population_values.min(), population_values.max() - grid) <= tolerance).any():
         raise InputError(
             f"tolerance: {tolerance:g} is so wide that one guess is right of every record of the population; there is "
@@ -371,6 +355,12 @@ def _check_tolerance(values: Floats, population_values: Floats, grid: Floats, to
             f"enough to {1 - reachable:.0%} of the values of members and non-members; give a wider one, or a larger "
             "max_values"
         )
+    thirds = np.quantile(numbers[n:], (1 / 3, 2 / 3))
+    groups = np.searchsorted(thirds, numbers, side="left")
+    return _Attribute(
+        names, rows, np.full(len(numbers), -1), numbers, grid, tolerance, groups,
+        ("low third", "middle third", "high third"), features,
+    )  # fmt: skip
 
 
 def _doubt_target(study: _Study, seed: int) -> str:

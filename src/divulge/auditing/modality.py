@@ -24,8 +24,8 @@ from divulge.references import FineTune, Train
 from divulge.signals import internals
 from divulge.signals.named import NAMED_SIGNALS, OutputSignal
 from divulge.targets import as_regressor, declared_modality, is_label_only, is_regression_model
-from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import settle_frames
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import check_outputs, class_name
 from divulge.types import Records
 from divulge.validation import check_array, check_choice, check_labels, check_string, check_strings

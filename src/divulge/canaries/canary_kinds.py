@@ -116,7 +116,12 @@ def _draw(
     if data.table is not None:
         draft = _TABLE_MAKERS[kind](data, count, rng)
         if kind == "random" and any(name in draft.numbers for name in codes):
-            draft = _draw_codes(data, draft, codes, rng)
+            donors = draft.donors.copy()
+            for name in codes:
+                if name in draft.numbers:
+                    donors[:, data.table.columns.index(name)] = rng.integers(0, len(data), len(donors))
+            numbers = {name: values for name, values in draft.numbers.items() if name not in codes}
+            draft = TableDraft(donors, numbers, draft.label_rows)
         return draft.records(data), draft
     x, label_rows = _MAKERS[kind](data, count, rng)
     records = Records(x)
@@ -333,17 +338,6 @@ def _random_in_table(data: Records, count: int, rng: Rng) -> TableDraft:
             first_rows = present[np.unique(column.values[present].astype(str), return_index=True)[1]]
             donors[:, position] = first_rows[rng.integers(0, len(first_rows), count)]
     return TableDraft(donors, numbers, _draw_labels(data, count, rng))
-
-
-def _draw_codes(data: Records, draft: TableDraft, codes: Sequence[str], rng: Rng) -> TableDraft:
-    """Return a draft in which each code is one that occurs, in place of a number that was drawn."""
-    assert data.table is not None
-    donors = draft.donors.copy()
-    for name in codes:
-        if name in draft.numbers:
-            donors[:, data.table.columns.index(name)] = rng.integers(0, len(data), len(donors))
-    numbers = {name: values for name, values in draft.numbers.items() if name not in codes}
-    return TableDraft(donors, numbers, draft.label_rows)
 
 
 def _blank_in_table(data: Records, count: int, rng: Rng) -> TableDraft:

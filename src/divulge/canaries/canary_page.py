@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _CURVE_POINTS = 200
 _MAX_PLAIN_EPSILON = math.log(1000)  # ε from which odds are written as a power of ten
-_DECIDING = "what decides"
 _SPREAD = "The further the two groups lie apart, the more surely it can be told of a canary whether it was included."
 _HEADINGS = {
     "violated": "The claim is violated",
@@ -36,14 +35,21 @@ _HEADINGS = {
 def headline(run: StudyRun[CanaryAudit]) -> Headline:
     """Return the verdict on the claim, with claimed and proven ε as grids of dots."""
     summary = run.summary
-    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], _meaning(summary), _dot_pictures(summary))
+    grids = []
+    if summary.claimed is not None:
+        sure = math.ceil(_posterior_percent(summary.claimed) - 1e-9)
+        grids.append(DotGrid(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
+    if summary.bound.low > 0:
+        sure = math.floor(_posterior_percent(summary.bound.low) + 1e-9)
+        grids.append(DotGrid(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], _meaning(summary), tuple(grids))
 
 
 def sections(run: StudyRun[CanaryAudit]) -> list[Section]:
     """Return the bounds, the trade-off curve beside that of the claim, the scores, and what would show more."""
     summary, scores, included = run.summary, run.result.scores, run.result.included
     groups = {"included": scores[included], "not included": scores[~included]}
-    bounds = {_DECIDING: summary.bound, **summary.others}
+    bounds = {"what decides": summary.bound, **summary.others}
     confidence = formatting.format_percent(summary.bound.confidence)
     rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
     return [
@@ -83,18 +89,6 @@ def _advice(summary: CanarySummary) -> list[Section]:
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]
-
-
-def _dot_pictures(summary: CanarySummary) -> tuple[DotGrid, ...]:
-    """Draw how sure ε lets somebody be who held it as likely as not that a record was used."""
-    grids = []
-    if summary.claimed is not None:
-        sure = math.ceil(_posterior_percent(summary.claimed) - 1e-9)
-        grids.append(DotGrid(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
-    if summary.bound.low > 0:
-        sure = math.floor(_posterior_percent(summary.bound.low) + 1e-9)
-        grids.append(DotGrid(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
-    return tuple(grids)
 
 
 def _posterior_percent(epsilon: float) -> float:

@@ -136,7 +136,21 @@ class Canaries:
             raise InputError(f"canaries: {error}") from None
         path = place / f"insert{'.npz' if canaries.rows is None else canaries.rows.file.ending}"
         if os.path.lexists(path):
-            _check_insert(path, canaries)
+            if canaries.rows is None:
+                arrays = store.read_arrays(path, inside=path.parent)
+                if "x" not in arrays or not np.ndim(arrays["x"]):
+                    raise InputError(f"{path}: holds 0 canaries, but {canaries.included.sum()} were to be included")
+                insert, table = Records(arrays["x"], arrays.get("y")), canaries.records.table
+                if table is not None:
+                    insert = Records(columns.frame_of_array(insert.x, table.columns), arrays.get("y"))
+            else:
+                insert = _read_table(path, canaries.rows.description, ())[1]
+            if len(insert) != canaries.included.sum():
+                raise InputError(
+                    f"{path}: holds {len(insert)} canaries, but {canaries.included.sum()} were to be included"
+                )
+            if sorted(fingerprints(insert)) != sorted(fingerprints(canaries.insert)):
+                raise InputError(f"{path}: holds other canaries than were to be included")
         return canaries
 
 
@@ -307,7 +321,18 @@ def _make(
         rng = seeds.generator(chosen_seed, "canaries", "records")
         records, draft = build_records(chosen_kind, data, settings.count, rng, codes)
     else:
-        records = _check_own(check_instance(own, "own", Records), data)
+        canaries = check_instance(own, "own", Records)
+        canaries = _align_columns(data, canaries, "own")
+        if (canaries.y is None) != (data.y is None) or canaries.x.shape[1:] != data.x.shape[1:]:
+            raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {canaries!r}")
+        distinct = set(fingerprints(canaries))
+        if len(distinct) < len(canaries):
+            raise InputError(f"own: {len(canaries) - len(distinct)} canaries repeat others; each must be unique")
+        if shared := int(_find_copies(canaries, data).sum()):
+            raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
+        if len(canaries) < _MIN_COUNT:
+            raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(canaries)}")
+        records = canaries.without_ids().with_features(None)
     included = _draw_included(len(records), settings.design, seeds.generator(chosen_seed, "canaries", "coins"))
     return Canaries(records, included, settings.design, chosen_kind, chosen_seed, len(data)), draft
 
@@ -364,20 +389,6 @@ def _align_columns(template: Records, records: Records, name: str) -> Records:
         return records
     columns.match_columns(records.table, template.table.columns, name)
     return records.with_encoder(template.encoder)
-
-
-def _check_own(canaries: Records, data: Records) -> Records:
-    canaries = _align_columns(data, canaries, "own")
-    if (canaries.y is None) != (data.y is None) or canaries.x.shape[1:] != data.x.shape[1:]:
-        raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {canaries!r}")
-    distinct = set(fingerprints(canaries))
-    if len(distinct) < len(canaries):
-        raise InputError(f"own: {len(canaries) - len(distinct)} canaries repeat others; each must be unique")
-    if shared := int(_find_copies(canaries, data).sum()):
-        raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
-    if len(canaries) < _MIN_COUNT:
-        raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(canaries)}")
-    return canaries.without_ids().with_features(None)
 
 
 def _draw_included(count: int, design: Design, rng: np.random.Generator) -> Bools:
@@ -485,19 +496,3 @@ def _read_table(path: Path, description: TableDescription, texts: Sequence[str])
         frame = columns.read_frame(columns.to_library(records.table, "pandas"), "x")
         records = records.with_table(frame)
     return CanaryRows(datafiles.read_rows(path, layout), description), records
-
-
-def _check_insert(path: Path, canaries: Canaries) -> None:
-    if canaries.rows is None:
-        arrays = store.read_arrays(path, inside=path.parent)
-        if "x" not in arrays or not np.ndim(arrays["x"]):
-            raise InputError(f"{path}: holds 0 canaries, but {canaries.included.sum()} were to be included")
-        insert, table = Records(arrays["x"], arrays.get("y")), canaries.records.table
-        if table is not None:
-            insert = Records(columns.frame_of_array(insert.x, table.columns), arrays.get("y"))
-    else:
-        insert = _read_table(path, canaries.rows.description, ())[1]
-    if len(insert) != canaries.included.sum():
-        raise InputError(f"{path}: holds {len(insert)} canaries, but {canaries.included.sum()} were to be included")
-    if sorted(fingerprints(insert)) != sorted(fingerprints(canaries.insert)):
-        raise InputError(f"{path}: holds other canaries than were to be included")

@@ -196,5 +196,7 @@ class GradientCanaries:
 
 def _log_likelihood_ratio(projections: Floats, rate: float, noise: float) -> Floats:
     """Return the log-likelihood ratio of one step: the record in the training set against one that is not."""
+    # A record is in a batch with probability `rate`, and then moves the mean of the projection from 0 to 1: the ratio
+    # of the two normal densities is exp((x - 1/2) / σ²).
     with np.errstate(divide="ignore"):
         return np.logaddexp(np.log1p(-rate), np.log(rate) + (projections - 0.5) / noise**2)

@@ -44,7 +44,6 @@ TONES: dict[Answer, Tone] = {
     "not testable": "undecided",
     "no claim": "plain",
 }
-_FIXED = "a random half of the canaries was included"
 _POWER = 0.8
 _MAX_EPSILON = 64.0  # No test could contradict a claim above this.
 
@@ -242,7 +241,7 @@ def prove(
             )
             detectable_epsilon = None if power is None else power.epsilon
             answer = "not testable" if power is None else answer
-    inclusion = COINS if design == "coins" else _FIXED
+    inclusion = COINS if design == "coins" else "a random half of the canaries was included"
     guarantee = Guarantee("risk of a bound above the true ε", 1 - confidence, (inclusion, *rule.assumes))
     return Proof(
         answer,

@@ -66,7 +66,12 @@ class Counts:
             divulge.InputError: NaN or infinity.
         """
         scores = np.sort(check_vector(candidates, "candidates"))
-        above, tied = _count_above_and_tied(scores, self.calibration)
+        below = np.searchsorted(scores, self.calibration, side="right")
+        # Ties are rare among continuous scores, so the left edge is looked up only where there is one.
+        equal = (below > 0) & (scores[below - 1] == self.calibration)
+        tied = np.zeros(len(self.calibration), np.int64)
+        tied[equal] = below[equal] - np.searchsorted(scores, self.calibration[equal], side="left")
+        above = len(scores) - below
         return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores))
 
     def add_with_p_values(self, candidates: object) -> tuple[Counts, Floats]:
@@ -193,16 +198,6 @@ def has_unmatched_repeats(counts: Counts) -> bool:
     n_calibration = sizes[1:-1] + (sizes[:-2] + sizes[2:]) / 2
     n_pairs = sizes[1:-1] * (sizes[1:-1] - 1)
     return bool((n_pairs * n_candidates / n_calibration).sum() >= _MIN_EXPECTED_TIES)
-
-
-def _count_above_and_tied(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
-    """Return how many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
-    below = np.searchsorted(scores, calibration, side="right")
-    # Ties are rare among continuous scores, so the left edge is looked up only where there is one.
-    equal = (below > 0) & (scores[below - 1] == calibration)
-    tied = np.zeros(len(calibration), np.int64)
-    tied[equal] = below[equal] - np.searchsorted(scores, calibration[equal], side="left")
-    return len(scores) - below, tied
 
 
 def ranks(candidates: Floats, calibration: Floats) -> Ints:

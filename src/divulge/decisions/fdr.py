@@ -407,16 +407,11 @@ def select_at_boundary(
             f"calibration: {len(calibration_scores)} scores are too few to bound the last of {m} candidates "
             f"at fdr={level:g}; at least {required_calibration(m, level, 1)} are needed"
         )
-    selected = _support_line_selection(calibration_scores, scores, slope, seed)
-    threshold = float(scores[selected].min()) if selected.any() else math.inf
-    return Selection(selected, score_counts.p_values, threshold, None, Guarantee(BOUNDARY_FDR, level, ASSUMES))
-
-
-def _support_line_selection(calibration: np.ndarray, scores: np.ndarray, slope: int, seed: int) -> np.ndarray:
-    """Return the mask ``[m]`` of the selected candidates; ``calibration`` is ascending."""
-    n, ascending = len(calibration), np.argsort(scores, kind="stable")
-    pooled = np.append(calibration, scores[ascending])
-    tie_breakers = seeds.generator(seed, "boundary", hash_tables(calibration, scores[ascending])).random(len(pooled))
+    n, ascending = len(calibration_scores), np.argsort(scores, kind="stable")
+    pooled = np.append(calibration_scores, scores[ascending])
+    tie_breakers = seeds.generator(seed, "boundary", hash_tables(calibration_scores, scores[ascending])).random(
+        len(pooled)
+    )
     order = np.lexsort((tie_breakers, -pooled))
     is_candidate = order >= n
     n_calibration_above = np.cumsum(~is_candidate)[is_candidate]
@@ -425,7 +420,8 @@ def _support_line_selection(calibration: np.ndarray, scores: np.ndarray, slope: 
     selected = np.zeros(len(scores), bool)
     if gains[best] > 0:
         selected[ascending[order[is_candidate][: best + 1] - n]] = True
-    return selected
+    threshold = float(scores[selected].min()) if selected.any() else math.inf
+    return Selection(selected, score_counts.p_values, threshold, None, Guarantee(BOUNDARY_FDR, level, ASSUMES))
 
 
 ASSUMES_EXCHANGEABLE_GROUPS = (

@@ -19,8 +19,6 @@ from divulge.types import Estimate
 from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
 
@@ -139,7 +137,13 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
     """
     check_number(confidence, "confidence", above=0, below=1)
     member_scores = np.sort(check_vector(members, "members"))
-    cut_places = _cuts(counts.calibration, member_scores)
+    # The cuts lie where shares `_CUTS` of an equal mixture of calibration and known members are above them.
+    share_above = (
+        _count_above(counts.calibration, counts.calibration) / len(counts.calibration)
+        + _count_above(member_scores, counts.calibration) / len(member_scores)
+    ) / 2
+    cuts = counts.calibration[[int(np.argmin(np.abs(share_above - target))) for target in _CUTS]]
+    cut_places = np.searchsorted(counts.calibration, np.unique(cuts), side="left")
     edges = counts.calibration[cut_places]
     n_above = [counts.above[cut_places], _count_above(member_scores, edges), _count_above(counts.calibration, edges)]
     sizes = (counts.total, len(member_scores), len(counts.calibration))
@@ -150,22 +154,7 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
     # One pseudo-observation lies above the largest calibration score, as in the conformal p-value.
     calibration_rates = np.append(bin_counts[2][:-1], bin_counts[2][-1] + 1) / (sizes[2] + 1)
     value = _most_likely(bin_counts[0], member_rates, calibration_rates)
-    low, high = _compatible_interval(n_above, sizes, 1 - confidence)
-    assumption = "assumes that all members score like the known ones"
-    if low > high:
-        low, high, assumption = 0.0, 1.0, "no share fits the candidates: their members do not score like the known ones"
-    method = f"most likely mixture of known members and calibration, Fieller's interval; {assumption}"
-    return Estimate(value, min(low, value), max(high, value), confidence, method)
-
-
-def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tuple[float, float]:
-    """Return the smallest and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
-
-    Args:
-        n_above: numbers of candidates, known members and calibration scores above each cut, three times ``[cuts]``.
-        sizes: numbers of candidates, known members and calibration scores.
-        error: probability of error, over all cuts.
-    """
+    # The interval holds the shares that no cut rejects.
     shares = np.linspace(0, 1, _N_SHARES)
     rates = [
         (counts[:, None] + _PSEUDO_PER_SIDE) / (size + 2 * _PSEUDO_PER_SIDE)
@@ -174,23 +163,19 @@ def _compatible_interval(n_above: Sequence[np.ndarray], sizes: Sequence[int], er
     variances = [rate * (1 - rate) / (size + 2 * _PSEUDO_PER_SIDE) for rate, size in zip(rates, sizes, strict=True)]
     differences = rates[0] - shares * rates[1] - (1 - shares) * rates[2]
     variance = variances[0] + shares**2 * variances[1] + (1 - shares) ** 2 * variances[2]
-    limit = special.ndtri(1 - error / (2 * len(rates[0])))
+    limit = special.ndtri(1 - (1 - confidence) / (2 * len(rates[0])))
     compatible_shares = shares[np.all(differences**2 <= limit**2 * variance, axis=0)]
     step = 1 / (_N_SHARES - 1)  # The end of the interval lies between the last compatible share and the next.
-    return (
+    low, high = (
         (max(compatible_shares[0] - step, 0.0), min(compatible_shares[-1] + step, 1.0))
         if len(compatible_shares)
         else (1.0, 0.0)
     )
-
-
-def _cuts(calibration: Floats, members: Floats) -> np.ndarray:
-    """Return the places in the calibration with shares `_CUTS` of an equal mixture of both above them."""
-    share_above = (
-        _count_above(calibration, calibration) / len(calibration) + _count_above(members, calibration) / len(members)
-    ) / 2
-    cuts = calibration[[int(np.argmin(np.abs(share_above - target))) for target in _CUTS]]
-    return np.searchsorted(calibration, np.unique(cuts), side="left")
+    assumption = "assumes that all members score like the known ones"
+    if low > high:
+        low, high, assumption = 0.0, 1.0, "no share fits the candidates: their members do not score like the known ones"
+    method = f"most likely mixture of known members and calibration, Fieller's interval; {assumption}"
+    return Estimate(value, min(low, value), max(high, value), confidence, method)
 
 
 def _count_above(ordered: Floats, cuts: Floats) -> np.ndarray:

@@ -30,8 +30,8 @@ from divulge.results import SettingResult, StoredRecords, TradeOffSummary
 from divulge.run_directory import RunDirectory
 from divulge.settings import AuditOptions, DefendSettings
 from divulge.study import Study, StudyRun, open_subject, reopen
-from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_path, format_value
@@ -140,7 +140,7 @@ class TradeOff(Study):
     def verdict(self) -> str:
         """Effect of the settings, in sentences."""
         unchanged, best = self.rows[0], self.recommended
-        text = f"As it is, the attack {self.recipe} has an AUC of {_format(unchanged.auc)}. "
+        text = f"As it is, the attack {self.recipe} has an AUC of {formatting.format_estimate(unchanged.auc)}. "
         if unchanged.stored:
             after = min(row.stored for row in self.rows[1:])
             text += f"{unchanged.stored:,} training records stand in the model; " + (
@@ -156,7 +156,7 @@ class TradeOff(Study):
             if self.utility == "accuracy"
             else f"and the {self.utility} grows by {lost}"
         )
-        return f"{text}With {best.name} it is {_format(best.auc)}, {cost}."
+        return f"{text}With {best.name} it is {formatting.format_estimate(best.auc)}, {cost}."
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
@@ -174,10 +174,6 @@ class TradeOff(Study):
 
 def _distance_from_chance(row: SettingResult) -> float:
     return abs(row.auc.value - 0.5)
-
-
-def _format(estimate: Estimate) -> str:
-    return formatting.format_estimate(estimate)
 
 
 def measure_settings(

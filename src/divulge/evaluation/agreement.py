@@ -142,7 +142,19 @@ def mean_overlap(trained_on: object) -> float:
 
 def _is_farther_or_nearer(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:
     """Check whether the target is farther from the others than any reference and than trainings alike, or nearer."""
-    target_distance, distances, ratio = _distances(t, x, out)
+    # Distances are mean absolute differences, which a few records with extreme answers do not decide. They are scaled
+    # by the number of models, so that all are alike where all models are; the ratio is that of the target's distance to
+    # a reference's from the references' own mean.
+    counts = out.sum(axis=0)
+    means = (x * out).sum(axis=0) / counts
+    floor = _ROUNDING * max(1.0, float(np.abs(t).max()), float(np.abs(x).max()))
+    centre = (t + (x * out).sum(axis=0)) / (counts + 1)
+    scale = np.sqrt((counts + 1) / counts)
+    target_distance = float((scale * np.abs(t - centre)).mean())
+    distances = (scale * np.abs(x - centre) * out).sum(axis=1) / np.maximum(out.sum(axis=1), 1)
+    own = np.sqrt(counts / np.maximum(counts - 1, 1)) * (np.abs(x - means) * out).sum(axis=0) / counts
+    from_means = float((np.abs(t - means) / np.sqrt(1 + 1 / counts)).mean())
+    ratio = (from_means + floor) / (float(own.mean()) + floor)
     factor = next(factor for below, factor in _FACTORS if len(x) < below)
     directions = _count_directions(t, x, out)
     degrees = directions, directions * (len(x) - 1)
@@ -171,25 +183,6 @@ def _count_directions(t: Floats, x: Floats, out: Bools) -> float:
         return float(len(t))
     squares = (units @ units.T)[np.triu_indices(len(units), 1)] ** 2
     return float((len(squares) + _PARALLEL) / (squares.sum() + _PARALLEL))
-
-
-def _distances(t: Floats, x: Floats, out: Bools) -> tuple[float, Floats, float]:
-    """Return distances from the mean of all models, and the ratio of the target's to a reference's from their own mean.
-
-    Distances are mean absolute differences, which a few records with extreme answers do not decide; they are scaled by
-    the number of models so that all are alike where all models are.
-    """
-    counts = out.sum(axis=0)
-    means = (x * out).sum(axis=0) / counts
-    floor = _ROUNDING * max(1.0, float(np.abs(t).max()), float(np.abs(x).max()))
-    centre = (t + (x * out).sum(axis=0)) / (counts + 1)
-    scale = np.sqrt((counts + 1) / counts)
-    target_distance = float((scale * np.abs(t - centre)).mean())
-    distances = (scale * np.abs(x - centre) * out).sum(axis=1) / np.maximum(out.sum(axis=1), 1)
-    own = np.sqrt(counts / np.maximum(counts - 1, 1)) * (np.abs(x - means) * out).sum(axis=0) / counts
-    from_means = float((np.abs(t - means) / np.sqrt(1 + 1 / counts)).mean())
-    ratio = (from_means + floor) / (float(own.mean()) + floor)
-    return target_distance, distances, ratio
 
 
 def _has_other_mean(t: Floats, x: Floats, out: Bools, overlap: float) -> bool:

@@ -94,7 +94,9 @@ def epsilon_lower_bound(
     """
     values, truth = check_scores(scores, members)
     error = 1 - check_number(confidence, "confidence", above=0, below=1)
-    slack = _check_delta(delta)
+    # 0 is pure differential privacy, while 1 promises nothing: one end is allowed and the other is not.
+    checked = check_number(delta, "delta", above=0, below=1, closed=True)
+    slack = check_number(checked, "delta", above=0, below=1) if checked else 0.0
     assumed = families.resolve_family(family)
     if isinstance(assumed, SubsampledGaussian):
         raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
@@ -171,11 +173,6 @@ def surest_records(scores: object, members: object, confidence: float = 0.95) ->
     if is_member:
         return SurestRecords(True, above, len(inside), wrongly_above, len(outside))
     return SurestRecords(False, len(outside) - wrongly_above, len(outside), len(inside) - above, len(inside))
-
-
-def _check_delta(delta: float) -> float:
-    checked = check_number(delta, "delta", above=0, below=1, closed=True)
-    return check_number(checked, "delta", above=0, below=1) if checked else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,7 +590,20 @@ class GuessRule:
             errors = best_errors(self.family, level, self.sides, guesses, canaries)
             return float(special.bdtr(wrong, guesses, errors).mean()) <= error
         if self.bound == "f-dp":
-            return _refuted_f_dp(level, canaries, guesses, wrong, error)
+            # The recursion of Mahloujifar et al. follows two shares of all canaries, those guessed rightly and those
+            # guessed wrongly in the unlikely event, from "at least so many right guesses" down to "any number". If they
+            # exceed the share of guessed canaries, the event is too unlikely.
+            right = guesses - wrong
+            rightly, wrongly = error * right / canaries, error * wrong / canaries
+            share = guesses / canaries
+            # Functions of the standard library are many times faster than SciPy's on scalars.
+            for i in range(right - 1, -1, -1):
+                min_right = max(erfc((level - _quantile(rightly)) / _ROOT) / 2, wrongly)
+                rightly += i / (guesses - i) * (min_right - wrongly)
+                wrongly = min_right
+                if rightly + wrongly >= share:
+                    return True
+            return False
         chance, slack = (2 * level, self.delta * (1 + np.exp(level))) if swaps else (level, self.delta)
         return _p_value(guesses - wrong, guesses, canaries, 1 / (1 + np.exp(-chance)), min(slack, 1.0)) <= error
 
@@ -623,26 +633,6 @@ def best_errors(family: Families, strength: float, sides: Sides, guesses: int, c
 def _errors(family: Families, strength: float, sides: Sides) -> Errors:
     # Cached, as a bisection returns to the same strengths.
     return family.losses(strength).errors(both_sides=sides == "both")
-
-
-def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
-    """Return whether under μ-Gaussian DP so few guesses are wrong with probability at most ``error``.
-
-    The recursion of Mahloujifar et al. follows two shares of all canaries, those guessed rightly and those guessed
-    wrongly in the unlikely event, from "at least ``right`` right guesses" down to "any number". If they exceed the
-    share of guessed canaries, the event is too unlikely.
-    """
-    right = guesses - wrong
-    rightly, wrongly = error * right / canaries, error * wrong / canaries
-    share = guesses / canaries
-    # Functions of the standard library are many times faster than SciPy's on scalars.
-    for i in range(right - 1, -1, -1):
-        min_right = max(erfc((strength - _quantile(rightly)) / _ROOT) / 2, wrongly)
-        rightly += i / (guesses - i) * (min_right - wrongly)
-        wrongly = min_right
-        if rightly + wrongly >= share:
-            return True
-    return False
 
 
 def _p_value(right: int, guesses: int, n: int, chance: float, delta: float) -> float:

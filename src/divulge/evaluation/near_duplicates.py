@@ -200,7 +200,13 @@ def _contained_documents(table: Any, other_table: Any, share: float) -> list[tup
     n_skipped_grams = np.bincount(rows, weights=frequency[table.indices] > _MAX_PER_GRAM, minlength=len(sizes))
     # The number of n-grams that a pair must have in common, among those counted in full.
     min_common = share * sizes - n_skipped_grams - 1e-6
-    gram_index = _limit_frequent_grams(other_table).T.tocsr()
+    # A frequent n-gram is looked up in its first documents alone, so that not all pairs of documents are counted;
+    # `min_common` allows for the others.
+    columns = other_table.tocsc()
+    place = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], np.diff(columns.indptr))
+    columns.data[place >= _MAX_PER_GRAM] = 0
+    columns.eliminate_zeros()
+    gram_index = columns.tocsr().T.tocsr()
     contained: list[tuple[int, int, float]] = []
     for start in range(0, len(sizes), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
@@ -209,15 +215,6 @@ def _contained_documents(table: Any, other_table: Any, share: float) -> list[tup
         likely.eliminate_zeros()
         contained += _first_matches(table, other_table, likely, start, share)
     return contained
-
-
-def _limit_frequent_grams(table: Any) -> Any:
-    """Return the table with every frequent n-gram kept in its first documents alone."""
-    columns = table.tocsc()
-    place = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], np.diff(columns.indptr))
-    columns.data[place >= _MAX_PER_GRAM] = 0
-    columns.eliminate_zeros()
-    return columns.tocsr()
 
 
 def _first_matches(table: Any, other_table: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:

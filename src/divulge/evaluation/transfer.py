@@ -194,6 +194,7 @@ def _common_plane(seen_features: Floats, query: Floats, seed: int) -> Floats:
 
 def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:
     """Return a weighted share with Wilson's interval at the effective sample size."""
+    # Kish's effective size: so many equal weights would have the variance of these. 97.5 % of deviates are below z.
     z, effective = 1.959963984540054, float(weights.sum() ** 2 / (weights**2).sum())
     share = float(np.average(chosen, weights=weights))
     centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)

@@ -351,33 +351,26 @@ class Completer:
         path = None if self._cache is None else self._cache / name
         if path is not None and path.exists():
             return store.read_arrays(path, inside=path.parent)
-        columns, generated = _continue_passages(model, passages, self._decoding)
+        prompts = [(*model.start, *passage.prefix) for passage in passages]
+        continuations = model.continuations(prompts, [passage.suffix for passage in passages], decoding=self._decoding)
+        # Where the suffix is the likeliest continuation, greedy decoding returns it, and nothing needs to be generated.
+        generated: list[Any] = [passage.suffix for passage in passages]
+        differing = np.flatnonzero(~continuations.verbatim)
+        if len(differing):
+            greedy = model.greedy([prompts[i] for i in differing], len(generated[0]))
+            for i, tokens in zip(differing, greedy, strict=True):
+                generated[i] = tokens
+        matches = [likeness(tokens, passage.suffix) for tokens, passage in zip(generated, passages, strict=True)]
+        longest = np.array([match.longest for match in matches])
+        overlap = np.array([match.overlap for match in matches])
+        columns = (continuations.log_p, continuations.verbatim, longest, overlap)
+        columns, generated = dict(zip(_COLUMNS, columns, strict=True)), generated
         if self._show_records:
             columns["sizes"] = np.array([len(tokens) for tokens in generated], np.int64)
             columns["written"] = np.array([token for tokens in generated for token in tokens], np.int64)
         if path is not None:
             store.write_arrays(path, columns)
         return columns
-
-
-def _continue_passages(
-    model: GivesContinuations, passages: Sequence[Passage], decoding: Decoding
-) -> tuple[dict[str, Array], list[tuple[int, ...]]]:
-    """Return the columns of `Completions` for some passages, and the greedy completions."""
-    prompts = [(*model.start, *passage.prefix) for passage in passages]
-    continuations = model.continuations(prompts, [passage.suffix for passage in passages], decoding=decoding)
-    # Where the suffix is the likeliest continuation, greedy decoding returns it, and nothing needs to be generated.
-    generated: list[Any] = [passage.suffix for passage in passages]
-    differing = np.flatnonzero(~continuations.verbatim)
-    if len(differing):
-        greedy = model.greedy([prompts[i] for i in differing], len(generated[0]))
-        for i, tokens in zip(differing, greedy, strict=True):
-            generated[i] = tokens
-    matches = [likeness(tokens, passage.suffix) for tokens, passage in zip(generated, passages, strict=True)]
-    longest = np.array([match.longest for match in matches])
-    overlap = np.array([match.overlap for match in matches])
-    columns = (continuations.log_p, continuations.verbatim, longest, overlap)
-    return dict(zip(_COLUMNS, columns, strict=True)), generated
 
 
 class Likeness(NamedTuple):

@@ -29,7 +29,6 @@ _HEADINGS = {
     "undecided": "Too little data to say",
     "confounded": "Nothing can be said of the model",
 }
-_NONMEMBERS_FOLD = "What the model gives back without having seen it"
 _MAX_DOCUMENTS = 12
 _MAX_OPEN = 6  # documents that are not folded
 _MAX_CHARACTERS = 2000  # characters of a text
@@ -53,20 +52,36 @@ def headline(run: StudyRun[Extraction]) -> Headline:
 def sections(run: StudyRun[Extraction]) -> list[Section]:
     """Return rates of members and non-members, the draws it takes, and the documents given back most easily."""
     summary, members, nonmembers = run.summary, run.result.members, run.result.nonmembers
+    methods = ", ".join(rate.way for rate in summary.rates)
+    columns, table = rate_rows(summary)
+    rate = summary.rates[0]
+    each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.settings.confidence))
+    note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
     return [
         *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
         Section(
             "How many are given back",
-            [Paragraph(_describe_extent(summary, members)), _rate_table(summary), Paragraph(_meaning(summary))],
+            [
+                Paragraph(_describe_extent(summary, members)),
+                Table(columns, table, note=f"{note} ({rate.difference.method})."),
+                Paragraph(_meaning(summary)),
+            ],
         ),
         Section("How often a model must be asked", [_curve(summary, members, nonmembers)], annex=True),
         Section("Members that are given back most easily", _most_extractable_blocks(members), annex=True),
         Section(
             "Non-members that are given back most easily",
-            [Collapsible(_NONMEMBERS_FOLD, _most_extractable_blocks(nonmembers))],
+            [Collapsible("What the model gives back without having seen it", _most_extractable_blocks(nonmembers))],
             annex=True,
         ),
-        regulator_section(_answers(summary)),
+        regulator_section(
+            RegulatorAnswers(
+                means=f"asking for the continuation of documents that are known already ({methods}).",
+                extraction=summary.verdict,
+                queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
+                unit="One document.",
+            )
+        ),
     ]
 
 
@@ -96,16 +111,6 @@ def _dot_pictures(summary: ExtractionSummary) -> tuple[DotGrid, ...]:
     return tuple(
         DotGrid(f"{count.describe(name)} are given back ({rate.way})", count.value, count.total, count.low, count.high)
         for name, count in counts
-    )
-
-
-def _answers(summary: ExtractionSummary) -> RegulatorAnswers:
-    methods = ", ".join(rate.way for rate in summary.rates)
-    return RegulatorAnswers(
-        means=f"asking for the continuation of documents that are known already ({methods}).",
-        extraction=summary.verdict,
-        queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
-        unit="One document.",
     )
 
 
@@ -140,14 +145,6 @@ def rate_rows(summary: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
         reference_cell = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
         table.append([*cells, reference_cell] if summary.with_reference else cells)
     return columns, table
-
-
-def _rate_table(summary: ExtractionSummary) -> Table:
-    columns, table = rate_rows(summary)
-    rate = summary.rates[0]
-    each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.settings.confidence))
-    note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
-    return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
 
 def _meaning(summary: ExtractionSummary) -> str:

@@ -31,7 +31,6 @@ from divulge.validation import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from divulge.extraction.completions import MeasuredDocuments, Passages
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODING = "a divulge.targets.Decoding"
 _DEFAULTS = ExtractSettings()
-_MIN_BLIND = 2 * blind.FOLDS
 
 
 def measure(
@@ -208,24 +206,22 @@ def _distinct_passages(
         raise InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
     shared_passages = formatting.format_count(len(shared), "passage")
     notes = [f"in documents of both sets, and left out of both: {shared_passages}"] if shared else []
-    return distinct, _count_shared(member_counts, nonmember_counts, shared), notes
-
-
-def _count_shared(
-    members: Counter[tuple[int, ...]], nonmembers: Counter[tuple[int, ...]], shared: AbstractSet[tuple[int, ...]]
-) -> tuple[int, int, int, int]:
-    """Count documents with passages of both sets; see `Extraction.shared`.
-
-    A passage is taken to be given back where a larger share of the non-members has it: the reading that shows least.
-    """
+    # A passage of both sets is taken to be given back where a larger share of the non-members has it: the reading
+    # that shows least.
     given_back = [
-        tokens for tokens in shared if nonmembers[tokens] * members.total() >= members[tokens] * nonmembers.total()
+        tokens
+        for tokens in shared
+        if nonmember_counts[tokens] * member_counts.total() >= member_counts[tokens] * nonmember_counts.total()
     ]
     return (
-        sum(members[tokens] for tokens in shared),
-        sum(nonmembers[tokens] for tokens in shared),
-        sum(members[tokens] for tokens in given_back),
-        sum(nonmembers[tokens] for tokens in given_back),
+        distinct,
+        (
+            sum(member_counts[tokens] for tokens in shared),
+            sum(nonmember_counts[tokens] for tokens in shared),
+            sum(member_counts[tokens] for tokens in given_back),
+            sum(nonmember_counts[tokens] for tokens in given_back),
+        ),
+        notes,
     )
 
 
@@ -248,6 +244,6 @@ def _describe_left_out(*sets: MeasuredDocuments) -> list[str]:
 
 
 def _run_blind_baseline(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> float | None:
-    if min(len(members), len(nonmembers)) < _MIN_BLIND:
+    if min(len(members), len(nonmembers)) < 2 * blind.FOLDS:
         return None
     return blind.baseline(np.array(members, object), np.array(nonmembers, object), seed).p_value

@@ -40,7 +40,6 @@ MAX_LISTED = 100_000
 _LARGE_SHIFT = 0.65  # AUC between two sets that a test must rule out before its condition is met
 _LARGE_EXCESS = 0.3  # likewise, of the share of low scores
 _TOO_FEW = "No difference was found, but there are too few to rule out a large one"
-_SHIFT_COLUMN = "survives_shift"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +273,7 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows
     shifts = rank_shifts(summary, counts) if claims else np.full(len(counts.calibration) + 1, np.nan)
     _, sign = score_name(summary)
     survives = pl.Series(shifts[ranks(frame["score"].to_numpy(), counts.calibration)], dtype=pl.Float64).fill_nan(None)
-    return frame.with_columns(pl.col("score") * sign, survives.alias(_SHIFT_COLUMN))
+    return frame.with_columns(pl.col("score") * sign, survives.alias("survives_shift"))
 
 
 def list_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import Method
     from divulge.identification.decision import Decision
-    from divulge.identification.score_adjustment import BlindComparison
+    from divulge.identification.score_adjustment import BlindScoreComparison
     from divulge.identification.score_tables import CleanTable
     from divulge.tables import Table
     from divulge.types import Estimate, Floats
@@ -258,7 +258,7 @@ class _ScoredCandidates:
     choice: Choice
     notes: tuple[str, ...]
     members: Floats | None
-    comparison: BlindComparison | None
+    comparison: BlindScoreComparison | None
 
 
 def _score(
@@ -399,7 +399,7 @@ def _write_selection(
         store.write_file(folder / "selection.parquet", lambda out: tables.write_parquet(decided, out))
 
 
-def _summarize_comparison(columns: Columns, comparison: BlindComparison | None) -> BlindScoreResult | None:
+def _summarize_comparison(columns: Columns, comparison: BlindScoreComparison | None) -> BlindScoreResult | None:
     """Summarize the comparison with the blind score; None where there is none."""
     if comparison is None:
         return None
@@ -418,7 +418,9 @@ def _summarize_comparison(columns: Columns, comparison: BlindComparison | None) 
 
 def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str]) -> IdentificationSettings:
     eta, lam = method_parameters(policy.method)
-    return IdentificationSettings(policy.method.name, policy.fdr, eta, lam, seed, scores, tuple(notes))
+    return IdentificationSettings(
+        method=policy.method.name, fdr=policy.fdr, eta=eta, lam=lam, seed=seed, scores=scores, notes=tuple(notes)
+    )
 
 
 def _write_results(

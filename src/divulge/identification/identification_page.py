@@ -151,10 +151,13 @@ def sections(run: IdentificationRun) -> list[Section]:
     text, _ = verdict(summary)
     listed = case_file.selected_documents(summary, folder, max_rows=_MAX_ROWS).to_dicts()
     bullets = [Bullet(f"{c.title}.", c.text, mark=c.mark) for c in case_file.conditions(summary)]
+    table = Table(("what", "value"), facts(summary), sortable=False)
     return [
         Section(CONDITIONS_TITLE, [BulletList(bullets, note=_CONDITIONS_NOTE)]),
         Section(ADVICE_TITLE, _advice(summary)),
-        Section("Selection", _selection_blocks(summary)),
+        Section(
+            "Selection", [table, *(Paragraph(as_sentence(warning)) for warning in case_file.other_warnings(summary))]
+        ),
         Section("The documents", _document_blocks(summary, listed, run.documents), annex=True),
         Section("Every document of the selection", _row_blocks(summary, listed), annex=True),
         Section("How many of the best can be non-members", envelope_blocks(summary, folder), annex=True),
@@ -204,12 +207,6 @@ def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
             100,
         ),
     )
-
-
-def _selection_blocks(summary: IdentificationSummary) -> list[Block]:
-    """Return the main numbers and the warnings that the conditions do not say already."""
-    table = Table(("what", "value"), facts(summary), sortable=False)
-    return [table, *(Paragraph(as_sentence(warning)) for warning in case_file.other_warnings(summary))]
 
 
 def _document_blocks(

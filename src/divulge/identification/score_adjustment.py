@@ -18,7 +18,7 @@ from divulge.identification.decision import LEVEL
 from divulge.validation import check_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from scipy import stats
 
@@ -148,7 +148,7 @@ class ScoreSets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlindComparison:
+class BlindScoreComparison:
     """Comparison of the score with the blind score.
 
     Attributes:
@@ -180,7 +180,7 @@ class AdjustedScores:
     calibration: Floats
     members: Floats | None
     controls: tuple[Control, ...] = ()
-    comparison: BlindComparison | None = None
+    comparison: BlindScoreComparison | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -252,7 +252,12 @@ def adjust_scores(
     pairs = ((candidates, blind.candidates), (calibration, blind.calibration))
     (adjusted_candidates, adjusted_calibration), adjustments = _adjust_signals(*pairs)
     single = (candidates, calibration) if candidates.ndim == 1 else mean_rank(candidates, calibration)
-    blind_auc, score_auc, difference = _compare_aucs(single, (blind.candidates, blind.calibration))
+    pooled_scores, pooled_blind = np.concatenate(single), np.concatenate((blind.candidates, blind.calibration))
+    is_candidate: Bools = np.arange(len(pooled_scores)) < len(single[0])
+    if auc(pooled_blind, is_candidate).high < 0.5:  # A reversed blind score separates the sides as well.
+        pooled_blind = -pooled_blind
+    difference = paired_difference(pooled_scores, pooled_blind, is_candidate)
+    blind_auc, score_auc = auc(pooled_blind, is_candidate), auc(pooled_scores, is_candidate)
     blind_control = controls.blind_score(blind.calibration, blind.candidates, level=LEVEL, seed=seed)
     no_better = "" if blind_control.passed or difference.low > 0 else ", which is not surely better"
     says = f"{blind_control.says}, the score with AUC {score_auc}{no_better} (difference {difference})"
@@ -268,7 +273,7 @@ def adjust_scores(
     adjusted_members = None
     if members is not None and blind.members is not None:
         adjusted_members = adjustments[0].apply(members, blind.members)
-    comparison = BlindComparison(blind_auc, score_auc, difference, labelled)
+    comparison = BlindScoreComparison(blind_auc, score_auc, difference, labelled)
     return AdjustedScores(
         adjusted_candidates, adjusted_calibration, adjusted_members, tuple(control_results), comparison
     )
@@ -304,16 +309,6 @@ def _compare_adjusted_holdout(
         replace(blind_control, says=f"{blind_control.says}, on the blind score"),
     )
     return [controls.strongest(described), *other_controls]
-
-
-def _compare_aucs(scores: Sequence[Floats], blind: Sequence[Floats]) -> tuple[Estimate, Estimate, Estimate]:
-    """Return the AUC of the blind score and of the score, candidates against calibration, and the paired difference."""
-    pooled_scores, pooled_blind = np.concatenate(scores), np.concatenate(blind)
-    is_candidate: Bools = np.arange(len(pooled_scores)) < len(scores[0])
-    if auc(pooled_blind, is_candidate).high < 0.5:  # A reversed blind score separates the sides as well.
-        pooled_blind = -pooled_blind
-    difference = paired_difference(pooled_scores, pooled_blind, is_candidate)
-    return auc(pooled_blind, is_candidate), auc(pooled_scores, is_candidate), difference
 
 
 def _compare_labelled(scores: Floats, blind: Floats, truth: Array | None, seed: int) -> BaselineComparison | None:

@@ -5,7 +5,7 @@
 which settings are known to leak. `inspect_outputs` counts how many training records share an output.
 """
 
-from divulge.inspection.arrays import ModelArray, collect_arrays, find_stored_records, read_model
+from divulge.inspection.model_arrays import ModelArray, collect_arrays, find_stored_records, read_model
 from divulge.inspection.structure import Hint, Inspection, inspect_file, inspect_model, inspect_outputs
 from divulge.results import ArrayMatch, StoredRecords
 

@@ -14,12 +14,12 @@ from scipy import special
 
 from divulge import errors, lazy
 from divulge.errors import InputError
-from divulge.inspection.arrays import ModelArray, collect_arrays, read_model
+from divulge.inspection.model_arrays import ModelArray, collect_arrays, read_model
 from divulge.report.sections import MEASURED_HINTS
 from divulge.settings import InspectionSettings
-from divulge.targets.arrays import PROBABILITY_FLOOR
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget, describe_estimator
 from divulge.targets.fitted_frames import direct_parts
+from divulge.targets.outputs import PROBABILITY_FLOOR
 from divulge.targets.rights import FramedTarget, adapt
 from divulge.types import Records
 from divulge.validation import check_instance, check_integer

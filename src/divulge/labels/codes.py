@@ -327,25 +327,22 @@ def _snap_to_grid(loss: RowLoss, gaps: Floats, digits: Ints, grid: float) -> tup
     best_miss = np.full(len(gaps), math.inf)
     for offset in range(-4, 5):
         smallest_loss = np.maximum(start + offset, 0) * grid
-        rows, miss = _nearest_probabilities(smallest_loss[:, None] + steps)
+        # Of the rounded exponential and the three floats on either side, the one whose exact loss is nearest is taken.
+        losses = smallest_loss[:, None] + steps
+        rows = np.minimum(np.exp(-losses), 1.0)
+        miss = _loss_error_in_ulps(rows, losses)
+        for direction in (0.0, 1.0):
+            candidate = rows
+            for _ in range(3):
+                candidate = np.nextafter(candidate, direction)
+                candidate_miss = _loss_error_in_ulps(candidate, losses)
+                rows, miss = np.where(candidate_miss < miss, candidate, rows), np.minimum(candidate_miss, miss)
+        miss = miss.max(axis=1)
         better = miss < best_miss
         best_miss = np.where(better, miss, best_miss)
         best_smallest_loss = np.where(better, smallest_loss, best_smallest_loss)
         best_rows = np.where(better[:, None], rows, best_rows)
     return best_rows, best_smallest_loss
-
-
-def _nearest_probabilities(losses: Floats) -> tuple[Array, Floats]:
-    """Return probabilities whose exact loss is nearest to ``losses``, and the worst error of each row in ulps."""
-    best = np.minimum(np.exp(-losses), 1.0)
-    miss = _loss_error_in_ulps(best, losses)
-    for direction in (0.0, 1.0):
-        candidate = best
-        for _ in range(3):
-            candidate = np.nextafter(candidate, direction)
-            candidate_miss = _loss_error_in_ulps(candidate, losses)
-            best, miss = np.where(candidate_miss < miss, candidate, best), np.minimum(candidate_miss, miss)
-    return best, miss.max(axis=1)
 
 
 def _loss_error_in_ulps(probability: Array, losses: Floats) -> Floats:
@@ -482,7 +479,13 @@ def weighing_block(count: int, base: int, bound: int, dense: bool) -> Block:
     max_size = int(sizes.max())
     levels = tuple(sum_distinct_set(base, bound << s, dense) for s in range(max_size + 1))
     subsets = tuple(np.flatnonzero(sizes == s) for s in range(max_size + 1))
-    cells_of_set = _cell_indices((count - 1).bit_length())
+    # For every set S and query x below 2^bits, the bits of x that are in S are compressed to an index into the weights
+    # of S.
+    cells_of_set: Any = np.zeros((1, 1), dtype=np.int16)
+    for bit in range((count - 1).bit_length()):
+        size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
+        with_bit = cells_of_set + (np.int16(1) << size)[:, None]
+        cells_of_set = np.block([[cells_of_set, cells_of_set], [cells_of_set, with_bit]])
     cells = tuple(cells_of_set[rows, :count] for rows in subsets)
     return Block(count, levels, tuple(_spread_weights(level, s) for s, level in enumerate(levels)), subsets, cells)
 
@@ -505,17 +508,9 @@ def detecting_block(count: int) -> Block:
     return Block(count, levels, tuple(spread), block.subsets, block.cells)
 
 
-def _cell_indices(bits: int) -> Ints:
-    """Return, for every set S and query x below ``2^bits``, the bits of x that are in S, compressed to an index."""
-    cells: Any = np.zeros((1, 1), dtype=np.int16)
-    for bit in range(bits):
-        size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
-        with_bit = cells + (np.int16(1) << size)[:, None]
-        cells = np.block([[cells, cells], [cells, with_bit]])
-    return cells
-
-
 def _spread_weights(level: SumDistinctSet, s: int) -> Ints:
+    # Each weight is divided evenly over the 2^s subsets of its set, its remainder among the first of them. The signs
+    # are those by which `subset_sums` adds up, so that the sum over the subsets is the weight again.
     cells = np.arange(2**s)
     sign = 1 - 2 * (np.bitwise_count(cells).astype(np.int64) & 1)
     weights = np.asarray(level.weights, dtype=np.int64)

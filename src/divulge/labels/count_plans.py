@@ -412,7 +412,7 @@ class TotalsPlan:
         answered = [int(index) for index in np.flatnonzero(~np.isnan(answers))]
         submissions = {index: self.query(index) for index in answered}
         possible_totals: list[tuple[int, int]] = []
-        for ones, squares in self._totals():
+        for ones, squares in _possible_totals(self.spec.n, self.spec.classes - 1):
             for index in answered:
                 if not len(ones):
                     break
@@ -423,11 +423,6 @@ class TotalsPlan:
                 return None
         read = [self._decode(totals, answers, submissions, allowed) for totals in possible_totals]
         return [candidate for candidate in read if candidate is not None]
-
-    def _totals(self) -> list[tuple[Ints, Ints]] | _PossibleTotals:
-        """Return all totals (Σ y, Σ y²), in parts."""
-        ones = np.arange(self.spec.n + 1)
-        return [(ones, ones)] if self.spec.classes == 2 else _PossibleTotals(self.spec.n, self.spec.classes - 1)
 
     def _admits(self, ones: Ints, squares: Ints, submission: Ints, answer: float, allowed: float) -> Bools:
         """Flag the totals that admit some sum ``Σ p·y`` with this answer."""
@@ -509,17 +504,15 @@ class TotalsPlan:
         return self._values[ones, p]
 
 
-class _PossibleTotals:
-    """All (Σ y, Σ y²) of n labels up to ``most``: of equal parity, and at least as large as a mean allows."""
-
-    def __init__(self, n: int, max_label: int) -> None:
-        self.n, self.max_label = n, max_label
-
-    def __iter__(self) -> Iterator[tuple[Ints, Ints]]:
-        for total in range(self.n * self.max_label + 1):
-            smallest = max(total, -(-total * total // self.n))
-            squares = np.arange(smallest + (smallest - total) % 2, self.max_label * total + 1, 2)
-            yield np.full(len(squares), total), squares
+def _possible_totals(n: int, max_label: int) -> Iterator[tuple[Ints, Ints]]:
+    """Yield all (Σ y, Σ y²) of n labels, in parts: of equal parity, and at least as large as a mean allows."""
+    if max_label == 1:
+        yield np.arange(n + 1), np.arange(n + 1)
+        return
+    for total in range(n * max_label + 1):
+        smallest = max(total, -(-total * total // n))
+        squares = np.arange(smallest + (smallest - total) % 2, max_label * total + 1, 2)
+        yield np.full(len(squares), total), squares
 
 
 def plan_ratio(spec: OracleSpec) -> QueryPlan:

@@ -336,7 +336,12 @@ def menu(
         name: str, setting: str, changed_spec: OracleSpec, queries: int, cost: ShownScores, max_labels: int
     ) -> MenuItem:
         correlation = rank_correlation(spec, cost, seed=seed)
-        readable = min(max_labels, _readable_labels(changed_spec, queries))
+        # So many answers can hold no more labels than their values, or the noise as a channel, allow.
+        bits = answer_bits(changed_spec)
+        if changed_spec.noise:
+            bits = min(bits, capacity(replace(changed_spec, decimals=None)).bits_per_query)
+        held = math.floor(queries * bits / math.log2(changed_spec.classes) + 1e-9)
+        readable = min(max_labels, changed_spec.n, held)
         return MenuItem(name, setting, queries, readable, _count_read_labels(changed_spec, queries, seed), correlation)
 
     coarse = replace(spec, decimals=decimals if spec.decimals is None else min(decimals, spec.decimals))
@@ -361,14 +366,6 @@ def menu(
             rank_correlation(spec, defended_scores(spec, step=step), seed=seed),
         ),
     )  # fmt: skip
-
-
-def _readable_labels(spec: OracleSpec, queries: int) -> int:
-    """Return the number of labels that so many answers can hold, by counting answers (and by the noise channel)."""
-    bits = answer_bits(spec)
-    if spec.noise:
-        bits = min(bits, capacity(replace(spec, decimals=None)).bits_per_query)
-    return min(spec.n, math.floor(queries * bits / math.log2(spec.classes) + 1e-9))
 
 
 def _readable_through_ladder(spec: OracleSpec, step: float, queries: int) -> int:

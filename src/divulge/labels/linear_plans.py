@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from divulge.labels.codes import Alphabet, Code
     from divulge.labels.metrics import RowLoss
     from divulge.labels.oracles import OracleSpec
-    from divulge.types import Array, Bools, Floats, Ints
+    from divulge.types import Array, Floats, Ints
 
 LOGIT_METRICS = ("softmax_cross_entropy", "sigmoid_cross_entropy")
 _CHUNK_SIZE = 2_000_000
@@ -307,17 +307,16 @@ class DigitPlan:
         certain = sound & ~self.code.rows_in_flagged_blocks(missing | worse)
         proven = sound & ~self.code.rows_in_flagged_blocks(missing | bad)
         allowed = certain_error + noise + row_sums.slack
-        refuted = ~missing & ((distance > allowed) | self._exceed_range(steps, allowed))
+        # Sums below the lowest or above the highest that labels can make are no sums of labels.
+        weights, top = self.alphabet.weights, int(self.digits.max())
+        lowest, highest = (top * self.code.totals(weights, side(weights, 0)) for side in (np.minimum, np.maximum))
+        refuted = ~missing & (
+            (distance > allowed) | (np.maximum(lowest - steps, steps - highest).astype(float) * self.unit > allowed)
+        )
         # Sums that are settled, each by itself, and yet together are those of no labels.
         is_settled = ~self.code.rows_in_flagged_blocks(missing | (required_noise <= noise))
         refuted |= self.code.queries_in_flagged_blocks(~sound & is_settled)
         return Reading(labels, certain, proven, np.where(missing, np.nan, distance), refuted)
-
-    def _exceed_range(self, steps: Array, allowed: Floats) -> Bools:
-        """Flag sums below the lowest or above the highest that labels can make in their query."""
-        weights, top = self.alphabet.weights, int(self.digits.max())
-        lowest, highest = (top * self.code.totals(weights, side(weights, 0)) for side in (np.minimum, np.maximum))
-        return np.maximum(lowest - steps, steps - highest).astype(float) * self.unit > allowed
 
 
 def plan_digit(

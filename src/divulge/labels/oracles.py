@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -46,9 +46,7 @@ METRIC_NAMES = (
 )  # fmt: skip
 _DEFAULTS = OracleSettings()
 _MAX_SIZE = 10**9  # rows
-_PROBABILITY_METRICS = ("log_loss", "squared_euclidean")
 
-NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
 
 FALSE_ALARM_RATE = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
 
@@ -100,25 +98,13 @@ class OracleSpec:
     reduction: str = "mean"
     class_weight: tuple[float, ...] | None = _DEFAULTS.class_weight
     submission: str = _DEFAULTS.submission
-    noise_kind: NoiseKind = _DEFAULTS.noise_kind
+    noise_kind: Literal["bounded", "gaussian", "laplace"] = _DEFAULTS.noise_kind
     summation: str = "pairwise"
     scored: int | str = _DEFAULTS.scored
 
     def __post_init__(self) -> None:
         check_integer(self.n, "n", minimum=1, maximum=_MAX_SIZE)
         OracleSettings.check_attributes(self)
-        self._check_metric()
-        check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
-        check_choice(self.reduction, "reduction", ("mean", "sum"))
-        check_choice(self.summation, "summation", ("pairwise", "sequential"))
-        if self.noise == 0:
-            object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like
-        _ = self.epsilon
-        self._check_weights()
-        self._check_scored()
-        self._check_form()
-
-    def _check_metric(self) -> None:
         if callable(self.metric) and not isinstance(self.metric, Evaluated):
             object.__setattr__(self, "metric", Evaluated(self.metric))
         if isinstance(self.metric, Evaluated) and self.metric.depends_on == "counts":
@@ -129,13 +115,19 @@ class OracleSpec:
             check_choice(self.metric, "metric", METRIC_NAMES)
             if self.metric in ("norm_like", "mahalanobis"):
                 raise InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
-
-    def _check_scored(self) -> None:
+        check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
+        check_choice(self.reduction, "reduction", ("mean", "sum"))
+        check_choice(self.summation, "summation", ("pairwise", "sequential"))
+        if self.noise == 0:
+            object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like
+        _ = self.epsilon
+        self._check_weights()
         if not isinstance(self.scored, str):
             if check_integer(self.scored, "scored", minimum=1) > self.n:
                 raise InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
         else:
             check_choice(self.scored, "scored", ("all", "unknown"))
+        self._check_form()
 
     def _check_form(self) -> None:
         if self.submission == "positive" and self.classes != 2:
@@ -221,7 +213,7 @@ class OracleSpec:
             self.classes,
             clip=self.epsilon,
             dtype=self.float_dtype,
-            submission=self.submission if self.name in _PROBABILITY_METRICS else "rows",
+            submission=self.submission if self.name in ("log_loss", "squared_euclidean") else "rows",
         )
         return loss if self.class_weight is None else metrics.weight_classes(loss, self.class_weight)
 
@@ -320,9 +312,6 @@ def ratio_score(spec: OracleSpec, y: Ints, submission: Array) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-_NOISE_PATTERNS = ("edge", "uniform", "plus", "minus")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalOracle:
     """An oracle that answers like an endpoint with this specification and these labels.
@@ -349,7 +338,7 @@ class LocalOracle:
 
     def __post_init__(self) -> None:
         check_instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
-        check_choice(self.pattern, "pattern", _NOISE_PATTERNS)
+        check_choice(self.pattern, "pattern", ("edge", "uniform", "plus", "minus"))
         check_choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
         y = check_labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
 
 PAPER_METHODS = ("theorem3", "theorem14", "corollary2", "primes", "exhaustive")
-_ENUMERATED_METHODS = ("corollary2", "primes", "exhaustive")
 _CROSS_ENTROPIES = ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy")
 _MAX_LABELLINGS = 4096
 _MAX_LOG_ODDS = 700.0  # log-odds
@@ -50,13 +49,9 @@ def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
     if spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise InputError(f"method: {method} is stated for bounded noise and unweighted classes only")
     loss = spec.loss()
-    if method in _ENUMERATED_METHODS:
+    if method in ("corollary2", "primes", "exhaustive"):
         table = plan_enumerated(spec, loss, method)
         return QueryPlan(spec, method, table, table.certificate())
-    return _plan_theorem(spec, loss, method)
-
-
-def _plan_theorem(spec: OracleSpec, loss: RowLoss, method: str) -> QueryPlan:
     if method == "theorem14" and spec.classes != 2:
         raise InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
     if spec.name not in _CROSS_ENTROPIES:
@@ -193,7 +188,16 @@ class TablePlan:
             width = min(m, self.spec.n - int(index) * m)
             part = slice(int(index) * m, int(index) * m + m)
             total = float(sums.sums[index] - np.longdouble(self.idle_loss) * (self.spec.n - width))
-            labels[part], best_distance, second_distance = self._nearest_labellings(total, width)
+            block_sums, block_labellings = self.sums, self.labellings
+            if width < len(self.rows):
+                losses = self.spec.loss().table(self.rows)
+                keep = (block_labellings[:, width:] == 0).all(axis=1)
+                block_sums = block_sums[keep] - losses[width:, 0].sum()
+                block_labellings = block_labellings[keep]
+            distances = np.abs(block_sums - total)
+            nearest = int(distances.argmin())
+            labels[part], best_distance = block_labellings[nearest], float(distances[nearest])
+            second_distance = float(np.delete(distances, nearest).min(initial=math.inf))
             certain_error, noise = float(sums.fixed[index]) + self.error, float(sums.noise[index])
             certain[part] = second_distance > certain_error + 2 * noise
             proven[part] = second_distance > certain_error + noise >= best_distance
@@ -201,19 +205,6 @@ class TablePlan:
             residual[index] = best_distance / self.spec.rows_per_answer
         n = self.spec.n
         return Reading(labels[:n], certain[:n], proven[:n], residual, refuted)
-
-    def _nearest_labellings(self, total: float, width: int) -> tuple[Ints, float, float]:
-        """Return the block's labels, and the distances of the best and the second-best labelling."""
-        sums, labellings = self.sums, self.labellings
-        if width < len(self.rows):
-            losses = self.spec.loss().table(self.rows)
-            keep = (labellings[:, width:] == 0).all(axis=1)
-            sums = sums[keep] - losses[width:, 0].sum()
-            labellings = labellings[keep]
-        distance = np.abs(sums - total)
-        best = int(distance.argmin())
-        other_distances = np.delete(distance, best)
-        return labellings[best], float(distance[best]), float(other_distances.min(initial=math.inf))
 
 
 def plan_enumerated(spec: OracleSpec, loss: RowLoss, method: str) -> TablePlan:
@@ -232,7 +223,16 @@ def plan_enumerated(spec: OracleSpec, loss: RowLoss, method: str) -> TablePlan:
         max_rows = min(max_rows, max(0, math.floor(math.log2(_MAX_LOG_ODDS) - math.log2(_first_odds(spec)))))
     best: TablePlan | None = None
     for m in range(1, max_rows + 1):
-        table = _tabulate(spec, loss, _block_rows(spec, loss, method, m))
+        rows = _block_rows(spec, loss, method, m)
+        idle = loss.predict(np.zeros(1), np.arange(spec.classes))
+        losses = loss.table(rows)
+        labellings = np.array(list(itertools.product(range(spec.classes), repeat=m)), dtype=np.int64)
+        sums = np.array([math.fsum(losses[np.arange(m), labels]) for labels in labellings])
+        order = np.argsort(sums)
+        idle_loss = float(loss.table(idle)[0, 0])
+        total = float(losses.max(axis=1).sum()) + spec.n * idle_loss
+        error = 2 * linear_plans.float_error_bound(spec, total)
+        table = TablePlan(spec, rows, idle, sums[order], labellings[order], idle_loss, error)
         if not table.certificate().certified:
             break
         best = table
@@ -248,7 +248,14 @@ def _block_rows(spec: OracleSpec, loss: RowLoss, method: str, m: int) -> Array:
         odds = _first_odds(spec) * 2.0 ** np.arange(1, m + 1)
         return np.stack([1 / (1 + np.exp(-odds)), np.exp(-np.logaddexp(0, odds))], axis=1)
     if method == "primes" and spec.name in _CROSS_ENTROPIES:
-        return _prime_rows(spec, np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1))
+        # Class probabilities are proportional to primes: the product behind a sum of losses has one factorisation.
+        numbers = np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1)
+        if spec.name == "softmax_cross_entropy":
+            return np.log(numbers).astype(spec.float_dtype)
+        if spec.name == "sigmoid_cross_entropy":
+            return np.log(numbers[:, 1] / numbers[:, 0]).astype(spec.float_dtype)
+        rows = (numbers / numbers.sum(axis=1, keepdims=True)).astype(spec.float_dtype)
+        return rows[:, 1] if spec.submission == "positive" else rows
     if method == "primes":
         return loss.predict(np.log(first_primes(m)) / spec.n, digits)
     span = loss.largest_gap(digits) if math.isfinite(loss.span) else _LOGIT_SPAN
@@ -258,16 +265,6 @@ def _block_rows(spec: OracleSpec, loss: RowLoss, method: str, m: int) -> Array:
 def _first_odds(spec: OracleSpec) -> float:
     """Return half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
     return math.log(3) * spec.rows_per_answer * (spec.tolerance or 1e-3)
-
-
-def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
-    """Return predictions whose class probabilities are proportional to ``numbers`` ``[m, K]``."""
-    if spec.name == "softmax_cross_entropy":
-        return np.log(numbers).astype(spec.float_dtype)
-    if spec.name == "sigmoid_cross_entropy":
-        return np.log(numbers[:, 1] / numbers[:, 0]).astype(spec.float_dtype)
-    rows = (numbers / numbers.sum(axis=1, keepdims=True)).astype(spec.float_dtype)
-    return rows[:, 1] if spec.submission == "positive" else rows
 
 
 def first_primes(count: int) -> list[int]:
@@ -284,16 +281,3 @@ def first_primes(count: int) -> list[int]:
         if all(number % prime for prime in found_primes if prime * prime <= number):
             found_primes.append(number)
     return found_primes
-
-
-def _tabulate(spec: OracleSpec, loss: RowLoss, rows: Array) -> TablePlan:
-    m = len(rows)
-    idle = loss.predict(np.zeros(1), np.arange(spec.classes))
-    table = loss.table(rows)
-    labellings = np.array(list(itertools.product(range(spec.classes), repeat=m)), dtype=np.int64)
-    sums = np.array([math.fsum(table[np.arange(m), labels]) for labels in labellings])
-    order = np.argsort(sums)
-    idle_loss = float(loss.table(idle)[0, 0])
-    total = float(table.max(axis=1).sum()) + spec.n * idle_loss
-    error = 2 * linear_plans.float_error_bound(spec, total)
-    return TablePlan(spec, rows, idle, sums[order], labellings[order], idle_loss, error)

@@ -304,7 +304,18 @@ def control_query(spec: OracleSpec, index: int = 0) -> Array:
     if spec.name in COUNT_METRICS:
         return draws.integers(0, 2, spec.n).astype(float)
     if isinstance(spec.metric, Evaluated):
-        return _draw_defined(spec, spec.metric, draws)
+        # Some metrics are not defined for all labels: the submission is taken for which the most labellings have a
+        # score.
+        labellings = [np.full(spec.n, label) for label in range(min(spec.classes, 4))]
+        labellings += [draws.integers(0, spec.classes, spec.n) for _ in range(4)]
+        best, fewest = draw_submission(spec, draws), math.inf
+        for attempt in range(_MAX_DRAWS):
+            submission = draw_submission(spec, draws) if attempt else best
+            n_undefined = int(np.isnan(spec.metric.values((y, submission) for y in labellings)).sum())
+            best, fewest = (submission, n_undefined) if n_undefined < fewest else (best, fewest)
+            if not fewest:
+                break
+        return best
     if spec.name == "r2":
         predictions = draws.random(spec.n)
         return 1 - predictions if index % 2 else predictions
@@ -320,20 +331,6 @@ def control_query(spec: OracleSpec, index: int = 0) -> Array:
     order = draws.permuted(np.tile(digits, (spec.n, 1)), axis=1)
     order = spec.classes - 1 - order if is_mirrored else order
     return np.take_along_axis(loss.predict(gaps, digits), order, axis=1)
-
-
-def _draw_defined(spec: OracleSpec, metric: Evaluated, draws: np.random.Generator) -> Array:
-    """Draw a random submission whose score is defined for all labels that are tried, or for most of them."""
-    labellings = [np.full(spec.n, label) for label in range(min(spec.classes, 4))]
-    labellings += [draws.integers(0, spec.classes, spec.n) for _ in range(4)]
-    best, fewest = draw_submission(spec, draws), math.inf
-    for attempt in range(_MAX_DRAWS):
-        submission = draw_submission(spec, draws) if attempt else best
-        n_undefined = int(np.isnan(metric.values((y, submission) for y in labellings)).sum())
-        best, fewest = (submission, n_undefined) if n_undefined < fewest else (best, fewest)
-        if not fewest:
-            break
-    return best
 
 
 def implied_control_answer(spec: OracleSpec, labels: Ints, index: int = 0) -> tuple[float, float]:

@@ -5,6 +5,7 @@ Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et
 membership score. Where a statement of the paper does not hold as printed, the docstrings say so.
 """
 
+from divulge.margin.gradient_flow import Optimum, Training, descend, solve, train
 from divulge.margin.membership import (
     Assumption,
     Gaussian,
@@ -20,7 +21,6 @@ from divulge.margin.membership import (
     orthogonality,
 )
 from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers, read_margin
-from divulge.margin.training import Optimum, Training, descend, solve, train
 
 __all__ = [
     "Assumption",

@@ -116,7 +116,26 @@ class ShallowReLU:
         state = module.state_dict()
         net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
         if callable(module):
-            _check_outputs(net, module, next(iter(state.values())))
+            # A module whose outputs differ from those of the network read off its parameters does more than that.
+            probes, parameter = np.random.default_rng(0).normal(size=(8, net.dimension)), next(iter(state.values()))
+            training = getattr(module, "training", False)
+            try:
+                if training:
+                    module.eval()  # dropout is no part of what was learnt
+                answer = module(parameter.detach().new_tensor(probes)).detach().cpu().numpy()
+            except Exception as error:
+                raise InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
+            finally:
+                if training:
+                    module.train()
+            module_outputs, expected = np.ravel(answer).astype(np.float64), net(probes)
+            if module_outputs.shape != expected.shape or np.abs(module_outputs - expected).max() > 1e-3 * (
+                1e-6 + np.abs(expected).max()
+            ):
+                raise InputError(
+                    "module: its outputs differ from Σ v·relu(w·x + b) with its own weights; "
+                    "only one hidden ReLU layer without an output transform can be read"
+                )
         return net
 
     @classmethod
@@ -215,31 +234,6 @@ def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
         f"{source}: a scalar output is needed, weight [k, d] then weight [1, k]; "
         f"found {a} {list(arrays[a].shape)} and {b} {list(arrays[b].shape)}"
     )
-
-
-def _check_outputs(net: ShallowReLU, module: Any, parameter: Any) -> None:
-    """Refuse a module whose outputs differ from those of the network read off its parameters."""
-    probes = np.random.default_rng(0).normal(size=(8, net.dimension))
-    training = getattr(module, "training", False)
-    try:
-        if training:
-            module.eval()  # dropout is no part of what was learnt
-        module_outputs = np.ravel(module(parameter.detach().new_tensor(probes)).detach().cpu().numpy()).astype(
-            np.float64
-        )
-    except Exception as error:
-        raise InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
-    finally:
-        if training:
-            module.train()
-    expected = net(probes)
-    if module_outputs.shape != expected.shape or np.abs(module_outputs - expected).max() > 1e-3 * (
-        1e-6 + np.abs(expected).max()
-    ):
-        raise InputError(
-            "module: its outputs differ from Σ v·relu(w·x + b) with its own weights; "
-            "only one hidden ReLU layer without an output transform can be read"
-        )
 
 
 def as_records(x: object, name: str, dimension: int | None = None) -> Floats:
@@ -442,7 +436,9 @@ def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: flo
     slope[kinks[:, 0], kinks[:, 1]] = 0.0
 
     gram = _gram_matrix(net, points, sign, hidden, slope, kinks)
-    moment = _moment_vector(net, before, sign, hidden, slope, kinks)
+    records = sign * ((slope * before + hidden) @ net.v)
+    row, neuron = kinks.T
+    moment = np.concatenate([records, sign[row] * net.v[neuron] * before[row, neuron]])
     solution = solve_multipliers(gram, moment, kinks[:, 0])
     multipliers = solution[: len(sign)]
     pull = multipliers * sign
@@ -468,15 +464,6 @@ def _gram_matrix(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats,
         (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
     )
     return np.block([[records, cross], [cross.T, kink_products]])
-
-
-def _moment_vector(
-    net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints
-) -> Floats:
-    """Return the inner products of all columns with θ; 2·y_i·Φ(x_i) for a record."""
-    records = sign * ((slope * before + hidden) @ net.v)
-    row, neuron = kinks.T
-    return np.concatenate([records, sign[row] * net.v[neuron] * before[row, neuron]])
 
 
 def solve_multipliers(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:

@@ -56,7 +56,6 @@ _FIELD_DESCRIPTIONS = {
     "references": "the number of references",
 }
 # How the figures' intervals were made.
-_METHOD = "student over runs"
 _REFERENCE_COUNT = re.compile(r"(\d{1,9}) references?")
 
 
@@ -280,4 +279,4 @@ def measured() -> tuple[Performance, ...]:
 
 def _estimate(ends: list[float]) -> Estimate:
     value, low, high = ends
-    return Estimate(value, low, high, 0.95, _METHOD)
+    return Estimate(value, low, high, 0.95, "student over runs")

@@ -324,7 +324,14 @@ def resolve(requested: object, *, documents: bool = False) -> Recipe:
             f"{type(requested).__name__}"
         )
     if ":" in requested:
-        return _third_party(requested)
+        user_object = user_code.import_object(requested, "recipes").value
+        if isinstance(user_object, Recipe):
+            return user_object
+        if not callable(user_object):
+            raise InputError(f"recipes: {requested!r} is a {type(user_object).__name__}, not a divulge.recipes.Recipe")
+        with errors.user_code_errors(f"recipes: {requested!r}"):
+            recipe = user_object()
+        return check_instance(recipe, f"recipes: what {requested!r} returns", Recipe, "a divulge.recipes.Recipe")
     record_type = "documents" if documents else "classifiers"
     settings = {attack.name: attack() for attack in ATTACKS if record_type in attack.record_types()}
     settings |= aliases(documents=documents)
@@ -382,14 +389,3 @@ def configure(
 def seeded(recipe: Recipe, seed: int) -> Recipe:
     """Return the recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
     return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
-
-
-def _third_party(name: str) -> Recipe:
-    user_object = user_code.import_object(name, "recipes").value
-    if isinstance(user_object, Recipe):
-        return user_object
-    if not callable(user_object):
-        raise InputError(f"recipes: {name!r} is a {type(user_object).__name__}, not a divulge.recipes.Recipe")
-    with errors.user_code_errors(f"recipes: {name!r}"):
-        recipe = user_object()
-    return check_instance(recipe, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")

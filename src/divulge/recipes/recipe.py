@@ -158,7 +158,13 @@ class Recipe:
         object.__setattr__(self, "beside", tuple(check_choice(name, "beside", CLASSIFIER_SIGNALS) for name in names))
         self._check_attack()
         self._check_versions()
-        self._check_inside()
+        if self.beside and self.output not in CLASSIFIER_OUTPUTS:
+            raise InputError(f"recipe: {self.name!r}: only a classifier's signals can have others beside them")
+        if (self.beside or self.inside) and (self.versions is not None or self.imputed.random):
+            raise InputError(
+                f"recipe: {self.name!r}: signals beside others, and of a network's inside, are measured on whole "
+                "records alone, without versions or random completions"
+            )
 
     def _check_attack(self) -> None:
         """Check that the attack's needs exist, and that the recipe has the reference models they require."""
@@ -201,15 +207,6 @@ class Recipe:
         if self.output not in ("logits", "labels") or self.imputed.random:
             raise InputError(
                 f"recipe: {self.name!r}: only a classifier's outputs are asked for on several versions of a record"
-            )
-
-    def _check_inside(self) -> None:
-        if self.beside and self.output not in CLASSIFIER_OUTPUTS:
-            raise InputError(f"recipe: {self.name!r}: only a classifier's signals can have others beside them")
-        if (self.beside or self.inside) and (self.versions is not None or self.imputed.random):
-            raise InputError(
-                f"recipe: {self.name!r}: signals beside others, and of a network's inside, are measured on whole "
-                "records alone, without versions or random completions"
             )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -29,9 +29,9 @@ from divulge.references.jobs import (
     count_classes,
     output_only_model,
 )
-from divulge.targets.arrays import as_predictions
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget, clone_unfitted, describe_estimator
 from divulge.targets.fitted_frames import estimator_inputs, sub_estimators
+from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import FramedTarget, class_name
 from divulge.validation import check_choice
 
@@ -106,10 +106,25 @@ class CloneTraining:
         parameters = clone.get_params(deep=True)
         if unknown := [name for name in changes if name not in parameters]:
             check_choice(unknown[0], f"match: a parameter of {type(clone).__name__}", parameters)
-        _refuse_inert_parameters(changes)
+        for name in changes:
+            parameter = name.rpartition("__")[2]
+            if parameter in _SEED_NAMES:
+                raise InputError(f"match: {name} cannot be tried, as each reference model has a seed of its own")
+            if parameter in _INERT_NAMES:
+                raise InputError(f"match: {name} cannot be tried, as it changes no reference model")
         with errors.user_code_errors(f"match: {type(clone).__name__}"):
             changed = clone_as_trained(self.estimator).set_params(**changes)
-        _check_parameters(changed, changes)
+        parts = _named_parts(changed)
+        prefixes = [f"{name.rpartition('__')[0]}__".removeprefix("__") for name in changes]
+        for part in [*(parts.get(prefix) for prefix in prefixes), *filter(is_estimator, changes.values())]:
+            if not isinstance(getattr(part, "_parameter_constraints", None), dict) or not hasattr(
+                part, "_validate_params"
+            ):
+                continue
+            try:
+                part._validate_params()
+            except ValueError as error:
+                raise InputError(f"match: {' '.join(str(error).split())}") from None
         return replace(training, estimator=changed)
 
     @property
@@ -169,32 +184,6 @@ class CloneTraining:
     def train_model(self, records: Records, *, seed: int, classes: int | None = None, progress: Any = None) -> Any:
         """Train a single clone on all ``records`` and return it as a target."""
         return train_clone(self, records, seed, count_classes(records, classes))
-
-
-def _refuse_inert_parameters(names: Iterable[str]) -> None:
-    for name in names:
-        parameter = name.rpartition("__")[2]
-        if parameter in _SEED_NAMES:
-            raise InputError(f"match: {name} cannot be tried, as each reference model has a seed of its own")
-        if parameter in _INERT_NAMES:
-            raise InputError(f"match: {name} cannot be tried, as it changes no reference model")
-
-
-def _check_parameters(estimator: Any, changes: Mapping[str, Any]) -> None:
-    """Check the parts of an estimator whose parameters were changed, where they can check parameters without records.
-
-    Raises:
-        divulge.InputError: a value that one of them refuses.
-    """
-    parts = _named_parts(estimator)
-    prefixes = [f"{name.rpartition('__')[0]}__".removeprefix("__") for name in changes]
-    for part in [*(parts.get(prefix) for prefix in prefixes), *filter(is_estimator, changes.values())]:
-        if not isinstance(getattr(part, "_parameter_constraints", None), dict) or not hasattr(part, "_validate_params"):
-            continue
-        try:
-            part._validate_params()
-        except ValueError as error:
-            raise InputError(f"match: {' '.join(str(error).split())}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,12 @@ def fit_references(
     started = time.monotonic()
     if request.signal is not None:
         require_callable(request.signal, "signal")
-    splits = _check_splits(request, count)
+    splits = request.splits if isinstance(request.splits, Splits) else Splits(request.splits)
+    models, records = splits.trained_on.shape
+    if models != count:
+        raise InputError(f"splits: {count} rows are needed (one per model), got {models}")
+    if records != len(request.records):
+        raise InputError(f"splits: {len(request.records)} columns are needed (one per record), got {records}")
     task = make_task(learner, request)
     learner.check(task)
     if task.pool is not None:
@@ -138,16 +143,6 @@ class _TrainingRun:
         self.finished[result.job.model] = True
         self._share[result.job.model] = 1.0
         self.progress(float(self._share.sum()), self.total, note)
-
-
-def _check_splits(request: TrainingRequest, count: int) -> Splits:
-    splits = request.splits if isinstance(request.splits, Splits) else Splits(request.splits)
-    models, records = splits.trained_on.shape
-    if models != count:
-        raise InputError(f"splits: {count} rows are needed (one per model), got {models}")
-    if records != len(request.records):
-        raise InputError(f"splits: {len(request.records)} columns are needed (one per record), got {records}")
-    return splits
 
 
 def make_task(learner: Learner, request: TrainingRequest) -> Task:

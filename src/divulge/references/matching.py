@@ -235,14 +235,13 @@ class _Search:
             if setting.rmse < min((setting_tried.rmse for setting_tried in self.tried), default=math.inf):
                 for model, (nearest, learned) in enumerate(trained):
                     if nearest == epoch:
-                        self._store(final, learned, model)
+                        # A trial model goes into the pool under the key of the reference that it would be.
+                        reference = self._make_task(self.training.with_settings(**final))
+                        finish_job(
+                            reference, fitting.make_job(reference, self.splits, model, self.seed, "model"), learned
+                        )
         self.tried.append(setting)
         return setting, epoch
-
-    def _store(self, changes: Mapping[str, Any], learned: TrainedModel, model: int) -> None:
-        """Put a trial model into the pool, under the key of the reference that it would be."""
-        task = self._make_task(self.training.with_settings(**changes))
-        finish_job(task, fitting.make_job(task, self.splits, model, self.seed, "model"), learned)
 
 
 def _train_trial(task: Task, job: Job, visit: _Visit) -> tuple[TrainedModel | None, str]:

@@ -129,15 +129,10 @@ def offline(
     trained_on = np.zeros((models, records), dtype=bool)
     for first_rows in range(0, models, of):
         block = trained_on[first_rows : first_rows + of]
-        order = _shuffle_by_class(usable, classes, seeds.generator(seed, "splits", k, of, first_rows))
+        order = seeds.generator(seed, "splits", k, of, first_rows).permutation(usable)
+        order = order if classes is None else order[np.argsort(classes[order], kind="stable")]
         for position in range(of):
             for model in (np.arange(position, position + k) % of)[:k]:
                 if model < len(block):
                     block[model, order[position::of]] = True
     return Splits(trained_on[:, representative])
-
-
-def _shuffle_by_class(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
-    """Shuffle records; with classes, one class after the other, random within each."""
-    order = rng.permutation(usable)
-    return order if classes is None else order[np.argsort(classes[order], kind="stable")]

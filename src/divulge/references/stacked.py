@@ -306,7 +306,10 @@ class MlpStack:
         a, z = mlp_forward(self._layers, self._weights, self._biases, x.flatten(2))
         slopes = mlp_backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
         for w, b, inputs, slope in zip(self._weights, self._biases, a, slopes, strict=True):
-            self._accumulate(w, slope, inputs)
+            assert w.grad is not None
+            w.grad.baddbmm_(inputs.mT, slope, beta=self._keep)
+            if self._decay:
+                w.grad.add_(w, alpha=self._decay)
             if b is not None:
                 assert b.grad is not None
                 b.grad.mul_(self._keep).add_(slope.sum(1)).add_(b, alpha=self._decay)
@@ -318,12 +321,6 @@ class MlpStack:
             assert p.grad is not None
             p.add_(p.grad, alpha=-rate)
         return z
-
-    def _accumulate(self, w: torch.Tensor, slope: torch.Tensor, a: torch.Tensor) -> None:
-        assert w.grad is not None
-        w.grad.baddbmm_(a.mT, slope, beta=self._keep)
-        if self._decay:
-            w.grad.add_(w, alpha=self._decay)
 
     def finite(self) -> Sequence[bool]:
         """Check for each network whether all of its weights are finite."""

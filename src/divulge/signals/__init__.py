@@ -2,7 +2,7 @@
 
 from divulge.signals import classification, internals, margin, regression, tokens, versions
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
-from divulge.signals.matching import GradientMatching
+from divulge.signals.gradient_matching import GradientMatching
 from divulge.signals.mrad import MRAD
 from divulge.signals.named import OutputSignal
 from divulge.signals.recall import PreparedReCaLL, ReCaLL

@@ -191,9 +191,12 @@ class _ScaledRecords:
         return np.concatenate(parts)
 
     def _query_labels(self, points: Floats) -> Ints:
-        return _predicted_labels(
-            self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.dtype))
-        )
+        records = Records((points * self.scale).reshape(len(points), *self.shape).astype(self.dtype))
+        if isinstance(self.target, GivesLabels):
+            return np.asarray(self.target.labels(records))
+        if not hasattr(self.target, "logits"):
+            raise InputError(f"target: {class_name(self.target)} gives neither labels nor logits")
+        return self.target.logits(records).argmax(axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,7 +229,15 @@ class _BoundarySearch:
     def closer(self, beyond: Floats, directions: int, round_number: int, rng: np.random.Generator) -> Floats:
         """Take a round of HopSkipJump from points just beyond the boundary; no result is farther than they are."""
         reach = self.distances(beyond)
-        normal = self._normal(beyond, _REACH * reach, directions, rng)
+        # Unit vectors towards the other side are estimated from the labels of random neighbours (equation 16).
+        directions_drawn = rng.normal(size=(len(beyond), directions, beyond.shape[1]))
+        directions_drawn /= np.linalg.norm(directions_drawn, axis=2, keepdims=True)
+        neighbours = beyond[:, None] + (_REACH * reach)[:, None, None] * directions_drawn
+        side = np.where(self.wrong(np.clip(neighbours, self.plane.low, self.plane.high)), 1.0, -1.0)
+        mean = side.mean(axis=1, keepdims=True)
+        weights = np.where(np.abs(mean) < 1, side - mean, side)
+        normal = np.einsum("kb,kbd->kd", weights, directions_drawn)
+        normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
         step, moved, has_crossed = reach / np.sqrt(round_number), beyond.copy(), np.zeros(len(beyond), dtype=bool)
         for _ in range(_STEPS):
             candidates = np.clip(beyond + step[:, None] * normal, self.plane.low, self.plane.high)
@@ -237,32 +248,12 @@ class _BoundarySearch:
         is_closer = has_crossed & (self.distances(projected) < reach)
         return np.where(is_closer[:, None], projected, beyond)
 
-    def _normal(self, points: Floats, reach: Floats, directions: int, rng: np.random.Generator) -> Floats:
-        """Unit vectors towards the other side, estimated from the labels of random neighbours (equation 16)."""
-        directions_drawn = rng.normal(size=(len(points), directions, points.shape[1]))
-        directions_drawn /= np.linalg.norm(directions_drawn, axis=2, keepdims=True)
-        neighbours = points[:, None] + reach[:, None, None] * directions_drawn
-        side = np.where(self.wrong(np.clip(neighbours, self.plane.low, self.plane.high)), 1.0, -1.0)
-        mean = side.mean(axis=1, keepdims=True)
-        weights = np.where(np.abs(mean) < 1, side - mean, side)
-        normal = np.einsum("kb,kbd->kd", weights, directions_drawn)
-        return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
-
 
 def _query_records(target: Any, records: Records) -> tuple[_ScaledRecords, Ints, Ints]:
     """Return the records as points, what the target calls them, and what they are: the same where no label is known."""
     scaled = _ScaledRecords.from_records(target, records)
     predicted = scaled.labels(scaled.points)
     return scaled, predicted, predicted if records.y is None else records.y
-
-
-def _predicted_labels(target: Any, records: Records) -> Ints:
-    """Return the target's labels, ``[n]``."""
-    if isinstance(target, GivesLabels):
-        return np.asarray(target.labels(records))
-    if not hasattr(target, "logits"):
-        raise InputError(f"target: {class_name(target)} gives neither labels nor logits")
-    return target.logits(records).argmax(axis=1)
 
 
 def _plan_rounds(budget: int) -> Iterator[int]:

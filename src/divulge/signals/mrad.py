@@ -82,7 +82,11 @@ class MRAD:
         if isinstance(self.clip, str):
             check_choice(self.clip, "clip", ("range",))
         elif self.clip is not None:
-            object.__setattr__(self, "clip", _check_interval(self.clip))
+            ends = as_list(self.clip, "clip")
+            if len(ends) != 2:
+                raise InputError(f"clip: (low, high) is needed, got {format_value(self.clip)}")
+            low = check_number(ends[0], "clip")
+            object.__setattr__(self, "clip", (low, check_number(ends[1], "clip", above=low)))
         if isinstance(self.start, str):
             check_choice(self.start, "start", ("zeros",))
         else:
@@ -120,14 +124,6 @@ class MRAD:
         start = None if isinstance(self.start, str) else self.start.fit(auxiliary)
         detector = None if self.detector == "gradient-norm" else _DETECTORS[self.detector].fit(auxiliary, seed)
         return FittedMRAD(self, start, flatten_records(auxiliary)[1], detector, seed)
-
-
-def _check_interval(clip: object) -> tuple[float, float]:
-    ends = as_list(clip, "clip")
-    if len(ends) != 2:
-        raise InputError(f"clip: (low, high) is needed, got {format_value(clip)}")
-    low = check_number(ends[0], "clip")
-    return low, check_number(ends[1], "clip", above=low)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,26 +267,23 @@ class Gradients:
             divulge.InputError: white-box access to a target that gives no gradients.
         """
         if self.access == "black":
-            return self._estimate(target, x, labels, known_mask, seed)
+            rng = seeds.generator(seed, "directions")
+            gradient = np.empty(x.shape)
+            batch_size = max(1, _BATCH // (2 * self.directions * max(1, x[0].size)))
+            for start in range(0, len(x), batch_size):
+                part = slice(start, start + batch_size)
+                u = np.where(known_mask[part], 0.0, rng.normal(size=(self.directions, *x[part].shape)))
+                moved = np.stack([x[part] + self.epsilon * u, x[part] - self.epsilon * u]).astype(x.dtype)
+                perturbed, truth = moved.reshape(-1, *x.shape[1:]), np.tile(labels[part], 2 * self.directions)
+                losses = -negative_loss(target.logits(Records(perturbed, truth)), truth).reshape(2, self.directions, -1)
+                slopes = (losses[0] - losses[1]) / (2 * self.epsilon)
+                gradient[part] = np.einsum("mn,mn...->n...", slopes, u) / self.directions
+            return gradient
         if not isinstance(target, GivesGradients):
             raise InputError(
                 f"access: 'white' needs a target that gives gradients, {class_name(target)} does not; use 'black'"
             )
         return np.where(known_mask, 0.0, target.gradients(Records(x, labels)))
-
-    def _estimate(self, target: GivesLogits, x: Floats, labels: Ints, known_mask: Bools, seed: int) -> Floats:
-        rng = seeds.generator(seed, "directions")
-        gradient = np.empty(x.shape)
-        batch_size = max(1, _BATCH // (2 * self.directions * max(1, x[0].size)))
-        for start in range(0, len(x), batch_size):
-            part = slice(start, start + batch_size)
-            u = np.where(known_mask[part], 0.0, rng.normal(size=(self.directions, *x[part].shape)))
-            moved = np.stack([x[part] + self.epsilon * u, x[part] - self.epsilon * u]).astype(x.dtype)
-            perturbed, truth = moved.reshape(-1, *x.shape[1:]), np.tile(labels[part], 2 * self.directions)
-            losses = -negative_loss(target.logits(Records(perturbed, truth)), truth).reshape(2, self.directions, -1)
-            slopes = (losses[0] - losses[1]) / (2 * self.epsilon)
-            gradient[part] = np.einsum("mn,mn...->n...", slopes, u) / self.directions
-        return gradient
 
 
 # 1 / Φ⁻¹(3/4): makes the median absolute deviation of a Gaussian its standard deviation.

@@ -92,18 +92,7 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
     if not names:
         raise InputError("there is no header")
-    names = _name_nameless(names)
-    delimited = DelimitedFile(file, sign, names)
-    with unpacked(file, compression) as stream:
-        stream.read(skipped)
-        regular = encoding == "utf-8" and _is_regular(stream, sign, len(names))
-    if regular and not compression and not skipped:
-        return delimited
-    return replace(delimited, file=_rewrite(file, compression, encoding, skipped, delimited))
-
-
-def _name_nameless(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the header with the names that pandas gives to columns without one; a single column keeps its own."""
+    # pandas gives these names to columns without one; a single column keeps its own.
     named = list(names)
     for position, name in enumerate(names):
         if not name and len(names) > 1:
@@ -111,7 +100,14 @@ def _name_nameless(names: Sequence[str]) -> tuple[str, ...]:
             named[position] = next(
                 n for n in (usual, *(f"{usual}.{i}" for i in range(1, len(names) + 1))) if n not in named
             )
-    return tuple(named)
+    names = tuple(named)
+    delimited = DelimitedFile(file, sign, names)
+    with unpacked(file, compression) as stream:
+        stream.read(skipped)
+        regular = encoding == "utf-8" and _is_regular(stream, sign, len(names))
+    if regular and not compression and not skipped:
+        return delimited
+    return replace(delimited, file=_rewrite(file, compression, encoding, skipped, delimited))
 
 
 def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:

@@ -205,27 +205,22 @@ def _column(
             first_values[_TYPE_NAMES[value_type]] = (numbers[i], _describe(values[i]))
     if types & {_Number, float}:
         fractions.add(name)
-    label = _valid_name(name, numbers)
+    if not _is_unicode(name):
+        raise InputError(f"line {numbers[0]} or later: half of a surrogate pair in a key, which is no character")
     if types == {bool}:
-        return pl.Series(label, values, pl.Boolean)
+        return pl.Series(name, values, pl.Boolean)
     if types and types <= {int, float}:
         try:
-            return pl.Series(label, values, pl.Float64 if float in types else pl.Int64, strict=float not in types)
+            return pl.Series(name, values, pl.Float64 if float in types else pl.Int64, strict=float not in types)
         except (OverflowError, TypeError):
             pass  # Numbers of more than 64 bits are kept as texts.
     if not types <= {str, _Number}:
         values = [value if value is None or isinstance(value, str) else _text(value) for value in values]
     try:
-        return pl.Series(label, values, pl.String)
+        return pl.Series(name, values, pl.String)
     except UnicodeEncodeError:
         i = next(i for i, value in enumerate(values) if value is not None and not _is_unicode(value))
         raise InputError(f"line {numbers[i]}: {name}: half of a surrogate pair, which is no character") from None
-
-
-def _valid_name(name: str, numbers: Sequence[int]) -> str:
-    if not _is_unicode(name):
-        raise InputError(f"line {numbers[0]} or later: half of a surrogate pair in a key, which is no character")
-    return name
 
 
 def _text(value: Any) -> str | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy
-from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, as_regressor
 from divulge.targets.files import load
 from divulge.targets.onnx import OnnxTarget
+from divulge.targets.outputs import CallableTarget, TableTarget
 from divulge.targets.rights import (
     Averaged,
     FramedTarget,

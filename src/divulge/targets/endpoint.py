@@ -233,19 +233,7 @@ def _parse_log_probabilities(answer: Any, text: str) -> Floats:
     if not isinstance(logprobs, list):
         raise _TransientError(f"log-probabilities are {abbreviate(logprobs, text)}, not a list")
     n_prompt_tokens = _count_prompt_tokens(answer, logprobs_field, text, len(logprobs))
-    _check_echo(echo, text)
-    values = logprobs[:n_prompt_tokens]
-    values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
-    for position, value in enumerate(values):
-        if not is_log_probability(value):
-            raise _TransientError(
-                f"prompt log-probability {position} is {abbreviate(value, text)}; some are missing or positive"
-            )
-    return np.array(values, np.float64)
-
-
-def _check_echo(echo: Any, text: str) -> None:
-    """Pass if the answer repeats the prompt, and all of it."""
+    # A prompt that the server cut would be scored as if it were whole.
     if not isinstance(echo, str) or not echo:
         raise InputError(
             "endpoint: the answer does not repeat the prompt (echo), so a prompt that was cut could not be told; the "
@@ -258,6 +246,14 @@ def _check_echo(echo: Any, text: str) -> None:
             if is_truncated
             else "the answer repeats another text than the prompt"
         )
+    values = logprobs[:n_prompt_tokens]
+    values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
+    for position, value in enumerate(values):
+        if not is_log_probability(value):
+            raise _TransientError(
+                f"prompt log-probability {position} is {abbreviate(value, text)}; some are missing or positive"
+            )
+    return np.array(values, np.float64)
 
 
 def _normalise_text(text: str) -> str:
@@ -312,9 +308,6 @@ class EndpointJournal:
         if not path.exists():
             store.write_text(path, json.dumps({"journal": dict(key)}) + "\n")
             return
-        self._read(path, dict(key))
-
-    def _read(self, path: Path, key: dict[str, Any]) -> None:
         entries = []
         try:
             for line in store.read_text(path, limit=store.MAX_LINES_BYTES).split("\n"):
@@ -325,7 +318,7 @@ class EndpointJournal:
         except (ValueError, RecursionError) as error:  # digits or nesting without end
             raise InputError(f"{path}: not a journal of answers ({format_exception(error)})") from None
         head = entries[0].get("journal") if entries and isinstance(entries[0], dict) else None
-        if head != key:
+        if head != dict(key):
             raise InputError(f"{path}: holds answers of another model or other settings; remove it or keep it apart")
         for entry in entries[1:]:
             self._take(path, entry)

@@ -14,7 +14,7 @@ import numpy as np
 from divulge import errors, lazy, store
 from divulge.columns import has_pandas
 from divulge.errors import InputError
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.targets.fitted_frames import (
     describe_inputs,
     estimator_inputs,
@@ -181,13 +181,6 @@ class SklearnTarget:
         full[:, places] = logits
         return full
 
-    def _wide(self, probabilities: Floats) -> Floats:
-        """Extend probabilities to the full label set."""
-        check_memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
-        full = np.zeros((len(probabilities), int(self.classes or 0)))
-        full[:, self._columns()] = probabilities
-        return full
-
     def _classes(self) -> Any:
         classes = getattr(self.estimator, "classes_", None)
         if classes is None:
@@ -240,7 +233,17 @@ class SklearnTarget:
             return np.hstack([np.zeros_like(values), values])
         if n_classes < 3 or values.shape[1] != n_classes * (n_classes - 1) // 2:
             return values
-        summed = _sum_pairs(values, n_classes)
+        # Each class has its votes and, smaller than a vote, what speaks for it in all its pairs, as one-vs-rest
+        # machines give them (LIBSVM and scikit-learn's decision_function_shape='ovr').
+        first, second = np.triu_indices(n_classes, 1)
+        votes, confidence = np.zeros((2, len(values), n_classes))
+        for pair, (one, other) in enumerate(zip(first, second, strict=True)):
+            wins = values[:, pair] >= 0
+            votes[:, one] += wins
+            votes[:, other] += ~wins
+            confidence[:, one] += values[:, pair]
+            confidence[:, other] -= values[:, pair]
+        summed = votes + confidence / (3 * (np.abs(confidence) + 1))
         if any(getattr(part, "decision_function_shape", None) == "ovo" for part in _answering_parts(self.estimator)):
             return summed
         # Three classes have three pairs. What the columns of an unknown estimator are, its own predictions say, but of
@@ -282,7 +285,12 @@ class SklearnTarget:
         """Return the estimator's own log-probabilities where they are finite, else the floor."""
         if (votes := _vote_count(self.estimator)) is not None:
             # Half a vote more for each class (Jeffreys' prior), so that no count becomes an infinite logarithm.
-            wide = self._wide(probabilities)
+            # Classes that the estimator does not know have probability 0.
+            check_memory(
+                8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0"
+            )
+            wide = np.zeros((len(probabilities), int(self.classes or 0)))
+            wide[:, self._columns()] = probabilities
             return np.log((wide * votes + 0.5) / (votes + 0.5 * wide.shape[1]))
         with np.errstate(divide="ignore"):
             log_probabilities = (
@@ -371,23 +379,6 @@ def _answering_parts(estimator: Any) -> Iterator[Any]:
         if len(getattr(part, "classes_", ())) == len(estimator.classes_):
             yield from _answering_parts(part)
             return
-
-
-def _sum_pairs(values: Floats, n_classes: int) -> Floats:
-    """Return decision values of classes from those of pairs, ``[n, K (K - 1) / 2]``, as one-vs-rest machines give them.
-
-    Each class has its votes and, smaller than a vote, what speaks for it in all its pairs (LIBSVM and scikit-learn's
-    ``decision_function_shape="ovr"``).
-    """
-    first, second = np.triu_indices(n_classes, 1)
-    votes, confidence = np.zeros((2, len(values), n_classes))
-    for pair, (one, other) in enumerate(zip(first, second, strict=True)):
-        wins = values[:, pair] >= 0
-        votes[:, one] += wins
-        votes[:, other] += ~wins
-        confidence[:, one] += values[:, pair]
-        confidence[:, other] -= values[:, pair]
-    return votes + confidence / (3 * (np.abs(confidence) + 1))
 
 
 def gives_labels(model: Any) -> bool:

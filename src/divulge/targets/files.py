@@ -228,20 +228,17 @@ def _detect_boosting_library(path: Path) -> str:
 def _detect_file_type(path: Path) -> str:
     """Return the type of a file among `REFUSED`; empty for none of them."""
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        return _detect_archive_type(archive.namelist())
+        entries = archive.namelist()
+        parts = {part for entry in entries for part in entry.split("/")}
+        if "archive_format" in parts or "serialized_exported_program.json" in parts:
+            return "torch.export"
+        if "code" in parts or "constants.pkl" in parts:
+            return "TorchScript"
+        if {"metadata.json", "config.json"} <= parts:
+            return "Keras"
+        return "torch.save" if any(entry.endswith(".pkl") for entry in entries) else ""
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(b"\x89HDF"):
         return "HDF5"
     return "pickle" if head[:1] == b"\x80" or path.suffix.lower() in (".pkl", ".pickle", ".joblib", ".pth") else ""
-
-
-def _detect_archive_type(entries: Sequence[str]) -> str:
-    parts = {part for entry in entries for part in entry.split("/")}
-    if "archive_format" in parts or "serialized_exported_program.json" in parts:
-        return "torch.export"
-    if "code" in parts or "constants.pkl" in parts:
-        return "TorchScript"
-    if {"metadata.json", "config.json"} <= parts:
-        return "Keras"
-    return "torch.save" if any(entry.endswith(".pkl") for entry in entries) else ""

@@ -295,8 +295,11 @@ def read_adapter(folder: Path) -> Adapter:
         settings = _read_lora_settings(config)
         weights = _read_weights(folder)
         base = config.get("base_model_name_or_path") or ""
+        modules = sorted({_LORA.sub("", name.removeprefix(_WEIGHT_PREFIX)) for name in weights if _LORA_A.search(name)})
+        if not modules:
+            raise InputError(f"{ADAPTER_WEIGHTS} holds no LoRA weights")
         return Adapter(
-            settings | {"target_modules": _adapted_modules(weights)},
+            settings | {"target_modules": modules},
             weights,
             check_instance(base, "base_model_name_or_path", str, "a text"),
             config.get("task_type") == "SEQ_CLS",
@@ -316,19 +319,17 @@ def apply_adapter(model: Any, adapter: Adapter) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # peft's hints for training, and what it calls of transformers
-            return _wrap_and_merge(model, adapter).eval()
+            config = peft.LoraConfig(**adapter.settings, inference_mode=True)
+            peft_model = peft.get_peft_model(model, config, low_cpu_mem_usage=True)
+            report = peft.set_peft_model_state_dict(peft_model, dict(adapter.weights), low_cpu_mem_usage=True)
+            lacking = [key for key in report.missing_keys if ".lora_" in key or ".modules_to_save." in key]
+            if mismatched := [*report.unexpected_keys, *lacking]:
+                raise ValueError(
+                    f"{len(mismatched)} weights are missing or belong to no module (first: {mismatched[0]})"
+                )
+            return merge_adapter(peft_model).eval()
     except Exception as error:  # whatever peft raises on weights that do not fit
         raise InputError(f"target.model: the adapter does not fit its base: {format_exception(error)}") from None
-
-
-def _wrap_and_merge(model: Any, adapter: Adapter) -> Any:
-    config = peft.LoraConfig(**adapter.settings, inference_mode=True)
-    peft_model = peft.get_peft_model(model, config, low_cpu_mem_usage=True)
-    report = peft.set_peft_model_state_dict(peft_model, dict(adapter.weights), low_cpu_mem_usage=True)
-    lacking = [key for key in report.missing_keys if ".lora_" in key or ".modules_to_save." in key]
-    if mismatched := [*report.unexpected_keys, *lacking]:
-        raise ValueError(f"{len(mismatched)} weights are missing or belong to no module (first: {mismatched[0]})")
-    return merge_adapter(peft_model)
 
 
 def merge_adapter(peft_model: Any) -> Any:
@@ -421,11 +422,3 @@ def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
             f"{ADAPTER_WEIGHTS}: floats are needed, and {non_float[0]} is stored as {dtype}; save it dequantised"
         )
     return weights
-
-
-def _adapted_modules(weights: Mapping[str, torch.Tensor]) -> list[str]:
-    """Return the modules that have LoRA weights, by their full names."""
-    modules = sorted({_LORA.sub("", name.removeprefix(_WEIGHT_PREFIX)) for name in weights if _LORA_A.search(name)})
-    if not modules:
-        raise InputError(f"{ADAPTER_WEIGHTS} holds no LoRA weights")
-    return modules

@@ -478,22 +478,18 @@ def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decod
     """
     x = logits.float()
     greedy = x.argmax(1) == target
-    for warp in _warpers(decoding, x.shape[1]):
-        x = warp(None, x)
-    log_probability = x.gather(1, target[:, None])[:, 0] - x.logsumexp(1)
-    return torch.stack([log_probability, greedy.float()])
-
-
-def _warpers(decoding: Decoding, vocabulary: int) -> list[transformers.LogitsProcessor]:
-    """Return the steps of `transformers` that change what is drawn, in its order."""
+    # In the order of transformers: another one would draw otherwise.
     warpers = []
     if decoding.temperature != 1:
         warpers.append(transformers.TemperatureLogitsWarper(float(decoding.temperature)))
-    if decoding.top_k is not None and decoding.top_k < vocabulary:
+    if decoding.top_k is not None and decoding.top_k < x.shape[1]:
         warpers.append(transformers.TopKLogitsWarper(decoding.top_k))
     if decoding.top_p is not None and decoding.top_p < 1:
         warpers.append(transformers.TopPLogitsWarper(float(decoding.top_p)))
-    return warpers
+    for warp in warpers:
+        x = warp(None, x)
+    log_probability = x.gather(1, target[:, None])[:, 0] - x.logsumexp(1)
+    return torch.stack([log_probability, greedy.float()])
 
 
 @dataclass(frozen=True, slots=True)

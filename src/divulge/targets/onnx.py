@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.validation import check_choice, format_exception
 
 if TYPE_CHECKING:

@@ -77,7 +77,9 @@ def load_pretrained(
     revision_option: dict[str, Any] = {"revision": revision} if revision else {}
     device_option = {"device_map": "auto"} if device == "map" else {}
     try:
-        _reject_adapters(source, revision_option)
+        # transformers would read an adapter beside a model in ways that are not safe.
+        if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
+            raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
         _reject_unsafe_config(source, revision_option)
         _reject_long_padding(tokenizer or source)
         with hide_progress_bars():
@@ -91,13 +93,20 @@ def load_pretrained(
                 **device_option,
                 **options,
             )
-        _reject_missing_weights(report["missing_keys"], lacks)
+        # transformers draws weights that are missing at random, and the outputs then mean nothing.
+        if untrained := sorted(key for key in report["missing_keys"] if not set(key.split(".")) & set(lacks)):
+            raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
         _reject_unscaled_weights(model, source)
         with panic_errors("tokenizer"):
             tokenizer_object = tokenizer_class.from_pretrained(
                 tokenizer or source, trust_remote_code=False, **({} if tokenizer else revision_option)
             )
-            _reject_empty_tokenizer(tokenizer_object)
+            # Without a tokenizer in the folder transformers makes one up, of special tokens alone.
+            text_tokenizer = getattr(tokenizer_object, "tokenizer", tokenizer_object)
+            if not text_tokenizer.get_vocab().keys() - set(text_tokenizer.all_special_tokens):
+                raise ValueError(
+                    "it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)"
+                )
         if device != "map":
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
@@ -118,16 +127,6 @@ def hide_progress_bars() -> Generator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _reject_adapters(source: str, revision_option: Mapping[str, Any]) -> None:
-    """Refuse an adapter beside a model, which transformers would read in ways that are not safe.
-
-    Raises:
-        ValueError: there is one.
-    """
-    if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
-        raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
-
-
 def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> None:
     """Refuse a configuration that names compiled code on the hub, which would be fetched and run, or endless layers.
 
@@ -144,16 +143,6 @@ def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> No
             size = len(value) if isinstance(value, dict | list) else value
             if any(word in key for word in _COUNT_KEYS) and isinstance(size, int | float) and size > _MAX_COUNT:
                 raise ValueError(f"its configuration asks for more than {_MAX_COUNT:,} ({key}: {format_value(value)})")
-
-
-def _reject_missing_weights(missing: Sequence[str], lacks: Sequence[str]) -> None:
-    """Refuse a file that lacks weights: transformers draws them at random, and the outputs mean nothing.
-
-    Raises:
-        ValueError: there are some, beside those of the modules in ``lacks``.
-    """
-    if untrained := sorted(key for key in missing if not set(key.split(".")) & set(lacks)):
-        raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
 
 
 def _reject_unscaled_weights(model: Any, source: str) -> None:
@@ -188,17 +177,6 @@ def _reject_long_padding(source: str) -> None:
             pending += value.values()
         elif isinstance(value, int) and value > _MAX_PADDING:
             raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_MAX_PADDING:,})")
-
-
-def _reject_empty_tokenizer(tokenizer_or_processor: Any) -> None:
-    """Refuse a folder without a tokenizer, for which transformers makes one up, of special tokens alone.
-
-    Raises:
-        ValueError: it did.
-    """
-    tokenizer = getattr(tokenizer_or_processor, "tokenizer", tokenizer_or_processor)
-    if not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
-        raise ValueError("it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)")
 
 
 def check_token_ids(model: Any, encoded: Sequence[Sequence[int]]) -> None:

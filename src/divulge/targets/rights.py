@@ -11,8 +11,7 @@ from scipy import special
 
 from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
-from divulge.targets import arrays as out
-from divulge.targets.arrays import PROBABILITY_FLOOR, CallableTarget
+from divulge.targets import outputs as out
 from divulge.targets.estimators import (
     SklearnLabels,
     SklearnRegressor,
@@ -21,6 +20,7 @@ from divulge.targets.estimators import (
     gives_labels,
     is_regressor,
 )
+from divulge.targets.outputs import PROBABILITY_FLOOR, CallableTarget
 from divulge.targets.token_statistics import GivesTokens, TokenStatistics
 from divulge.validation import (
     check_choice,
@@ -168,7 +168,7 @@ def check_outputs(target: Any, logits: Floats | None, labels: Ints | None) -> No
         labels: their classes, where they are known.
 
     Raises:
-        divulge.InputError: they are probabilities (`divulge.targets.arrays.check_log_odds`, `check_logits`).
+        divulge.InputError: they are probabilities (`divulge.targets.outputs.check_log_odds`, `check_logits`).
     """
     if logits is None or hasattr(target, "known_classes"):  # an estimator says itself what its decision values are
         return

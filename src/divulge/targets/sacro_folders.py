@@ -21,7 +21,6 @@ TARGET_FILE = "target.yaml"
 CONVERTER = "examples/convert_to_skops.py"
 """The script that turns pickles into files that Divulge reads, in the place where they were made."""
 _MAX_BYTES = 5_000_000
-_PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +139,7 @@ def refuse_pickle(path: Path, key: str) -> None:
     Raises:
         divulge.InputError: it is; the message says how it is converted.
     """
-    if path.suffix.lower() in _PICKLES:
+    if path.suffix.lower() in (".pkl", ".pickle", ".joblib"):
         raise InputError(
             f"{key}: {path} is a pickle, a program that runs when it is opened, and is not read here. Where it was "
             f"made, run: python {CONVERTER} {path.name} (docs/security.md)"

@@ -143,7 +143,16 @@ def check_trees(model: Any, name: str) -> None:
     """
     for part in _components(model):
         try:
-            _check_estimator(part)
+            if isinstance(part, neighbours_base.NeighborsBase) and hasattr(part, "_fit_X"):
+                _check_neighbours(part)
+            elif isinstance(part, support_vectors.BaseLibSVM) and hasattr(part, "support_vectors_"):
+                _check_support(part)
+            elif type(part).__module__ == "lightgbm.basic" and hasattr(part, "model_to_string"):
+                _check_lightgbm(part.model_to_string(num_iteration=-1))
+            elif type(part).__module__ == "xgboost.core" and hasattr(part, "save_raw"):
+                _check_xgboost(json.loads(part.save_raw("json")))
+            else:
+                _check_trees_of(part)
         except Exception as error:  # attributes of another type or shape than scikit-learn's own are damage too
             raise InputError(
                 f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged "
@@ -161,32 +170,14 @@ def _components(model: Any) -> Iterator[Any]:
             continue
         visited.add(id(part))
         yield part
-        pending += _children(part)
-
-
-def _children(part: Any) -> list[Any]:
-    parts: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
-    if isinstance(part, dict):
-        parts += [*part.keys(), *part.values()]
-    elif isinstance(part, list | tuple | set | frozenset):
-        parts += part
-    elif isinstance(part, np.ndarray) and part.dtype == object:
-        parts += np.asarray(part).ravel().tolist()
-    return parts
-
-
-def _check_estimator(part: Any) -> None:
-    """Check the trees, neighbours, support vectors or booster of a fitted estimator."""
-    if isinstance(part, neighbours_base.NeighborsBase) and hasattr(part, "_fit_X"):
-        _check_neighbours(part)
-    elif isinstance(part, support_vectors.BaseLibSVM) and hasattr(part, "support_vectors_"):
-        _check_support(part)
-    elif type(part).__module__ == "lightgbm.basic" and hasattr(part, "model_to_string"):
-        _check_lightgbm(part.model_to_string(num_iteration=-1))
-    elif type(part).__module__ == "xgboost.core" and hasattr(part, "save_raw"):
-        _check_xgboost(json.loads(part.save_raw("json")))
-    else:
-        _check_trees_of(part)
+        parts: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
+        if isinstance(part, dict):
+            parts += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple | set | frozenset):
+            parts += part
+        elif isinstance(part, np.ndarray) and part.dtype == object:
+            parts += np.asarray(part).ravel().tolist()
+        pending += parts
 
 
 def _check_trees_of(part: Any) -> None:
@@ -200,7 +191,14 @@ def _check_trees_of(part: Any) -> None:
             if isinstance(tree, sklearn_tree.BaseDecisionTree):
                 _check_tree(tree, len(columns))
     elif isinstance(part, gradient_boosting.BaseGradientBoosting) and hasattr(part, "estimators_"):
-        _check_boosting(part)
+        features = part.n_features_in_
+        for regression_tree in part.estimators_.ravel():
+            _check_tree(regression_tree, features)
+            _require(
+                regression_tree.tree_.n_outputs * regression_tree.tree_.max_n_classes == 1, "a tree of several values"
+            )
+        initial = part._raw_predict_init(np.zeros((1, features), np.float32))
+        _require(initial.shape[1] == part.estimators_.shape[1], "a different number of trees per step than of classes")
     elif isinstance(part, histogram_boosting.BaseHistGradientBoosting) and hasattr(part, "_predictors"):
         _check_histogram(part)
 
@@ -285,15 +283,6 @@ def _check_tree(estimator: Any, features: int) -> None:
     nodes = tree.__getstate__()["nodes"]
     inner = nodes["left_child"] != _LEAF
     _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], features)
-
-
-def _check_boosting(model: Any) -> None:
-    features = model.n_features_in_
-    for tree in model.estimators_.ravel():
-        _check_tree(tree, features)
-        _require(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
-    initial = model._raw_predict_init(np.zeros((1, features), np.float32))
-    _require(initial.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
 
 
 def _check_histogram(model: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.targets.language_models import Window, batch_windows, context_length
 from divulge.targets.pretrained import check_token_ids, tokenizer_digest, weights_digest
 from divulge.validation import check_integer, check_labels, require_callable
@@ -61,9 +61,25 @@ class TextClassifier:
 
     def __post_init__(self) -> None:
         check_integer(self.budget, "budget", minimum=1)
-        _require_classifier(self.model)
+        config = getattr(self.model, "config", None)
+        classes, problem_type = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
+        if not type(self.model).__name__.endswith("ForSequenceClassification") or not isinstance(classes, int):
+            raise InputError(f"model: a sequence classifier of transformers is needed, got {type(self.model).__name__}")
+        if classes < 2 or problem_type not in (None, "single_label_classification"):
+            raise InputError(
+                f"model: two or more classes that exclude each other are needed, got {classes} "
+                f"({problem_type or 'regression'})"
+            )
         require_callable(self.tokenizer, "tokenizer", "get_vocab", "__call__")
-        max_length = _classifier_context(self.model, self.tokenizer)
+        # Where places are numbered from behind the padding token (RoBERTa), so many fewer fit.
+        places = [
+            part.padding_idx + 1
+            for name, part in self.model.named_modules()
+            if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None
+        ]
+        max_length = min(
+            context_length(self.model) - max(places, default=0), max(int(self.tokenizer.model_max_length), 4)
+        )
         length = max_length if self.length is None else check_integer(self.length, "length", minimum=4)
         if length > max_length:
             raise InputError(f"length: the model takes at most {max_length} tokens, got {length}")
@@ -145,29 +161,6 @@ class TextClassifier:
             raise InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
         check_token_ids(self.model, encoded)
         return encoded
-
-
-def _require_classifier(model: Any) -> None:
-    """Raise for what does not give one of several classes to each document."""
-    config = getattr(model, "config", None)
-    classes, problem_type = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
-    if not type(model).__name__.endswith("ForSequenceClassification") or not isinstance(classes, int):
-        raise InputError(f"model: a sequence classifier of transformers is needed, got {type(model).__name__}")
-    if classes < 2 or problem_type not in (None, "single_label_classification"):
-        raise InputError(
-            f"model: two or more classes that exclude each other are needed, got {classes} "
-            f"({problem_type or 'regression'})"
-        )
-
-
-def _classifier_context(model: Any, tokenizer: Any) -> int:
-    """The longest input. Where places are numbered from behind the padding token (RoBERTa), so many fewer fit."""
-    places = [
-        part.padding_idx + 1
-        for name, part in model.named_modules()
-        if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None
-    ]
-    return min(context_length(model) - max(places, default=0), max(int(tokenizer.model_max_length), 4))
 
 
 def _is_padding_safe(classifier: TextClassifier) -> bool:

@@ -69,7 +69,10 @@ class TokenStatistics:
         for name, length in (("zlib_bytes", len(offsets) - 1), *((name, int(offsets[-1])) for name in PER_TOKEN)):
             values = getattr(self, name)
             if values is not None or name not in VOCABULARY:
-                object.__setattr__(self, name, _check_column(values, name, length))
+                column = check_array(values, name, finite=False)
+                if column.shape != (length,):
+                    raise InputError(f"{name}: {length} values are needed, got shape {column.shape}")
+                object.__setattr__(self, name, column)
 
     def __len__(self) -> int:
         return len(self.zlib_bytes)
@@ -103,14 +106,6 @@ class TokenStatistics:
         columns = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
         cuts = self.offsets[1:-1]
         return {name: np.split(values, cuts) for name, values in columns.items() if values is not None}
-
-
-def _check_column(value: object, name: str, length: int) -> Floats | Ints:
-    """Check numbers ``[length]``; there may be none at all."""
-    values = check_array(value, name, finite=False)
-    if values.shape != (length,):
-        raise InputError(f"{name}: {length} values are needed, got shape {values.shape}")
-    return values
 
 
 def compressed_sizes(texts: Sequence[str]) -> Ints:

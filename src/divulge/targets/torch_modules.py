@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 
 from divulge import networks
 from divulge.errors import InputError
-from divulge.targets import arrays as out
+from divulge.targets import outputs as out
 from divulge.validation import (
     check_choice,
     check_integer,
@@ -200,7 +200,11 @@ class TorchTarget:
 
     def _forward(self, batch: torch.Tensor) -> torch.Tensor:
         try:
-            answer = _output_tensor(self.module(batch))
+            output = self.module(batch)
+            output = getattr(output, "logits", output)  # some modules wrap them, or give them first in a tuple
+            answer = output[0] if isinstance(output, tuple) and output else output
+            if not isinstance(answer, torch.Tensor):
+                raise TypeError(f"it returns {type(answer).__name__}, not a tensor")
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, IndexError, TypeError, ValueError, AssertionError) as error:  # the last of torch.export
@@ -255,15 +259,6 @@ def resolve_device(device: Any) -> torch.device:
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise InputError(f"device: {format_value(device)} cannot be used here ({str(error)[:200]})") from None
     return resolved
-
-
-def _output_tensor(answer: Any) -> torch.Tensor:
-    """Return the logits of modules that wrap them (``.logits``, or first in a tuple)."""
-    answer = getattr(answer, "logits", answer)
-    output = answer[0] if isinstance(answer, tuple) and answer else answer
-    if not isinstance(output, torch.Tensor):
-        raise TypeError(f"it returns {type(output).__name__}, not a tensor")
-    return output
 
 
 _NUMPY_FLOATS = (torch.float16, torch.float32, torch.float64)

@@ -233,6 +233,7 @@ def _control_range(finding: ErasureFinding) -> Estimate | None:
         return None
     if len(aucs) == 1:
         return Estimate(float(aucs[0]), float(aucs[0]), float(aucs[0]), 0.95, "a single model")
+    # A further model differs from the mean by its own deviation and by that of the mean of these k: 1 + 1/k variances.
     reach = float(stats.t.ppf(0.975, len(aucs) - 1) * aucs.std(ddof=1) * np.sqrt(1 + 1 / len(aucs)))
     mean = float(aucs.mean())
     return Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), 0.95, "t for a further model")

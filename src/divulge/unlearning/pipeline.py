@@ -449,26 +449,26 @@ def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureContro
             )
         )  # fmt: skip
         if records.x.dtype == object and never.x.dtype == object:
-            checks += _text_checks(name[1:-1], list(records.x), list(never.x), seed)
+            request = name[1:-1]
+            texts = list(records.x)
+            other_texts = list(never.x)
+            lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (other_texts, texts)]
+            p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
+            signs = evaluation.text_differences(
+                texts, other_texts, names=("forgotten", "never-used"), false_alarm=FALSE_ALARM, seed=seed
+            )
+            copies, _ = evaluation.near_duplicates(texts, other_texts).pairs[0].counts
+            passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
+            checks += [
+                ErasureControl(
+                    f"length: {request}", p_value > FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"
+                ),
+                ErasureControl(
+                    f"topic: {request}", not signs, "; ".join(map(str, signs[:3])) or "no word, year or length differs"
+                ),
+                ErasureControl(f"shared passages: {request}", not copies, passages),
+            ]
     return checks
-
-
-def _text_checks(request: str, texts: list[str], other_texts: list[str], seed: int) -> list[ErasureControl]:
-    """Compare lengths and words of texts, and look for long passages in both sets."""
-    lengths = [np.array([len(text) for text in side], dtype=np.float64) for side in (other_texts, texts)]
-    p_value = statistics.rank_sum_p_value(*lengths, seed=seed)
-    signs = evaluation.text_differences(
-        texts, other_texts, names=("forgotten", "never-used"), false_alarm=FALSE_ALARM, seed=seed
-    )
-    copies, _ = evaluation.near_duplicates(texts, other_texts).pairs[0].counts
-    passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
-    return [
-        ErasureControl(f"length: {request}", p_value > FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
-        ErasureControl(
-            f"topic: {request}", not signs, "; ".join(map(str, signs[:3])) or "no word, year or length differs"
-        ),
-        ErasureControl(f"shared passages: {request}", not copies, passages),
-    ]
 
 
 def _describe_unseen(controls: Floats, part: Array) -> list[ErasureControl]:

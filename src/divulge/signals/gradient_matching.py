@@ -11,7 +11,7 @@ import numpy as np
 from divulge import lazy
 from divulge.completion.imputers import FittedImputer, Imputer, Mean
 from divulge.errors import InputError
-from divulge.targets.arrays import PROBABILITY_FLOOR
+from divulge.targets.outputs import PROBABILITY_FLOOR
 from divulge.targets.rights import class_name
 from divulge.validation import check_integer, check_number, require_callable
 

@@ -362,16 +362,12 @@ def implicit_step(
             return trial, value, step, pull
         # Neurons crossed their kinks: their mean slopes on the way may predict better; else the step is too long.
         if secants < _MAX_SECANTS:
-            slopes, secants = (slopes + _secant_slopes(state, trial)) / 2.0, secants + 1
+            crossed = (state.before > 0) != (trial.before > 0)
+            run = np.where(crossed, trial.before - state.before, 1.0)
+            slopes = (slopes + np.where(crossed, (trial.hidden - state.hidden) / run, state.before > 0)) / 2.0
+            secants += 1
         else:
             slopes, step, secants = (state.before > 0).astype(np.float64), max(step * _IMPLICIT_SHRINKAGE, floor), 0
-
-
-def _secant_slopes(state: State, trial: State) -> Floats:
-    """Return the slope of every ReLU between two states: 0 or 1 on one side of its kink, between them across it."""
-    crossed = (state.before > 0) != (trial.before > 0)
-    run = np.where(crossed, trial.before - state.before, 1.0)
-    return np.where(crossed, (trial.hidden - state.hidden) / run, state.before > 0)
 
 
 def _solve_step_weights(gram: Floats, margins: Floats, start: Floats) -> Floats:
@@ -669,25 +665,7 @@ def _primal_network(
 ) -> Optimum:
     """Return the network behind the dual solution: the tight directions, weighted so that the margin is 1."""
     pull = multipliers * sign
-    directions, outputs = _tight_directions(points, pull, cones)
-    if not len(outputs):
-        raise _no_kkt_point_error("no constraint is tight")
-    responses = (sign[:, None] * np.maximum(points @ directions.T, 0.0)) * outputs
-    solved = optimize.linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
-    if not solved.success:
-        raise InputError(f"x: the tight directions do not separate the records ({solved.message})")
-    # The linear programme is accurate to 1e-7; on the records that carry a multiplier the margin is exactly 1,
-    # which pins the weights down to rounding.
-    used = solved.x > 1e-9 * solved.x.max()
-    carried = multipliers > 1e-9 * multipliers.max()
-    weights, _ = optimize.nnls(responses[np.ix_(carried, used)], np.ones(int(carried.sum())))
-    w = (directions[used] @ basis.T) * np.sqrt(weights)[:, None]
-    net = ShallowReLU(w[:, :-1], w[:, -1], outputs[used] * np.sqrt(weights))
-    return Optimum(net, multipliers, float(np.sum(weights) - np.sum(multipliers)), price)
-
-
-def _tight_directions(points: Floats, pull: Floats, cones: list[_Cone]) -> tuple[Floats, Floats]:
-    """Return unit directions whose dual constraint is tight, without repeats, and their output signs."""
+    # Unit directions whose dual constraint is tight, without repeats, and the signs of their outputs.
     directions: list[Floats] = []
     outputs: list[float] = []
     for cone in cones:
@@ -703,4 +681,18 @@ def _tight_directions(points: Floats, pull: Floats, cones: list[_Cone]) -> tuple
         if not is_known:
             directions.append(unit)
             outputs.append(cone.sign)
-    return np.array(directions), np.array(outputs)
+    if not outputs:
+        raise _no_kkt_point_error("no constraint is tight")
+    tight, tight_outputs = np.array(directions), np.array(outputs)
+    responses = (sign[:, None] * np.maximum(points @ tight.T, 0.0)) * tight_outputs
+    solved = optimize.linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
+    if not solved.success:
+        raise InputError(f"x: the tight directions do not separate the records ({solved.message})")
+    # The linear programme is accurate to 1e-7; on the records that carry a multiplier the margin is exactly 1,
+    # which pins the weights down to rounding.
+    used = solved.x > 1e-9 * solved.x.max()
+    carried = multipliers > 1e-9 * multipliers.max()
+    weights, _ = optimize.nnls(responses[np.ix_(carried, used)], np.ones(int(carried.sum())))
+    w = (tight[used] @ basis.T) * np.sqrt(weights)[:, None]
+    net = ShallowReLU(w[:, :-1], w[:, -1], tight_outputs[used] * np.sqrt(weights))
+    return Optimum(net, multipliers, float(np.sum(weights) - np.sum(multipliers)), price)
