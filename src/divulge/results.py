@@ -1157,18 +1157,23 @@ class QualityChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasureControl:
-    """A check of the records or models of an erasure check.
+class StudyControl:
+    """A check of the records or models of a study.
 
     Args:
         name: of the check.
-        passed: whether nothing was found.
-        says: what was found.
+        passed: whether nothing was found; None where it could not be run.
+        says: what was found, or why it was not run.
     """
 
     name: str
-    passed: bool
+    passed: bool | None
     says: str
+
+    @property
+    def result(self) -> str:
+        """What the page says of it in two words."""
+        return "not run" if self.passed is None else "nothing found" if self.passed else "FOUND"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1201,7 +1206,7 @@ class ErasureSummary(Summary):
     control_names: tuple[str, ...]
     signal: str
     quality: tuple[QualityChange, ...]
-    checks: tuple[ErasureControl, ...]
+    checks: tuple[StudyControl, ...]
     warnings: tuple[str, ...]
     settings: ForgetSettings
     environment: Environment
@@ -1288,7 +1293,7 @@ class AttributeSummary(Summary):
     attacks: tuple[AttributeAttack, ...]
     values: tuple[AttributeValue, ...] = field(metadata=SINGLE_RECORDS)
     untested: int
-    checks: tuple[ErasureControl, ...]
+    checks: tuple[StudyControl, ...]
     warnings: tuple[str, ...]
     settings: AttributeSettings
     environment: Environment

@@ -19,7 +19,7 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.report import notebook
 from divulge.report.run_kinds import build_page, write_report, write_run
-from divulge.results import ErasureControl
+from divulge.results import StudyControl
 from divulge.run_directory import RunDirectory
 from divulge.targets import adapt
 from divulge.validation import check_number, check_path
@@ -88,7 +88,7 @@ def compare_blindly(
     other_records: tuple[Array, Array | None] | None = None,
     apart: str,
     alike: str,
-) -> ErasureControl:
+) -> StudyControl:
     """Compare two sets of records without any model; different ones say nothing of the model that tells them apart.
 
     Args:
@@ -102,13 +102,13 @@ def compare_blindly(
         alike: what is said where they cannot be.
     """
     if min(len(inside), len(outside)) < 2 * blind.FOLDS:
-        return ErasureControl(name, False, f"not run: fewer than {2 * blind.FOLDS} records of a kind")
+        return StudyControl(name, None, f"not run: fewer than {2 * blind.FOLDS} records of a kind")
     baseline = blind.baseline(
         inside, outside, seed, y_members=y[0], y_nonmembers=y[1], other_records=other_records, false_alarm=FALSE_ALARM
     )
     p_value = f"p = {baseline.p_value:.2g}"
     says = apart.format(f"AUC {baseline.auc.value:.3f}, {p_value}") if baseline.confounded else f"{alike} ({p_value})"
-    return ErasureControl(name, not baseline.confounded, says)
+    return StudyControl(name, not baseline.confounded, says)
 
 
 class Study(ABC):

@@ -12,7 +12,7 @@ from divulge.attributes import finding, result
 from divulge.attributes.finding import CLEAR, CONFOUNDED, LEAK, TOO_LITTLE, decide_attribute
 from divulge.attributes.result import AttributeInference
 from divulge.report import formatting, markdown
-from divulge.results import ErasureControl
+from divulge.results import StudyControl
 from divulge.settings import AttributeSettings
 from divulge.types import Estimate
 
@@ -145,9 +145,9 @@ def inference(n=250, right=None, **options):
     return AttributeInference(**values | options)
 
 
-FAILED = ErasureControl("blind classifier", False, "members can be told")
-PASSED = ErasureControl("blind classifier", True, "all alike")
-NOT_RUN = ErasureControl("blind classifier", False, "not run: too few")
+FAILED = StudyControl("blind classifier", False, "members can be told")
+PASSED = StudyControl("blind classifier", True, "all alike")
+NOT_RUN = StudyControl("blind classifier", None, "not run: too few")
 
 
 class TestRulings:

@@ -1,12 +1,12 @@
 """Names of recipes and the settings that they stand for, and what is refused of settings in Python and in a plan."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
 
 import divulge as dv
-from divulge import plan
+from divulge import plan, recipes
 from divulge.recipes import ATTACKS, BASE, RMIA, Labels, Learned, LiRA, Loss, Quantile, aliases, configure, resolve
 from recipes.forms import RECORD_TYPES, combinations, forms
 
@@ -112,3 +112,48 @@ def test_a_plan_names_the_attacks_that_it_configures(tmp_path, head, tables, nam
     assert [resolve(each).name for each in configure(result.recipes, result.recipe or {})][-1] == {
         "auto": "loss", "lira": "quantile", "loss": "lira-online",
     }[names[0]]  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_python_finds_every_attack_by_its_name(attack):
+    found = getattr(recipes, attack.__name__, None)
+    assert found is attack, f"import {attack.__name__} in src/divulge/recipes/__init__.py and name it in __all__"
+
+
+OWN_SETTINGS = """
+from dataclasses import dataclass
+from typing import Literal
+
+from divulge.attacks import Threshold
+from divulge.recipes import AttackSettings, make_recipe, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own(AttackSettings):
+    signal: Literal["negative-loss", "hinge"] = setting("negative-loss", "what is compared")
+
+    def _classifier_recipe(self):
+        return make_recipe(f"own-{self.signal}", self.signal, Threshold(), "a threshold")
+
+
+hinge = Own(signal="hinge")
+wrong = Threshold()
+"""
+
+
+def test_settings_of_ones_own_are_named_by_their_module(tmp_path, monkeypatch):
+    (tmp_path / "own_settings.py").write_text(OWN_SETTINGS)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert resolve("own_settings:Own").name == "own-negative-loss"
+    assert resolve("own_settings:hinge").name == "own-hinge"
+    with pytest.raises(dv.InputError, match="settings of an attack are needed, got Threshold"):
+        resolve("own_settings:wrong")
+
+
+def test_a_setting_of_another_type_is_refused_by_name():
+    @dataclass(frozen=True, kw_only=True)
+    class Share(recipes.AttackSettings):
+        share: float = recipes.setting(0.5, "share of the records")
+
+    with pytest.raises(dv.InputError, match=r"Share\.share: .*Literal"):
+        Share()

@@ -184,6 +184,7 @@ def _moments_without_partners(
                 f"trained_on: every other model was trained on what model {i} was not trained on, or on the same "
                 "records, so that no record has an OUT model left to be compared with"
             )
+        # Model i stands first among those that are left, and of these moments alone the first are its own.
         yield next(_leave_one_out_moments(signals[rows], inside[rows], attack, seed, rows))
 
 

@@ -17,7 +17,7 @@ from scipy import special
 
 from divulge import columns, inspection, lazy
 from divulge.attributes.finding import IMPUTATION
-from divulge.attributes.result import AttributeInference, is_failed
+from divulge.attributes.result import AttributeInference
 from divulge.auditing import plausibility
 from divulge.auditing.inputs import check_inputs
 from divulge.auditing.modality import Classifier, RegressionModel
@@ -151,7 +151,7 @@ def infer(
         apart="without the model, members can be told from non-members ({})",
         alike="members and non-members look alike",
     )  # fmt: skip
-    stored, stored_notes = _find_stored_values(study, attribute, options.seed, not is_failed(split_check))
+    stored, stored_notes = _find_stored_values(study, attribute, options.seed, split_check.passed is not False)
     result = AttributeInference(
         ids=np.asarray(study.candidates.ids),
         members=study.truth,

@@ -25,7 +25,7 @@ from divulge.report import charts, formatting
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, FAIRNESS_TITLE, RegulatorAnswers, regulator_section
-from divulge.results import AttributeAttack, AttributeSummary, AttributeValue, ErasureControl, StoredRecords
+from divulge.results import AttributeAttack, AttributeSummary, AttributeValue, StoredRecords, StudyControl
 from divulge.settings import AttributeSettings
 from divulge.study import Study, StudyRun, reopen
 from divulge.types import Estimate
@@ -92,7 +92,7 @@ class AttributeInference(Study):
     column: str
     tried: int
     references: int
-    checks: tuple[ErasureControl, ...]
+    checks: tuple[StudyControl, ...]
     warnings: tuple[str, ...]
     settings: AttributeSettings
     doubt: str = ""
@@ -113,7 +113,7 @@ class AttributeInference(Study):
         """Return the answer with intervals that all hold together with another confidence."""
         is_stored = self.stored is not None and self.stored.proven
         rows = self.is_counted
-        failed = [check.says for check in self.checks if is_failed(check)]
+        failed = [check.says for check in self.checks if check.passed is False]
         return decide_attribute(
             {name: each[rows] for name, each in self.right.items()},
             self.members[rows],
@@ -256,11 +256,6 @@ def _read_run(directory: RunDirectory) -> AttributeRun:
         raise InputError(f"{folder}: damaged, {error}") from None
 
 
-def is_failed(check: ErasureControl) -> bool:
-    """Check whether a control was run and not passed."""
-    return not check.passed and not check.says.startswith("not run")
-
-
 def headline(run: AttributeRun) -> Headline:
     """Return the answer, and what the adversary needs."""
     summary = run.summary
@@ -378,7 +373,7 @@ def _value_blocks(summary: AttributeSummary) -> list[Paragraph | Table]:
 
 
 def _check_table(summary: AttributeSummary) -> Table:
-    rows = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
+    rows = [[check.name, check.result, check.says] for check in summary.checks]
     control = next(check for check in summary.attacks if check.name == IMPUTATION)
     is_alike = control.difference.low <= 0 <= control.difference.high
     if summary.stored is not None:

@@ -29,7 +29,7 @@ from divulge.recipes.transfer import Transfer
 from divulge.recipes.wbc import WBC
 from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
 from divulge.targets import declared_modality, is_language_model, is_regression_model
-from divulge.validation import check_choice, check_instance
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -301,7 +301,7 @@ def resolve(requested: object, *, documents: bool = False) -> Recipe:
 
     Args:
         requested: a recipe, settings of an attack, the name of a recipe or of an attack, or a third party's
-            ``"module:Class"`` (a `Recipe`, or a callable that returns one).
+            ``"module:NAME"`` (one of these, a class of settings, or a function that returns one).
         documents: whether the target is a language model: names then mean the recipes for documents.
 
     Raises:
@@ -319,19 +319,22 @@ def resolve(requested: object, *, documents: bool = False) -> Recipe:
     if isinstance(requested, AttackSettings):
         return requested.recipe(documents=documents)
     if not isinstance(requested, str):
+        given = type(requested)
         raise InputError(
             f"recipes: a name, settings such as divulge.recipes.LiRA(), or a Recipe is needed, got "
-            f"{type(requested).__name__}"
+            f"{given.__module__}.{given.__qualname__}"
         )
     if ":" in requested:
         user_object = user_code.import_object(requested, "recipes").value
-        if isinstance(user_object, Recipe):
-            return user_object
-        if not callable(user_object):
-            raise InputError(f"recipes: {requested!r} is a {type(user_object).__name__}, not a divulge.recipes.Recipe")
-        with errors.user_code_errors(f"recipes: {requested!r}"):
-            recipe = user_object()
-        return check_instance(recipe, f"recipes: what {requested!r} returns", Recipe, "a divulge.recipes.Recipe")
+        if callable(user_object):
+            with errors.user_code_errors(f"recipes: {requested!r}"):
+                user_object = user_object()
+        if not isinstance(user_object, Recipe | AttackSettings):
+            raise InputError(
+                f"recipes: {requested!r}: a divulge.recipes.Recipe or settings of an attack are needed, got "
+                f"{type(user_object).__name__}"
+            )
+        return resolve(user_object, documents=documents)
     record_type = "documents" if documents else "classifiers"
     settings = {attack.name: attack() for attack in ATTACKS if record_type in attack.record_types()}
     settings |= aliases(documents=documents)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from divulge import attacks
 from divulge.recipes.recipe import Recipe
-from divulge.recipes.settings import RESIDUAL, AttackSettings, make_recipe, partial, residual, setting
+from divulge.recipes.settings import RESIDUAL, AttackSettings, for_partial_records, make_recipe, residual, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Learned(AttackSettings):
         if self.known == "best" and self.mode == "online":
             summary = "log-odds learned on IN models trained on completed records"
         if self.known == "best":
-            return partial(recipe, f"partial-{name}", summary)
+            return for_partial_records(recipe, f"partial-{name}", summary)
         return residual(recipe) if self.residual else recipe
 
     def _document_recipe(self) -> Recipe:

@@ -11,8 +11,8 @@ from divulge.recipes.settings import (
     AttackSettings,
     augmented,
     check_known,
+    for_partial_records,
     make_recipe,
-    partial,
     residual,
     setting,
 )
@@ -54,11 +54,15 @@ class LiRA(AttackSettings):
         recipe = make_recipe(name, "scaled-logit", attacks.LiRA(self.mode), summary)
         if self.known == "draws":
             imputed = Imputed(N_COMPLETIONS, "signal")
-            return partial(recipe, "partial-lira", "offline LiRA, its signal averaged over completions", imputed)
+            return for_partial_records(
+                recipe, "partial-lira", "offline LiRA, its signal averaged over completions", imputed
+            )
         if self.known == "best" and self.mode == "online":
-            return partial(recipe, "partial-lira-online", "online LiRA, IN models trained on completed records")
+            return for_partial_records(
+                recipe, "partial-lira-online", "online LiRA, IN models trained on completed records"
+            )
         if self.known == "best":
-            return partial(recipe, "partial-lira-best", "offline LiRA on the completed record")
+            return for_partial_records(recipe, "partial-lira-best", "offline LiRA on the completed record")
         if self.augment:
             recipe = augmented(recipe, attacks.Averaged(recipe.attack))
         return residual(recipe) if self.residual else recipe

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from divulge import attacks
 from divulge.attacks import Need, adapt
@@ -145,6 +145,11 @@ class AttackSettings:
         settings = []
         for each in fields(cast("Any", cls)):
             annotation = annotations[each.name]
+            if "meaning" not in each.metadata or not (annotation in (bool, str) or get_origin(annotation) is Literal):
+                raise InputError(
+                    f"{cls.__name__}.{each.name}: a field that divulge.recipes.setting makes is needed, of type "
+                    "Literal, str (a folder) or bool"
+                )
             choices = (False, True) if annotation is bool else get_args(annotation)
             if record_type is not None and each.metadata["only"][record_type] is not None:
                 choices = each.metadata["only"][record_type]
@@ -244,7 +249,7 @@ def residual(recipe: Recipe) -> Recipe:
     )
 
 
-def partial(recipe: Recipe, name: str, summary: str, imputed: Imputed | None = None) -> Recipe:
+def for_partial_records(recipe: Recipe, name: str, summary: str, imputed: Imputed | None = None) -> Recipe:
     """Return the form of a recipe that refuses whole records."""
     return replace(recipe, name=name, summary=summary, imputed=imputed or recipe.imputed, partial=True)
 

@@ -78,7 +78,7 @@ def sections(run: StudyRun[Erasure]) -> list[Section]:
         for finding in summary.findings
         if several  # that of a single request is the verdict
     ]
-    checks = [[check.name, "nothing found" if check.passed else "FOUND", check.says] for check in summary.checks]
+    checks = [[check.name, check.result, check.says] for check in summary.checks]
     return [
         *_advice(summary),
         Section("Before, after, and never", [requests, *([] if several else pictures), *reasons]),

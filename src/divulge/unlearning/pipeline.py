@@ -19,7 +19,7 @@ from divulge.errors import InputError
 from divulge.evaluation.comparison import measure
 from divulge.references import Custom, FineTune, Train
 from divulge.references.progress import check_progress, show_progress
-from divulge.results import ErasureControl
+from divulge.results import StudyControl
 from divulge.run_directory import RunDirectory
 from divulge.settings import ForgetSettings, OutputsSetting
 from divulge.study import FALSE_ALARM, compare_blindly
@@ -430,10 +430,10 @@ def _describe_null(controls: Mapping[str, Any], n_trained: int) -> str:
     return f"{' and '.join(present_sources)} models" if present_sources else "nothing"
 
 
-def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureControl]:
+def _check_records(sets: Mapping[str, Records], seed: int) -> list[StudyControl]:
     """Compare the records of each request with never-used ones, without any model."""
     never = sets[NEVER]
-    checks: list[ErasureControl] = []
+    checks: list[StudyControl] = []
     for name, records in sets.items():
         if not name.startswith("["):
             continue
@@ -460,34 +460,32 @@ def _check_records(sets: Mapping[str, Records], seed: int) -> list[ErasureContro
             copies, _ = evaluation.near_duplicates(texts, other_texts).pairs[0].counts
             passages = f"{copies} of {len(texts)} share half of their word sequences or more with a never-used document"
             checks += [
-                ErasureControl(
-                    f"length: {request}", p_value > FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"
-                ),
-                ErasureControl(
+                StudyControl(f"length: {request}", p_value > FALSE_ALARM, f"p = {p_value:.2g} by ranks of the lengths"),
+                StudyControl(
                     f"topic: {request}", not signs, "; ".join(map(str, signs[:3])) or "no word, year or length differs"
                 ),
-                ErasureControl(f"shared passages: {request}", not copies, passages),
+                StudyControl(f"shared passages: {request}", not copies, passages),
             ]
     return checks
 
 
-def _describe_unseen(controls: Floats, part: Array) -> list[ErasureControl]:
+def _describe_unseen(controls: Floats, part: Array) -> list[StudyControl]:
     """Say how many controls never saw each record, where some did."""
     used = controls[:, [name == NEVER or str(name).startswith("[") for name in part.tolist()]]
     if not np.isnan(used).any():
         return []
     fewest = int((~np.isnan(used)).sum(axis=0).min())
     says = f"each record is compared with the {fewest} or more of {len(controls)} models that were not trained on it"
-    return [ErasureControl("controls that saw a record are left out", True, says)]
+    return [StudyControl("controls that saw a record are left out", True, says)]
 
 
-def _check_models(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
+def _check_models(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[StudyControl]:
     """Check that something was done to the model, and that the controls are models of its kind."""
     checks = []
     if before is not None:
         same = bool(np.array_equal(after, before))
         says = "both models score every record alike: nothing was done" if same else "the models differ"
-        checks.append(ErasureControl("after = before", not same, says))
+        checks.append(StudyControl("after = before", not same, says))
     never = part == NEVER
     if len(controls) >= 2:
         # Never-used records tell how a model generalises, whatever it remembers: how high they score, how far apart.
@@ -504,12 +502,12 @@ def _check_models(after: Floats, before: Floats | None, controls: Floats, part: 
             f"never-used records score higher under the model than under the controls in {min(level):.2f} to "
             f"{max(level):.2f} of pairs, and further apart in {min(width):.2f} to {max(width):.2f}"
         ) + ("" if matched else ": the controls were not trained like the model, or the erasure changed it as a whole")
-        checks.append(ErasureControl(CONTROLS_MATCH, matched, says))
+        checks.append(StudyControl(CONTROLS_MATCH, matched, says))
     checks += _check_controls(after, before, controls, part)
     return checks + _describe_unseen(controls, part)
 
 
-def _check_controls(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[ErasureControl]:
+def _check_controls(after: Floats, before: Floats | None, controls: Floats, part: Array) -> list[StudyControl]:
     """Look for controls that are the model itself, or that seem to have seen the records."""
     if not len(controls):
         return []
@@ -537,7 +535,7 @@ def _check_controls(after: Floats, before: Floats | None, controls: Floats, part
                 "they disagree about the records more than about never-used ones, as models do of which each saw some"
             )
     says = "; ".join(problems) or "none scores as the model itself, or as one that was trained on the records"
-    return [ErasureControl(CONTROLS_NEVER_SAW, not problems, says)]
+    return [StudyControl(CONTROLS_NEVER_SAW, not problems, says)]
 
 
 def _warnings(result: Erasure) -> list[str]:

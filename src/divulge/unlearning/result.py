@@ -16,7 +16,7 @@ from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import formatting
 from divulge.report.run_kinds import RunKind
-from divulge.results import ErasureControl, ErasureSummary, QualityChange
+from divulge.results import ErasureSummary, QualityChange, StudyControl
 from divulge.settings import ForgetSettings
 from divulge.study import Study, StudyRun, reopen
 from divulge.types import Estimate
@@ -97,7 +97,7 @@ class Erasure(Study):
     null: str
     signal: str
     correct: Floats | None
-    checks: tuple[ErasureControl, ...]
+    checks: tuple[StudyControl, ...]
     warnings: tuple[str, ...]
     settings: ForgetSettings
 
