@@ -58,7 +58,7 @@ REFERENCES = dv.references.Custom(nearest_mean, count=4, engine="serial")
 
 
 def audit(names, target=None, **more):
-    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
+    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names, "calibration": 0.25} | more
     return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **arguments)
 
 
@@ -318,6 +318,7 @@ def test_an_attack_is_shown_what_it_needs_and_nothing_else(recipe):
         options = {"target": network(SETS["members"], 0)}
         options |= {"references": dv.references.Custom(network, count=4, engine="serial")}
     evidence = seen_by(recipe, beside=[name for name in ("rmia-online", "combined") if name != recipe.name], **options)
+    assert recipe.name in READS, f"say in READS what {recipe.name} may be shown"
     assert parts(evidence) == {"target"} | READS[recipe.name]
     for version in evidence.queries or ():
         assert parts(version) == {"target"} | READS[recipe.name] - {"queries"}

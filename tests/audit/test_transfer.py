@@ -51,7 +51,8 @@ REFERENCES = dv.references.Custom(soft, count=2, engine="serial")
 
 
 def audit(target, names=("transfer",), **more):
-    return dv.audit(target, **(SETS | {"recipes": names, "fpr": (0.05,), "references": REFERENCES} | more))
+    options = {"recipes": names, "fpr": (0.05,), "references": REFERENCES, "calibration": 0.25}
+    return dv.audit(target, **(SETS | options | more))
 
 
 def test_scores_are_the_definition_and_the_target_is_asked_once_a_record():
@@ -285,7 +286,7 @@ def test_a_plan_may_name_it(divulge, tmp_path):
     (tmp_path / "guessing.py").write_text(CODE)
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        'recipes = ["transfer"]\nfpr = [0.05]\n[target]\nmodel = "guessing:make"\n[data]\nmembers = "members.npz"\n'
+        'recipes = ["transfer"]\nfpr = [0.05]\ncalibration = 0.25\n[target]\nmodel = "guessing:make"\n[data]\nmembers = "members.npz"\n'
         'nonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
         '[references]\nmake_model = "guessing:network"\ncount = 2\nepochs = 1\n'
     )
