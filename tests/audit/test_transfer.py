@@ -286,7 +286,8 @@ def test_a_plan_may_name_it(divulge, tmp_path):
     (tmp_path / "guessing.py").write_text(CODE)
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        'recipes = ["transfer"]\nfpr = [0.05]\ncalibration = 0.25\n[target]\nmodel = "guessing:make"\n[data]\nmembers = "members.npz"\n'
+        'recipes = ["transfer"]\nfpr = [0.05]\ncalibration = 0.25\n'
+        '[target]\nmodel = "guessing:make"\n[data]\nmembers = "members.npz"\n'
         'nonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
         '[references]\nmake_model = "guessing:network"\ncount = 2\nepochs = 1\n'
     )
