@@ -27,7 +27,8 @@ def broken(audit, *policies):
 
 
 def test_eight_null_recipes_break_a_gate_in_at_most_five_percent_of_runs():
-    """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken; 17 % are noticed with 90 %."""
+    """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken;
+    17 % are noticed with 90 %."""
     rng = np.random.default_rng(1)
     count = sum(broken(null(rng, "continuous", 60, 60, 8), "auc:0.5", "auc:0.51") for _ in range(120))
     assert count <= max_wrong(120)

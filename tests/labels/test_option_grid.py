@@ -11,7 +11,7 @@ from divulge import labels
 from divulge.labels.design import METHODS
 from divulge.labels.oracles import METRIC_NAMES
 
-SAMPLES = int(os.environ.get("DIVULGE_GRID", "40"))  # per metric
+SAMPLES = int(os.environ.get("DIVULGE_GRID", "30"))  # per metric
 MOST_QUERIES = 20_000
 OPTIONS = {
     "n": (1, 2, 3, 20, 60),
@@ -105,7 +105,7 @@ def test_a_sample_of_all_combinations_ends_in_a_plan_or_a_refusal(metric):
 def test_every_combination_of_the_command_line_designs_or_refuses():
     """The whole grid of `divulge labels design` that shapes a plan, at a size at which every method is quick."""
     for metric, clip, decimals, submission, scored, method in itertools.product(
-        ("log_loss", "mse", "mae", "squared_euclidean", "accuracy", "f1", "auc"),
+        ("log_loss", "mse", "accuracy", "auc"),
         ("none", "1e-15"),
         (None, 5),
         ("rows", "positive"),
