@@ -253,7 +253,7 @@ def test_no_worker_imports_from_the_current_folder(namesakes, tmp_path):
         make_model = "my_models:make"
         count = 2
         engine = "processes"
-        workers = 1
+        workers = 2
         epochs = 1
         """)
     )

@@ -115,7 +115,7 @@ def test_workers_that_always_die_are_reported(fit):
         os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(dv.InputError, match="killed 3 times in a row"):
-        fit(Custom(deadly, 2, engine="processes", workers=1))
+        fit(Custom(deadly, 2, engine="processes", workers=2))
 
 
 def explosive(chance_of_seed):
