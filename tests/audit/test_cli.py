@@ -93,8 +93,8 @@ def test_an_error_in_the_users_code_is_shown_as_theirs_under_one_line_of_ours(pr
 
 
 def test_version_and_help():
-    assert divulge("--version").stdout.startswith("divulge 0.")
-    assert "audit" in divulge("--help").stdout
+    assert run_here("--version").stdout.startswith("divulge 0.")
+    assert "audit" in run_here("--help").stdout
 
 
 def test_list_names_recipes_signals_and_data():
@@ -107,7 +107,7 @@ def test_list_names_recipes_signals_and_data():
 def test_a_plan_runs_and_is_kept_resolved(finished):
     assert "[references]" in (finished / "plan.toml").read_text()
     assert json.loads((finished / "run.json").read_text())["state"] == "finished"
-    divulge("audit", finished / "plan.toml", "--out", finished.parent / "again")
+    run_here("audit", finished / "plan.toml", "--out", finished.parent / "again")
     summary, repeated_summary = (
         json.loads((run / "summary.json").read_text()) for run in (finished, finished.parent / "again")
     )
@@ -290,7 +290,7 @@ def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_p
     modified_times = {
         path: path.stat().st_mtime_ns for path in finished_models
     }  # a model is whole once its description is written
-    divulge("audit", project / "plan.toml", "--out", out)
+    run_here("audit", project / "plan.toml", "--out", out)
     assert all(path.stat().st_mtime_ns == when for path, when in modified_times.items())
     ours, expected = (json.loads((place / "summary.json").read_text())["recipes"] for place in (out, finished))
     assert ours == expected

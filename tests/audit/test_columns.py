@@ -74,9 +74,9 @@ def test_a_frame_with_numbered_columns_holds_numbers(names, values):
 
 
 @pytest.mark.parametrize(
-    "library", [lambda x: x, pl.from_pandas, lambda x: pa.Table.from_pandas(x, preserve_index=False)]
+    ("library", "backwards"),
+    [(lambda x: x, False), (pl.from_pandas, True), (lambda x: pa.Table.from_pandas(x, preserve_index=False), True)],
 )
-@pytest.mark.parametrize("backwards", [False, True])
 def test_a_pipeline_on_mixed_columns_scores_as_the_user_would(library, backwards):
     frame, y = patients()
     model = pipeline(frame[:N], y[:N])
@@ -621,9 +621,7 @@ def test_duplicates_are_found_on_the_typed_record():
 
 
 SPELLINGS = {
-    "comma.csv": lambda frame, path: frame.write_csv(path),
     "semicolon.csv": lambda frame, path: frame.write_csv(path, separator=";", decimal_comma=True),
-    "tab.tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
     "bom.csv": lambda frame, path: frame.write_csv(path, include_bom=True),
     "a.parquet": lambda frame, path: frame.write_parquet(path),
     "a.arrow": lambda frame, path: frame.write_ipc(path),
@@ -646,16 +644,22 @@ def write_plan(folder, model, frame, y, write, name):
     return folder / "plan.toml"
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
-def test_a_plan_audits_a_pipeline_on_a_table_however_it_is_spelt(tmp_path, name):
+@pytest.fixture(scope="module")
+def forest_audit():
+    """A forest on a table, the table, its labels and the audit of the three."""
     frame, y = patients()
     x = frame[["age", "sex", "smoker"]].assign(dose=np.random.default_rng(1).normal(size=3 * N).round(4))
     steps = [("n", SimpleImputer(), ["age", "dose"]), ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"])]
     model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
+    return model, x, y, audited(model, x, y)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_plan_audits_a_pipeline_on_a_table_however_it_is_spelt(forest_audit, tmp_path, name):
+    model, x, y, expected = forest_audit
     plan = write_plan(tmp_path, model, x, y, SPELLINGS[name], name)
     assert cli.run(["audit", str(plan), "--out", str(tmp_path / "run")]) == 0
     loaded = dv.auditing.load(tmp_path / "run")
-    expected = audited(model, x, y)
     np.testing.assert_array_equal(loaded.scores["loss"], expected.scores["loss"])
     assert loaded.ids.tolist() == [f"{i:04}" for i in range(2 * N)]
     assert loaded.class_names == ("ill", "well")

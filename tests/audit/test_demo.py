@@ -7,7 +7,7 @@ from divulge.auditing import audit
 from divulge.errors import InputError
 
 RECIPES = ("loss", "rmia")  # the cheap ones are run twice
-SMALL = demo.ImageDemoSize(members=250, population=400, count=3, epochs=2)
+SMALL = demo.ImageDemoSize(members=120, population=240, count=3, epochs=1)
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,6 @@ def closed():
     [
         (("list",), Exit.OK),
         (("gate", "RUN", "--max", "auc:0.01"), Exit.BROKEN),
-        (("report", "/nowhere"), Exit.INPUT),
     ],
 )
 def test_a_reader_that_leaves_changes_nothing(run, command, code):

@@ -126,9 +126,9 @@ def test_q_values_are_the_smallest_level_that_selects():
 # four standard errors with probability 3e-5 a cell, some 1 % over all cells here.
 CELLS = [
     (n, m, share, level)
-    for n, m in ((20, 10), (20, 200), (100, 10), (100, 1000), (1000, 100))
-    for share in (0.0, 0.3, 0.7, 1.0)
-    for level in (0.05, 0.1, 0.5)
+    for n, m in ((20, 10), (20, 200), (100, 10), (100, 400), (400, 50))
+    for share in (0.0, 0.3, 0.7)
+    for level in (0.05, 0.5)
 ]
 
 

@@ -112,20 +112,21 @@ class TestAudit:
 
 class TestTwins:
     def test_twins_that_never_saw_the_members_leak_nothing(self, base, tuning, sets):
-        """20 models fine-tuned on other documents, 4 recipes at 95 % together: 3 alarms have a chance below .08.
+        """8 models fine-tuned on other documents, 4 recipes at 95 % together: 3 alarms have a chance below .006.
 
-        That the base may have seen the members is said in 2.5 % of such audits: 4 times have a chance of .002.
+        That the base may have seen the members is said in 2.5 % of such audits: 3 times have a chance of .001. Where
+        half of the audits are wrong, either is noticed in 86 %.
         """
         alarms = n_doubted = 0
         recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
-        for seed in range(20):
+        for seed in range(8):
             twin = tuning(base, **quick).train_model(small.records(100 + seed, 60), seed=seed)
             sets_drawn = {name: small.records(1000 * i + seed, len(sets[name])) for i, name in enumerate(sets, 1)}
             result = audited(twin, sets_drawn, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
             alarms += result.verdict.answer == "leak found"
             n_doubted += any("may have been trained on them" in warning for warning in result.warnings)
         assert alarms < 3
-        assert n_doubted < 4
+        assert n_doubted < 3
 
 
 class TestLength:

@@ -43,7 +43,7 @@ def compare(shape, m, n, seed, noise, signal, attacks=1):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("m", "n", "attacks"), [(5, 5, 1), (100, 100, 4), (400, 100, 1)])
+@pytest.mark.parametrize(("m", "n", "attacks"), [(5, 5, 1), (120, 60, 4)])
 def test_blind_score_plus_noise_is_called_a_leak_in_at_most_five_of_a_hundred(shape, m, n, attacks):
     answers = [compare(shape, m, n, run, 0.4, 0.0, attacks).answer for run in range(40)]
     assert is_plausible(answers.count("leak found"), 40, 0.05)
@@ -123,9 +123,7 @@ def identify(rng, n, m, *, share=0.0, shift=0.0, members=0.0, weight=1.0, noise=
     return dv.identify(scores, calibration, fdr=0.1, baseline=blind, calibration_baseline=candidate_blind), truth
 
 
-@pytest.mark.parametrize(
-    ("n", "m", "shift"), [(20, 30, 0.5), (100, 100, 0.3), (100, 100, 1.0), (500, 500, 0.1), (500, 500, 0.5)]
-)
+@pytest.mark.parametrize(("n", "m", "shift"), [(20, 30, 0.5), (100, 100, 1.0), (500, 500, 0.1)])
 def test_candidates_of_another_year_are_not_identified(n, m, shift):
     """No candidate is a member, all have larger blind scores and so larger scores: nothing is selected for certain.
 
@@ -148,10 +146,10 @@ ROUNDINGS = {
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize(("n", "m"), [(20, 10), (60, 40), (300, 500)])
+@pytest.mark.parametrize(("n", "m"), [(20, 10), (150, 250)])
 def test_adjusted_scores_keep_the_bound_where_non_members_are_alike(rounding, n, m):
-    """60 runs, members of other blind scores among candidates or not; false with probability 1e-4 if all is well."""
-    for share, members in ((0.0, 0.0), (0.3, 0.0), (0.3, 1.0)):
+    """60 runs, without members and with some of other blind scores; false with probability 1e-4 if all is well."""
+    for share, members in ((0.0, 0.0), (0.3, 1.0)):
         rng, false = np.random.default_rng(n), []
         for _ in range(60):
             selection, truth = identify(

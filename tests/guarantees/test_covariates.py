@@ -47,21 +47,18 @@ def blamed(audits, policy="auc:0.5"):
 @pytest.mark.parametrize(
     ("case", "n"),
     [
-        ({"longer": 2.5}, 100),
-        ({"longer": 2.5, "carried": 0.99}, 300),
-        ({"longer": 2.5, "carried": 1.0}, 300),
-        ({"longer": 6.0, "carried": 0.7}, 300),
+        ({"longer": 2.5, "carried": 1.0}, 200),
+        ({"longer": 6.0, "carried": 0.7}, 200),
         ({"longer": -2.5, "carried": 0.5, "uneven": 0.6}, 200),
         ({"longer": 2.5, "recipes": 4}, 200),
-        ({"longer": 2.5, "m": 1000}, 100),
+        ({"longer": 2.5, "m": 600}, 100),
         ({"longer": 2.5, "values": np.sign}, 200),
-        ({"longer": 2.5, "values": np.round}, 200),
         ({"longer": 2.5}, 12),
         ({"carried": 0.0, "recipes": 4}, 100),
     ],
 )
 def test_a_difference_in_length_is_seldom_blamed_on_the_model(case, n):
-    """11 cells, of which one fails by chance in 1.1 % at the worst. Without adjustment most audits would."""
+    """8 cells, of which one fails by chance in .8 % at the worst. Without adjustment most audits would."""
     rng = np.random.default_rng(n)
     assert blamed(audit_with_lengths(rng, n, **case) for _ in range(RUNS)) <= max_wrong(RUNS)
 
@@ -91,9 +88,9 @@ def audit_with_topics(rng, n, share, *, carried=0.8, leak=0.0):
     return with_covariates(scored({"r": scores}, members, fpr=(0.05,)), text_covariates(texts))
 
 
-@pytest.mark.parametrize("share", [0.5, 0.56, 0.62])
+@pytest.mark.parametrize("share", [0.5, 0.62])
 def test_a_difference_in_topic_is_seldom_blamed_on_the_model(share):
-    """3 cells: one fails by chance in .3 % at the worst. At .62 raw scores tell the sets apart in more than half."""
+    """2 cells: one fails by chance in .2 % at the worst. At .62 raw scores tell the sets apart in more than half."""
     rng = np.random.default_rng(round(100 * share))
     audits = [audit_with_topics(rng, 300, share) for _ in range(15)]
     assert blamed(audits) <= max_wrong(15)
@@ -107,7 +104,7 @@ def test_a_leak_that_topic_masks_is_found():
     assert not any(audit.verdict.answer == "no leak found" and audit["r"].auc.low > 0.5 for audit in audits)
 
 
-@pytest.mark.parametrize("shape", SCORE_SHAPES)
+@pytest.mark.parametrize("shape", ["rounded", "two-valued, rate .02", "nine of ten zero"])
 def test_where_nothing_differs_no_leak_is_called(shape):
     rng = np.random.default_rng(7)
     audits = (

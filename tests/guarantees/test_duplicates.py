@@ -47,8 +47,7 @@ PRECISIONS = {
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("base", ["bits", "5 decimals"])
-@pytest.mark.parametrize("coarse", ["members", "nonmembers"])
+@pytest.mark.parametrize(("base", "coarse"), [("bits", "members"), ("5 decimals", "nonmembers")])
 def test_a_copy_in_another_precision_is_a_copy(precision, base, coarse):
     x = np.random.default_rng(0).normal(size=(600, 5))
     x = x if base == "bits" else x.round(5)
@@ -101,8 +100,8 @@ DRAWS = {
 @pytest.mark.parametrize("family", DRAWS)
 @pytest.mark.parametrize(("decimals", "columns"), [(0, 2), (1, 2), (1, 4), (2, 4)])
 def test_independent_records_that_rounding_makes_equal_are_no_copies(family, decimals, columns):
-    """40 pairs of sets in each of 16 cells: none is refused but by chance, once in more than 10,000 each."""
-    for seed in range(40):
+    """20 pairs of sets in each of 16 cells: none is refused but by chance, once in more than 10,000 each."""
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         x, z = DRAWS[family](rng, 300, columns), DRAWS[family](rng, 200, columns)
         sets = {"members": dv.Records(x.round(decimals)), "nonmembers": dv.Records(z)}
@@ -113,8 +112,7 @@ def test_independent_records_that_rounding_makes_equal_are_no_copies(family, dec
         assert bool(equal.any()) == bool(exact)
 
 
-@pytest.mark.parametrize("policy", ["drop", "keep"])
-@pytest.mark.parametrize("sizes", [(150, 150, 150), (250, 80, 100)])
+@pytest.mark.parametrize(("policy", "sizes"), [("drop", (150, 150, 150)), ("keep", (200, 80, 80))])
 def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes):
     """40 splits at 5 %: fails by chance in .1 % of seeds."""
     alarms = refused = 0

@@ -18,8 +18,7 @@ def draw_models(rng, models, forgotten, effect, shape):
     return difficulty * scale + noise + effect * rng.normal(size=models)[:, None] * forgotten
 
 
-@pytest.mark.parametrize("controls", [2, 8])
-@pytest.mark.parametrize("sizes", [(20, 60), (300, 1000)])
+@pytest.mark.parametrize(("controls", "sizes"), [(2, (20, 60)), (2, (300, 1000)), (8, (100, 300))])
 @pytest.mark.parametrize(
     ("shape", "effect"),
     [("alike", 0.0), ("alike", 0.1), ("another difficulty", 0.3), ("skewed records", 0.05), ("scaled models", 0.0)],
@@ -82,7 +81,7 @@ def test_a_few_remembered_records_are_not_hidden_by_another_scale_of_the_scores(
     rng = np.random.default_rng(0)
     forgotten = np.arange(3000) < 1000
     answers = {0: [], 30: []}
-    for n_remembered in list(answers) * 12:
+    for n_remembered in list(answers) * 8:
         difficulty = 3 * rng.normal(size=3000)
         scores = difficulty + rng.normal(size=(10, 3000))
         scores[0] += 4 * (np.arange(3000) < n_remembered)
@@ -92,8 +91,8 @@ def test_a_few_remembered_records_are_not_hidden_by_another_scale_of_the_scores(
             fdr=0.1, at_random=False, is_alike=True,
         )  # fmt: skip
         answers[n_remembered].append(decided.finding.answer.split()[0])
-    assert answers[30].count("no") <= 2
-    assert answers[0].count("no") >= 10
+    assert answers[30].count("no") <= 1
+    assert answers[0].count("no") >= 6
 
 
 def decide(scores, forgotten, before, *, at_random=False):

@@ -2,7 +2,7 @@
 
 A sound method's proportions of false discoveries lie in [0, 1] and have at most the level as their mean, so by
 Chernoff's bound their average over independent runs passes the limits below with probability 1e-5 at most, and
-any of the 1230 of this file with .013.
+any of the 1000 of this file with .01.
 """
 
 import numpy as np
@@ -52,7 +52,7 @@ def proportions(rng, n, m, members, alternative, shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize(("n", "m"), [(20, 5), (20, 200), (100, 10), (100, 1000), (1000, 100)])
+@pytest.mark.parametrize(("n", "m"), [(20, 5), (20, 200), (100, 500), (500, 50)])
 def test_every_method_keeps_its_level(n, m, shape):
     rng = np.random.default_rng([n, m])
     for share, alternative in ((0.0, "higher"), (0.3, "higher"), (0.7, "higher"), (0.3, "unlike"), (0.7, "unlike")):
@@ -61,7 +61,7 @@ def test_every_method_keeps_its_level(n, m, shape):
 
 
 @pytest.mark.parametrize("shape", [np.asarray, np.round], ids=["continuous", "rounded"])
-@pytest.mark.parametrize(("n", "m", "share"), [(40, 10, 0.0), (40, 20, 0.5), (100, 60, 0.3)])
+@pytest.mark.parametrize(("n", "m", "share"), [(40, 10, 0.0), (60, 40, 0.3)])
 def test_a_learned_score_keeps_its_level_at_one_seed(n, m, share, shape):
     """Every run has seed 0: which half of the calibration is learned from must differ with the data."""
     rng = np.random.default_rng([n, m, 2])
@@ -75,7 +75,7 @@ def test_a_learned_score_keeps_its_level_at_one_seed(n, m, share, shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize(("n", "m"), [(30, 10), (500, 500)])
+@pytest.mark.parametrize(("n", "m"), [(30, 10), (250, 200)])
 def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape):
     rng = np.random.default_rng([n, m, 1])
     for share, alternative in ((0.0, "higher"), (0.3, "higher"), (0.7, "unlike")):

@@ -1,7 +1,8 @@
 """The bounds of the false discovery proportion hold together at their confidence, whatever members and scores are.
 
-A run counts as a miss where any of its bounds fails. Of 300 sound runs at confidence ``c``, more than the limit below
-miss with probability 1e-6 at most (binomial), in any of the 150 cells of this file with 2e-4.
+A run counts as a miss where any of its bounds fails. Of 150 sound runs at confidence ``c``, more than the limit below
+miss with probability 1e-6 at most (binomial), in any of the 150 cells of this file with 2e-4. At 95 % a share of 18 %
+is noticed with 90 %.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import binom
 from divulge.decisions import fdp
 from divulge.decisions.counts import Counts, ranks
 
-RUNS = 300
+RUNS = 150
 CONFIDENCES = (0.8, 0.95)
 SHAPES = {
     "continuous": np.asarray,

@@ -22,7 +22,6 @@ DESIGNS = {
     "models of many sizes": lambda rng, m, n: rng.random((m, n)) < rng.uniform(0.2, 0.8, size=(m, 1)),
 }
 SIGNALS = {
-    "smooth": lambda rng, m, n: 3 * rng.normal(size=n) + rng.normal(size=(m, n)),
     "skewed": lambda rng, m, n: rng.gamma(1.0, size=n) + rng.gamma(0.5, size=(m, n)),
     "tied": lambda rng, m, n: rng.integers(0, 3, (m, n)).astype(float),
     "constant": lambda rng, m, n: np.zeros((m, n)),
@@ -50,7 +49,7 @@ def fair(values, center, precision=0.006):
 
 @pytest.mark.parametrize("variance", ["global", "per_record"])
 @pytest.mark.parametrize("mode", ["offline", "online"])
-@pytest.mark.parametrize("m", [2, 4, 8, 16])
+@pytest.mark.parametrize("m", [2, 4, 16])
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_leave_one_out_sees_nothing(design, signal, m, mode, variance):
@@ -76,7 +75,7 @@ def test_leave_one_out_sees_nothing(design, signal, m, mode, variance):
     fair(rates, 0.0, precision)
 
 
-@pytest.mark.parametrize(("m", "mode"), [(3, "offline"), (4, "offline"), (8, "offline"), (8, "online")])
+@pytest.mark.parametrize(("m", "mode"), [(3, "offline"), (4, "offline"), (8, "online")])
 @pytest.mark.parametrize("same", [True, False])
 def test_pairs_of_models_see_nothing(m, mode, same):
     """Each half of the data trains one of two models, or each set two, and models differ as wholes (level, spread).
@@ -139,8 +138,8 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("m", [2, 4, 8])
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("m", [2, 8])
+@pytest.mark.parametrize("design", ["balanced", "records of two kinds", "models of many sizes"])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_on_a_target_of_its_own_see_nothing(name, design, m):
     """The target of an audit is no reference model, so a design says nothing of who its members are."""
@@ -156,8 +155,8 @@ def test_attacks_on_a_target_of_its_own_see_nothing(name, design, m):
     fair(areas, 0.5)
 
 
-@pytest.mark.parametrize("m", [2, 4, 8])
-@pytest.mark.parametrize("design", ["balanced", "independent", "records of two kinds"])
+@pytest.mark.parametrize("m", [2, 8])
+@pytest.mark.parametrize("design", ["balanced", "records of two kinds"])
 def test_games_on_the_population_favour_no_option(design, m):
     """What `Auto` chooses by: without signal each option's area is one half, and what is strict is near its level."""
     options = [option for option in OPTIONS if option.attack.least_references <= m]

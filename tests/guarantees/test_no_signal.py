@@ -1,7 +1,7 @@
 """Score tables without signal: nothing may be claimed of them beyond the stated error rate.
 
 Each simulation allows four standard errors above its nominal rate, so each fails by chance less than
-once in 10,000 seeds.
+once in 10,000 seeds. Of intervals at 95 %, where 8.9 % miss is noticed with 90 %.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def heavy(rng, n):
 
 SHAPES = [smooth, zeros, constant, coarse, heavy]
 SIZES = [(5, 5), (12, 150), (150, 150)]
-DRAWS = 2000
+DRAWS = 1000
 
 
 def is_plausible(rate, nominal, draws=DRAWS):

@@ -7,7 +7,7 @@ import divulge as dv
 
 torch = pytest.importorskip("torch", reason="reference models are networks")
 
-RUNS, LEVEL, OUTSIDE = 24, 0.05, 120
+RUNS, LEVEL, OUTSIDE = 12, 0.05, 120
 RECIPES = ("calibrated", "lira", "lira-online", "rmia", "rmia-online", "learned", "learned-online")
 
 
@@ -44,12 +44,13 @@ def runs():
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_false_positive_rates_are_nominal(runs, name):
-    """24 runs of 120 non-members against 200 calibration scores: the mean's sd is .005, the bound 4 of them.
+    """12 runs of 120 non-members against 200 calibration scores: the mean's sd is .007, the bound 3.3 of them.
 
-    The conformal threshold selects at most 10 of 201 equally likely ranks: 4.98 % on average.
+    The conformal threshold selects at most 10 of 201 equally likely ranks: 4.98 % on average. A rate of 8.4 % is
+    noticed with 90 %.
     """
     rates = [run[name].selection(fpr=LEVEL).selected[~run.members].mean() for run in runs]
-    assert abs(np.mean(rates) - 10 / 201) < 0.02
+    assert abs(np.mean(rates) - 10 / 201) < 0.024
 
 
 @pytest.mark.parametrize("name", ["calibrated", "lira", "rmia", "rmia-online"])

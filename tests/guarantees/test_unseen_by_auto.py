@@ -35,7 +35,7 @@ def draw(seed, share_of_members, share_of_others):
     return evidence, member
 
 
-@pytest.mark.parametrize(("share_of_members", "share_of_others"), [(0.3, 0.3), (0.1, 0.4), (0.4, 0.1), (0.02, 0.02)])
+@pytest.mark.parametrize(("share_of_members", "share_of_others"), [(0.3, 0.3), (0.1, 0.4), (0.4, 0.1)])
 def test_no_leak_shows_where_there_is_none(share_of_members, share_of_others):
     """Within four standard errors of the mean over runs; five or more misses of 20 at 95 % have probability .003."""
     measured = []

@@ -27,24 +27,25 @@ def broken(audit, *policies):
 
 
 def test_eight_null_recipes_break_a_gate_in_at_most_five_percent_of_runs():
-    """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken."""
+    """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken;
+    17 % are noticed with 90 %."""
     rng = np.random.default_rng(1)
-    count = sum(broken(null(rng, "continuous", 60, 60, 8), "auc:0.5", "auc:0.51") for _ in range(200))
-    assert count <= max_wrong(200)
+    count = sum(broken(null(rng, "continuous", 60, 60, 8), "auc:0.5", "auc:0.51") for _ in range(120))
+    assert count <= max_wrong(120)
 
 
 @pytest.mark.parametrize("score_kind", TIED)
 @pytest.mark.parametrize(("m", "n"), [(100, 10), (500, 120)])
 def test_ties_neither_break_a_gate_nor_make_a_leak(score_kind, m, n):
-    """10 cells x 2 counts: one fails by chance in 2 % at the very worst."""
+    """8 cells x 2 counts: one fails by chance in 1 % at the very worst; a rate of 34 % is noticed with 90 % in each."""
     rng = np.random.default_rng(m)
     gates = verdicts = 0
-    for _ in range(50):
+    for _ in range(30):
         audit = null(rng, score_kind, m, n, 4)
         gates += broken(audit, "auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
         verdicts += audit.verdict.answer == "leak found"
-    assert gates <= max_wrong(50), gates
-    assert verdicts <= max_wrong(50), verdicts
+    assert gates <= max_wrong(30), gates
+    assert verdicts <= max_wrong(30), verdicts
 
 
 @pytest.mark.parametrize("answer", INFORMED)
@@ -57,13 +58,18 @@ def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
 
 @pytest.mark.parametrize(
     ("answer", "m", "n", "recipes"),
-    [("constant", 1000, 120, ["loss"]), *((answer, 200, 20, ["loss", "entropy", "gap"]) for answer in ANSWERS)],
+    [
+        ("constant", 1000, 120, ["loss"]),
+        *((answer, 200, 20, ["loss", "gap"]) for answer in ANSWERS if answer != "constant"),
+    ],
 )
 def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak(answer, m, n, recipes):
-    """16 whole audits: 5 tests, one of which fails by chance in .5 % at the worst. With DeLong's interval alone a
-    quarter of the constant models is called a leak."""
-    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(16)]
-    assert answers.count("leak found") <= max_wrong(16)
+    """12 whole audits: 4 tests, one of which fails by chance in .2 % at the worst; a rate of 48 % is noticed with 90 %.
+
+    Smaller rates are seen by the tests of scores alone, which make hundreds of audits.
+    """
+    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(12)]
+    assert answers.count("leak found") <= max_wrong(12)
 
 
 def test_no_recipe_above_its_limit_is_kept():
@@ -71,11 +77,11 @@ def test_no_recipe_above_its_limit_is_kept():
     rng = np.random.default_rng(2)
     members = sizes(300, 300)
     count = 0
-    for _ in range(200):
+    for _ in range(120):
         scores = rng.normal(size=(8, 600)) + 2**0.5 * ndtri(0.6) * members
         rulings = gate(scored({f"r{i}": row for i, row in enumerate(scores)}, members), "auc:0.599")
         count += any(ruling.state == "kept" for ruling in rulings)
-    assert count <= max_wrong(200)
+    assert count <= max_wrong(120)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (300, 1), (2, 2), (5, 5), (10, 40)])

@@ -259,7 +259,7 @@ def test_half_of_the_recommended_noise_is_too_little(name):
 @pytest.mark.parametrize("name", SPECS)
 def test_our_own_attacks_stay_below_the_promised_accuracy_whatever_is_recommended(name):
     # Chance that sampling error alone fails this: four standard errors.
-    n, queries, accuracy, runs = 120, 40, 0.7, 4
+    n, queries, accuracy, runs = 60, 20, 0.7, 6
     for remedy in defence(name, n, queries, accuracy).remedies:
         reached = max(attacks(remedy, queries, runs), default=0.0)
         assert reached <= accuracy + 4 * math.sqrt(0.25 / (n * runs)), remedy.says

@@ -1,6 +1,8 @@
 """The real leaderboard on loopback: attack, crash, quota, errors, submissions by hand, and the command line."""
 
 import asyncio
+import contextlib
+import io
 import itertools
 import json
 import os
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge import labels
+from divulge import cli, labels
 
 pytest.importorskip("httpx")
 BOARD = {"clip": 1e-15, "decimals": 5}
@@ -27,11 +29,13 @@ def start(*arguments):
 
 
 def run(*arguments, check=True):
-    with start(*arguments) as process:
-        out, errors = process.communicate()
+    """Run a command within this process."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = cli.run(["labels", *map(str, arguments)])
     if check:
-        assert process.returncode == 0, errors
-    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+        assert code == 0, errors.getvalue()
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
 
 
 @pytest.fixture
