@@ -135,7 +135,7 @@ def decide(audit: Findings) -> tuple[Reason, ...]:
             return *by_scores, *by_code["not checked"]
     # Scores decide. What keeps a model from being cleared, or finds a leak too, is a detail then.
     if by_code["leak"]:
-        return *by_scores, *(reason for reason in found if reason.code in ("leak", "not cleared", "unsure", "suspected"))
+        unclear = tuple(reason for reason in found if reason.code in ("leak", "not cleared", "unsure"))
     return *by_scores, *unclear, *suspected
 
 
