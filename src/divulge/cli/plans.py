@@ -103,6 +103,8 @@ def check(
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(changed.recipes)}")
     printing.line(f"Ahead: {forecast.text}")
+    if forecast.too_few:
+        printing.remark(forecast.too_few)
 
 
 def replace_columns(plan: Plan, columns: ColumnNames, **other_keys: Any) -> Plan:
