@@ -139,6 +139,27 @@ classes = ["up", "down"]
     return tmp_path
 
 
+@pytest.mark.parametrize(("members", "is_told"), [(4, True), (120, False)])
+def test_check_says_whether_there_are_too_few_records_for_no_leak_found(project, divulge, members, is_told):
+    file = project / "members.csv"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[: members + 1]))
+    code, told, _ = divulge("check", project / "plan.toml")
+    assert code == 0
+    assert ("too little data" in told) == is_told
+    if is_told:
+        _, told, _ = divulge("audit", project / "plan.toml", "--out", project / "run")
+        assert "x_members" not in told
+        assert "no leak found" not in told.lower()
+
+
+def test_recipes_without_reference_models_are_told_what_a_plan_needs(project, divulge):
+    plan_file = project / "plan.toml"
+    plan_file.write_text(plan_file.read_text().replace('"quantile-trees"', '"lira"'))
+    code, _, err = divulge("check", plan_file)
+    assert code == 2
+    assert "[references] with count" in err
+
+
 def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge):
     before = sorted(project.iterdir())
     code, out, err = divulge("check", project / "plan.toml")

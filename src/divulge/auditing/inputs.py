@@ -305,7 +305,8 @@ def _resolve_recipes(
     if trained and references is None:
         raise InputError(
             f"references: the recipes {', '.join(trained)} need reference models; give "
-            f"references=divulge.references.{modality.references}"
+            f"references=divulge.references.{modality.references}; in a plan, [references] with count = 16 (of "
+            "networks also make_model, of language models base)"
         )
     count: int | None = getattr(references, "count", None)
     least_counts = {r.name: adapt(r.attack).least_references for r in resolved if r.references != "base"}
