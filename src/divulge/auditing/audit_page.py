@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Estimate
 
 
-_HEADINGS: Mapping[Answer, str] = {
+HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
     "no leak found": "No leak found",
     "too little data to say": "Too little data to say",
@@ -108,7 +108,7 @@ def headline(run: AuditRun[Any]) -> Headline:
     return Headline(
         decided.tone,
         decided.plain,
-        _HEADINGS[decided.answer],
+        HEADINGS[decided.answer],
         decided.details,
         decided.pictures,
         statement=decided.text,

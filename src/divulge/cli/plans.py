@@ -14,6 +14,7 @@ from divulge import plan as plan_files
 from divulge.auditing import audit_page
 from divulge.cli import options, printing
 from divulge.errors import InputError
+from divulge.report import page as report_page
 from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings
 from divulge.signals import classification, internals
 from divulge.targets import sacro_folders
@@ -260,7 +261,8 @@ def _show_audit(result: auditing.Audit, title: str) -> None:
     if title:
         printing.line()
         printing.line(title)
-    printing.verdict(summary.verdict.tone, summary.verdict.text)
+    heading = audit_page.HEADINGS[summary.verdict.answer]
+    printing.verdict(summary.verdict.tone, report_page.put_heading(heading, summary.verdict.text))
     if result.unseen_classes:
         printing.table("Unseen classes", *audit_page.recipe_table(summary, unseen=True))
     if summary.adjusted is not None:
