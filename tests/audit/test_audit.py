@@ -376,7 +376,7 @@ def test_reference_models_are_described_as_they_were(run):
     [
         ([10**30 + i for i in range(60)], "strings or whole numbers of at most 64 bits"),
         ([f"n{i // 2}" for i in range(60)], "'n0' occurs more than once"),
-        ([None, *(f"n{i}" for i in range(59))], "1 records have no identifier"),
+        ([None, *(f"n{i}" for i in range(59))], "records without identifier: 1"),
         ([1, *(f"n{i}" for i in range(59))], "identifiers of one kind are needed"),
     ],
 )
