@@ -265,8 +265,8 @@ def check_class_labels(
     missing_rows = [row for row, label in enumerate(labels) if is_missing(label)]
     if missing_rows:
         raise InputError(
-            f"{name}: records without class or value: {len(missing_rows)} (first: row {missing_rows[0]}, counted from 0); "
-            "leave them out"
+            f"{name}: records without class or value: {len(missing_rows)} (first: row {missing_rows[0]}, counted from "
+            "0); leave them out"
         )
     # pandas makes floats of 0 and 1 in passing.
     if all(isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels):

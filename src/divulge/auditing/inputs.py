@@ -734,8 +734,8 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         )
         listed = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
         raise InputError(
-            f"duplicates: {description} ({set_name} rows [{listed}], counted from 0); a record cannot be both: remove them, or set "
-            "duplicates to 'drop' or 'keep'"
+            f"duplicates: {description} ({set_name} rows [{listed}], counted from 0); a record cannot be both: "
+            "remove them, or set duplicates to 'drop' or 'keep'"
         )
     if policy == "keep":
         is_in_population = among_population[candidates]

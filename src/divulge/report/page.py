@@ -276,7 +276,9 @@ class Page:
 
     @property
     def headed_verdict(self) -> str:
-        """The verdict, which begins with its heading."""
+        """The verdict, which begins with its heading; a plain result has none by itself."""
+        if self.tone == "plain" and not self.heading:
+            return self.verdict
         return put_heading(self.heading or HEADINGS[self.tone].words, self.verdict)
 
     @property
