@@ -393,8 +393,8 @@ def _unseen_class_warnings(
     named_classes = formatting.format_unseen_classes(classes, members.class_names)
     return [
         f"fpr: {level:g} needs at least {required} non-members of the {named_classes}, got "
-        f"{n_nonmembers} (and {n_members} members), so no TPR is reported there at this level; what a single test can "
-        f"detect there: {power}"
+        f"{n_nonmembers} (and {n_members} members), so no TPR is reported there at this level; one test alone "
+        f"could detect there: {power}; the verdict rests on several, and needs more records"
     ]
 
 
