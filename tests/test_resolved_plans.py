@@ -175,3 +175,15 @@ def test_an_erasure_has_its_models_and_requests(folder):
     with_references = plan.resolve_forget(checked, trained, folder)
     assert with_references["references"] == "trainer"
     assert with_references["population"] is resolved.subject.population
+
+
+@pytest.mark.parametrize("name", ["members", "nonmembers", "population"])
+def test_a_text_among_numbers_that_the_model_cannot_read_is_named_with_file_and_column(folder, name):
+    (folder / "sub" / "fitted.py").write_text(
+        "import numpy as np\nfrom sklearn.naive_bayes import GaussianNB\n"
+        "model = GaussianNB().fit(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3)\n"
+    )
+    file = folder / "sub" / f"{name}.csv"
+    file.write_text(file.read_text().replace(f"{name}3,", f"{name}3,old"))
+    with pytest.raises(InputError, match=rf"data.{name}: {name}.csv: column 'a' .*'old"):
+        resolve(folder, target={"model": "fitted:model"})

@@ -239,8 +239,12 @@ class TestLabels:
         ("values", "names", "message"),
         [
             ([[1.0]], None, r"1 labels are needed \(one per record\), got shape \(1, 1\)"),
-            (objects("a", None, None), None, r"2 records have no class or value \(first: row 1\); leave them out"),
-            ([0.0, np.nan], None, r"1 records have no class or value \(first: row 1\)"),
+            (
+                objects("a", None, None),
+                None,
+                r"records without class or value: 2 \(first: row 1, counted from 0\); leave",
+            ),
+            ([0.0, np.nan], None, r"records without class or value: 1 \(first: row 1"),
             ([0.5, np.inf], None, "labels must be finite, got inf in row 1"),
             ([0.5, 1.0], None, "whole-number labels are needed, or names of classes, got float"),
             ([float(EXACT)], None, "whole-number labels are needed, or names of classes, got float"),
@@ -258,7 +262,7 @@ class TestLabels:
         assert check_ids(["b", "a"], "ids", 2).tolist() == ["b", "a"]
         with refused(r"^ids: 2 identifiers are needed, got shape \(3,\)$"):
             check_ids([1, 2, 3], "ids", 2)
-        with refused(r"2 records have no identifier \(first: row 1\)"):
+        with refused(r"without identifier: 2 \(first: row 1"):
             check_ids(objects(1, None, None), "ids", 3)
         with refused("must be unique, 'b' occurs more than once"):
             check_ids(["a", "b", "c", "b", "c"], "ids", 5)

@@ -206,7 +206,7 @@ def _finite(column: Column) -> Column:
     infinite = np.flatnonzero(np.isinf(column.values))
     if infinite.size:
         raise InputError(
-            f"column {column.name!r}: {infinite.size} values are infinite (first in row {int(infinite[0])})"
+            f"column {column.name!r}: infinite values: {infinite.size} (first: row {int(infinite[0])}, counted from 0)"
         )
     return column
 
@@ -239,7 +239,10 @@ def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) ->
         for row, value in enumerate(values):
             if not missing[row]:
                 first_rows.setdefault(_describe_type(value), row)
-        listed = " and ".join(f"{value_type} in row {row}" for value_type, row in list(first_rows.items())[:2])
+        listed = (
+            " and ".join(f"{value_type} in row {row}" for value_type, row in list(first_rows.items())[:2])
+            + ", counted from 0"
+        )
         raise InputError(
             f"column {name!r}: values of one kind are needed (numbers, texts, truth values or dates), got {listed}"
         )

@@ -339,7 +339,7 @@ def _read_label_column(path: Path, label: str | None) -> Array:
     column = table.collect(names)[name]
     if not label and re.fullmatch(r"\s*[+-]?\d+\s*", name) and column.dtype.is_integer():  # there is no header
         column = pl.concat([pl.Series(name, [int(name)], column.dtype), column])
-    elif name.strip().lower() in ("", "nan", "na", "null", "none") or _is_number(name):
+    elif name.strip().lower() in ("", "nan", "na", "null", "none") or is_number(name):
         raise InputError(f"labels: {path}: one whole number per line is needed, got {format_value(name)} in the first")
     if not (column.dtype.is_integer() or column.dtype == pl.Boolean) or column.null_count():
         raise InputError(
@@ -348,7 +348,8 @@ def _read_label_column(path: Path, label: str | None) -> Array:
     return tables.to_array(column)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Check whether a text is a number."""
     try:
         float(text)
     except ValueError:

@@ -19,7 +19,7 @@ import polars as pl
 
 from divulge import access, completion, datafiles, seeds, tables, user_code
 from divulge import recipes as book
-from divulge.columns import has_pandas
+from divulge.columns import format_names, has_pandas
 from divulge.datafiles import DataFile, FileLayout
 from divulge.errors import InputError
 from divulge.references import Custom, FineTune, LoRA, Train
@@ -45,7 +45,7 @@ from divulge.targets.estimators import known_texts
 from divulge.targets.fitted_frames import fitted_frame_library
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
-from divulge.validation import check_path
+from divulge.validation import check_path, format_value
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -169,6 +169,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
+        _check_texts_among_numbers(target, plan.data, sets, codes)
     if plan.data.text is not None:
         _check_labels(plan, recipes, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
@@ -411,6 +412,28 @@ def _choose_frames(
     return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
 
+def _check_texts_among_numbers(
+    target: SklearnTarget | SklearnRegressor, plan: DataPlan, sets: Mapping[str, DataFile], names: Sequence[str]
+) -> None:
+    """Raise if the model cannot read the texts in columns that hold numbers alone in another file."""
+    for key, file in sets.items():
+        for name in names:
+            assert file.records.table is not None
+            values = file.records.table[name].to_list()
+            rows = [row for row, value in enumerate(values) if value is not None and not datafiles.is_number(value)]
+            if not rows:
+                continue
+            try:
+                target.estimator.predict(target.model_inputs(file.records[np.array(rows[:1])]))
+            except InputError:
+                raise
+            except Exception as error:  # the user's code may raise anything
+                raise InputError(
+                    f"data.{key}: {getattr(plan, key)}: column {name!r} holds the text {format_value(values[rows[0]])}"
+                    f" and numbers in another file, and the model cannot read it ({type(error).__name__})"
+                ) from error
+
+
 def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tuple[Bools, ...] | None:
     """Return the mask that ``known`` describes; several for a list."""
     if plan.known is None:
@@ -464,8 +487,9 @@ def complete_answers(settings_by_name: Mapping[str, Any], ask: Ask | None) -> In
     """
     answers: dict[str, Any] = {}
     for name, field in InitSettings.model_fields.items():
-        if name == "task":  # not asked: files and data show it nearly always
-            answers[name] = InitSettings.check(task=settings_by_name.get(name) or "auto").task
+        if name in ("task", "id"):  # not asked: files and data show it nearly always
+            if (given := settings_by_name.get(name)) is not None:
+                answers[name] = getattr(InitSettings.check(**{name: given}), name)
             continue
         usual = _usual_answer(name, answers, settings_by_name)
         options = get_args(field.annotation)
@@ -514,13 +538,17 @@ class TableColumns:
     drop: tuple[str, ...] = ()
 
 
-def find_columns(model: str, members: str, *, is_text: bool = False) -> TableColumns:
+def find_columns(
+    model: str, members: str, *, is_text: bool = False, label: str = "", record_id: str = ""
+) -> TableColumns:
     """Find out which columns of the members' table hold classes, identifiers and documents.
 
     Args:
         model: name of the model; the columns and classes of one in a ``.skops`` file are read from it.
         members: name of the table, or of a folder of its shards.
         is_text: whether the records are documents.
+        label: the column of the classes, where it is known.
+        record_id: the column of the identifiers, where it is known.
 
     Examples:
         >>> find_columns("model.skops", "not_there.csv")
@@ -538,15 +566,15 @@ def find_columns(model: str, members: str, *, is_text: bool = False) -> TableCol
         features, other_columns = (), frame.columns  # the model's columns are not those of this table
     texts = [name for name in other_columns if frame[name].dtype == pl.String]
     text = max(texts, key=lambda name: frame[name].str.len_chars().mean() or 0.0, default="") if is_text else ""
-    other_columns = [name for name in other_columns if name != text]
-    label = _find_label(frame.select(other_columns), classes)
+    other_columns = [name for name in other_columns if name not in (text, record_id)]
+    label = label or _find_label(frame.select(other_columns), classes)
     if features and not classes and not label:  # a regression model: the one column of numbers that it does not read
         values = [name for name in other_columns if frame[name].dtype.is_numeric() and not _is_id_name(name)]
         label = values[0] if len(values) == 1 else ""
     other_columns = [name for name in other_columns if name != label]
     id_columns = [name for name in other_columns if _is_id_name(name)]
     unique = [name for name in other_columns if features and frame[name].n_unique() == len(frame)]
-    record_id = next(iter([*id_columns, *unique]), "")
+    record_id = record_id or next(iter([*id_columns, *unique]), "")
     drop = tuple(name for name in other_columns if name != record_id) if features else ()
     return TableColumns(label, record_id, text, drop)
 
@@ -605,7 +633,10 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
         divulge.InputError: one of the two files exists, or cannot be written.
     """
     files = ("model", "members", "nonmembers", "population")
-    columns = find_columns(answers.model, answers.members, is_text=answers.records == "text")
+    is_text = answers.records == "text"
+    label = "" if is_text else answers.label
+    columns = find_columns(answers.model, answers.members, is_text=is_text, label=label, record_id=answers.id)
+    columns = replace(columns, id=answers.id or columns.id)  # also of files that are not there yet
     level = _lowest_fpr(answers.nonmembers)
     answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
     texts = {"plan.toml": format_starting_plan(answers, columns, level)}
@@ -622,6 +653,35 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     except OSError as error:
         raise InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
     return list(paths)
+
+
+def list_missing(answers: InitSettings) -> tuple[str, ...]:
+    """Return what a plan names and is not there, is empty, or cannot be read: files, and columns of the members' table.
+
+    Examples:
+        >>> list_missing(InitSettings(model="my_code:model", members="none.csv"))
+        ('members: no such file: none.csv',)
+    """
+    missing = list[str]()
+    for key in ("model", "members", "nonmembers", "population"):
+        name = getattr(answers, key)
+        if not name or (key == "model" and ":" in name):
+            continue
+        try:
+            path = check_path(name, key)
+            if not path.exists():
+                raise InputError(f"no such file: {name}")
+            if not (any(path.iterdir()) if path.is_dir() else path.stat().st_size):
+                raise InputError(f"empty: {name}")
+            header = tables.scan_table(path).columns if key != "model" and tables.is_table(path) else ()
+        except (InputError, OSError, ValueError) as error:
+            missing.append(f"{key}: {str(error).removeprefix(f'{key}: ')}")
+            continue
+        for option in ("label", "id") if key == "members" and header else ():
+            column = getattr(answers, option)
+            if column and column not in header:
+                missing.append(f"{option}: {name} has no column {column!r}; it has {format_names(header)}")
+    return tuple(missing)
 
 
 def import_sacro_folder(model: Path, folder: Path, seed: int = 0) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from divulge.provenance import Environment
 from divulge.settings import AttributeSettings, DecisionSettings, ExtractSettings, ForgetSettings, Texts
 from divulge.store import to_json_values
 from divulge.types import Estimate, Guarantee, Standing, Tone
+from divulge.validation import check_choice, check_instance, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -742,6 +743,9 @@ class CheckFinding:
         ruling: what a gate says in place of the sentence.
         hidden: number of candidates whose copy in another set can hide what the model gives away of them.
         measured: all that was measured, where that is more than figures.
+
+    Raises:
+        divulge.InputError: an unknown effect, a figure that is no estimate, a measurement of another class.
     """
 
     check: str
@@ -757,6 +761,19 @@ class CheckFinding:
     ruling: str = ""
     hidden: int = 0
     measured: Measurement | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what verdict and summary cannot hold."""
+        name = f"check {self.check!r}"
+        check_choice(self.effect, f"{name}: effect", get_args(CheckEffect))
+        for figure, value in self.figures.items():
+            check_instance(value, f"{name}: figures[{figure!r}]", Estimate)
+        if self.measured is not None and not isinstance(self.measured, Measurement):
+            known_types = ", ".join(each.__name__ for each in get_args(Measurement))
+            raise InputError(
+                f"{name}: measured: one of divulge.results.Measurement is needed ({known_types}), got "
+                f"{format_value(self.measured)}"
+            )
 
     @property
     def reason(self) -> str:
@@ -1694,4 +1711,7 @@ Measurement: TypeAlias = (
     | TokenFit
     | StoredRecords
 )
-"""What a check measured, where that is more than figures; told apart by the fields that each must have."""
+"""What a check measured, where that is more than figures; a new class joins this union.
+
+`divulge.load` tells them apart by the fields that each must have.
+"""

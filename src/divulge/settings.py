@@ -784,6 +784,7 @@ class InitSettings(Settings):
     nonmembers: Name = Field("", description="File of records of the same kind that it was not trained on.")
     population: Name = Field("", description="File of further records that it was not trained on.")
     label: Name = Field("", description="Column of the classes (of documents: of the text).")
+    id: Name = Field("", description="Column of the identifiers; by default the one that looks like it, if any.")
     references: Integer = Field(
         0, ge=0, description="Reference models to train; with 0 of them there are only weaker attacks."
     )

@@ -172,11 +172,13 @@ def _check_texts(array: NDArray[Any], name: str) -> NDArray[Any]:
         raise InputError(f"{name}: one text per record is needed, got shape {array.shape}")
     for row, item in enumerate(array):  # messages show no text
         if not isinstance(item, str):
-            raise InputError(f"{name}: texts are needed, got {format_value(item)} in row {row}")
+            raise InputError(f"{name}: texts are needed, got {format_value(item)} in row {row}, counted from 0")
         try:
             item.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{name}: half of a surrogate pair, which is no character, in row {row}") from None
+            raise InputError(
+                f"{name}: half of a surrogate pair, which is no character, in row {row}, counted from 0"
+            ) from None
     return check_nonempty(array, name)
 
 
@@ -263,14 +265,17 @@ def check_class_labels(
     missing_rows = [row for row, label in enumerate(labels) if is_missing(label)]
     if missing_rows:
         raise InputError(
-            f"{name}: {len(missing_rows)} records have no class or value (first: row {missing_rows[0]}); leave them out"
+            f"{name}: records without class or value: {len(missing_rows)} (first: row {missing_rows[0]}, counted from "
+            "0); leave them out"
         )
     # pandas makes floats of 0 and 1 in passing.
     if all(isinstance(label, float) and label.is_integer() and abs(label) < 2**53 for label in labels):
         return check_class_labels(values.astype(np.int64), name, length=length, names=names)
     infinite_rows = [row for row, label in enumerate(labels) if isinstance(label, float) and math.isinf(label)]
     if infinite_rows:
-        raise InputError(f"{name}: labels must be finite, got {labels[infinite_rows[0]]} in row {infinite_rows[0]}")
+        raise InputError(
+            f"{name}: labels must be finite, got {labels[infinite_rows[0]]} in row {infinite_rows[0]}, counted from 0"
+        )
     label_types = {str if isinstance(label, str) else type(label) for label in labels}  # NumPy's texts are texts
     if len(label_types) > 1 or not label_types <= {str, bool, int}:
         raise InputError(
@@ -295,7 +300,7 @@ def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
         raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
     absent = [row for row, identifier in enumerate(values.tolist()) if is_missing(identifier)]
     if absent:
-        raise InputError(f"{name}: {len(absent)} records have no identifier (first: row {absent[0]})")
+        raise InputError(f"{name}: records without identifier: {len(absent)} (first: row {absent[0]}, counted from 0)")
     try:
         unique, counts = np.unique(values, return_counts=True)
     except TypeError as error:
@@ -353,7 +358,10 @@ def check_names(value: object, name: str, *, length: int | None = None) -> NDArr
     if values.dtype == object:  # columns of data frames
         for row, item in enumerate(values.ravel()):
             if not isinstance(item, str):
-                raise InputError(f"{name}: texts, or whole numbers, are needed, got {format_value(item)} in row {row}")
+                raise InputError(
+                    f"{name}: texts, or whole numbers, are needed, got {format_value(item)} in row {row}, counted from "
+                    "0"
+                )
         values = values.astype(str)
     if values.dtype.kind not in "iuUT" or values.ndim != 1 or length not in (None, len(values)):
         per_document = "each document" if length is None else f"each of {length} documents"

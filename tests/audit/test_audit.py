@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import results, validation
-from divulge.auditing import load, prepared
+from divulge.auditing import checks, load, prepared
 from divulge.auditing.compare import compare
 from divulge.recipes import Recipe, recipes
 from divulge.report.formatting import format_estimate
@@ -33,6 +33,39 @@ def test_learning_from_too_few_reference_models_is_refused_before_any_is_trained
     references = dv.references.Train(lambda: pytest.fail("trained"), count=2)
     with pytest.raises(dv.InputError, match="at least 3 reference models, got count=2"):
         case.audit(recipes=("learned",), references=references)
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        ({"effect": "unsur"}, "'unsure'"),
+        ({"effect": "none", "figures": {"share": 0.5}}, r"figures\['share'\]"),
+        ({"effect": "none", "measured": {"share": 0.5}}, "TextSplit"),
+    ],
+)
+def test_a_finding_that_no_run_can_hold_is_refused_when_it_is_made(found, named):
+    with pytest.raises(dv.InputError, match=f"check 'own': .*{named}"):
+        results.CheckFinding("own", sentence="Something was found.", **found)
+
+
+@pytest.mark.parametrize(("answer", "error"), [("a sentence", dv.InputError), (1 / 7, dv.InputError), (0, ValueError)])
+def test_what_a_check_does_wrong_is_named_with_the_check(case, monkeypatch, answer, error):
+    class Own(checks.Check):
+        name = "own check"
+
+        def measure(self, audit):
+            return answer or int("no number")
+
+    monkeypatch.setattr(checks, "CHECKS", (Own(),))
+    with pytest.raises(error) as raised:
+        case.audit(recipes=("loss",), fpr=(0.05,))
+    assert "own check" in "\n".join([str(raised.value), *getattr(raised.value, "__notes__", [])])
+
+
+@pytest.mark.parametrize("given", [{"name": "own"}, {"measure": lambda self, audit: None}])
+def test_a_check_without_name_or_measure_cannot_be_made(given):
+    with pytest.raises(TypeError, match="abstract"):
+        type("Own", (checks.Check,), given)()
 
 
 def test_ids_of_one_set_alone_are_mentioned(case):
@@ -343,7 +376,7 @@ def test_reference_models_are_described_as_they_were(run):
     [
         ([10**30 + i for i in range(60)], "strings or whole numbers of at most 64 bits"),
         ([f"n{i // 2}" for i in range(60)], "'n0' occurs more than once"),
-        ([None, *(f"n{i}" for i in range(59))], "1 records have no identifier"),
+        ([None, *(f"n{i}" for i in range(59))], "records without identifier: 1"),
         ([1, *(f"n{i}" for i in range(59))], "identifiers of one kind are needed"),
     ],
 )

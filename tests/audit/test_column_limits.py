@@ -134,9 +134,9 @@ class TestReading:
         assert (numbers.measure, numbers.values.tolist()) == ("number", [1, 2])
 
     def test_infinite_values_are_counted_from_the_first(self):
-        with refused(r"^column 'c': 2 values are infinite \(first in row 1\)$"):
+        with refused(r"^column 'c': infinite values: 2 \(first: row 1, counted from 0\)$"):
             read([0.0, np.inf, -np.inf])
-        with refused(r"^column 'c': 1 values are infinite \(first in row 0\)$"):
+        with refused(r"^column 'c': infinite values: 1 \(first: row 0, counted from 0\)$"):
             read([float("inf"), None], pd)
 
     @pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1])

@@ -399,9 +399,11 @@ class TestEncoding:
 
     def test_labels_are_read_whatever_their_library_calls_missing(self):
         frame = pl.DataFrame({"a": [1, 2]})
-        with pytest.raises(dv.InputError, match=r"y: 1 records have no class or value \(first: row 1\)"):
+        with pytest.raises(
+            dv.InputError, match=r"y: records without class or value: 1 \(first: row 1, counted from 0\)"
+        ):
             dv.Records(frame, pd.array([True, None], dtype="boolean"))
-        with pytest.raises(dv.InputError, match=r"ids: 1 records have no identifier \(first: row 0\)"):
+        with pytest.raises(dv.InputError, match=r"ids: records without identifier: 1 \(first: row 0"):
             dv.Records(frame, ids=pd.array([None, 7], dtype="Int64"))
         prices = pl.Series([decimal.Decimal("1.50"), decimal.Decimal("2.00")])
         assert dv.Records(frame, prices).y.tolist() == [1.5, 2.0]
@@ -414,7 +416,7 @@ class TestEncoding:
             (pl.DataFrame({"a": []}), r"at least 1 entry"),
             (pl.DataFrame(), r"at least 1 column"),
             (pl.DataFrame({"a": [1]}).lazy(), r"collect\(\)"),
-            (pl.DataFrame({"a": [float("inf"), 1.0]}), r"column 'a': 1 values are infinite \(first in row 0\)"),
+            (pl.DataFrame({"a": [float("inf"), 1.0]}), r"column 'a': infinite values: 1 \(first: row 0"),
             (pl.DataFrame({"a": [2**53 + 1, 1]}), r"column 'a' holds whole numbers beyond"),
             (
                 pd.DataFrame({"a": [1, "x"]}),

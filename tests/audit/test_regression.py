@@ -141,7 +141,7 @@ def test_no_attack_depends_on_the_unit_of_y(scale, estimator):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "1 records have no class or value .first: row 3."),
+        (lambda y: np.where(np.arange(len(y)) == 3, np.nan, y), "records without class or value: 1 .first: row 3"),
         (lambda y: np.where(np.arange(len(y)) == 3, np.inf, y), "labels must be finite, got inf in row 3"),
         (lambda y: y * 1e200, r"members: y: values must spread over 1e-140 to 1e\+140"),
         (lambda y: y * 1e-200, r"members: y: values must spread over 1e-140 to 1e\+140"),

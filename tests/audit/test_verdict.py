@@ -18,7 +18,7 @@ from divulge.auditing.wording import describe_claim
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting, html
 from divulge.report.markdown import render
-from divulge.results import BlindBaseline, to_json_values
+from divulge.results import BlindBaseline, CheckFinding, to_json_values
 from score_audits import scored, sizes, with_covariates, with_findings
 
 
@@ -353,3 +353,17 @@ def test_a_leak_says_that_records_do_not_explain_it_where_that_was_looked_at(bli
     assert ("after what the records alone explain has been subtracted" in audit.verdict.text) == is_told
     assert ("tells members from non-members with AUC 0.520" in audit.verdict.text) == (is_told and blind > 0)
     assert ("no shift of one column would surely have been seen" in audit.verdict.text) == (is_told and not blind)
+
+
+@pytest.mark.parametrize("effect", ["not checked", "unsure", "not cleared", "implausible", "not comparable", "leak"])
+@pytest.mark.parametrize("n", [20, 300])
+@pytest.mark.parametrize("leak", [0, 3])
+def test_a_suspicion_is_told_beside_whatever_decides(effect, n, leak):
+    suspicion = CheckFinding("files", "suspected", "Five records seem to stand in this file.")
+    other = CheckFinding("other", effect, "Something else was found.")
+    audit = quiet(n, n)
+    audit = replace(audit, scores={name: scores + leak * audit.members for name, scores in audit.scores.items()})
+    for findings in ((suspicion, other), (other, suspicion)):
+        verdict = with_findings(audit, *findings).verdict
+        assert suspicion.sentence in verdict.text
+        assert verdict.answer != "no leak found"

@@ -75,6 +75,27 @@ def test_files_named_from_here_are_found_by_a_plan_that_lies_elsewhere(tmp_path,
     assert data_table["nonmembers"] == "not_there.csv"
 
 
+def test_init_says_what_it_assumes_and_what_is_not_there(tmp_path, divulge, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text("row_id,x,y\n1,0.5,1\n2,0.1,0\n")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "folder").mkdir()
+    options = ["--records", "table", "--members", "in.csv", "--nonmembers", "empty.csv", "--population", "folder"]
+    code, told, _ = divulge("init", "guessed", *options)
+    assert code == 0
+    assert "label = 'y', " in told
+    assert "id = 'row_id'" in told
+    assert [name for name in ("model", "members", "nonmembers", "population") if f"warning: {name}: " in told] == [
+        "model", "nonmembers", "population",
+    ]  # fmt: skip
+    code, told, _ = divulge("init", "given", *options, "--label", "z", "--id", "x")
+    assert code == 0
+    assert "has no column 'z'" in told
+    assert "id" not in told.split("Assumed: ")[1].splitlines()[0]
+    data = tomllib.loads((tmp_path / "given" / "plan.toml").read_text())["data"]
+    assert (data["label"], data["id"]) == ("z", "x")
+
+
 def test_init_asks_a_person_what_no_option_says(tmp_path):
     ours, terminal = pty.openpty()
     process = subprocess.Popen(
@@ -116,6 +137,27 @@ classes = ["up", "down"]
 """
     )
     return tmp_path
+
+
+@pytest.mark.parametrize(("members", "is_told"), [(4, True), (120, False)])
+def test_check_says_whether_there_are_too_few_records_for_no_leak_found(project, divulge, members, is_told):
+    file = project / "members.csv"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[: members + 1]))
+    code, told, _ = divulge("check", project / "plan.toml")
+    assert code == 0
+    assert ("too little data" in told) == is_told
+    if is_told:
+        _, told, _ = divulge("audit", project / "plan.toml", "--out", project / "run")
+        assert "x_members" not in told
+        assert "no leak found" not in told.lower()
+
+
+def test_recipes_without_reference_models_are_told_what_a_plan_needs(project, divulge):
+    plan_file = project / "plan.toml"
+    plan_file.write_text(plan_file.read_text().replace('"quantile-trees"', '"lira"'))
+    code, _, err = divulge("check", plan_file)
+    assert code == 2
+    assert "[references] with count" in err
 
 
 def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge):

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Estimate
 
 
-_HEADINGS: Mapping[Answer, str] = {
+HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
     "no leak found": "No leak found",
     "too little data to say": "Too little data to say",
@@ -108,7 +108,7 @@ def headline(run: AuditRun[Any]) -> Headline:
     return Headline(
         decided.tone,
         decided.plain,
-        _HEADINGS[decided.answer],
+        HEADINGS[decided.answer],
         decided.details,
         decided.pictures,
         statement=decided.text,
@@ -219,11 +219,18 @@ def _compare_with_guessing(audit_verdict: Verdict) -> str:
             return f"Not shown. {audit_verdict.plain}"
 
 
+_MAX_TARGET_LENGTH = 200  # characters; the summary holds all
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_TARGET_LENGTH else f"{text[:_MAX_TARGET_LENGTH]} …"
+
+
 def origin(run: AuditRun[Any]) -> Origin:
     """Return seed, target, accuracy, digests, configurations and timings."""
     about = run.summary.about
     settings = about.settings
-    facts = {"seed": str(settings.seed), "target": settings.target}
+    facts = {"seed": str(settings.seed), "target": _shorten(settings.target)}
     if (accuracy := _accuracy(about)) is not None:
         qualifier = "completed " if accuracy.completed else ""
         facts |= {f"target's accuracy on {qualifier}members": format_percent_estimate(accuracy.members)}
@@ -303,8 +310,8 @@ def recipe_notes(summary: AuditSummary) -> list[str]:
     ]
     if bounds:
         notes.append(
-            "bounds that come from sure non-members, records that score lower than nearly every member; TPR counts "
-            f"sure members, and may still be at chance: {', '.join(bounds)}"
+            "these bounds on ε come from sure non-members, records that score lower than nearly every member; they do "
+            f"not show that a member can be named: {', '.join(bounds)}"
         )
     recipes_by_note: dict[str, list[str]] = {}
     for name, suffix, numbers in _iterate_numbers(summary):

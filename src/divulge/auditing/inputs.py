@@ -305,7 +305,8 @@ def _resolve_recipes(
     if trained and references is None:
         raise InputError(
             f"references: the recipes {', '.join(trained)} need reference models; give "
-            f"references=divulge.references.{modality.references}"
+            f"references=divulge.references.{modality.references}; in a plan, [references] with count = 16 (of "
+            "networks also make_model, of language models base)"
         )
     count: int | None = getattr(references, "count", None)
     least_counts = {r.name: adapt(r.attack).least_references for r in resolved if r.references != "base"}
@@ -392,8 +393,8 @@ def _unseen_class_warnings(
     named_classes = formatting.format_unseen_classes(classes, members.class_names)
     return [
         f"fpr: {level:g} needs at least {required} non-members of the {named_classes}, got "
-        f"{n_nonmembers} (and {n_members} members), so no TPR is reported there at this level; what a single test can "
-        f"detect there: {power}"
+        f"{n_nonmembers} (and {n_members} members), so no TPR is reported there at this level; one test alone "
+        f"could detect there: {power}; the verdict rests on several, and needs more records"
     ]
 
 
@@ -733,8 +734,8 @@ def _separate_records(sets: Mapping[str, Records], policy: Duplicates) -> Separa
         )
         listed = ", ".join(map(str, np.flatnonzero(rows)[:_MAX_LISTED])) + ("…" if rows.sum() > _MAX_LISTED else "")
         raise InputError(
-            f"duplicates: {description} ({set_name} rows [{listed}]); a record cannot be both: remove them, or set "
-            "duplicates to 'drop' or 'keep'"
+            f"duplicates: {description} ({set_name} rows [{listed}], counted from 0); a record cannot be both: "
+            "remove them, or set duplicates to 'drop' or 'keep'"
         )
     if policy == "keep":
         is_in_population = among_population[candidates]

@@ -130,7 +130,8 @@ class LanguageModel(Modality):
             empty_rows = [row for row, text in enumerate(records.x) if not text.strip()]
             if empty_rows:
                 raise InputError(
-                    f"{name}: {len(empty_rows)} documents are empty (first: row {empty_rows[0]}); leave them out"
+                    f"{name}: empty documents: {len(empty_rows)} (first: row {empty_rows[0]}, counted from 0); "
+                    "leave them out"
                 )
 
     def probe_target(self, target: Any, inputs: AuditInputs) -> int:

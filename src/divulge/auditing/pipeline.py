@@ -422,7 +422,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSet
         unexplained = explain()
     scored_audit = ScoredAudit(prepared, settings, views, scores, calibration, fpr, log, adjustment)
     for check in checks.CHECKS:
-        if (finding := log.run_timed(check.name, partial(check.measure, scored_audit))) is not None:
+        if (finding := log.run_timed(check.name, partial(checks.run_check, check, scored_audit))) is not None:
             scored_audit.findings.append(finding)
     about = RunMetadata(
         settings=settings,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from divulge import completion, store
+from divulge import completion, evaluation, store
 from divulge.attacks import Need
+from divulge.auditing.scopes import LARGEST_UNSEEN_AUC
 from divulge.auditing.signals import (
     MAX_BYTES_IN_MEMORY,
     TRAINED_REFERENCES,
@@ -276,6 +277,7 @@ class Forecast:
             will be.
         memory: bytes held at once, without what training takes.
         trials: models that are trained at most to find settings that match the target; they count in ``training``.
+        too_few: why the answer cannot be "no leak found"; empty where there are enough records for it.
     """
 
     records: int
@@ -285,6 +287,7 @@ class Forecast:
     scoring: float | None
     memory: float
     trials: int = 0
+    too_few: str = ""
 
     @property
     def text(self) -> str:
@@ -314,6 +317,19 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
         scoring=None,
         memory=estimate_memory(audit, on_disk=on_disk),
         trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],
+        too_few=_describe_too_few(audit.inputs.truth),
+    )
+
+
+def _describe_too_few(truth: Bools) -> str:
+    """Say that there are too few candidates to see a large leak, even by a single interval; empty otherwise."""
+    members, nonmembers = int(truth.sum()), int((~truth).sum())
+    smallest = evaluation.smallest_detectable(members, nonmembers).auc
+    if smallest is not None and smallest <= LARGEST_UNSEEN_AUC:
+        return ""
+    return (
+        f'candidates: {members:,} members and {nonmembers:,} non-members are too few for "no leak found"; unless the '
+        'leak is very large, the answer will be "too little data to say"'
     )
 
 

@@ -58,8 +58,8 @@ PRECEDENCE: Mapping[Code, Answer] = {
     "copies": "too little data to say",  # in another set; they may hide a leak
     "too few records": "too little data to say",
     "not cleared": "too little data to say",  # by a check, though no attack saw a leak
-    "unsure": "too little data to say",
     "suspected": "too little data to say",
+    "unsure": "too little data to say",
     "no leak": "no leak found",
     "not checked": "no leak found",
 }
@@ -119,24 +119,24 @@ def decide(audit: Findings) -> tuple[Reason, ...]:
     """Return the reasons for the answer: the first decides, the others are told as well."""
     by_scores = _decide_by_scores(audit)
     found = [Reason(finding.effect, finding) for finding in audit.about.findings if finding.effect != "none"]
+    by_code = {code: tuple(reason for reason in found if reason.code == code) for code in PRECEDENCE}
+    suspected, unclear = by_code["suspected"], by_code["not cleared"] or by_code["unsure"]
     first = min((*by_scores, *found), key=lambda reason: list(PRECEDENCE).index(reason.code))
-    others = [reason for reason in found if reason.code == first.code and reason.finding is not first.finding]
-    match first.code:
-        case "proof" | "suspected":
+    match first.code:  # a suspicion is told whatever decides
+        case "proof":
             return first, by_scores[0]
+        case "suspected":
+            return *suspected, by_scores[0], *by_code["unsure"]
         case "leak":
-            return first, *others, by_scores[0]
+            return *by_code["leak"], by_scores[0], *suspected
         case "not cleared" | "unsure":
-            return first, *others
+            return *unclear, *suspected
         case "no leak":
-            return *by_scores, *(reason for reason in found if reason.code == "not checked")
+            return *by_scores, *by_code["not checked"]
     # Scores decide. What keeps a model from being cleared, or finds a leak too, is a detail then.
-    if any(reason.code == "leak" for reason in found):
-        return *by_scores, *(reason for reason in found if reason.code in ("leak", "not cleared", "unsure"))
-    unclear = [reason for reason in found if reason.code == "not cleared"]
-    unclear = unclear or [reason for reason in found if reason.code == "unsure"]
-    suspected = [reason for reason in found if reason.code == "suspected"]
-    return *by_scores, *unclear, *(suspected if first.answer == "split is confounded" else ())
+    if by_code["leak"]:
+        unclear = tuple(reason for reason in found if reason.code in ("leak", "not cleared", "unsure"))
+    return *by_scores, *unclear, *suspected
 
 
 def _decide_by_scores(audit: Findings) -> tuple[Reason, ...]:

@@ -38,7 +38,7 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Audit": {
         "init": (
             "plans:init",
-            "Write a commented plan, and a stub of the code it names; asks for what no option says.",
+            "Write a commented plan, and a stub of the code it names; on a terminal, asks for what no option says.",
         ),
         "check": (
             "plans:check",

@@ -162,9 +162,11 @@ def from_settings(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def setting(model: type[BaseModel], name: str, note: str = "") -> Any:
+def setting(model: type[BaseModel], name: str, note: str = "", *flags: str) -> Any:
     """Return the option of one setting, for a command that declares it by hand; ``note`` is added to its help."""
-    return typer.Option(help=_format_help(model.model_fields[name]) + (f" {note}" if note else ""), show_default=False)
+    return typer.Option(
+        *flags, help=_format_help(model.model_fields[name]) + (f" {note}" if note else ""), show_default=False
+    )
 
 
 def named_settings(context: typer.Context, settings: Settings) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from divulge import plan as plan_files
 from divulge.auditing import audit_page
 from divulge.cli import options, printing
 from divulge.errors import InputError
+from divulge.report import page as report_page
 from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings
 from divulge.signals import classification, internals
 from divulge.targets import sacro_folders
@@ -39,17 +40,18 @@ def init(
     nonmembers: Annotated[str | None, _init_option("nonmembers")] = None,
     population: Annotated[str | None, _init_option("population")] = None,
     label: Annotated[str | None, _init_option("label")] = None,
+    id_column: Annotated[str | None, options.setting(InitSettings, "id", "", "--id")] = None,
     references: Annotated[int | None, _init_option("references")] = None,
     task: Annotated[str | None, _init_option("task")] = None,
     json: options.Json = False,
 ) -> None:
-    """Write a commented plan, and a stub of the code it names; asks for what no option says.
+    """Write a commented plan, and a stub of the code it names; on a terminal, asks for what no option says.
 
-    Of a target folder of SACRO-ML, the records are written as tables beside the plan.
+    Elsewhere the usual is assumed, and printed. Records of a target folder of SACRO-ML become tables beside the plan.
     """
     answers_given = {
         "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
-        "label": label, "references": references, "task": task,
+        "label": label, "id": id_column, "references": references, "task": task,
     }  # fmt: skip
     if model is not None and members is None and sacro_folders.is_sacro_folder(Path(model)):
         answers_given |= plan_files.import_sacro_folder(Path(model), folder)
@@ -57,11 +59,20 @@ def init(
     is_asking = sys.stdin.isatty() and not json
     answers = plan_files.complete_answers(answers_given, _ask if is_asking else None)
     written = plan_files.write_starting_plan(folder, answers)
+    missing = plan_files.list_missing(answers)
+    found = plan_files.read(written[0]).data.model_dump(include={"id", "drop"}, exclude_unset=True)
+    unasked = {} if is_asking else answers.model_dump(exclude={"id", "task"})
+    assumed = {name: value for name, value in (unasked | found).items() if answers_given.get(name) is None}
     if json:
-        printing.as_json({"written": [str(path) for path in written]})
+        paths = [str(path) for path in written]
+        printing.as_json({"written": paths, "assumed": assumed, "missing": list(missing)})
         return
     for path in written:
         printing.line(f"Wrote {path}")
+    if assumed:
+        printing.line(f"Assumed: {', '.join(f'{name} = {value!r}' for name, value in assumed.items())}")
+    for text in missing:
+        printing.remark(text)
     printing.line(f"Next: divulge check {written[0]}")
 
 
@@ -93,6 +104,8 @@ def check(
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(changed.recipes)}")
     printing.line(f"Ahead: {forecast.text}")
+    if forecast.too_few:
+        printing.remark(forecast.too_few)
 
 
 def replace_columns(plan: Plan, columns: ColumnNames, **other_keys: Any) -> Plan:
@@ -248,7 +261,8 @@ def _show_audit(result: auditing.Audit, title: str) -> None:
     if title:
         printing.line()
         printing.line(title)
-    printing.verdict(summary.verdict.tone, summary.verdict.text)
+    heading = audit_page.HEADINGS[summary.verdict.answer]
+    printing.verdict(summary.verdict.tone, report_page.put_heading(heading, summary.verdict.text))
     if result.unseen_classes:
         printing.table("Unseen classes", *audit_page.recipe_table(summary, unseen=True))
     if summary.adjusted is not None:

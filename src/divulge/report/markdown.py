@@ -50,14 +50,14 @@ def render(page: Page) -> str:
         >>> print(render(Page("churn-model", "Nothing leaks.", "clear", (Section("AUC", (Paragraph("0.50"),)),))))
         # churn-model
         <BLANKLINE>
-        **Nothing leaks.**
+        **No leak found. Nothing leaks.**
         <BLANKLINE>
         ## AUC
         <BLANKLINE>
         0.50
         <BLANKLINE>
     """
-    parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.details)]
+    parts = [f"# {_line(page.title)}", f"**{_line(page.headed_verdict)}**", *map(_line, page.details)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.ordered_sections:
@@ -74,14 +74,14 @@ def card(page: Page) -> str:
         >>> print(card(Page("churn-model", "Nothing leaks.", "clear", (), {"seed": "0"})))
         ## Privacy: churn-model
         <BLANKLINE>
-        **Nothing leaks.**
+        **No leak found. Nothing leaks.**
         <BLANKLINE>
         - seed: 0
         <BLANKLINE>
         Measured with Divulge.
         <BLANKLINE>
     """
-    parts = [f"## Privacy: {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.details)]
+    parts = [f"## Privacy: {_line(page.title)}", f"**{_line(page.headed_verdict)}**", *map(_line, page.details)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.ordered_sections:

@@ -275,9 +275,26 @@ class Page:
     compact: bool = False
 
     @property
+    def headed_verdict(self) -> str:
+        """The verdict, which begins with its heading; a plain result has none by itself."""
+        if self.tone == "plain" and not self.heading:
+            return self.verdict
+        return put_heading(self.heading or HEADINGS[self.tone].words, self.verdict)
+
+    @property
     def ordered_sections(self) -> list[Section]:
         """The sections in reading order, those of the annex last."""
         return sorted(self.sections, key=lambda section: section.annex)
+
+
+def put_heading(heading: str, verdict: str) -> str:
+    """Return a verdict that begins with its heading.
+
+    Examples:
+        >>> put_heading("Leak found", "An AUC of .7."), put_heading("Too little data to say", "Too little data to say.")
+        ('Leak found. An AUC of .7.', 'Too little data to say.')
+    """
+    return verdict if verdict.startswith(heading) else f"{heading}. {verdict}"
 
 
 _HIDDEN = "Single records are left out here; the HTML report in the run directory shows them where it may."

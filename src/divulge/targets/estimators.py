@@ -16,7 +16,7 @@ from divulge.columns import has_pandas
 from divulge.errors import InputError
 from divulge.targets import outputs as out
 from divulge.targets.fitted_frames import (
-    describe_inputs,
+    estimator_errors,
     estimator_inputs,
     fitted_columns,
     fitted_frame_library,
@@ -138,8 +138,7 @@ class SklearnTarget:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         # An estimator of the user's own may write into what it is given.
         inputs = self.model_inputs(records.copy())
-        hint = "" if records.table is None else describe_inputs(inputs)
-        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
+        with estimator_errors(self.estimator, records, inputs):
             return self._own_logits(inputs)
 
     def model_inputs(self, records: Records) -> Any:
@@ -326,8 +325,7 @@ class SklearnLabels(SklearnTarget):
             divulge.errors.UserCodeError: the estimator raised an error.
         """
         inputs = self.model_inputs(records.copy())
-        hint = "" if records.table is None else describe_inputs(inputs)
-        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
+        with estimator_errors(self.estimator, records, inputs):
             return self.predicted_classes(inputs)
 
 
@@ -557,7 +555,7 @@ class SklearnRegressor:
         name = f"target: {type(self.estimator).__name__}"
         # An estimator of the user's own may write into what it is given.
         inputs = self.model_inputs(records.copy())
-        with errors.user_code_errors(name, hint="" if records.table is None else describe_inputs(inputs)):
+        with estimator_errors(self.estimator, records, inputs):
             predicted = self.estimator.predict(inputs)
         return out.as_predictions(predicted, len(records), f"{name}.predict")
 

@@ -17,13 +17,13 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from divulge import columns, lazy
+from divulge import columns, errors, lazy
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
 from divulge.errors import InputError
 from divulge.validation import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -78,14 +78,35 @@ def likely_columns(estimator: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(names for names in candidates if names))
 
 
-def describe_inputs(inputs: Any) -> str:
+@contextlib.contextmanager
+def estimator_errors(estimator: Any, records: Records, inputs: Any) -> Generator[None]:
+    """Turn what an estimator raises into an error that says what it was given.
+
+    Raises:
+        divulge.InputError: it is not fitted.
+        divulge.errors.UserCodeError: it raised another error.
+    """
+    name = f"target: {type(estimator).__name__}"
+    try:
+        with errors.user_code_errors(name, hint="" if records.table is None else _describe_inputs(inputs)):
+            yield
+    except errors.UserCodeError as error:
+        if type(error.__cause__).__name__ == "NotFittedError":
+            raise InputError(f"{name} is not fitted: {error.__cause__}") from None
+        raise
+
+
+def _describe_inputs(inputs: Any) -> str:
     """Describe what an estimator that fails was given, and how it is given something else."""
-    input_type = (
-        "an array" if isinstance(inputs, np.ndarray) else f"a data frame of {type(inputs).__module__.split('.')[0]}"
-    )
+    given = "an array"
+    if not isinstance(inputs, np.ndarray):
+        schema = nw.from_native(inputs, eager_only=True).schema
+        texts = [name for name, dtype in schema.items() if isinstance(dtype, nw.String | nw.Object)]
+        stand = f" with texts in {columns.format_names(texts)}" if texts else ""
+        given = f"a data frame of {type(inputs).__module__.split('.')[0]}{stand}"
     return (
-        f'it was given {input_type}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
-        "in a plan target.frames"
+        f'it was given {given}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, in a plan '
+        "target.frames"
     )
 
 

@@ -158,7 +158,9 @@ class TextClassifier:
             raise InputError(f"records: documents are needed, got numbers ({texts.dtype})")
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.length, verbose=False)["input_ids"]
         if empty := [row for row, ids in enumerate(encoded) if not len(ids)]:
-            raise InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
+            raise InputError(
+                f"records: documents without a token: {len(empty)} (first: row {empty[0]}, counted from 0)"
+            )
         check_token_ids(self.model, encoded)
         return encoded
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from divulge.auditing.checks.agreement import ReferenceAnswers
 from divulge.auditing.checks.blind_baseline import BlindSplit
-from divulge.auditing.checks.check import Check, ScoredAudit, show_sentences
+from divulge.auditing.checks.check import Check, ScoredAudit, run_check, show_sentences
 from divulge.auditing.checks.control_models import Controls
 from divulge.auditing.checks.copies import Copies
 from divulge.auditing.checks.covariates import CovariateBalance
@@ -51,4 +51,4 @@ def show_finding(finding: CheckFinding) -> list[Block]:
     return show_sentences(finding) if check is None else check.show(finding)
 
 
-__all__ = ["CHECKS", "Check", "ScoredAudit", "show_finding"]
+__all__ = ["CHECKS", "Check", "ScoredAudit", "run_check", "show_finding"]

@@ -33,7 +33,8 @@ class BlindSplit(Check):
                 records.x, records.y, records.features, inside, audit.prepared.seed, audit.prepared.other_records
             )
         except InputError as error:
-            audit.log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
+            reason = str(error).replace("x_members", "members").replace("x_nonmembers", "nonmembers")
+            audit.log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {reason}")
             return describe_blind_baseline(None)
         differences: tuple[str, ...] = ()
         if baseline.confounded and (records.x.dtype != object or records.y is not None):

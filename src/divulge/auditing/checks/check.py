@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from divulge.report import Paragraph, Table
 from divulge.report.formatting import format_estimate
+from divulge.results import CheckFinding
+from divulge.validation import check_instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from divulge.evaluation.covariates import Adjustment
     from divulge.evidence import Measurements
     from divulge.report.page import Block
-    from divulge.results import CheckFinding, RunSettings
+    from divulge.results import RunSettings
     from divulge.types import Floats
 
 NEXT_STEPS = (
@@ -60,21 +63,37 @@ class ScoredAudit:
     findings: list[CheckFinding] = field(default_factory=list)
 
 
-class Check(Protocol):
+class Check(ABC):
     """A check of an audit: it measures, says what it found, and shows it."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name on page, in timings and in the summary."""
-        ...
 
+    @abstractmethod
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Return what was found; None where there is nothing to show."""
-        ...
 
     def show(self, finding: CheckFinding) -> list[Block]:
         """Return what the page shows of a finding; a check that shows more, or nothing, says so itself."""
         return show_sentences(finding)
+
+
+def run_check(check: Check, audit: ScoredAudit) -> CheckFinding | None:
+    """Return what a check found; what it raises names the check.
+
+    Raises:
+        divulge.InputError: it returned something else than a finding.
+    """
+    try:
+        finding = check.measure(audit)
+    except Exception as error:
+        error.add_note(f"raised by the check {check.name!r} of an audit")
+        raise
+    if finding is None:
+        return None
+    return check_instance(finding, f"check {check.name!r}: measure", CheckFinding, "a CheckFinding or None")
 
 
 def show_sentences(finding: CheckFinding) -> list[Block]:
