@@ -45,8 +45,8 @@ def test_every_kind_gives_the_same_records(tmp_path, spelling):
         ("a,b,label\n", r"a header \(a, b, label\) and no rows"),
         ("a,label\n1,yes\n2,\n", r"'label': 1 records have no class"),
         ("a,label\n1,0.5\n", r"y: whole-number labels are needed, or names of classes, got float"),
-        ("a,label\ninf,0\n1,1\n", r"column 'a': 1 values are infinite"),
-        ("a,label\n1,\n2,1\n", r"y: 1 records have no class"),
+        ("a,label\ninf,0\n1,1\n", r"column 'a': infinite values: 1"),
+        ("a,label\n1,\n2,1\n", r"y: records without class or value: 1"),
         (
             "key,label\n9007199254740993,0\n9007199254740992,1\n",
             r"'key' holds whole numbers beyond .* name it as data\.id",

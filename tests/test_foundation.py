@@ -17,7 +17,7 @@ from divulge import seeds, store, validation
     [
         ([[np.nan, 1.0]], [0], "x: 1 values are NaN or infinite"),
         ([[1.0], [2.0]], [0], "y: 2 labels are needed"),
-        ([[1.0], [2.0]], [0.5, np.nan], "y: 1 records have no class"),
+        ([[1.0], [2.0]], [0.5, np.nan], "y: records without class or value: 1"),
         ([], [], "x: at least 1 entry"),
         ([[1.0], [2.0, 3.0]], None, "x: "),
     ],

@@ -220,7 +220,7 @@ class TestBadInput:
     def test_empty_documents(self, target, sets):
         x = sets["members"].x.copy()
         x[3] = " \n"
-        with pytest.raises(dv.InputError, match=r"members: 1 documents are empty \(first: row 3\)"):
+        with pytest.raises(dv.InputError, match=r"members: empty documents: 1 \(first: row 3, counted from 0\)"):
             audited(target, sets | {"members": dv.Records(x)}, recipes=("loss",))
 
     def test_a_document_of_one_token_without_bos(self, base, sets):

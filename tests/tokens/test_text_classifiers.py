@@ -104,7 +104,7 @@ def test_what_is_no_classifier_of_documents_is_refused(make, classifier, tokeniz
     target = classifier("bert")
     with pytest.raises(dv.InputError, match="documents are needed, got numbers"):
         target.logits(dv.Records([[1.0]]))
-    with pytest.raises(dv.InputError, match=r"1 documents have no token \(first: row 1\)"):
+    with pytest.raises(dv.InputError, match=r"documents without a token: 1 \(first: row 1, counted from 0\)"):
         target.logits(dv.Records(["a", ""]))
     with pytest.raises(dv.InputError, match=r"tokenizer: it makes token .* they do not belong together"):
         TextClassifier(build("bert", 80), tokenizer).logits(dv.Records(["hello world"]))
