@@ -21,7 +21,7 @@ from divulge import access, completion, datafiles, seeds, tables, user_code
 from divulge import recipes as book
 from divulge.columns import format_names, has_pandas
 from divulge.datafiles import DataFile, FileLayout
-from divulge.errors import InputError
+from divulge.errors import InputError, UserCodeError
 from divulge.references import Custom, FineTune, LoRA, Train
 from divulge.settings import (
     AccessPlan,
@@ -42,7 +42,7 @@ from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import known_texts
-from divulge.targets.fitted_frames import fitted_frame_library
+from divulge.targets.fitted_frames import estimator_errors, fitted_frame_library
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path, format_value
@@ -118,7 +118,9 @@ def read(path: str | Path) -> Plan:
 
 
 def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan:
-    """Read the files and import the names of a plan; no model is queried yet.
+    """Read the files and import the names of a plan.
+
+    No model is queried yet, but about a record with a text where another file holds numbers alone.
 
     Args:
         plan: what `read` returned.
@@ -420,17 +422,19 @@ def _check_texts_among_numbers(
         for name in names:
             assert file.records.table is not None
             values = file.records.table[name].to_list()
-            rows = [row for row, value in enumerate(values) if value is not None and not datafiles.is_number(value)]
-            if not rows:
+            is_text = (value is not None and not datafiles.is_number(value) for value in values)
+            row = next((row for row, is_found in enumerate(is_text) if is_found), None)
+            if row is None:
                 continue
+            record = file.records[np.array([row])]
+            inputs = target.model_inputs(record)
             try:
-                target.estimator.predict(target.model_inputs(file.records[np.array(rows[:1])]))
-            except InputError:
-                raise
-            except Exception as error:  # the user's code may raise anything
+                with estimator_errors(target.estimator, record, inputs):
+                    target.estimator.predict(inputs)
+            except UserCodeError as error:
                 raise InputError(
-                    f"data.{key}: {getattr(plan, key)}: column {name!r} holds the text {format_value(values[rows[0]])}"
-                    f" and numbers in another file, and the model cannot read it ({type(error).__name__})"
+                    f"data.{key}: {getattr(plan, key)}: column {name!r} holds the text {format_value(values[row])} and "
+                    f"numbers in another file, and the model cannot read it ({type(error.__cause__).__name__})"
                 ) from error
 
 
@@ -624,6 +628,19 @@ _STUB_OF_VALUES = _STUB.replace("one output for each class", "one output, the va
 _FACTORY = "my_model:make_model"
 
 
+def choose_columns(answers: InitSettings) -> TableColumns:
+    """Return the columns that a starting plan names: those that the answers name, else what `find_columns` finds.
+
+    Examples:
+        >>> choose_columns(InitSettings(model="my_code:model", members="none.csv", id="customer")).id
+        'customer'
+    """
+    is_text = answers.records == "text"
+    label = "" if is_text else answers.label
+    found = find_columns(answers.model, answers.members, is_text=is_text, label=label, record_id=answers.id)
+    return replace(found, id=answers.id or found.id)  # also of files that are not there yet
+
+
 def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     """Write ``plan.toml`` to ``folder``, and ``my_model.py`` where the plan names code; nothing is overwritten.
 
@@ -633,11 +650,7 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
         divulge.InputError: one of the two files exists, or cannot be written.
     """
     files = ("model", "members", "nonmembers", "population")
-    is_text = answers.records == "text"
-    label = "" if is_text else answers.label
-    columns = find_columns(answers.model, answers.members, is_text=is_text, label=label, record_id=answers.id)
-    columns = replace(columns, id=answers.id or columns.id)  # also of files that are not there yet
-    level = _lowest_fpr(answers.nonmembers)
+    columns, level = choose_columns(answers), _lowest_fpr(answers.nonmembers)
     answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
     texts = {"plan.toml": format_starting_plan(answers, columns, level)}
     if answers.model.endswith(".safetensors") or (answers.references and _has_networks(answers)):

@@ -60,9 +60,10 @@ def init(
     answers = plan_files.complete_answers(answers_given, _ask if is_asking else None)
     written = plan_files.write_starting_plan(folder, answers)
     missing = plan_files.list_missing(answers)
-    found = plan_files.read(written[0]).data.model_dump(include={"id", "drop"}, exclude_unset=True)
+    found = plan_files.choose_columns(answers)
     unasked = {} if is_asking else answers.model_dump(exclude={"id", "task"})
-    assumed = {name: value for name, value in (unasked | found).items() if answers_given.get(name) is None}
+    guesses = unasked | ({"id": found.id} if found.id else {}) | ({"drop": list(found.drop)} if found.drop else {})
+    assumed = {name: value for name, value in guesses.items() if answers_given.get(name) is None}
     if json:
         paths = [str(path) for path in written]
         printing.as_json({"written": paths, "assumed": assumed, "missing": list(missing)})

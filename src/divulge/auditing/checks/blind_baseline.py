@@ -33,6 +33,7 @@ class BlindSplit(Check):
                 records.x, records.y, records.features, inside, audit.prepared.seed, audit.prepared.other_records
             )
         except InputError as error:
+            # The error names arguments of the function, which are called otherwise in an audit.
             reason = str(error).replace("x_members", "members").replace("x_nonmembers", "nonmembers")
             audit.log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {reason}")
             return describe_blind_baseline(None)
