@@ -717,6 +717,19 @@ CheckEffect: TypeAlias = Literal[
     "leak",
     "proof",
 ]
+"""What a finding does to the answer, and to the limits of a gate:
+
+| effect | the answer | a limit |
+|---|---|---|
+| none | as scores say; the finding stands on the page | as scores say |
+| not checked | as scores say; where that is "no leak found", the finding is told with it | as scores say |
+| unsure | not "no leak found" | as scores say |
+| suspected, not cleared | not "no leak found" | not kept |
+| implausible | "too little data to say", as the target may be another model | not kept |
+| not comparable | "split is confounded", as no number can be attributed to the model | undecided |
+| leak | "leak found" | not kept |
+| proof | "leak found", whatever is measured | broken |
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -725,11 +738,7 @@ class CheckFinding:
 
     Args:
         check: name of the check.
-        effect: "none": it stands on the page. "not checked": a verdict that finds no leak says it, too. "unsure": no
-            answer is "no leak found". "suspected" and "not cleared": nor is any limit "kept". "implausible": nor are
-            scores explained; the target may be another model. "not comparable": no number can be attributed to the
-            model, and every limit is undecided. "leak": the answer is "leak found", and no limit is "kept". "proof":
-            the answer is "leak found" whatever is measured, and every limit is broken.
+        effect: on verdict and gate, as the table of `CheckEffect` says.
         sentence: what was found; the first sentence of a verdict that it decides.
         details: further sentences.
         figures: what was measured, by name.

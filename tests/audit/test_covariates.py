@@ -151,19 +151,20 @@ def planned(tmp_path):
     return tmp_path / "plan.toml"
 
 
-def test_a_plan_names_columns_and_an_option_names_others(planned):
+def test_a_plan_names_covariates(planned):
     ready = plans.resolve(plans.read(planned), planned.parent)
     assert set(ready.subject.covariates) == {"ward"}
     assert ready.subject.members.x.shape == (400, 2)
     out = planned.parent / "run"
-    result = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--covariate", "age", "--json"])
+    planned.write_text(planned.read_text().replace('["ward"]', '["age"]'))
+    result = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--json"])
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert content["adjusted"]["adjusted_for"] == ["age"]
     gate_result = CliRunner().invoke(app, ["gate", str(out), "--max", "auc:0.99"])
     assert "adjusted auc" in gate_result.output
-    wrong = CliRunner().invoke(app, ["audit", str(planned), "--out", str(out), "--covariate", "height"])
-    assert wrong.exit_code != 0
+    planned.write_text(planned.read_text().replace('["age"]', '["height"]'))
+    assert CliRunner().invoke(app, ["check", str(planned)]).exit_code != 0
 
 
 def test_words_are_no_values_of_a_record_and_numbers_are(planned):

@@ -281,9 +281,9 @@ def write_plan(folder, model, frame, y, options="", **spelling):
 def test_a_missing_value_may_be_spelt_as_pandas_and_r_spell_it(tmp_path, word):
     frame, y = clients()
     model = encoded().fit(frame[:N], y[:N])
-    plan = write_plan(tmp_path, model, frame, y, na_rep=word)
-    assert cli.run(["check", plan, "--label", "outcome"]) == 0
-    assert cli.run(["audit", plan, "--label", "outcome", "--out", str(tmp_path / "run")]) == 0
+    plan = write_plan(tmp_path, model, frame, y, 'label = "outcome"', na_rep=word)
+    assert cli.run(["check", plan]) == 0
+    assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 0
     np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, frame, y))
 
 
@@ -381,8 +381,9 @@ def test_init_reads_shards(tmp_path, monkeypatch):
 
 def test_an_identifier_that_is_missing_is_said(tmp_path, capsys):
     frame, y = clients()
-    plan = write_plan(tmp_path, encoded().fit(frame[:N], y[:N]), frame.assign(key=frame["sex"]), y, 'label = "outcome"')
-    assert cli.run(["audit", plan, "--id", "key", "--out", str(tmp_path / "run")]) == 2
+    named = 'label = "outcome"\nid = "key"'
+    plan = write_plan(tmp_path, encoded().fit(frame[:N], y[:N]), frame.assign(key=frame["sex"]), y, named)
+    assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 2
     assert "records without identifier: " in capsys.readouterr().err
 
 

@@ -86,11 +86,11 @@ def test_nothing_is_asked_without_a_terminal(score_tables, monkeypatch, capsys):
     assert "did you mean" in " ".join((printed.out + printed.err).split())
 
 
-def test_an_id_option_takes_the_place_of_the_id_column_of_a_plan(tmp_path):
+def test_a_plan_names_the_column_of_identifiers(tmp_path):
     rng = np.random.default_rng(0)
     for name, n in (("members", 40), ("nonmembers", 40), ("population", 80)):
         columns = {"a": rng.normal(size=n), "b": rng.normal(size=n), "label": rng.integers(0, 2, n)}
-        columns |= {"key": [f"{name}-key-{i}" for i in range(n)], "name": [f"{name}-name-{i}" for i in range(n)]}
+        columns |= {"key": [f"{name}-key-{i}" for i in range(n)]}
         pl.DataFrame(columns).write_parquet(tmp_path / f"{name}.parquet")
     (tmp_path / "models.py").write_text(
         "import numpy as np\n\n\ndef logits(x):\n    return np.stack([x[:, 0], -x[:, 0]], axis=1)\n"
@@ -111,9 +111,6 @@ id = "key"
 columns = ["a", "b"]
 """
     )
-    plan = str(tmp_path / "plan.toml")
-    for options, column in ((), "key"), (("--id", "name"), "name"):
-        out = tmp_path / f"run-{column}"
-        assert cli.run(["audit", plan, *options, "--out", str(out)]) == 0
-        ids = pl.read_parquet(out / "scores.parquet")["id"].to_list()
-        assert ids == [f"{side}-{column}-{i}" for side in ("members", "nonmembers") for i in range(40)]
+    assert cli.run(["audit", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run")]) == 0
+    ids = pl.read_parquet(tmp_path / "run" / "scores.parquet")["id"].to_list()
+    assert ids == [f"{side}-key-{i}" for side in ("members", "nonmembers") for i in range(40)]

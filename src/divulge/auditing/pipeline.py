@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -225,11 +226,8 @@ def audit(
             return _run_into(prepared, options.fpr, settings, plan, out)
         if out_folder is None:
             return _run_audit(prepared, options.fpr, settings, None)
-        covariate_columns = (
-            []
-            if prepared.inputs.covariates is None
-            else [part for pair in prepared.inputs.covariates.items() for part in pair]
-        )
+        # Two runs whose covariates differ are two runs, though the settings hold nothing of them.
+        covariate_columns = itertools.chain.from_iterable((prepared.inputs.covariates or {}).items())
         digest, kept_files = store.hash_values(settings, *covariate_columns), (ANSWERS_FILE,)
         with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
             return _run_into(prepared, options.fpr, settings, plan, draft)
@@ -260,14 +258,18 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
         divulge.InputError: an audit whose recipes train no such models, or of partly known records; and as `audit`,
             before work starts.
     """
-    record_sets = [subject.members, subject.nonmembers, *([] if subject.population is None else [subject.population])]
-    parts = [check_instance(part, "references: records of the audit", Records) for part in record_sets]
-    starts = np.cumsum([0, *map(len, parts)])
-    numbered = [
-        part.with_ids(np.arange(start, start + len(part))) for part, start in zip(parts, starts[:-1], strict=True)
-    ]
-    members, nonmembers, population = (*numbered, None)[:3]
-    renumbered = replace(subject, members=members, nonmembers=nonmembers, population=population)
+    given = {name: getattr(subject, name) for name in ("members", "nonmembers", "population")}
+    parts = {
+        name: check_instance(records, "references: records of the audit", Records)
+        for name, records in given.items()
+        if records is not None or name != "population"
+    }
+    ends = np.cumsum([len(part) for part in parts.values()])
+    numbered = {
+        name: part.with_ids(np.arange(end - len(part), end))
+        for (name, part), end in zip(parts.items(), ends.tolist(), strict=True)
+    }
+    renumbered = replace(subject, **numbered)
     prepared, _ = _prepare_audit(target, renumbered, options, ignore_progress, None)
     needs = {need for recipe in prepared.inputs.recipes for need in recipe.needs}
     need = next((each for each in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT) if each in needs), None)
@@ -277,7 +279,7 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
     records, trained_on = signals.training_data(prepared, need)
     assert records.ids is not None
     rows = records.ids.astype(np.int64)
-    return Records.concatenate([part.without_ids() for part in parts])[rows], trained_on
+    return Records.concatenate([part.without_ids() for part in parts.values()])[rows], trained_on
 
 
 def _prepare_audit(

@@ -55,8 +55,8 @@ PRECEDENCE: Mapping[Code, Answer] = {
     "implausible": "too little data to say",  # the target may be another model than the one that was trained on them
     "explained by records": "too little data to say",  # scores and scores less what records explain disagree
     "no overlap": "too little data to say",  # balancing left members or non-members alone
-    "copies": "too little data to say",  # in another set; they may hide a leak
     "too few records": "too little data to say",
+    "copies": "too little data to say",  # the same, where copies in another set may be what hides a leak
     "not cleared": "too little data to say",  # by a check, though no attack saw a leak
     "suspected": "too little data to say",
     "unsure": "too little data to say",

@@ -11,10 +11,10 @@ from divulge import attributes, provenance, references, results
 from divulge import plan as plan_files
 from divulge.attributes import result as attribute_result
 from divulge.cli import options, printing
-from divulge.cli.plans import list_input_files, replace_columns
+from divulge.cli.plans import list_input_files
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
-from divulge.settings import AttributePlan, AttributeRules, ColumnNames
+from divulge.settings import AttributePlan, AttributeRules
 
 if TYPE_CHECKING:
     from divulge.attributes.result import AttributeInference
@@ -30,8 +30,7 @@ def attribute(
     column: Annotated[
         list[str] | None, options.setting(AttributePlan, "column", "In place of the plan's; may be repeated.")
     ] = None,
-    settings: AttributeRules,
-    columns: ColumnNames,
+    settings: Annotated[AttributeRules, ("tolerance",)],
     trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
@@ -41,7 +40,7 @@ def attribute(
 
     The exit code is 1 where it does, and 3 where nothing can be said.
     """
-    read = replace_columns(plan_files.read(plan), columns)
+    read = plan_files.read(plan)
     rules = {} if read.attribute is None else dict(read.attribute)
     rules |= options.named_settings(context, settings)
     if column:

@@ -10,10 +10,10 @@ import typer
 from divulge import defences, provenance, references, results
 from divulge import plan as plan_files
 from divulge.cli import options, printing
-from divulge.cli.plans import list_input_files, replace_columns
+from divulge.cli.plans import list_input_files
 from divulge.defences import trade_off
 from divulge.errors import InputError
-from divulge.settings import ColumnNames, DefendRules
+from divulge.settings import DefendRules
 
 if TYPE_CHECKING:
     from divulge.defences.trade_off import TradeOff
@@ -25,7 +25,6 @@ def defend(
     context: typer.Context,
     plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
     settings: DefendRules,
-    columns: ColumnNames,
     trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
@@ -35,7 +34,7 @@ def defend(
 
     The settings are those of the plan's table `defend`, or what is known to help for this kind of model.
     """
-    read = replace_columns(plan_files.read(plan), columns)
+    read = plan_files.read(plan)
     resolved = plan_files.resolve(read, plan.parent, trust or ())
     subject, chosen = resolved.subject, resolved.options
     if subject.known is not None or subject.unseen_classes or subject.population is None:

@@ -348,7 +348,7 @@ def extract(
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
     ] = None,
     columns: options.TextColumns,
-    settings: ExtractSettings,
+    settings: Annotated[ExtractSettings, ("prefix", "suffix", "place", "draws", "seed", "show_records")],
     decoding: DecodingSettings,
     loading: LanguageModelSettings,
     out: options.ReportFolder = None,

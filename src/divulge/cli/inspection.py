@@ -11,7 +11,6 @@ import typer
 from divulge import datafiles, inspection, results, targets
 from divulge import plan as plan_files
 from divulge.cli import options, printing
-from divulge.cli.plans import replace_columns
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, InspectionSettings
 
@@ -34,7 +33,7 @@ def inspect(
             "that names target and members."
         ),
     ],
-    settings: InspectionSettings,
+    settings: Annotated[InspectionSettings, ("output_records",)],
     members: Annotated[
         Path | None, typer.Option(help="Training records: also count how many of them share an output.")
     ] = None,
@@ -44,7 +43,9 @@ def inspect(
 ) -> None:
     """Does this model's file hold training records? Look at its arrays, leaves and settings, without data."""
     if model.suffix.lower() == ".toml":
-        inspected = _inspect_plan(model, options.named_settings(context, settings), columns, members, trust or ())
+        if members is not None or columns.model_fields_set:
+            raise InputError("members: the plan names records and columns; leave out --members and options of columns")
+        inspected = _inspect_plan(model, options.named_settings(context, settings), trust or ())
     elif members is None:
         inspected = inspection.inspect_file(model, settings)
     else:
@@ -59,13 +60,9 @@ def inspect(
     _show(model, inspected, is_known=members is not None or model.suffix.lower() == ".toml")
 
 
-def _inspect_plan(
-    path: Path, given_settings: dict[str, Any], columns: ColumnNames, members: Path | None, trust: Sequence[str]
-) -> Inspection:
+def _inspect_plan(path: Path, given_settings: dict[str, Any], trust: Sequence[str]) -> Inspection:
     """Inspect the target of a plan, with its members; an option goes before the plan's table `inspect`."""
-    if members is not None:
-        raise InputError("members: the plan names them; leave out --members")
-    plan = replace_columns(plan_files.read(path), columns)
+    plan = plan_files.read(path)
     resolved = plan_files.resolve(plan, path.parent, trust)
     chosen = InspectionSettings(**({} if plan.inspect is None else dict(plan.inspect)) | given_settings)
     records = resolved.subject.members

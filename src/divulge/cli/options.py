@@ -44,17 +44,14 @@ TextColumns = Annotated[ColumnNames, ("id", "text")]
 _COLUMN_OPTIONS = "label id text group person drop"
 _ORACLE_OPTIONS = "clip decimals noise noise_kind submission class_weight scored"
 ADVANCED: Mapping[str, str] = {
-    "check": _COLUMN_OPTIONS,
-    "audit": f"seed covariate {_COLUMN_OPTIONS}",
+    "audit": "seed",
     "decide": "recipe method",
     "view": "host",
-    "defend": _COLUMN_OPTIONS,
-    "attribute": f"max_values margin confidence {_COLUMN_OPTIONS}",
-    "inspect": f"leaf_records degrees_of_freedom {_COLUMN_OPTIONS}",
+    "inspect": _COLUMN_OPTIONS,
     "identify": "candidates eta lam drop_nan drop_overlap show_records members baseline seed truth",
     "score": "dtype device bos length stride truncation budget lowercase shard engine",
     "power": "seed method wanted",
-    "extract": "show_records dtype device bos length near confidence temperature top_k top_p place seed",
+    "extract": "show_records dtype device bos length temperature top_k top_p place seed",
     "forget": "other factory outputs device trust seed margin confidence fdr at_random label text group person drop",
     "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
     "reconstruct": "margin algorithm truth show_records",
@@ -67,7 +64,7 @@ ADVANCED: Mapping[str, str] = {
     "labels attack": f"{_ORACLE_OPTIONS} header template key journal control",
     "labels defend": f"{_ORACLE_OPTIONS} seed days per_day public step coarse",
 }
-"""Command → parameters that its help names and does not explain: a plan or the reference page does."""
+"""Command → parameters that its help names and does not explain: --help-all and the reference page do."""
 
 
 class NarrowHelp:
@@ -112,9 +109,19 @@ class Command(NarrowHelp, typer_core.TyperCommand):
                 parameter.hidden = True
         flags = sorted(p.opts[0] for p in self.params if getattr(p, "hidden", False))
         if flags:
-            self.epilog = f"Further options, explained in docs/reference/commands.md: {', '.join(flags)}."
+            self.epilog = f"Further options (--help-all explains them): {', '.join(flags)}."
         # Typer joins the lines of the first paragraph, and breaks all others where the docstring does.
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n"))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what was typed; --help-all is --help in which no option is hidden."""
+        if "--help-all" in args:
+            explained = copy.copy(self)
+            explained.params, explained.epilog = [copy.copy(parameter) for parameter in self.params], None
+            for parameter in explained.params:
+                vars(parameter)["hidden"] = False
+            ctx.command, args = explained, ["--help"]
+        return super().parse_args(ctx, args)
 
 
 def subcommand(name: str) -> type[Command]:

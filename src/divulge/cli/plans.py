@@ -15,7 +15,7 @@ from divulge.auditing import audit_page
 from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.report import page as report_page
-from divulge.settings import AuditSettings, ColumnNames, DataPlan, InitSettings
+from divulge.settings import AuditSettings, InitSettings
 from divulge.signals import classification, internals
 from divulge.targets import sacro_folders
 
@@ -81,56 +81,20 @@ def _ask(question: str, default: str) -> str:
     return printing.ask(f"{question} [{default}]: ") or default
 
 
-Task = Annotated[str | None, options.setting(AuditSettings, "task", "In place of the plan's.")]
-
-
-@options.from_settings
-def check(
-    plan: PlanFile,
-    columns: ColumnNames,
-    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
-    task: Task = None,
-    trust: options.Trust = None,
-    json: options.Json = False,
-) -> None:
+def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = False) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    changed = replace_columns(plan_files.read(plan), columns, **_features_option(features))
-    changed = _replace_task(changed, task)
-    resolved = plan_files.resolve(changed, plan.parent, trust or ())
+    read = plan_files.read(plan)
+    resolved = plan_files.resolve(read, plan.parent, trust or ())
     forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
     if json:
-        printing.as_json({"plan": str(plan), "recipes": changed.recipes, "forecast": results.to_json_values(forecast)})
+        printing.as_json({"plan": str(plan), "recipes": read.recipes, "forecast": results.to_json_values(forecast)})
         return
     for key, origin in resolved.origins.items():
         printing.line(f"{key}: from {origin}")
-    printing.line(f"{plan} can be run: {', '.join(changed.recipes)}")
+    printing.line(f"{plan} can be run: {', '.join(read.recipes)}")
     printing.line(f"Ahead: {forecast.text}")
     if forecast.too_few:
         printing.remark(forecast.too_few)
-
-
-def replace_columns(plan: Plan, columns: ColumnNames, **other_keys: Any) -> Plan:
-    """Return a plan with the columns that the user named."""
-    changed_columns = {key: getattr(columns, key) for key in columns.model_fields_set} | other_keys
-    return plan.model_copy(update={"data": plan.data.model_copy(update=changed_columns)}) if changed_columns else plan
-
-
-def _features_option(features: str | None) -> dict[str, str]:
-    """Return the features in place of the plan's; none where the user did not say.
-
-    Raises:
-        divulge.InputError: an empty name, which would say neither the plan's nor others.
-    """
-    if features is not None and not features.strip():
-        raise InputError(f"--features: a name is needed, got {features!r}; leave the option out for the plan's")
-    return {} if features is None else {"features": features}
-
-
-def _replace_task(plan: Plan, task: str | None) -> Plan:
-    """Return a plan with the task that the user named."""
-    return (
-        plan if task is None else plan.model_copy(update={"task": options.check_options(AuditSettings, task=task).task})
-    )
 
 
 def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:
@@ -141,7 +105,6 @@ def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:
     return {role: folder / name if name and (folder / name).exists() else None for role, name in names.items()}
 
 
-@options.from_settings
 def audit(
     *,
     plan: Annotated[
@@ -157,9 +120,6 @@ def audit(
     fpr: Annotated[
         list[float] | None, options.setting(AuditSettings, "fpr", "In place of the plan's; may be repeated.")
     ] = None,
-    covariate: Annotated[
-        list[str] | None, options.setting(DataPlan, "covariates", "In place of the plan's; may be repeated.")
-    ] = None,
     show_records: Annotated[
         bool | None,
         typer.Option(
@@ -168,15 +128,17 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    features: Annotated[str | None, options.setting(DataPlan, "features", "In place of the plan's.")] = None,
-    columns: ColumnNames,
-    task: Task = None,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if demo:
-        _check_demo_options(columns, fpr, covariate, features=features, task=task, show_records=show_records)
+        if fpr:
+            raise InputError(
+                "--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate"
+            )
+        if show_records is not None:
+            raise InputError("--show-records: goes with a plan")
         finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
     else:
         if plan is None:
@@ -190,9 +152,6 @@ def audit(
             read = read.model_copy(update={"fpr": levels})
         if show_records is not None:
             read = read.model_copy(update={"show_records": show_records})
-        changed: dict[str, Any] = {"covariates": list(covariate)} if covariate else {}
-        read = replace_columns(read, columns, **changed, **_features_option(features))
-        read = _replace_task(read, task)
         finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
@@ -201,20 +160,6 @@ def audit(
     for title, result in finished.items():
         _show_audit(result, title)
     printing.line(f"Report: {folder / 'report.html'}")
-
-
-def _check_demo_options(
-    columns: ColumnNames, fpr: Sequence[float] | None, covariate: Sequence[str] | None, **others: str | bool | None
-) -> None:
-    if columns.model_fields_set:
-        raise InputError(
-            "--label, --id, --text, --group, --person, --drop: name columns of a plan's tables, not of --demo"
-        )
-    if fpr:
-        raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
-    for name, value in {"covariate": covariate, **others}.items():
-        if value not in (None, [], ""):
-            raise InputError(f"--{name.replace('_', '-')}: goes with a plan")
 
 
 def _run_demo(

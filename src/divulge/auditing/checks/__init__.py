@@ -42,7 +42,7 @@ CHECKS: tuple[Check, ...] = (
     Determinism(),
     Controls(),  # after the agreement of references
 )
-"""All checks, in the order in which they run and in which the page shows them."""
+"""All checks, in the order in which they run and in which the page shows them; each reads the findings before it."""
 
 
 def show_finding(finding: CheckFinding) -> list[Block]:

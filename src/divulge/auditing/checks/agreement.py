@@ -45,7 +45,7 @@ class ReferenceAnswers(Check):
 
     def compare(self, audit: ScoredAudit) -> ReferenceComparison:
         """Compare the answers of each kind, and warn."""
-        measured, warnings = audit.views[0], audit.log.warnings
+        measured, warnings = audit.measurements[0], audit.log.warnings
         reports, uncompared = list[ReferenceAgreement](), list[str]()
         for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
             if need not in measured.models:

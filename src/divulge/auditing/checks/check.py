@@ -40,10 +40,14 @@ _TIME = re.compile(r"(?<![a-z])(date|datetime|timestamp|year|month|quarter)(?![a
 class ScoredAudit:
     """An audit whose records are scored.
 
+    Most checks read ``audit.prepared.inputs`` (the records, who is a member), ``audit.prepared.views[0]`` (all records
+    that a model was asked about, rows as in ``audit.prepared.layout``), ``audit.measurements[0].target`` (the model's
+    answers about them, by signal) or ``audit.scores``.
+
     Args:
         prepared: target, records, recipes and seed.
         settings: all that determines the run.
-        views: signals under target and reference models, of the records and of further versions of them.
+        measurements: signals under target and reference models, of each of ``prepared.views``.
         scores: recipe → scores of the candidates, ``[n]``.
         calibration: recipe → scores of the calibration records, ``[k]``.
         fpr: the levels reported.
@@ -54,7 +58,7 @@ class ScoredAudit:
 
     prepared: PreparedAudit
     settings: RunSettings
-    views: Sequence[Measurements]
+    measurements: Sequence[Measurements]
     scores: Mapping[str, Floats]
     calibration: Mapping[str, Floats]
     fpr: tuple[float, ...]

@@ -60,7 +60,7 @@ class Controls(Check):
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Return AUCs under target and controls; None without two controls of classes that the auditor holds."""
-        prepared, measured = audit.prepared, audit.views[0]
+        prepared, measured = audit.prepared, audit.measurements[0]
         inputs, models = prepared.inputs, measured.models.get(Need.REFERENCES_OUT)
         if models is None or len(models.trained_on) < control_models.MIN_CONTROLS or inputs.candidates.labels is None:
             return None
@@ -91,7 +91,7 @@ class Controls(Check):
 
 def _attack_scores(audit: ScoredAudit, models: Models) -> Iterator[_Scores]:
     """Yield the scores of each recipe that reads one signal, or is run again in no time with each control as target."""
-    measured, recipes = audit.views[0], audit.prepared.inputs.recipes
+    measured, recipes = audit.measurements[0], audit.prepared.inputs.recipes
     names, rows = signals.signal_names(recipes), measured.layout.candidate_rows
     unit = next((name for name in _UNITS if name in models.signals), "")
     for recipe in recipes:
@@ -113,7 +113,7 @@ def _attack_scores(audit: ScoredAudit, models: Models) -> Iterator[_Scores]:
 
 def _unexplained(audit: ScoredAudit, models: Models) -> Iterator[_Scores]:
     """Yield signals relative to references, less what unseen records explain; nothing where these are too few."""
-    measured, prepared = audit.views[0], audit.prepared
+    measured, prepared = audit.measurements[0], audit.prepared
     records, n_candidates = prepared.views[0], measured.layout.candidates
     unit = next((name for name in _UNITS if name in models.signals and name in measured.target), None)
     if unit is None or records.labels is None:

@@ -47,7 +47,7 @@ class FeatureOrigin(Check):
         is_fitted = keep_together(np.arange(len(rows)) % 2, features[rows]) == 0
         own = population.x[rows]
         own_columns = np.zeros((len(own), 0)) if own.dtype == object else own.reshape(len(own), -1)
-        for name, answers in _target_answers(prepared, audit.views[0], rows).items():
+        for name, answers in _target_answers(prepared, audit.measurements[0], rows).items():
             if is_determined(features[rows], answers, is_fitted) and not is_determined(own_columns, answers, is_fitted):
                 audit.log.warnings.append(
                     f"features: they determine the target's {name}: a linear fit explains more than "

@@ -182,7 +182,7 @@ def _collect_attacks(audit: ScoredAudit) -> dict[str, _AttackRows]:
     names, attacks = signals.signal_names(inputs.recipes), dict[str, _AttackRows]()
     for recipe in inputs.recipes:
         signal, values = names[recipe.name], np.append(audit.scores[recipe.name], audit.calibration[recipe.name])
-        answers = audit.views[0].target.get(signal)
+        answers = audit.measurements[0].target.get(signal)
         if recipe.output_signal is None or prepared.partial_knowledge is not None or answers is None:
             attacks[recipe.name] = _AttackRows(values, part)
             continue

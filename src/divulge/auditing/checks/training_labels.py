@@ -107,7 +107,7 @@ def _collect_answers(audit: ScoredAudit) -> list[_Answers]:
     """Return what can be compared; a third of the error each for classes, probabilities, and those of each class."""
     records, target, rows = (
         audit.prepared.inputs.candidates,
-        audit.views[0].target,
+        audit.measurements[0].target,
         audit.prepared.layout.candidate_rows,
     )
     everyone, labels, predicted = np.ones(len(records), dtype=bool), records.labels, audit.log.predicted_labels
@@ -173,7 +173,7 @@ def _describe_other_labels(audit: ScoredAudit, counted: Bools) -> str:
     everything (naive Bayes). Clones trained on the members as given tell which: only in the first case are they surely
     right more often on non-members, and so in every class, as weights in the training would not have it.
     """
-    prepared, target, predicted = audit.prepared, audit.views[0].target, audit.log.predicted_labels
+    prepared, target, predicted = audit.prepared, audit.measurements[0].target, audit.log.predicted_labels
     records, rows, is_member = prepared.inputs.candidates, prepared.layout.candidate_rows, prepared.inputs.truth
     if records.labels is None or predicted is None or prepared.partial_knowledge is not None:
         return ""

@@ -31,7 +31,7 @@ class ThresholdTransfer(Check):
 
     def measure(self, audit: ScoredAudit) -> CheckFinding | None:
         """Assess the largest level; None without unseen classes or features, and with too few records on a side."""
-        inputs, layout, features = audit.prepared.inputs, audit.prepared.layout, audit.views[0].features
+        inputs, layout, features = audit.prepared.inputs, audit.prepared.layout, audit.measurements[0].features
         labels, level = inputs.candidates.labels, max(audit.fpr)
         if not inputs.unseen_classes or labels is None or features is None:
             return None
