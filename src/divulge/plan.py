@@ -515,7 +515,12 @@ def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mappi
     """Return the answer to suggest: what the files show where they are there, else the usual one."""
     model = str(settings_by_name.get("model") or "")
     if name == "records":
-        return "table" if model.endswith(".skops") else "images"
+        if model.startswith("hf:") or (Path(model) / "config.json").is_file():
+            return "text"
+        members = Path(str(settings_by_name.get("members") or ""))
+        if members.suffix.lower() in (".jsonl", ".ndjson"):
+            return "text"
+        return "table" if model.endswith(".skops") or tables.is_table(members) else "images"
     usual = _USUAL_ANSWERS[answers["records"]][name]
     if name == "label":
         columns = find_columns(answers["model"], answers["members"], is_text=answers["records"] == "text")

@@ -96,6 +96,16 @@ def test_init_says_what_it_assumes_and_what_is_not_there(tmp_path, divulge, monk
     assert (data["label"], data["id"]) == ("z", "x")
 
 
+@pytest.mark.parametrize(
+    ("model", "members", "expected"),
+    [("m.onnx", "a.csv", "table"), ("m.safetensors", "a.npz", "images"), ("hf:any", "a.csv", "text"), ("m", "a.jsonl", "text")],
+)
+def test_init_sees_from_names_what_a_record_is(divulge, tmp_path, monkeypatch, model, members, expected):
+    monkeypatch.chdir(tmp_path)
+    _, told, _ = divulge("init", "--model", model, "--members", members, "--json")
+    assert json.loads(told)["assumed"]["records"] == expected
+
+
 def test_init_asks_a_person_what_no_option_says(tmp_path):
     ours, terminal = pty.openpty()
     process = subprocess.Popen(
