@@ -98,7 +98,12 @@ def test_init_says_what_it_assumes_and_what_is_not_there(tmp_path, divulge, monk
 
 @pytest.mark.parametrize(
     ("model", "members", "expected"),
-    [("m.onnx", "a.csv", "table"), ("m.safetensors", "a.npz", "images"), ("hf:any", "a.csv", "text"), ("m", "a.jsonl", "text")],
+    [
+        ("m.onnx", "a.csv", "table"),
+        ("m.safetensors", "a.npz", "images"),
+        ("hf:any", "a.csv", "text"),
+        ("m", "a.jsonl", "text"),
+    ],
 )
 def test_init_sees_from_names_what_a_record_is(divulge, tmp_path, monkeypatch, model, members, expected):
     monkeypatch.chdir(tmp_path)

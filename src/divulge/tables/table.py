@@ -314,13 +314,13 @@ class Table:
         """Return the position of a row: its line in a file of JSON lines, else its number from 0."""
         for part in self.parts:
             if part.lines is None:
-                return f"row {row} (counted from 0)"
+                return f"row {row}, counted from 0"
             for path, _ in part.lines.files:
                 numbers = pl.scan_ipc(path.absolute(), glob=False).select(LINE).collect().to_series()
                 if row < len(numbers):
                     return f"line {numbers[row]}"
                 row -= len(numbers)
-        return f"row {row} (counted from 0)"
+        return f"row {row}, counted from 0"
 
 
 _NO_DAMAGE = (GeneratorExit, KeyboardInterrupt, SystemExit, MemoryError)
