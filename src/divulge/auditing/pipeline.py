@@ -410,7 +410,13 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSet
     scores = {name: scored.scores[layout.candidate_rows] for name, scored in results.items()}
     calibration = {name: scored.scores[layout.calibration_rows] for name, scored in results.items()}
     covariates = log.run_timed("covariates", partial(collect_covariates, prepared))
-    explain = partial(log.run_timed, "scores less what records explain", partial(_unexplained_scores, prepared, scores))
+    measure = partial(
+        blind.measure_label_errors, inputs.candidates.x, inputs.candidates.y, prepared.seed, prepared.other_records
+    )
+    label_errors = log.run_timed("errors of labels", measure)
+    explain = partial(
+        log.run_timed, "scores less what records explain", partial(_unexplained_scores, prepared, scores, label_errors)
+    )
     # Of texts the covariates already hold what their words, years and lengths explain.
     has_texts, adjustment = inputs.candidates.x.dtype == object, None
     unexplained = {} if has_texts else explain()
@@ -422,7 +428,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSet
         adjustment = log.run_timed("covariates", work)
     if has_texts and adjustment is None:
         unexplained = explain()
-    scored_audit = ScoredAudit(prepared, settings, views, scores, calibration, fpr, log, adjustment)
+    scored_audit = ScoredAudit(prepared, settings, views, scores, calibration, fpr, log, label_errors, adjustment)
     for check in checks.CHECKS:
         if (finding := log.run_timed(check.name, partial(checks.run_check, check, scored_audit))) is not None:
             scored_audit.findings.append(finding)
@@ -463,10 +469,12 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSet
     )
 
 
-def _unexplained_scores(prepared: PreparedAudit, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+def _unexplained_scores(
+    prepared: PreparedAudit, scores: Mapping[str, Floats], label_errors: Floats | None
+) -> dict[str, Floats]:
     """Return the candidates' scores less what the records, and the user's features of them, explain."""
     records = prepared.inputs.candidates
-    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed, prepared.other_records)
+    adjusted = blind.adjust_scores(scores, records.x, records.y, prepared.seed, prepared.other_records, label_errors)
     if records.features is None:
         return adjusted
     return blind.adjust_scores(adjusted, records.features, None, prepared.seed)

@@ -638,7 +638,9 @@ def _label_surprises(
     return [np.round(best_errors, 6), np.round((boosted**2).sum(1), 6)]
 
 
-def measure_label_errors(x: Array, labels: Array | None, seed: int = 0) -> Floats | None:
+def measure_label_errors(
+    x: Array, labels: Array | None, seed: int = 0, other_records: tuple[Array, Array | None] | None = None
+) -> Floats | None:
     """Return how badly each label is predicted from its record by what all other folds teach, ``[n, 2]``.
 
     Two squared errors: of ridge regressions, and of boosted trees. None without labels that differ, or with too few
@@ -648,6 +650,7 @@ def measure_label_errors(x: Array, labels: Array | None, seed: int = 0) -> Float
         x: records, numbers ``[n, ...]`` or texts ``[n]``.
         labels: as for `adjust_scores`.
         seed: of the folds.
+        other_records: as for `adjust_scores`.
 
     Examples:
         >>> x = np.random.default_rng(0).normal(size=(200, 2))
@@ -664,7 +667,7 @@ def measure_label_errors(x: Array, labels: Array | None, seed: int = 0) -> Float
     sample = np.sort(rng.permutation(len(x))[:2000])
     errors = np.empty((len(x), 2))
     errors[order] = np.column_stack(
-        _label_surprises(x[order], labels[order], fold_groups(copies, FOLDS, rng), sample, None)
+        _label_surprises(x[order], labels[order], fold_groups(copies, FOLDS, rng), sample, other_records)
     )
     return errors
 

@@ -30,8 +30,9 @@ class BlindSplit(Check):
         inside, records = audit.prepared.inputs.truth, audit.prepared.inputs.candidates
         try:
             baseline = blind.baseline_with_features(
-                records.x, records.y, records.features, inside, audit.prepared.seed, audit.prepared.other_records
-            )
+                records.x, records.y, records.features, inside, audit.prepared.seed, audit.prepared.other_records,
+                audit.label_errors,
+            )  # fmt: skip
         except InputError as error:
             # The error names arguments of the function, which are called otherwise in an audit.
             reason = str(error).replace("x_members", "members").replace("x_nonmembers", "nonmembers")

@@ -52,6 +52,7 @@ class ScoredAudit:
         calibration: recipe → scores of the calibration records, ``[k]``.
         fpr: the levels reported.
         log: what was noted so far; a check may add warnings.
+        label_errors: how badly each candidate's label is predicted from its record, ``[n, 2]``; None without labels.
         adjustment: the comparison of candidates that are alike in covariates; None without any.
         findings: of the checks before this one.
     """
@@ -63,6 +64,7 @@ class ScoredAudit:
     calibration: Mapping[str, Floats]
     fpr: tuple[float, ...]
     log: AuditLog
+    label_errors: Floats | None = None
     adjustment: Adjustment | None = None
     findings: list[CheckFinding] = field(default_factory=list)
 
