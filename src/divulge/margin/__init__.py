@@ -20,16 +20,20 @@ from divulge.margin.membership import (
     least_margin,
     orthogonality,
 )
+from divulge.margin.multi_class import ClassNetwork, LinearHead, ShallowClassifier
 from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers, read_margin
 
 __all__ = [
     "Assumption",
+    "ClassNetwork",
     "Fit",
     "Gaussian",
+    "LinearHead",
     "MarginDecision",
     "Mixture",
     "Optimum",
     "Orthogonality",
+    "ShallowClassifier",
     "ShallowReLU",
     "Sphere",
     "Stationarity",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import safetensors
@@ -32,6 +32,46 @@ if TYPE_CHECKING:
 
 _MAX_INPUT = 1e60  # an input; products of several would overflow
 _BLOCK_SIZE = 2**24  # hidden activations held at once when a large network is evaluated
+
+
+@runtime_checkable
+class Network(Protocol):
+    """A homogeneous network: `ShallowReLU`, or one with an output for each class (`divulge.margin.ClassNetwork`)."""
+
+    @property
+    def dimension(self) -> int:
+        """Number d of inputs."""
+        ...
+
+    @property
+    def squared_norm(self) -> float:
+        """‖θ‖² over all parameters."""
+        ...
+
+    def __call__(self, x: object) -> Floats:
+        """Return the outputs of records ``[n, d]``."""
+        ...
+
+    def check_labels(self, y: object, name: str, length: int) -> Array:
+        """Return the labels ``[length]`` as the network takes them."""
+        ...
+
+    def margins(self, x: object, y: object = None) -> Floats:
+        """Return the margin of each record, ``[n]``; that of the network's own answer without labels."""
+        ...
+
+    def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
+        """Return the multipliers with which records rebuild the weights."""
+        ...
+
+
+def check_network(net: object) -> Network:
+    """Return ``net`` if it is a network of this package.
+
+    Raises:
+        divulge.InputError: it is not.
+    """
+    return check_instance(net, "net", Network, "a margin.ShallowReLU, ShallowClassifier or LinearHead")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +137,20 @@ class ShallowReLU:
 
     def __repr__(self) -> str:
         return f"ShallowReLU(width={self.width}, dimension={self.dimension})"
+
+    def check_labels(self, y: object, name: str, length: int) -> Floats:
+        """Return labels -1 and +1 as float64 ``[length]``."""
+        return as_signs(y, name, length)
+
+    def margins(self, x: object, y: object = None) -> Floats:
+        """Return y·Φ(x) for each record ``[n]``, or |Φ(x)| without labels."""
+        outputs = self(x)
+        return np.abs(outputs) if y is None else self.check_labels(y, "y", len(outputs)) * outputs
+
+    def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
+        """Return the multipliers with which records rebuild the weights; ``largest`` is for networks of several classes."""
+        sign = np.where(self(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
+        return fit_multipliers(self, data, sign, tolerance)
 
     @classmethod
     def from_torch(cls, module: Any) -> ShallowReLU:
@@ -271,10 +325,11 @@ def augment(x: Floats) -> Floats:
     return np.column_stack([x, np.ones(len(x))])
 
 
-def require_both_classes(y: Floats, name: str) -> None:
+def require_both_classes(y: Array, name: str) -> None:
     """Refuse labels of one class alone: there is no margin between one class and nothing."""
     if len(np.unique(y)) < 2:
-        raise InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")
+        both = "both labels -1 and +1" if y.dtype.kind == "f" else "two classes or more"
+        raise InputError(f"{name}: {both} are needed, all are {y[0]:+g}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,7 +356,7 @@ class Stationarity:
 
 
 def kkt(
-    net: ShallowReLU, x: object, y: object, *, clarke: bool = True, tolerance: float = 1e-6, band: float = 0.1
+    net: Network, x: object, y: object, *, clarke: bool = True, tolerance: float = 1e-6, band: float = 0.1
 ) -> Stationarity:
     """Compute the KKT residual of ``net`` for the training set ``(x, y)``.
 
@@ -327,15 +382,14 @@ def kkt(
         >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
         True
     """
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_network(net)
     check_bool(clarke, "clarke")
     data = as_records(x, "x", net.dimension)
-    sign = as_signs(y, "y", len(data))
-    require_both_classes(sign, "y")
+    labels = net.check_labels(y, "y", len(data))
+    require_both_classes(labels, "y")
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
     check_number(band, "band", above=0.0)
-    outputs = net(data)
-    margins = outputs * sign
+    margins = net.margins(data, labels)
     wrong = np.flatnonzero(margins <= 0)
     if wrong.size:
         raise InputError(
@@ -344,8 +398,9 @@ def kkt(
         )
     smallest_margin = float(margins.min())
     on_margin = margins <= (1.0 + band) * smallest_margin
-    best = fit_multipliers(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
-    multipliers = np.zeros(len(sign))
+    largest = (1.0 + band) * smallest_margin
+    best = net.fit_pool(data[on_margin], labels[on_margin], tolerance if clarke else 0.0, largest)
+    multipliers = np.zeros(len(labels))
     multipliers[on_margin] = best.multipliers
     total = float(np.sum(multipliers))
     return Stationarity(
@@ -353,13 +408,13 @@ def kkt(
         multipliers=multipliers,
         margin=smallest_margin,
         on_margin=on_margin,
-        outputs=outputs,
+        outputs=net(data),
         slackness=float(multipliers @ (margins / smallest_margin - 1.0)) / total if total else 0.0,
         kinks=len(best.kinks),
     )
 
 
-def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Floats:
+def multipliers(net: Network, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Floats:
     """Return the white-box membership score: the λ ≥ 0 with which the pool's gradients best rebuild the weights.
 
     Minimises ‖θ - Σ λ_i·y_i·∇Φ(x_i)‖ over λ ≥ 0 on the whole pool (the idea of Haim et al. 2022 and
@@ -397,7 +452,7 @@ class Fit:
     residual: float
 
 
-def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
+def explain(net: Network, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
     """Return the `multipliers` with which the records of ``pool`` rebuild the weights, and the residual they leave.
 
     A residual of 0 says that the pool holds a training set for which the network is at a KKT point.
@@ -411,11 +466,10 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
     Raises:
         divulge.InputError: as `multipliers`.
     """
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_network(net)
     data = as_records(pool, "pool", net.dimension)
-    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
-    return fit_multipliers(net, data, sign, tolerance)
+    return net.fit_pool(data, y, tolerance)
 
 
 def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
