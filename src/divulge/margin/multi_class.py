@@ -1,8 +1,8 @@
 """Networks with an output for each class, whose margins training enlarges without end.
 
-A network that is homogeneous of degree L in its parameters θ, trained on cross-entropy without weight decay until its loss
-is small, drifts to a KKT point of: least ‖θ‖ subject to f_y(x_i) - f_j(x_i) ≥ 1 for every training record i and every
-class j other than its own (Lyu & Li 2020, the appendix on several classes). At margin m, with λ_ij the multipliers,
+A network that is homogeneous of degree L in its parameters θ, trained on cross-entropy without weight decay until its
+loss is small, drifts to a KKT point of: least ‖θ‖ subject to f_y(x_i) - f_j(x_i) ≥ 1 for every training record i and
+every class j other than its own (Lyu & Li 2020, the appendix on several classes). At margin m, with multipliers λ_ij,
 
     θ = Σ_i Σ_{j≠y_i} λ_ij·∇(f_{y_i} - f_j)(x_i),   λ_ij ≥ 0,   λ_ij = 0 unless f_{y_i}(x_i) - f_j(x_i) = m.
 
@@ -19,13 +19,15 @@ import numpy as np
 from scipy import optimize
 
 from divulge.errors import InputError
-from divulge.margin.shallow_relu import Fit, as_records
+from divulge.margin.shallow_relu import Fit, ShallowReLU, as_records, build_from_file
 from divulge.validation import check_matrix, check_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from divulge.types import Bools, Floats, Ints
+    from divulge.margin.shallow_relu import Network
+    from divulge.types import Array, Bools, Floats, Ints
 
 _MAX_ITERATIONS = 2000  # of the quasi-Newton search; a few hundred in practice
 _PRECISION = 1e-13  # relative change of the squared residual at which the search stops
@@ -33,7 +35,7 @@ _PROBES = 20  # power iterations for the scale of the multipliers
 
 
 class ClassNetwork:
-    """What the networks of this module share: margins, multipliers, and how large the margin of a fresh record can be."""
+    """What the networks of this module share: margins, multipliers, and a bound on margins of fresh records."""
 
     __slots__ = ()
     degree: ClassVar[int]  # L with f(aθ; x) = a^L·f(θ; x)
@@ -41,6 +43,11 @@ class ClassNetwork:
     @property
     def classes(self) -> int:
         """Number K of classes."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Number of hidden neurons; 0 without a hidden layer."""
         raise NotImplementedError
 
     @property
@@ -94,17 +101,17 @@ class ClassNetwork:
     def fresh_bound(self, margin: float) -> float:
         """Return B with: at a KKT point of ``margin`` no record x has a margin beyond B·max_i |x_i·x|.
 
-        The products are with training records, `with_bias`. A hidden neuron is a combination of training records, so its
-        input on x is one of these products; by Cauchy-Schwarz |f_c - f_d|(x) ≤ max_i |x_i·x|·D²·Σ λ_ij with D the largest
+        The products are with training records, `with_bias`. A hidden neuron combines training records, so its input
+        on x combines these products; by Cauchy-Schwarz |f_c - f_d|(x) ≤ max_i |x_i·x|·D²·Σ λ_ij with D the largest
         ‖v_c - v_d‖ (√2 for a linear head), and Σ λ_ij = ‖θ‖²/(L·m).
         """
         raise NotImplementedError
 
     def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
-        """Fit λ_ij ≥ 0 by least squares, 0 where f_y - f_j exceeds ``largest``; a record's multiplier is its sum over j.
+        """Fit λ_ij ≥ 0 by least squares, 0 where f_y - f_j exceeds ``largest``; records have the sum over j.
 
-        Derivatives at kinks of a ReLU are 0, whatever the ``tolerance``. The problem is convex, with as many unknowns as
-        records times classes less one, and is solved by a quasi-Newton search that never forms its matrix.
+        Derivatives at kinks of a ReLU are 0, whatever the ``tolerance``. The problem is convex, with K - 1 unknowns a
+        record, and is solved by a quasi-Newton search that never forms its matrix.
         """
         if self.squared_norm == 0:
             raise InputError("net: every weight is zero; such a network carries no information")
@@ -148,7 +155,13 @@ def _fit_by_class(net: ClassNetwork, data: Floats, labels: Ints, is_free: Bools)
         left = [part - rebuilt for part, rebuilt in zip(theta, combine(spread(values * scale)), strict=True)]
         return sum(float(np.sum(part**2)) for part in left) / total, gather(project(*left)) * (-2.0 * scale / total)
 
-    options = {"maxiter": _MAX_ITERATIONS, "maxfun": 2 * _MAX_ITERATIONS, "ftol": _PRECISION, "gtol": 1e-10, "maxcor": 30}
+    options = {
+        "maxiter": _MAX_ITERATIONS,
+        "maxfun": 2 * _MAX_ITERATIONS,
+        "ftol": _PRECISION,
+        "gtol": 1e-10,
+        "maxcor": 30,
+    }
     found = optimize.minimize(
         objective, np.zeros(count), jac=True, method="L-BFGS-B", bounds=optimize.Bounds(0.0, np.inf), options=options
     )
@@ -313,3 +326,56 @@ class LinearHead(ClassNetwork):
     def fresh_bound(self, margin: float) -> float:
         """Return B with: at a KKT point of ``margin`` no record x has a margin beyond B·max_i |x_i·x|."""
         return 2.0 * self.squared_norm / margin
+
+
+def read_network(path: str | Path) -> Network:
+    """Read the network of a safetensors file: one hidden ReLU layer with one output or more, or a linear head.
+
+    Raises:
+        divulge.InputError: missing or damaged file, another architecture, an output bias behind a hidden layer.
+    """
+    return build_from_file(path, network_from_arrays)
+
+
+def network_from_arrays(arrays: Mapping[str, Array], source: str) -> Network:
+    """Return the network of one or two linear layers, named as torch names them, with a ReLU between two.
+
+    Args:
+        arrays: ``*.weight`` and ``*.bias``, or ``w``, ``b`` and ``v``.
+        source: what errors call it.
+
+    Raises:
+        divulge.InputError: another architecture, an output bias behind a hidden layer.
+
+    Examples:
+        >>> network_from_arrays({"weight": np.eye(3), "bias": np.zeros(3)}, "head").classes
+        3
+    """
+    if set(arrays) == {"w", "b", "v"}:
+        several = arrays["v"].ndim == 2 and len(arrays["v"]) > 1
+        return ShallowClassifier(**arrays) if several else ShallowReLU.from_arrays(arrays, source)
+    weights = [name for name, value in arrays.items() if name.endswith("weight") and value.ndim == 2]
+    biases = [name.removesuffix("weight") + "bias" for name in weights]
+    if set(arrays) - {*weights, *biases} or len(weights) not in (1, 2):
+        return ShallowReLU.from_arrays(arrays, source)  # which says what is needed
+    if len(weights) == 1:
+        w, b = arrays[weights[0]], arrays.get(biases[0])
+        # One output decides between two classes by its sign: half of it for the one, half against the other.
+        return LinearHead(w, b) if len(w) > 1 else LinearHead(np.vstack([-w, w]) / 2, _halves(b))
+    pairs = [(a, b) for a, b in ((0, 1), (1, 0)) if arrays[weights[b]].shape[1] == len(arrays[weights[a]])]
+    if len(pairs) == 2 and len(arrays[weights[1]]) > 1:
+        raise InputError(f"{source}: {weights[0]} and {weights[1]} fit behind one another either way; pass the module")
+    if len(pairs) != 1 or len(arrays[weights[pairs[0][1]]]) == 1:
+        return ShallowReLU.from_arrays(arrays, source)
+    hidden, output = pairs[0]
+    if np.any(arrays.get(biases[output], 0.0)):
+        raise InputError(
+            f"{source}: the output layer has a bias behind a hidden layer, so the network is not homogeneous in its "
+            "parameters and training does not drive it to a KKT point of the margin problem; every membership claim "
+            "here rests on that. Train with bias=False in the output layer"
+        )
+    return ShallowClassifier(arrays[weights[hidden]], arrays.get(biases[hidden]), arrays[weights[output]])
+
+
+def _halves(bias: Array | None) -> Floats | None:
+    return None if bias is None else np.concatenate([-np.ravel(bias), np.ravel(bias)]) / 2

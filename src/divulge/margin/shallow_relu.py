@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import safetensors
@@ -25,11 +25,12 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from divulge.types import Array, Bools, Floats, Ints
 
 
+_Network = TypeVar("_Network")
 _MAX_INPUT = 1e60  # an input; products of several would overflow
 _BLOCK_SIZE = 2**24  # hidden activations held at once when a large network is evaluated
 
@@ -37,6 +38,11 @@ _BLOCK_SIZE = 2**24  # hidden activations held at once when a large network is e
 @runtime_checkable
 class Network(Protocol):
     """A homogeneous network: `ShallowReLU`, or one with an output for each class (`divulge.margin.ClassNetwork`)."""
+
+    @property
+    def width(self) -> int:
+        """Number of hidden neurons; 0 without a hidden layer."""
+        ...
 
     @property
     def dimension(self) -> int:
@@ -148,7 +154,7 @@ class ShallowReLU:
         return np.abs(outputs) if y is None else self.check_labels(y, "y", len(outputs)) * outputs
 
     def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
-        """Return the multipliers with which records rebuild the weights; ``largest`` is for networks of several classes."""
+        """Return the multipliers with which records rebuild the weights, whatever ``largest``."""
         sign = np.where(self(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
         return fit_multipliers(self, data, sign, tolerance)
 
@@ -168,7 +174,7 @@ class ShallowReLU:
         if not hasattr(module, "state_dict"):
             raise InputError(f"module: a torch module is needed, got {type(module).__name__}")
         state = module.state_dict()
-        net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
+        net = cls.from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
         if callable(module):
             # A module whose outputs differ from those of the network read off its parameters does more than that.
             probes, parameter = np.random.default_rng(0).normal(size=(8, net.dimension)), next(iter(state.values()))
@@ -199,23 +205,7 @@ class ShallowReLU:
         Raises:
             divulge.InputError: missing or damaged file, another architecture, an output bias.
         """
-        try:
-            arrays = tensors.load_file(path)
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file") from None
-        except (safetensors.SafetensorError, OSError) as error:
-            raise InputError(f"{path}: not a readable safetensors file ({error})") from None
-        try:
-            if quantised := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
-                raise InputError(
-                    f"{path}: weights as floats are needed, and {quantised[0]} is stored as "
-                    f"{arrays[quantised[0]].dtype}; "
-                    "quantised weights mean nothing without their scales; save them dequantised"
-                )
-            return cls._from_arrays(arrays, str(path))
-        except InputError as error:
-            message = str(error)
-            raise InputError(message if str(path) in message else f"{path}: {message}") from None
+        return build_from_file(path, cls.from_arrays)
 
     def to_safetensors(self, path: str | Path, margin: float | None = None) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``.
@@ -229,7 +219,12 @@ class ShallowReLU:
         store.write_bytes(Path(path), tensors.save(values, None if margin is None else {"margin": repr(float(margin))}))
 
     @classmethod
-    def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
+    def from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
+        """Read the network off arrays by name: ``w, b, v``, or two linear layers (``*.weight``, ``*.bias``).
+
+        Raises:
+            divulge.InputError: another architecture, an output bias; it names ``source``.
+        """
         if set(arrays) == {"w", "b", "v"}:
             return cls(arrays["w"], arrays["b"], np.ravel(arrays["v"]))
         hidden_name, output_name = _layer_names(arrays, source)
@@ -246,6 +241,30 @@ class ShallowReLU:
             np.zeros(len(arrays[hidden_name])) if hidden is None else hidden,
             np.ravel(arrays[output_name]),
         )
+
+
+def build_from_file(path: str | Path, build: Callable[[Mapping[str, Array], str], _Network]) -> _Network:
+    """Build a network from the arrays of a safetensors file of weights as floats; errors name the file.
+
+    Raises:
+        divulge.InputError: missing or damaged file, quantised weights, or whatever ``build`` raises.
+    """
+    try:
+        arrays = tensors.load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a readable safetensors file ({error})") from None
+    if quantised := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
+        raise InputError(
+            f"{path}: weights as floats are needed, and {quantised[0]} is stored as {arrays[quantised[0]].dtype}; "
+            "quantised weights mean nothing without their scales; save them dequantised"
+        )
+    try:
+        return build(arrays, str(path))
+    except InputError as error:
+        message = str(error)
+        raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
 
 def read_margin(path: str | Path) -> float | None:
