@@ -145,7 +145,7 @@ MARGIN = {
     "signals.margin.MarginAbs": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.MarginBand": call(margin=2.0, use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.KKTMultipliers": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
-    "signals.margin.trained_network": call(target=NET, use=repr),
+    "signals.margin.trained_network": call(target=NET, use=lambda made: repr(made[0])),
     "signals.margin.as_network_labels": call(net=NET, y=SIDES, length=3),
     "margin.ShallowClassifier": call(
         w=[[1.0], [-1.0]], b=[0.0, 0.0], v=[[1.0, 0.0], [0.0, 1.0]], use=lambda made: made.margins(POINTS, [0, 1, 1])
