@@ -1,5 +1,6 @@
 """Every example runs as its first line says."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,22 @@ def test_example(name):
     process = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert "AUC" in process.stdout
+
+
+def test_one_model_seen_from_five_sides_leaves_one_folder_of_reports(tmp_path):
+    pytest.importorskip("torch")
+    process = subprocess.run(
+        [sys.executable, EXAMPLES / "one_model.py", tmp_path / "out"], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    links = re.findall('href="([^"]+)"', (tmp_path / "out" / "index.html").read_text())
+    assert len(links) == 5
+    assert all("<html" in (tmp_path / "out" / link).read_text(encoding="utf-8") for link in links)
+    assert "60 of 60 diagnoses" in process.stdout
+    listed, true = map(int, re.search(r"(\d+) of 400 images are listed, (\d+) of them", process.stdout).groups())
+    assert true > 50
+    assert true > 0.75 * listed
+    assert int(re.search(r"(\d+) of 400 candidates are recognised", process.stdout)[1]) > 100
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

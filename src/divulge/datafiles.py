@@ -130,7 +130,7 @@ _MAX_EXACT_INTEGER = 2**53  # float64 cannot represent all whole numbers beyond 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedRows:
-    """Records ``[n, d]`` and their names; labels, membership and names of the columns, if the file has them."""
+    """Records ``[n, …]`` and their names; labels, membership and names of the columns, if the file has them."""
 
     x: Floats
     ids: Array
@@ -285,7 +285,7 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
             member = member.astype(bool)
         member = check_mask(member, f"{path}: member", (len(x),))
     ids = check_ids(arrays_by_role["ids"], f"{path}: ids", len(x)) if "ids" in arrays_by_role else np.arange(len(x))
-    return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays_by_role.get("y"), member, columns)
+    return NamedRows((x if x.ndim > 1 else x[:, None]).astype(float), ids, arrays_by_role.get("y"), member, columns)
 
 
 _MEMBER = "member"

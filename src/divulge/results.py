@@ -1549,9 +1549,10 @@ class WeightsSummary(Summary):
         signal: name of the signal.
         ids: names of the candidates.
         scores: their scores.
-        outputs: Φ of them.
+        outputs: Φ of them; with several classes how far the first is above the second.
         decisions: rule → whom it calls a member.
         called: those that any rule calls a member, the highest score first.
+        classes: number of outputs of the network; 1 where the sign of one decides.
     """
 
     kind: Literal["weights"] = field(default="weights", repr=False)
@@ -1566,6 +1567,7 @@ class WeightsSummary(Summary):
     outputs: tuple[float, ...]
     decisions: Mapping[str, RuleSummary]
     called: tuple[CalledRecord, ...]
+    classes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,8 +372,8 @@ class TargetPlan(OutputsSetting):
     """The model under audit."""
 
     model: str = Field(
-        description="A file (.safetensors with a factory, .onnx, .skops), a Hugging Face folder or ``hf:NAME``, or "
-        '"package.module:name" of a model, a predictor or a function that returns one; with ``endpoint``, its name '
+        description="A file (.safetensors with a factory, .onnx, .skops, .gguf), a Hugging Face folder or ``hf:NAME``, "
+        'or "package.module:name" of a model, a predictor or a function that returns one; with ``endpoint``, its name '
         "there."
     )
     endpoint: str | None = Field(

@@ -68,6 +68,8 @@ RECEIVED = {
     "labels.Simulation",
     "margin.Assumption",
     "margin.read_margin",
+    "margin.read_network",
+    "margin.ClassNetwork",
     "margin.Fit",
     "margin.MarginDecision",
     "margin.Optimum",

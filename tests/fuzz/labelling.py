@@ -118,7 +118,7 @@ MARGIN = {
     "margin.leaked_point": call(net=NET, z=np.array([[2.0], [0.5]]), x=POINTS, band=0.01, geometry=None),
     "margin.least_margin": call(loss=0.1, n=7),
     "margin.multipliers": call(net=NET, pool=POINTS, y=SIDES, tolerance=1e-6),
-    "margin.orthogonality": call(x=1e3 * np.eye(3), fresh=np.ones((1, 3))),
+    "margin.orthogonality": call(x=1e3 * np.eye(3), fresh=np.ones((1, 3)), net=margin.LinearHead(1e-3 * np.eye(3))),
     "margin.solve": call(
         x=np.array([[-1.0], [1.0]]), y=np.array([-1, 1]), tolerance=1e-6, max_rounds=20, seed=0, long=("max_rounds",)
     ),
@@ -145,7 +145,12 @@ MARGIN = {
     "signals.margin.MarginAbs": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.MarginBand": call(margin=2.0, use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
     "signals.margin.KKTMultipliers": call(use=lambda made: made.measure(NET, dv.Records(POINTS, [0, 1, 1]))),
-    "signals.margin.shallow_network": call(target=NET, use=repr),
+    "signals.margin.trained_network": call(target=NET, use=lambda made: repr(made[0])),
+    "signals.margin.as_network_labels": call(net=NET, y=SIDES, length=3),
+    "margin.ShallowClassifier": call(
+        w=[[1.0], [-1.0]], b=[0.0, 0.0], v=[[1.0, 0.0], [0.0, 1.0]], use=lambda made: made.margins(POINTS, [0, 1, 1])
+    ),
+    "margin.LinearHead": call(w=np.eye(2), b=[0.0, 0.0], use=lambda made: made.margins(np.eye(2), [0, 1])),
     "signals.margin.deep_multipliers": call(module=DEEP, x=POINTS, y=SIDES),
     "signals.margin.homogeneity_degree": call(module=DEEP, x=POINTS, tolerance=0.01),
     "signals.margin.DeepMultipliers": call(use=lambda made: made.measure(DEEP, dv.Records(POINTS, [0, 1, 1]))),

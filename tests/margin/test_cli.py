@@ -215,4 +215,4 @@ class TestSignals:
 
     def test_a_target_without_weights_is_refused(self):
         with pytest.raises(ValueError, match="its weights are needed"):
-            signals.margin.shallow_network(object())
+            signals.margin.trained_network(object())

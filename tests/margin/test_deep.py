@@ -32,9 +32,18 @@ def test_a_network_with_biases_is_refused():
         margin_signals.deep_multipliers(layers(6, 5, 5, 1, bias=True), np.random.default_rng(0).normal(size=(9, 6)))
 
 
-def test_two_outputs_are_refused():
-    with pytest.raises(dv.InputError, match="one output per record"):
-        margin_signals.deep_multipliers(layers(6, 5, 2), np.ones((3, 6)))
+def test_several_outputs_are_scored_by_the_margin_over_the_second_class():
+    rng = np.random.default_rng(0)
+    net, x, y = layers(60, 40, 3).double(), rng.normal(size=(90, 60)), np.arange(90) % 3
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.2)
+    for _ in range(600):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(torch.tensor(x[:30])), torch.tensor(y[:30])).backward()
+        optimiser.step()
+    scores = margin_signals.deep_multipliers(net, x, y)
+    assert dv.evaluation.auc(scores, np.arange(90) < 30).value > 0.9
+    with pytest.raises(dv.InputError, match="classes 0 to 2"):
+        margin_signals.deep_multipliers(net, x, y + 1)
 
 
 def test_with_one_hidden_layer_it_is_the_shallow_score():

@@ -1,8 +1,8 @@
-"""Membership inference from the weights of a shallow ReLU network."""
+"""Membership inference from the weights of a shallow ReLU network, or of the head of a frozen body."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.datafiles import NamedRows
-    from divulge.margin import MarginDecision, ShallowReLU
+    from divulge.margin import MarginDecision
+    from divulge.margin.shallow_relu import Network
     from divulge.types import Array, Bools, Estimate, Floats, Selection, Tone
 
 _DEFAULTS = WeightsSettings()
 SIGNALS = choices(WeightsSettings.model_fields["signal"])
+_MAX_UNEXPLAINED = 0.5  # of the weights; networks trained to a large margin keep 0.1 to 0.4, others 0.6 and more
 _MAX_FALSE_REPORTS = 0.05  # share of runs without a member in which a leak may be reported
 
 
@@ -69,7 +71,9 @@ class WeightsExamination:
         signal: name of the signal.
         truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
         leaks: whether the candidates stand out from the known non-members, `exceeds_chance`.
-        accuracy: set of records → how often the network's sign is their label, where labels are known.
+        accuracy: set of records → how often the network's answer is their label, where labels are known.
+        classes: number of outputs of the network; 1 where the sign of one decides.
+        failed_premises: why these weights need not be at a KKT point, as clauses.
     """
 
     ids: Array
@@ -83,11 +87,13 @@ class WeightsExamination:
     truth: Bools | None
     leaks: bool
     accuracy: Mapping[str, Estimate]
+    classes: int = 1
+    failed_premises: tuple[str, ...] = ()
 
     @property
     def tone(self) -> Tone:
         """The tone of the verdict."""
-        return "leak" if self.leaks else "unproven"
+        return "leak" if self.leaks else "undecided" if self.failed_premises else "unproven"
 
     @property
     def verdict(self) -> str:
@@ -101,6 +107,8 @@ class WeightsExamination:
             )
         valid = [decision for decision in self.decisions.values() if decision.guarantee.standing == "holds"]
         fdr_decision = next((decision for decision in valid if decision.guarantee.kind == "FDR"), None)
+        if not self.leaks and self.failed_premises:
+            return f"Too little to say: {' and '.join(self.failed_premises)}."
         if not self.leaks:
             reason = "there is nothing to compare the candidates with"
             if self.calibration is not None:
@@ -141,6 +149,7 @@ class WeightsExamination:
             ids=tuple(self.ids.tolist()),
             scores=tuple(self.scores.tolist()),
             outputs=tuple(self.outputs.tolist()),
+            classes=self.classes,
             decisions={
                 name: RuleSummary(
                     tuple(chosen.selected.nonzero()[0].tolist()),
@@ -156,7 +165,7 @@ class WeightsExamination:
 
 
 def examine_weights(
-    net: ShallowReLU,
+    net: Network,
     candidates: NamedRows,
     rules: ExaminationRules,
     *,
@@ -166,8 +175,8 @@ def examine_weights(
     """Decide which candidates the network was trained on.
 
     Args:
-        net: one hidden ReLU layer, no output bias.
-        candidates: records ``[n, d]``, with labels where they are known.
+        net: one hidden ReLU layer without an output bias, or a linear head.
+        candidates: records ``[n, …]``, with labels where they are known.
         rules: how members are told.
         nonmembers: records known not to be in the training set; without any, nothing is decided by scores.
         leaked: records of which one was trained on, which gives the margin.
@@ -188,10 +197,16 @@ def examine_weights(
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
         x = np.concatenate([x, nonmembers.x])
         y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
-    sign = None if y is None else signals.labels_to_signs(y, len(x))
-    explanation = proofs.explain(net, x, sign)
+    explanation = proofs.explain(net, x, None if y is None else signals.as_network_labels(net, y, len(x)))
     scores = explanation.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
     outputs, calibration = net(x), None
+    if outputs.ndim > 1:
+        outputs = net.margins(x)
+    premises = _failed_premises(net, candidates, explanation.residual, margin)
+    if premises and "margin band" in decisions:
+        band = decisions["margin band"]
+        note = f"too little to say: {' and '.join(premises)}"
+        decisions["margin band"] = replace(band, warnings=(*band.warnings, note))
     if nonmembers is not None:
         decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
         decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
@@ -208,10 +223,31 @@ def examine_weights(
         truth=candidates.member,
         leaks=calibration is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
         accuracy=_accuracy(net, candidates, nonmembers),
+        classes=getattr(net, "classes", 1),
+        failed_premises=premises,
     )
 
 
-def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | None) -> dict[str, Estimate]:
+def _failed_premises(net: Network, candidates: NamedRows, unexplained: float, margin: float | None) -> tuple[str, ...]:
+    """Say what shows that the weights are at no KKT point whose training records are among the candidates."""
+    failed = []
+    if candidates.member is not None and candidates.y is not None and candidates.member.any():
+        margins = signals.margin_abs(net, candidates.x, candidates.y)[candidates.member]
+        wrong = int((margins <= 0).sum())
+        if wrong:
+            failed.append(f"the network gets {wrong:,} of {len(margins):,} known training records wrong")
+        elif np.median(margins) > 2.0 * (margins.min() if margin is None else margin):
+            failed.append("known training records have unequal margins, as where training stopped early")
+    if unexplained > _MAX_UNEXPLAINED:
+        share = formatting.format_percent(unexplained)
+        failed.append(
+            f"the candidates leave {share} of the weights unexplained: few of them were trained on, or training did "
+            "not last until every record had a large margin"
+        )
+    return tuple(failed)
+
+
+def _accuracy(net: Network, candidates: NamedRows, nonmembers: NamedRows | None) -> dict[str, Estimate]:
     sets = {"candidates": (candidates, np.ones(len(candidates.x), bool))}
     if candidates.member is not None:
         sets = {"members": (candidates, candidates.member), "fresh candidates": (candidates, ~candidates.member)}
@@ -220,12 +256,12 @@ def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | N
     shares = {}
     for name, (rows, mask) in sets.items():
         if rows.y is not None and mask.any():
-            is_correct = net(rows.x) * signals.labels_to_signs(rows.y, len(rows.x)) > 0
+            is_correct = signals.margin_abs(net, rows.x, rows.y) > 0
             shares[name] = proportion(int(is_correct[mask].sum()), int(mask.sum()))
     return shares
 
 
-def _output_signal(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
+def _output_signal(net: Network, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
     """Compute a signal of the network's outputs."""
     if signal == "margin-abs":
         return signals.margin_abs(net, x, y)

@@ -212,7 +212,7 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
 def score(
     *,
     texts: Annotated[Paths, typer.Argument(help="Documents: CSV, JSON lines or Parquet, or folders.")],
-    model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, or a name with --endpoint.")],
+    model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, a .gguf file, or a name with --endpoint.")],
     out: Annotated[Path, typer.Option(help="Folder for token statistics and signals.")],
     endpoint: Endpoint = None,
     columns: options.TextColumns,
@@ -340,7 +340,9 @@ def _format_interval(power: Estimate) -> str:
 @options.from_settings
 def extract(
     *,
-    model: Annotated[str, typer.Option(help="The language model: a folder, also of a LoRA adapter, or hf:NAME.")],
+    model: Annotated[
+        str, typer.Option(help="The language model: a folder, also of a LoRA adapter, a .gguf file, or hf:NAME.")
+    ],
     members: Annotated[Path, typer.Option(help="Documents it was trained on: .jsonl, .parquet or .csv.")],
     nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
     base: Annotated[str | None, typer.Option(help="Of an adapter (default: what it names).")] = None,

@@ -1,13 +1,14 @@
-"""`divulge weights`: what the weights of a shallow ReLU network prove."""
+"""`divulge weights`: what the weights of a shallow ReLU network, or of the head of a frozen body, prove."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import datafiles, reconstruction, results, validation
+from divulge import datafiles, reconstruction, results, targets, validation
 from divulge import margin as margins
 from divulge import reconstruction as reconstruction_summary
 from divulge.auditing import weights as weights_audit
@@ -15,12 +16,18 @@ from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.report import run_kinds, weights_page
 from divulge.settings import ColumnNames, WeightsSettings
+from divulge.signals import margin as signals
 
 if TYPE_CHECKING:
     from divulge.results import WeightsSummary
 
 _N_SHOWN = 20  # records called members
-Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU layer, no output bias.")]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        help="safetensors file: one hidden ReLU layer without an output bias, or the linear head of a frozen body."
+    ),
+]
 
 
 @options.from_settings
@@ -39,6 +46,13 @@ def weights(
         Path | None, typer.Option(help="A file like it, of records known not to be in the training set.")
     ] = None,
     leaked: Annotated[Path | None, typer.Option(help="A file of records, one of which was trained on.")] = None,
+    factory: Annotated[
+        str | None,
+        typer.Option(
+            help="module:callable that builds the torch module of the file; where the parameters of its body are "
+            "frozen (requires_grad is False), its head is read on the features of the body."
+        ),
+    ] = None,
     settings: WeightsSettings,
     columns: Annotated[ColumnNames, ("label", "id", "drop")],
     out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
@@ -54,22 +68,32 @@ def weights(
 ) -> None:
     """Which candidates, or which points, was this network trained on? Read it off the weights."""
     if candidates is None:
-        _refuse("it goes with --candidates", nonmembers=nonmembers, leaked=leaked, selection=selection)
+        _refuse("it goes with --candidates", nonmembers=nonmembers, leaked=leaked, selection=selection, factory=factory)
         reconstruct(model, settings.margin, algorithm or "both", truth, out, show_records=show_records, json=json)
         return
     _refuse("it reads points off the weights, without --candidates", algorithm=algorithm, truth=truth)
-    net = margins.ShallowReLU.from_safetensors(model)
+    net, inputs = signals.trained_network(
+        margins.read_network(model)
+        if factory is None
+        else targets.load(str(model), factory=factory, folder=Path(), device="cpu")
+    )
     layout = datafiles.FileLayout.from_column_names(columns)
     rows = datafiles.read_named_rows(candidates, layout)
     nonmember_rows, leaked_rows = (
         None if file is None else datafiles.read_named_rows(file, layout, rows.columns) for file in (nonmembers, leaked)
+    )
+    rows = replace(rows, x=inputs(rows.x))
+    nonmember_rows, leaked_rows = (
+        None if each is None else replace(each, x=inputs(each.x)) for each in (nonmember_rows, leaked_rows)
     )
     examined = weights_audit.examine_weights(
         net, rows, weights_audit.ExaminationRules(**dict(settings)), nonmembers=nonmember_rows, leaked=leaked_rows
     )
     summary = examined.summary()
     if out is not None:
-        network = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
+        shape = {"width": str(net.width)} if net.width else {"layer": "linear head"}
+        classes = {"classes": str(summary.classes)} if summary.classes > 1 else {}
+        network = {"model": model.name, **shape, "inputs": str(net.dimension), **classes}
         run = weights_page.WeightsRun(summary, network, examined.truth, examined.calibration, examined.accuracy)
         files = _input_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
         run_kinds.write_report(weights_page.WEIGHTS, run, out, files, show_records=show_records)
@@ -89,7 +113,7 @@ def _show(summary: WeightsSummary) -> None:
     if decisions := weights_page.decision_rows(summary):
         printing.table(f"{summary.candidates} candidates", ["rule", "called members", "claim"], decisions)
     if called_rows := weights_page.called_rows(summary):
-        printing.table("Called members", ["record", "|Φ|", summary.signal, "rules"], called_rows[:_N_SHOWN])
+        printing.table("Called members", weights_page.called_columns(summary), called_rows[:_N_SHOWN])
     if len(called_rows) > _N_SHOWN:
         printing.line(f"and {len(called_rows) - _N_SHOWN} more; --selection writes them all")
     for name, rule in summary.decisions.items():

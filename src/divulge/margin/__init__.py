@@ -1,4 +1,4 @@
-"""Weights of a shallow ReLU network into margins, multipliers and KKT residuals.
+"""Weights of a shallow ReLU network, or of a linear head, into margins, multipliers and KKT residuals.
 
 Source of the claims: "Provable Privacy Attacks on Trained Shallow Neural Networks" (Smorodinsky, Vardi, Safran),
 Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et al. 2025 for multipliers as a
@@ -20,16 +20,20 @@ from divulge.margin.membership import (
     least_margin,
     orthogonality,
 )
+from divulge.margin.multi_class import ClassNetwork, LinearHead, ShallowClassifier, read_network
 from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers, read_margin
 
 __all__ = [
     "Assumption",
+    "ClassNetwork",
     "Fit",
     "Gaussian",
+    "LinearHead",
     "MarginDecision",
     "Mixture",
     "Optimum",
     "Orthogonality",
+    "ShallowClassifier",
     "ShallowReLU",
     "Sphere",
     "Stationarity",
@@ -45,6 +49,7 @@ __all__ = [
     "multipliers",
     "orthogonality",
     "read_margin",
+    "read_network",
     "solve",
     "train",
 ]

@@ -13,7 +13,8 @@ from scipy import stats
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.margin.shallow_relu import ShallowReLU, as_records, augment
+from divulge.margin.multi_class import ClassNetwork
+from divulge.margin.shallow_relu import Network, as_records, augment, check_network
 from divulge.types import Guarantee
 from divulge.validation import (
     as_list,
@@ -41,9 +42,9 @@ class MarginDecision:
 
     Args:
         members: bool ``[n]``, candidates called members.
-        outputs: Φ of the candidates, ``[n]``.
+        outputs: Φ of the candidates, ``[n]``; with several classes how far the first is above the second.
         margin: the margin that was used.
-        low: smallest |Φ| that counts as a member.
+        low: smallest |Φ| (or distance of the first two classes) that counts as a member.
         high: largest |Φ| that counts as a member (infinity for a one-sided rule).
         guarantee: the largest probability of calling a fresh record a member: 0 where the geometry of the training
             set proves it, 1 (nothing is claimed) where that proof was not supplied or says nothing. It is conditional
@@ -71,7 +72,7 @@ class MarginDecision:
 
 
 def known_margin(
-    net: ShallowReLU, x: object, m: float, band: float = 0.01, *, geometry: Orthogonality | None = None
+    net: Network, x: object, m: float, band: float = 0.01, *, geometry: Orthogonality | None = None
 ) -> MarginDecision:
     """Decide membership by a known margin: members have | |Φ(x)| - m | ≤ band·m.
 
@@ -103,7 +104,7 @@ def known_margin(
 
 
 def leaked_point(
-    net: ShallowReLU, z: object, x: object = None, band: float = 0.01, *, geometry: Orthogonality | None = None
+    net: Network, z: object, x: object = None, band: float = 0.01, *, geometry: Orthogonality | None = None
 ) -> MarginDecision:
     """Decide membership by a leaked record: the largest |Φ| over a set with a training record is the margin.
 
@@ -124,8 +125,8 @@ def leaked_point(
         >>> margin_bound.margin, margin_bound.members
         (2.0, array([ True, False]))
     """
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    margin = float(np.max(np.abs(net(as_records(z, "z", net.dimension)))))
+    check_network(net)
+    margin = float(np.max(net.margins(as_records(z, "z", net.dimension))))
     if margin == 0:
         raise InputError("z: the network answers 0 on every record, so none of them was learnt")
     assumed = ("at least one record of z was trained on",)
@@ -135,7 +136,7 @@ def leaked_point(
 
 
 def bounded_margin(
-    net: ShallowReLU, x: object, c: float | tuple[float, float], *, geometry: Orthogonality | None = None
+    net: Network, x: object, c: float | tuple[float, float], *, geometry: Orthogonality | None = None
 ) -> MarginDecision:
     """Decide membership by a lower bound ``c`` on the margin: members have |Φ(x)| ≥ c.
 
@@ -168,7 +169,7 @@ def bounded_margin(
 
 
 def _decide(
-    net: ShallowReLU,
+    net: Network,
     x: object,
     margin: float,
     low: float,
@@ -176,11 +177,12 @@ def _decide(
     assumed: tuple[str, ...],
     geometry: Orthogonality | None,
 ) -> MarginDecision:
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_network(net)
     if geometry is not None:
         check_instance(geometry, "geometry", Orthogonality, "what margin.orthogonality returned")
-    outputs = net(as_records(x, "x", net.dimension))
-    size = np.abs(outputs)
+    data = as_records(x, "x", net.dimension)
+    size = net.margins(data)
+    outputs = size if isinstance(net, ClassNetwork) else net(data)
     members = (size >= low) & (size <= high)
     # Proven only where even the largest possible margin leaves fresh records below the threshold.
     largest = high if low == margin else margin
@@ -196,7 +198,7 @@ def _decide(
         "nothing is proven about fresh records without the geometry of the training set"
         if geometry is None
         else "nothing is proven about fresh records: the training set is not orthogonal enough for the bound "
-        f"n·δ_x/(Δ - 2(n-1)·δ), which is {np.max(geometry.bound):.3g}"
+        f"on |Φ|/m, which is {np.max(geometry.bound):.3g}"
     )
     no_guarantee = Guarantee(_GUARANTEE_KIND, 1.0, (_KKT_ASSUMPTION, *assumed))
     return MarginDecision(members, outputs, margin, low, high, no_guarantee, (warning,))
@@ -225,7 +227,7 @@ class Orthogonality:
     says_something: bool
 
 
-def orthogonality(x: object, fresh: object = None) -> Orthogonality:
+def orthogonality(x: object, fresh: object = None, *, net: ClassNetwork | None = None) -> Orthogonality:
     """Measure near-orthogonality (Assumption 3.1) of these records, with a bound that has no hidden constant.
 
     At a KKT point of margin m every w_j = v_j·Σ λ_i y_i σ'_ij [x_i, 1]. Let δ̃ and Δ̃ be δ and Δ of the records
@@ -239,9 +241,13 @@ def orthogonality(x: object, fresh: object = None) -> Orthogonality:
     For Gaussian or spherical data and n = 20 the bound stays above 1 until d reaches some 10⁴, although the
     attack itself works from d = 100 on; ``says_something`` keeps the two apart.
 
+    With several classes the bound is that of `ClassNetwork.fresh_bound`, which asks nothing of the training records'
+    products with each other, and takes the training set's margin to be the least distance of their first two classes.
+
     Args:
         x: the training records ``[n, d]``, at least two.
         fresh: records ``[z, d]`` that are not in the training set.
+        net: the network, where it has several classes.
 
     Raises:
         divulge.InputError: fewer than two records, dimensions that differ.
@@ -252,19 +258,25 @@ def orthogonality(x: object, fresh: object = None) -> Orthogonality:
         >>> report.delta, report.Delta, bool(report.bound < 1e-5), report.says_something
         (0.0, 1000000.0, True, True)
     """
-    data = as_records(x, "x")
+    if net is not None:
+        check_instance(net, "net", ClassNetwork, "a margin.ShallowClassifier or LinearHead")
+    data = as_records(x, "x", None if net is None else net.dimension)
     n = len(data)
     if n < 2:
         raise InputError(f"x: at least 2 records are needed to compare them, got {n}")
     plain_delta, plain_smallest_norm = _inner_product_extremes(data)
-    full = augment(data)
+    full = augment(data) if net is None else net.with_bias(data)
     delta, smallest_norm = _inner_product_extremes(full)
     denominator = smallest_norm - 2 * (n - 1) * delta
     if fresh is None:
         nearest = np.array([delta])
     else:
-        nearest = np.max(np.abs(augment(as_records(fresh, "fresh", data.shape[1])) @ full.T), axis=1)
+        others = as_records(fresh, "fresh", data.shape[1])
+        nearest = np.max(np.abs((augment(others) if net is None else net.with_bias(others)) @ full.T), axis=1)
     bound = n * nearest / denominator if denominator > 0 else np.full(len(nearest), np.inf)
+    if net is not None:
+        margin = float(net.margins(data).min())
+        bound = net.fresh_bound(margin) * nearest / margin if margin > 0 else np.full(len(nearest), np.inf)
     ratio = n * plain_delta / plain_smallest_norm if plain_smallest_norm > 0 else float("inf")
     return Orthogonality(n, plain_delta, plain_smallest_norm, ratio, bound, bool((bound < 1).all()))
 

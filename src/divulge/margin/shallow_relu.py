@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import safetensors
@@ -25,13 +25,59 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from divulge.types import Array, Bools, Floats, Ints
 
 
+_Network = TypeVar("_Network")
 _MAX_INPUT = 1e60  # an input; products of several would overflow
 _BLOCK_SIZE = 2**24  # hidden activations held at once when a large network is evaluated
+
+
+@runtime_checkable
+class Network(Protocol):
+    """A homogeneous network: `ShallowReLU`, or one with an output for each class (`divulge.margin.ClassNetwork`)."""
+
+    @property
+    def width(self) -> int:
+        """Number of hidden neurons; 0 without a hidden layer."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number d of inputs."""
+        ...
+
+    @property
+    def squared_norm(self) -> float:
+        """‖θ‖² over all parameters."""
+        ...
+
+    def __call__(self, x: object) -> Floats:
+        """Return the outputs of records ``[n, d]``."""
+        ...
+
+    def check_labels(self, y: object, name: str, length: int) -> Array:
+        """Return the labels ``[length]`` as the network takes them."""
+        ...
+
+    def margins(self, x: object, y: object = None) -> Floats:
+        """Return the margin of each record, ``[n]``; that of the network's own answer without labels."""
+        ...
+
+    def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
+        """Return the multipliers with which records rebuild the weights."""
+        ...
+
+
+def check_network(net: object) -> Network:
+    """Return ``net`` if it is a network of this package.
+
+    Raises:
+        divulge.InputError: it is not.
+    """
+    return check_instance(net, "net", Network, "a margin.ShallowReLU, ShallowClassifier or LinearHead")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +144,20 @@ class ShallowReLU:
     def __repr__(self) -> str:
         return f"ShallowReLU(width={self.width}, dimension={self.dimension})"
 
+    def check_labels(self, y: object, name: str, length: int) -> Floats:
+        """Return labels -1 and +1 as float64 ``[length]``."""
+        return as_signs(y, name, length)
+
+    def margins(self, x: object, y: object = None) -> Floats:
+        """Return y·Φ(x) for each record ``[n]``, or |Φ(x)| without labels."""
+        outputs = self(x)
+        return np.abs(outputs) if y is None else self.check_labels(y, "y", len(outputs)) * outputs
+
+    def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
+        """Return the multipliers with which records rebuild the weights, whatever ``largest``."""
+        sign = np.where(self(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
+        return fit_multipliers(self, data, sign, tolerance)
+
     @classmethod
     def from_torch(cls, module: Any) -> ShallowReLU:
         """Read the network of a torch module made of two linear layers with a ReLU between them.
@@ -114,7 +174,7 @@ class ShallowReLU:
         if not hasattr(module, "state_dict"):
             raise InputError(f"module: a torch module is needed, got {type(module).__name__}")
         state = module.state_dict()
-        net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
+        net = cls.from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
         if callable(module):
             # A module whose outputs differ from those of the network read off its parameters does more than that.
             probes, parameter = np.random.default_rng(0).normal(size=(8, net.dimension)), next(iter(state.values()))
@@ -145,23 +205,7 @@ class ShallowReLU:
         Raises:
             divulge.InputError: missing or damaged file, another architecture, an output bias.
         """
-        try:
-            arrays = tensors.load_file(path)
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file") from None
-        except (safetensors.SafetensorError, OSError) as error:
-            raise InputError(f"{path}: not a readable safetensors file ({error})") from None
-        try:
-            if quantised := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
-                raise InputError(
-                    f"{path}: weights as floats are needed, and {quantised[0]} is stored as "
-                    f"{arrays[quantised[0]].dtype}; "
-                    "quantised weights mean nothing without their scales; save them dequantised"
-                )
-            return cls._from_arrays(arrays, str(path))
-        except InputError as error:
-            message = str(error)
-            raise InputError(message if str(path) in message else f"{path}: {message}") from None
+        return build_from_file(path, cls.from_arrays)
 
     def to_safetensors(self, path: str | Path, margin: float | None = None) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``.
@@ -175,7 +219,12 @@ class ShallowReLU:
         store.write_bytes(Path(path), tensors.save(values, None if margin is None else {"margin": repr(float(margin))}))
 
     @classmethod
-    def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
+    def from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
+        """Read the network off arrays by name: ``w, b, v``, or two linear layers (``*.weight``, ``*.bias``).
+
+        Raises:
+            divulge.InputError: another architecture, an output bias; it names ``source``.
+        """
         if set(arrays) == {"w", "b", "v"}:
             return cls(arrays["w"], arrays["b"], np.ravel(arrays["v"]))
         hidden_name, output_name = _layer_names(arrays, source)
@@ -192,6 +241,30 @@ class ShallowReLU:
             np.zeros(len(arrays[hidden_name])) if hidden is None else hidden,
             np.ravel(arrays[output_name]),
         )
+
+
+def build_from_file(path: str | Path, build: Callable[[Mapping[str, Array], str], _Network]) -> _Network:
+    """Build a network from the arrays of a safetensors file of weights as floats; errors name the file.
+
+    Raises:
+        divulge.InputError: missing or damaged file, quantised weights, or whatever ``build`` raises.
+    """
+    try:
+        arrays = tensors.load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a readable safetensors file ({error})") from None
+    if quantised := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
+        raise InputError(
+            f"{path}: weights as floats are needed, and {quantised[0]} is stored as {arrays[quantised[0]].dtype}; "
+            "quantised weights mean nothing without their scales; save them dequantised"
+        )
+    try:
+        return build(arrays, str(path))
+    except InputError as error:
+        message = str(error)
+        raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
 
 def read_margin(path: str | Path) -> float | None:
@@ -271,10 +344,11 @@ def augment(x: Floats) -> Floats:
     return np.column_stack([x, np.ones(len(x))])
 
 
-def require_both_classes(y: Floats, name: str) -> None:
+def require_both_classes(y: Array, name: str) -> None:
     """Refuse labels of one class alone: there is no margin between one class and nothing."""
     if len(np.unique(y)) < 2:
-        raise InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")
+        both = "both labels -1 and +1" if y.dtype.kind == "f" else "two classes or more"
+        raise InputError(f"{name}: {both} are needed, all are {y[0]:+g}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,7 +375,7 @@ class Stationarity:
 
 
 def kkt(
-    net: ShallowReLU, x: object, y: object, *, clarke: bool = True, tolerance: float = 1e-6, band: float = 0.1
+    net: Network, x: object, y: object, *, clarke: bool = True, tolerance: float = 1e-6, band: float = 0.1
 ) -> Stationarity:
     """Compute the KKT residual of ``net`` for the training set ``(x, y)``.
 
@@ -327,15 +401,14 @@ def kkt(
         >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
         True
     """
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_network(net)
     check_bool(clarke, "clarke")
     data = as_records(x, "x", net.dimension)
-    sign = as_signs(y, "y", len(data))
-    require_both_classes(sign, "y")
+    labels = net.check_labels(y, "y", len(data))
+    require_both_classes(labels, "y")
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
     check_number(band, "band", above=0.0)
-    outputs = net(data)
-    margins = outputs * sign
+    margins = net.margins(data, labels)
     wrong = np.flatnonzero(margins <= 0)
     if wrong.size:
         raise InputError(
@@ -344,8 +417,9 @@ def kkt(
         )
     smallest_margin = float(margins.min())
     on_margin = margins <= (1.0 + band) * smallest_margin
-    best = fit_multipliers(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
-    multipliers = np.zeros(len(sign))
+    largest = (1.0 + band) * smallest_margin
+    best = net.fit_pool(data[on_margin], labels[on_margin], tolerance if clarke else 0.0, largest)
+    multipliers = np.zeros(len(labels))
     multipliers[on_margin] = best.multipliers
     total = float(np.sum(multipliers))
     return Stationarity(
@@ -353,13 +427,13 @@ def kkt(
         multipliers=multipliers,
         margin=smallest_margin,
         on_margin=on_margin,
-        outputs=outputs,
+        outputs=net(data),
         slackness=float(multipliers @ (margins / smallest_margin - 1.0)) / total if total else 0.0,
         kinks=len(best.kinks),
     )
 
 
-def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Floats:
+def multipliers(net: Network, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Floats:
     """Return the white-box membership score: the λ ≥ 0 with which the pool's gradients best rebuild the weights.
 
     Minimises ‖θ - Σ λ_i·y_i·∇Φ(x_i)‖ over λ ≥ 0 on the whole pool (the idea of Haim et al. 2022 and
@@ -397,7 +471,7 @@ class Fit:
     residual: float
 
 
-def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
+def explain(net: Network, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
     """Return the `multipliers` with which the records of ``pool`` rebuild the weights, and the residual they leave.
 
     A residual of 0 says that the pool holds a training set for which the network is at a KKT point.
@@ -411,11 +485,10 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
     Raises:
         divulge.InputError: as `multipliers`.
     """
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_network(net)
     data = as_records(pool, "pool", net.dimension)
-    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else as_signs(y, "y", len(data))
     check_number(tolerance, "tolerance", above=0.0, below=1.0)
-    return fit_multipliers(net, data, sign, tolerance)
+    return net.fit_pool(data, y, tolerance)
 
 
 def fit_multipliers(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:

@@ -18,7 +18,7 @@ _METHODS: dict[str, tuple[Any, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Margin(AttackSettings):
-    """Margin attacks on the weights of a homogeneous ReLU network with two classes."""
+    """Margin attacks on the weights of a homogeneous ReLU network, or of the head of a frozen body."""
 
     method: Literal["margin-abs", "margin-band", "kkt-nnls", "kkt-nnls-deep"] = setting(
         "margin-abs",

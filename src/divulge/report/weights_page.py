@@ -22,6 +22,9 @@ _MAX_ROWS = 200
 _OPEN = 12  # rows of a table that is not folded
 CANDIDATE_COLUMNS = ("x", "label", "training point", "rules", "multiplier")
 _OUTPUT = "|Φ(x)| is the network's output without its sign; training pushes that of training records to the margin."
+_MARGIN = (
+    "The margin is how far a record's class lies above the second best; training evens out that of training records."
+)
 _SCORES = {
     "kkt-nnls": "kkt-nnls is the weight with which a record takes part in rebuilding the network's weights; at 0 it is "
     "not needed.",
@@ -96,14 +99,18 @@ def weights_sections(run: WeightsRun) -> list[Section]:
         groups = {name: (outputs[side], scores[side]) for name, side in parts.items() if side.any()}
     if calibration is not None:
         groups["known non-members"] = (np.abs(calibration[0]), calibration[1])
+    axis, meaning = ("|Φ(x)|", _OUTPUT) if summary.classes == 1 else ("margin", _MARGIN)
+    scores_note = (
+        _SCORES[summary.signal] if summary.classes == 1 else _SCORES[summary.signal].replace("|Φ(x)|", "the margin")
+    )
     chart = charts.scatter(
-        groups, x="|Φ(x)|", y=summary.signal, vertical=None if summary.margin is None else {"margin": summary.margin}
+        groups, x=axis, y=summary.signal, vertical=None if summary.margin is None else {"margin": summary.margin}
     )
     return [
         *_advice(summary.tone),
         Section("Decisions", _decisions(summary, truth)),
         Section("Called members", _called_records(summary)),
-        Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")], annex=True),
+        Section("Outputs and scores", [Chart(chart, note=f"{meaning} {scores_note}")], annex=True),
         sections.regulator_section(
             RegulatorAnswers(
                 means="the weights of the network alone.",
@@ -152,7 +159,7 @@ def _called_records(summary: WeightsSummary) -> list[Block]:
     if not rows:
         return []
     note = f"The first {_MAX_ROWS} of {len(rows)}; `--selection` writes them all." if len(rows) > _MAX_ROWS else ""
-    table = Table(["record", "|Φ|", summary.signal, "rules"], rows[:_MAX_ROWS], note=note, single_records=True)
+    table = Table(called_columns(summary), rows[:_MAX_ROWS], note=note, single_records=True)
     return [table] if len(rows) <= _OPEN else [Collapsible(f"{len(rows):,} records", [table])]
 
 
@@ -272,6 +279,11 @@ def _describe_point(summary: ReconstructionSummary, index: int) -> str:
     if summary.proven[index]:
         return "proven"
     return f"if the margin is {summary.margin:g}" if summary.needed[index] else "found"
+
+
+def called_columns(summary: WeightsSummary) -> list[str]:
+    """Return the headings of `called_rows`."""
+    return ["record", "|Φ|" if summary.classes == 1 else "margin", summary.signal, "rules"]
 
 
 def called_rows(summary: WeightsSummary) -> list[list[str]]:

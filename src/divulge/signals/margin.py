@@ -1,7 +1,7 @@
 """Signals of a homogeneous network's weights: how close to the margin, how much weight a record carries.
 
 The plain functions take a network, records and labels and give one number per record; the frozen objects are the
-same as signals of a recipe, for a target that is a `divulge.margin.ShallowReLU` or hands out its weights.
+same as signals of a recipe, for a target that is a network of `divulge.margin` or hands out its weights.
 
 What is proven for one hidden ReLU layer is not proven for deeper networks. Gradient descent drifts to KKT points of
 their margin problem too (Lyu & Li 2020), and Haim et al. 2022 and Golbari et al. 2025 find members by it, but there is
@@ -12,6 +12,7 @@ no bound on fresh outputs and no exact oracle, and kinks within the network are 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,34 +20,50 @@ import numpy as np
 from divulge import errors, lazy
 from divulge.errors import InputError
 from divulge.margin import ShallowReLU, multipliers
-from divulge.margin.shallow_relu import solve_multipliers
+from divulge.margin.multi_class import network_from_arrays
+from divulge.margin.shallow_relu import Network, check_network, solve_multipliers
 from divulge.types import Guarantee
 from divulge.validation import check_array, check_instance, check_integer, check_nonempty, check_number, check_vector
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from divulge.types import Array, Floats, Records
 else:
     torch = lazy.module("torch")
 
+_BATCH = 512  # records that pass through a frozen body at a time
 
-def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
+
+def margin_abs(net: Network, x: object, y: object = None) -> Floats:
     """|Φ(x)|: records that were not learnt stay below the margin where records are nearly orthogonal.
 
-    With labels it is y·Φ(x), so that a record the network gets wrong counts as far from any margin.
+    With labels it is y·Φ(x), so that a record the network gets wrong counts as far from any margin. With several
+    classes it is the smallest f_y - f_j over the other classes j; y is the network's own answer where none is given.
 
     Examples:
         >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
         >>> margin_abs(net, [[-2.0], [1.0]]), margin_abs(net, [[-2.0], [1.0]], [1, 1])
         (array([2., 1.]), array([-2., 1.]))
     """
-    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    outputs = net(x)
-    return np.abs(outputs) if y is None else labels_to_signs(y, len(outputs)) * outputs
+    data = check_nonempty(check_array(x, "x"), "x")
+    return check_network(net).margins(data, None if y is None else as_network_labels(net, y, len(data)))
 
 
-def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float) -> Floats:
+def as_network_labels(net: Network, y: object, length: int) -> Array:
+    """Return labels as a network takes them: -1 and +1 of one with a single output, for which 0 and 1 may stand.
+
+    Raises:
+        divulge.InputError: other labels than the network's classes.
+    """
+    if isinstance(net, ShallowReLU):
+        return labels_to_signs(y, length)
+    return check_network(net).check_labels(y, "y", check_integer(length, "length", minimum=1))
+
+
+def margin_band(net: Network, x: object, y: object = None, *, margin: float) -> Floats:
     """-| |Φ(x)| - m |/m: how close to the margin, from both sides; 0 is on it.
 
     Args:
@@ -67,7 +84,7 @@ def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float)
     return -np.abs(margin_abs(net, x, y) - margin) / margin
 
 
-def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
+def kkt_nnls(net: Network, x: object, y: object = None) -> Floats:
     """The KKT multiplier of each record in the best explanation of the weights by all records of ``x`` together.
 
     A multiplier depends on the whole pool. Known non-members that are to calibrate a decision must therefore
@@ -79,7 +96,7 @@ def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
         array([0.707, 0.   , 0.707])
     """
     data = check_nonempty(check_array(x, "x"), "x")
-    return multipliers(net, data, None if y is None else labels_to_signs(y, len(data)))
+    return multipliers(check_network(net), data, None if y is None else as_network_labels(net, y, len(data)))
 
 
 def labels_to_signs(y: object, length: int) -> Floats:
@@ -110,7 +127,8 @@ class MarginAbs:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Return one number per record ``[n]``, larger = more like a member."""
-        return margin_abs(shallow_network(target), _flatten(records), records.y)
+        net, inputs = trained_network(target)
+        return margin_abs(net, inputs(records.x), records.y)
 
 
 def densest_value(values: Floats) -> float:
@@ -149,7 +167,8 @@ class MarginBand:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Return one number per record ``[n]``, larger = more like a member."""
-        net, x = shallow_network(target), _flatten(records)
+        net, inputs = trained_network(target)
+        x = inputs(records.x)
         margin = densest_value(margin_abs(net, x)) if self.margin is None else self.margin
         return margin_band(net, x, records.y, margin=margin)
 
@@ -163,30 +182,75 @@ class KKTMultipliers:
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Return one number per record ``[n]``, larger = more like a member."""
-        return kkt_nnls(shallow_network(target), _flatten(records), records.y)
+        net, inputs = trained_network(target)
+        return kkt_nnls(net, inputs(records.x), records.y)
 
 
-def shallow_network(target: Any) -> ShallowReLU:
-    """Return the shallow network behind a target: itself, a torch module, or what an adapter holds.
+def trained_network(target: Any) -> tuple[Network, Callable[[Array], Array]]:
+    """Return what was trained of a target as a network, and the function from records to the network's inputs.
+
+    The target is a network of `divulge.margin`, or a torch module (or an adapter of one) whose trained part is a linear
+    layer, or two with a ReLU between: all of it, or the head of a body whose parameters are frozen (``requires_grad``
+    is False). Features of the body are then the inputs; the head sees nothing else, so it counts as a shallow network.
 
     Raises:
         divulge.InputError: a target without readable weights, or another architecture.
     """
-    if isinstance(target, ShallowReLU):
-        return target
-    function = getattr(target, "function", None)
-    if isinstance(function, ShallowReLU):
-        return function
+    for candidate in (target, getattr(target, "function", None)):
+        if isinstance(candidate, Network):
+            return candidate, lambda x: x.reshape(len(x), -1)
     module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
     if module is None:
         raise InputError(
-            f"target: its weights are needed (a ShallowReLU or a torch module), got {type(target).__name__}"
+            "target: its weights are needed (a network of divulge.margin or a torch module), "
+            f"got {type(target).__name__}"
         )
-    return ShallowReLU.from_torch(module)
+    own = [[*layer.parameters(recurse=False)] for layer in module.modules()]
+    is_frozen = not all(p.requires_grad for parameters in own for p in parameters)
+    layers = [
+        layer for layer, parameters in zip(module.modules(), own, strict=True)
+        if any(p.requires_grad for p in parameters)
+    ]  # fmt: skip
+    if not is_frozen and len(layers) == 2 and getattr(layers[1], "out_features", 1) == 1:
+        return ShallowReLU.from_torch(module), lambda x: x.reshape(len(x), -1)
+    if len(layers) not in (1, 2) or not all(isinstance(layer, torch.nn.Linear) for layer in layers):
+        names = ", ".join(type(layer).__name__ for layer in layers[:4]) or "none"
+        raise InputError(
+            "module: a network of two linear layers is needed, or a body with frozen parameters (requires_grad is "
+            f"False) and a head of one or two linear layers; {len(layers)} layers of it are trained: {names}"
+        )
+    arrays = {
+        f"{at}.{name}": value.detach().cpu().double().numpy()
+        for at, layer in enumerate(layers)
+        for name, value in layer.named_parameters(recurse=False)
+    }
+    net = network_from_arrays(arrays, "module")
+    return net, partial(_head_inputs, net, module, layers[0])
 
 
-def _flatten(records: Records) -> Array:
-    return records.x.reshape(len(records), -1)
+def _head_inputs(net: Network, module: Any, head: Any, x: Array) -> Array:
+    """Return what the body of a module hands its head, checking that the module answers as the head alone does."""
+    inputs: list[Any] = []
+    batch, was_training = _as_batch(module, x), module.training
+    hook = head.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0].detach()))
+    module.eval()
+    try:
+        with torch.no_grad(), errors.user_code_errors("module"):
+            answers = [module(part).double().cpu().numpy() for part in batch.split(_BATCH)]
+    finally:
+        hook.remove()
+        module.train(was_training)
+    features = torch.cat(inputs).double().cpu().numpy() if inputs else np.empty((0, 0))
+    expected, outputs = net(features) if len(features) == len(x) else np.empty(0), np.concatenate(answers)
+    if outputs.shape[1:] == (1,) and expected.ndim == 2:
+        expected = expected[:, 1:] - expected[:, :1]
+    outputs = outputs.reshape(expected.shape) if outputs.size == expected.size else outputs
+    if outputs.shape != expected.shape or np.abs(outputs - expected).max() > 1e-3 * (1e-6 + np.abs(expected).max()):
+        raise InputError(
+            "module: its outputs differ from those of its trained layers on what the rest hands them; only a ReLU may "
+            "stand between them, and nothing behind"
+        )
+    return features
 
 
 NO_GUARANTEE = Guarantee(
@@ -200,35 +264,34 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
     """Return the λ ≥ 0 with which the gradients of a pool best rebuild the weights of a torch network, ``[n]``.
 
     Args:
-        module: a torch network with one output, homogeneous in its parameters (no bias but in the first layer).
+        module: a torch network, homogeneous in its parameters (no bias but in the first layer), with one output or one
+            for each class; of several the margin over the second best class counts.
         x: the pool, ``[n, ...]``, candidates and known non-members together.
-        y: labels 0/1 or -1/+1; what the network itself answers when None.
+        y: labels 0/1 or -1/+1, or the class of each record; what the network itself answers when None.
 
     Raises:
-        divulge.InputError: a network that is not homogeneous, more than one output, labels of more classes.
+        divulge.InputError: a network that is not homogeneous, labels of other classes.
         divulge.MissingExtraError: torch is not installed.
     """
     batch = _as_batch(module, x)
-    signs = None if y is None else labels_to_signs(y, len(batch))
+    labels = None if y is None else check_vector(y, "y", length=len(batch))
     order = homogeneity_degree(module, batch[:8].cpu().numpy())
     parameters = [p for p in module.parameters() if p.requires_grad]
     if not parameters:
         raise InputError("module: no parameter requires a gradient, so there are none to rebuild its weights from")
     training = module.training
     module.eval()
-    rows, outputs = [], []
+    rows, margins = [], []
     with errors.user_code_errors("module"):
-        for record in batch:
-            output = _scalar_outputs(module(record[None]))
-            gradients = torch.autograd.grad(output.sum(), parameters)
+        for i, record in enumerate(batch):
+            margin = _margin(module(record[None]), labels, i)
+            gradients = torch.autograd.grad(margin, parameters)
             rows.append(torch.cat([g.reshape(-1) for g in gradients]).double().cpu().numpy())
-            outputs.append(float(output.detach()))
+            margins.append(float(margin.detach()))
     module.train(training)
-    output_values = np.array(outputs)
-    sign = np.where(output_values < 0, -1.0, 1.0) if signs is None else signs
-    table = np.array(rows) * sign[:, None]
+    table = np.array(rows)
     # Euler: θ·∇Φ = L·Φ for a network that is homogeneous of degree L.
-    return solve_multipliers(table @ table.T, order * sign * output_values)
+    return solve_multipliers(table @ table.T, order * np.array(margins))
 
 
 def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float:
@@ -244,8 +307,8 @@ def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float
     module.eval()
     scaled = {name: 2.0 * value.detach() for name, value in module.named_parameters()}
     with torch.no_grad(), errors.user_code_errors("module"):
-        before = _scalar_outputs(module(batch)).double().cpu().numpy()
-        after = _scalar_outputs(torch.func.functional_call(module, scaled, (batch,))).double().cpu().numpy()
+        before = module(batch).double().cpu().numpy()
+        after = torch.func.functional_call(module, scaled, (batch,)).double().cpu().numpy()
     module.train(training)
     has_output = before != 0
     if not has_output.any():
@@ -291,7 +354,14 @@ def _as_batch(module: Any, x: object) -> torch.Tensor:
     return torch.as_tensor(data, dtype=parameter.dtype, device=parameter.device)
 
 
-def _scalar_outputs(output: torch.Tensor) -> torch.Tensor:
-    if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
-        raise InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
-    return output.reshape(-1)
+def _margin(output: torch.Tensor, labels: Floats | None, index: int) -> torch.Tensor:
+    """Return y·Φ of one record, or f_y - max f_j of several outputs, with y the network's own answer without labels."""
+    values = output.reshape(-1)
+    if len(values) == 1:
+        sign = -1.0 if (values[0] < 0 if labels is None else labels_to_signs(labels, len(labels))[index] < 0) else 1.0
+        return sign * values[0]
+    own = int(values.argmax()) if labels is None else int(labels[index])
+    if labels is not None and not (own == labels[index] and 0 <= own < len(values)):
+        raise InputError(f"y: the network has classes 0 to {len(values) - 1}, got {labels[index]:g}")
+    others = torch.arange(len(values), device=values.device) != own
+    return values[own] - values[others].max()

@@ -31,8 +31,8 @@ else:
     tensors = lazy.module("safetensors.torch")
 
 
-SAFE = ".safetensors (with a factory), .onnx, .skops, a Hugging Face folder"
-_SUFFIXES = (".safetensors", ".onnx", ".skops")
+SAFE = ".safetensors (with a factory), .onnx, .skops, .gguf, a Hugging Face folder"
+_SUFFIXES = (".safetensors", ".onnx", ".skops", ".gguf")
 _LOAD_YOURSELF = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
 _SAVE_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
@@ -106,7 +106,11 @@ def load(
             str(model_path), factory=factory, outputs=outputs, device=device, trust=trust, labels_only=labels_only,
             names=names, task=task,
         )  # fmt: skip
-    if path.is_dir() or (model.startswith("hf:") and not path.exists()):
+    if (
+        path.is_dir()
+        or (path.is_file() and path.suffix.lower() == ".gguf")
+        or (model.startswith("hf:") and not path.exists())
+    ):
         options = {} if bos is None else {"bos": bos}
         return folders.load_folder(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **options)
     is_import_path = ":" in model and not path.exists()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.targets.language_models import CausalLM
-from divulge.targets.pretrained import load_pretrained
+from divulge.targets.pretrained import is_gguf, load_pretrained
 from divulge.targets.text_classifiers import TextClassifier
 from divulge.validation import (
     check_bool,
@@ -72,7 +72,7 @@ def load_folder(
     """Load the target in a folder of Hugging Face's layout, or in a repository on the hub.
 
     Args:
-        model: the folder, or ``hf:NAME`` or ``hf:NAME@REVISION``.
+        model: the folder, ``hf:NAME`` or ``hf:NAME@REVISION``, or a ``.gguf`` file of a causal language model.
         base: of an adapter: a folder or ``hf:NAME``; by default what its configuration names, looked for from the
             adapter's folder, then from ``folder``. Nothing is fetched from the hub that you did not name.
         dtype: "float32", "bfloat16" or "float16".
@@ -150,7 +150,9 @@ def _find_base(path: Path, base_name: str, folder: Path | None) -> str:
 
 
 def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
-    """Choose the target of a folder from the class that its configuration names."""
+    """Choose the target of a folder from the class that its configuration names; of a GGUF file, a language model."""
+    if is_gguf(str(path)):
+        return CausalLM
     if not (path / _CONFIG).is_file():
         raise InputError(
             f"target.model: {path} is no Hugging Face model: it has neither {_CONFIG} nor {ADAPTER_CONFIG}"

@@ -1,10 +1,12 @@
-"""Models of Hugging Face from a hub name or a folder: safetensors and the library's own classes, nothing else."""
+"""Models of Hugging Face from a hub name or a folder, safetensors alone, or from a GGUF file of llama.cpp."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +29,17 @@ if TYPE_CHECKING:
 
     import transformers
     from transformers import utils as transformers_utils
+    from transformers.utils import import_utils as transformers_imports
     from transformers.utils import logging as transformers_logging
 else:
     transformers = lazy.module("transformers")
+    transformers_imports = lazy.module("transformers.utils.import_utils")
     transformers_logging = lazy.module("transformers.utils.logging")
     transformers_utils = lazy.module("transformers.utils")
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+_GGUF = "model.gguf"
 _MAX_PADDING = 1 << 24  # tokens that texts may be filled up to
 _MAX_COUNT = (
     10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
@@ -60,7 +65,7 @@ def load_pretrained(
     Args:
         model_class: what builds the model.
         tokenizer_class: what builds the tokenizer.
-        name: ``hf:NAME``, ``hf:NAME@REVISION`` or a folder.
+        name: ``hf:NAME``, ``hf:NAME@REVISION``, a folder, or a ``.gguf`` file, whose weights are dequantised.
         dtype: "float32", "bfloat16" or "float16".
         device: "auto", "map" (all devices), or a torch device.
         tokenizer: where the tokenizer lies; with the model when None.
@@ -69,18 +74,62 @@ def load_pretrained(
 
     Raises:
         divulge.InputError: unknown dtype, or a model that cannot be loaded.
+        divulge.MissingExtraError: a ``.gguf`` file, and the package gguf is not installed.
     """
     check_choice(dtype, "dtype", DTYPES)
+    if is_gguf(name):
+        with _isolate_gguf(name) as folder:
+            return _load(model_class, tokenizer_class, name, folder, dtype, device, tokenizer, lacks, options)
     if not name.startswith("hf:") and not Path(name).is_dir():
         raise InputError(f"model: {format_value(name)} cannot be loaded: no such folder; hf:NAME is one on the hub")
-    source, _, revision = name.removeprefix("hf:").partition("@")
+    source = name.removeprefix("hf:")
+    return _load(model_class, tokenizer_class, name, source, dtype, device, tokenizer, lacks, options)
+
+
+def is_gguf(name: str) -> bool:
+    """Return whether ``name`` is a file of llama.cpp's format, which holds weights, configuration and tokenizer."""
+    return name.lower().endswith(".gguf") and Path(name).is_file()
+
+
+@contextlib.contextmanager
+def _isolate_gguf(name: str) -> Generator[str]:
+    """Yield a folder that holds the file alone: what lies beside it (an adapter, a configuration) is not its own.
+
+    Raises:
+        divulge.MissingExtraError: the package gguf is not installed.
+    """
+    if not transformers_imports.is_gguf_available():
+        raise missing_extra("gguf", "gguf")
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder) / _GGUF
+        try:
+            link.symlink_to(Path(name).absolute())
+        except OSError:  # Windows reserves symbolic links for administrators
+            link.hardlink_to(Path(name).absolute())
+        with contextlib.redirect_stderr(io.StringIO()):  # a bar of transformers that no setting hides
+            yield folder
+
+
+def _load(
+    model_class: Any,
+    tokenizer_class: Any,
+    name: str,
+    location: str,
+    dtype: str,
+    device: str,
+    tokenizer: str | None,
+    lacks: Sequence[str],
+    options: dict[str, Any],
+) -> tuple[Any, Any]:
+    source, _, revision = (location, "", "") if is_gguf(name) else location.partition("@")
     revision_option: dict[str, Any] = {"revision": revision} if revision else {}
+    origin_option = {"gguf_file": _GGUF} if is_gguf(name) else revision_option
     device_option = {"device_map": "auto"} if device == "map" else {}
     try:
         # transformers would read an adapter beside a model in ways that are not safe.
         if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
             raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
-        _reject_unsafe_config(source, revision_option)
+        _reject_unsafe_config(source, origin_option)
         _reject_long_padding(tokenizer or source)
         with hide_progress_bars():
             model, report = model_class.from_pretrained(
@@ -89,17 +138,21 @@ def load_pretrained(
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
-                **revision_option,
+                **origin_option,
                 **device_option,
                 **options,
             )
         # transformers draws weights that are missing at random, and the outputs then mean nothing.
         if untrained := sorted(key for key in report["missing_keys"] if not set(key.split(".")) & set(lacks)):
             raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
+        if is_gguf(name):
+            # The weights are floats by now; a model that still calls itself quantised cannot be trained or stored.
+            model.hf_quantizer = None
+            vars(model.config).pop("quantization_config", None)
         _reject_unscaled_weights(model, source)
         with panic_errors("tokenizer"):
             tokenizer_object = tokenizer_class.from_pretrained(
-                tokenizer or source, trust_remote_code=False, **({} if tokenizer else revision_option)
+                tokenizer or source, trust_remote_code=False, **({} if tokenizer else origin_option)
             )
             # Without a tokenizer in the folder transformers makes one up, of special tokens alone.
             text_tokenizer = getattr(tokenizer_object, "tokenizer", tokenizer_object)
@@ -127,13 +180,13 @@ def hide_progress_bars() -> Generator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _reject_unsafe_config(source: str, revision_option: Mapping[str, str]) -> None:
+def _reject_unsafe_config(source: str, origin_option: Mapping[str, str]) -> None:
     """Refuse a configuration that names compiled code on the hub, which would be fetched and run, or endless layers.
 
     Raises:
         ValueError: it does.
     """
-    pending: list[Any] = [transformers.PretrainedConfig.get_config_dict(source, **revision_option)[0]]
+    pending: list[Any] = [transformers.PretrainedConfig.get_config_dict(source, **origin_option)[0]]
     while pending:
         for key, value in pending.pop().items():
             if isinstance(value, dict):
