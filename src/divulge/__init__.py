@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         references,
         regressors,
         signals,
+        synthetic,
         targets,
         unlearning,
     )
@@ -90,6 +91,7 @@ __all__ = [
     "references",
     "regressors",
     "signals",
+    "synthetic",
     "targets",
     "unlearning",
 ]

@@ -1,0 +1,359 @@
+"""Scores of single rows against a released table: how much nearer to the release than to the population is a row?
+
+Codes, scales and bins are fitted on the population alone, and members and non-members go through the same calls, so
+their scores are exchangeable where the generator saw neither. Rows of the population are scored as well, each left out
+of the population: they are the null against which `combine` weighs the scores, without a look at membership.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+from scipy.spatial import distance
+
+from divulge import lazy, seeds
+from divulge.synthetic.preparation import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sklearn import ensemble
+
+    from divulge.synthetic.preparation import TableColumn, Tables
+    from divulge.types import Bools, Floats, Ints
+else:
+    ensemble = lazy.module("sklearn.ensemble")
+
+AUTO = "auto"
+SCORES = {
+    "nearest": "distance to the nearest row of the release, by ranks",
+    "nearest-z": "the same in standard deviations",
+    "nearest-ratio": "nearest row of the release against that of the population, in standard deviations",
+    "nearest-ratio-rank": "the same by ranks, over the nearest and the third nearest row",
+    "density-ratio": "crowding of the release around the row, against that of the population",
+    "influence": "what the row adds to a density on the population, where the release has rows",
+    "cells": "crowding in tables of two and three columns",
+    "classifier": "a forest that tells the release from the population",
+    "values": "columns whose value stands in the release and nowhere else in the population",
+    "value-sets": "the same for pairs and triples of columns",
+}
+"""Scores of a table → what they weigh. They catch different generators: none is best for all."""
+MAX_REFERENCE = 20_000
+"""Rows of the population that distances are measured to."""
+MAX_NULL = 4_000
+"""Rows of the population that are scored."""
+_BLOCK = 512
+_MAX_SPACING = 2_000  # rows of the population from which the usual distance between neighbours is found
+_FLOOR = -12.0  # of the logarithm of a density
+_NEAR = 0.05  # of the usual distance, added to every distance so that logarithms stay finite
+_BINS, _MAX_CATEGORIES, _MAX_CELLS = 6, 30, 80
+_MAX_PAIRS, _MAX_TRIPLES = 300, 60
+_TREES, _LEAF, _ROWS_PER_TREE = 150, 2, 4_000
+_MIN_NULL = 100
+_MIN_P_VALUE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Places of rows in the stacked tables.
+
+    Args:
+        scored: rows that are scored; those of the population, which is left out of itself, among them.
+        released: of the release.
+        reference: of the population; at most `MAX_REFERENCE` of them serve for distances.
+        owners: number of the person of each row of all tables, or of the row itself: never compared with itself.
+    """
+
+    scored: Ints
+    released: Ints
+    reference: Ints
+    owners: Ints
+
+
+def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
+    """Return every score of the rows ``[n]``; larger means more like a row that the generator saw."""
+    codes = Codes.fit(tables.columns, rows.reference)
+    near = draw(rows.reference, MAX_REFERENCE, seed, "reference")
+    by_rank, by_deviation = _score_by_rank(codes, rows, near), score_by_deviation(codes, rows, near)
+    scores = {
+        "nearest": by_rank["nearest"],
+        "nearest-z": by_deviation["nearest"],
+        "nearest-ratio": by_deviation["ratio"],
+        "nearest-ratio-rank": by_rank["ratio"],
+        "density-ratio": by_rank["density"],
+        "influence": by_deviation["influence"],
+        "cells": _score_cells(tables.columns, rows, seed),
+        "classifier": _score_classifier(codes, rows, near, seed),
+        "values": count_copied_values(tables.columns, rows),
+        "value-sets": count_copied_sets(tables.columns, rows, seed),
+    }
+    return {name: score for name, score in scores.items() if np.ptp(score) > 0}
+
+
+def draw(rows: Ints, maximum: int, seed: int, purpose: str) -> Ints:
+    """Return at most so many of the rows, in their order."""
+    if len(rows) <= maximum:
+        return rows
+    return rows[np.sort(seeds.generator(seed, "synthetic", purpose).permutation(len(rows))[:maximum])]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Columns as coordinates; a mismatch of two categories costs 1 in either space.
+
+    Args:
+        ranks: mid-ranks of numbers in the population, in [0, 1] within its range ``[n, p]``; distances are L1.
+        deviations: numbers in standard deviations of the population ``[n, p]``; distances are L2.
+        categories: codes of categories, and whether a number is missing ``[n, q]``.
+    """
+
+    ranks: Floats
+    deviations: Floats
+    categories: Ints
+
+    @classmethod
+    def fit(cls, columns: Sequence[TableColumn], reference: Ints) -> Codes:
+        """Learn ranks, means and deviations from the population; columns that are constant there stay out."""
+        n = len(columns[0].codes)
+        ranks, deviations, categories = [np.empty((n, 0))], [np.empty((n, 0))], [np.empty((n, 0), dtype=np.int64)]
+        for column in columns:
+            if column.numbers is None:
+                categories.append(column.codes[:, None])
+                continue
+            missing = np.isnan(column.numbers)
+            if missing.any():
+                categories.append(missing.astype(np.int64)[:, None])
+            known = column.numbers[reference[~missing[reference]]]
+            spread = float(known.std()) if len(known) else 0.0
+            if not spread > 0:
+                categories.append(column.codes[:, None])  # a value that the population never has is a mismatch
+                continue
+            filled = np.where(missing, np.median(known), column.numbers)
+            ranks.append(_rank_within(filled, known)[:, None])
+            deviations.append(((filled - known.mean()) / spread)[:, None])
+        return cls(np.hstack(ranks), np.hstack(deviations), np.hstack(categories))
+
+    def blocks(self, rows: Ints, others: Ints, space: str, size: int = _BLOCK) -> Iterator[tuple[slice, Floats]]:
+        """Yield places among ``rows`` and their distances to all ``others``; squared ones in standard deviations."""
+        values = self.ranks if space == "rank" else self.deviations
+        theirs = values[others]
+        metric = "cityblock" if space == "rank" else "sqeuclidean"
+        categories = self.categories[others].astype(np.int32)
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            between = np.zeros((len(part), len(others)))
+            if values.shape[1]:
+                between = distance.cdist(values[part], theirs, metric)
+            for column in range(categories.shape[1]):
+                between += self.categories[part, column].astype(np.int32)[:, None] != categories[:, column]
+            yield slice(start, start + len(part)), between
+
+
+def _rank_within(values: Floats, known: Floats) -> Floats:
+    """Return the share of ``known`` below each value, ties by half; beyond the range, as far as the range is wide."""
+    support, counts = np.unique(known, return_counts=True)
+    middle = (np.cumsum(counts) - counts / 2) / len(known)
+    inside = np.interp(values, support, middle)
+    width = support[-1] - support[0]
+    return inside - np.maximum(support[0] - values, 0) / width + np.maximum(values - support[-1], 0) / width
+
+
+def _usual_distance(codes: Codes, near: Ints, owners: Ints, space: str) -> float:
+    """Return the median distance of a row of the population to its nearest; where that is 0, a tenth of a usual one."""
+    nearest, all_distances = [], []
+    sample = near[:_MAX_SPACING]
+    for place, between in codes.blocks(sample, near, space):
+        between[owners[sample[place]][:, None] == owners[near]] = np.inf
+        nearest.append(between.min(axis=1))
+        all_distances.append(between[:: max(1, len(between) // 50)].ravel())
+    usual = float(np.median(np.concatenate(nearest)))
+    if usual == 0:
+        distances = np.concatenate(all_distances)
+        positive = distances[(distances > 0) & np.isfinite(distances)]
+        usual = float(np.median(positive)) * (0.1 if space == "rank" else 0.01) if len(positive) else 1.0
+    if not np.isfinite(usual):
+        return 1.0  # one person is the whole population
+    return usual if space == "rank" else float(np.sqrt(usual))
+
+
+def _leave_owners_out(between: Floats, rows: Rows, place: slice, others: Ints) -> None:
+    """Set the distances of a row to itself, and to rows of the same person, to infinity."""
+    owners = rows.owners[rows.scored[place]]
+    between[owners[:, None] == rows.owners[others]] = np.inf
+
+
+def _score_by_rank(codes: Codes, rows: Rows, near: Ints) -> dict[str, Floats]:
+    usual = _usual_distance(codes, near, rows.owners, "rank")
+    edge, n = _NEAR * usual, len(rows.scored)
+    nearest, logs, density = np.empty(n), np.zeros(n), np.zeros(n)
+    for sign, others in ((1, rows.released), (-1, near)):
+        for place, between in codes.blocks(rows.scored, others, "rank"):
+            if sign < 0:
+                _leave_owners_out(between, rows, place, others)
+            closest = np.partition(between, (0, 2), axis=1)[:, [0, 2]]
+            if sign > 0:
+                nearest[place] = -closest[:, 0]
+            logs[place] -= sign * np.log(np.minimum(closest, 1e6) + edge).mean(axis=1)
+            np.exp(np.multiply(between, -2 / usual, out=between), out=between)
+            with np.errstate(divide="ignore"):
+                density[place] += sign * np.maximum(np.log(between.mean(axis=1)), _FLOOR)
+    return {"nearest": nearest, "ratio": logs, "density": density}
+
+
+def score_by_deviation(codes: Codes, rows: Rows, near: Ints, *, with_influence: bool = True) -> dict[str, Floats]:
+    """Return nearest distance, ratio of nearest distances and influence, in standard deviations.
+
+    Influence is the generator-likelihood ratio in closed form (Gen-LRA with a kernel density on the population that
+    needs no refit for each row and no covariance, which mixed columns make singular).
+    """
+    usual = _usual_distance(codes, near, rows.owners, "deviation")
+    edge, n = _NEAR * usual, len(rows.scored)
+    nearest, theirs, influence = np.empty(n), np.empty(n), np.zeros(n)
+    density = np.zeros(len(rows.released))
+    for place, between in codes.blocks(rows.released, near, "deviation") if with_influence else ():
+        density[place] = np.exp(np.multiply(between, -2 / usual**2, out=between), out=between).sum(axis=1)
+    is_reference = np.isin(rows.scored, near)
+    for place, between in codes.blocks(rows.scored, rows.released, "deviation"):
+        nearest[place] = np.sqrt(np.maximum(between.min(axis=1), 0))
+        if with_influence:
+            np.exp(np.multiply(between, -2 / usual**2, out=between), out=between)
+            own = np.where(is_reference[place][:, None], between, 0.0)  # a row of the population is left out of it
+            between /= np.maximum(density - own, 0) + np.exp(_FLOOR)
+            influence[place] = np.log1p(between, out=between).sum(axis=1)
+    for place, between in codes.blocks(rows.scored, near, "deviation"):
+        _leave_owners_out(between, rows, place, near)
+        theirs[place] = np.sqrt(np.minimum(np.maximum(between.min(axis=1), 0), 1e12))
+    return {"nearest": -nearest, "ratio": np.log(theirs + edge) - np.log(nearest + edge), "influence": influence}
+
+
+def _score_cells(columns: Sequence[TableColumn], rows: Rows, seed: int) -> Floats:
+    """Return the mean log ratio of counts in cells of two and three columns; a row of the population counts itself not."""
+    bins = [_bin(column, rows.reference) for column in columns]
+    in_reference = np.isin(rows.scored, rows.reference).astype(float)
+    total, sets = np.zeros(len(rows.scored)), []
+    for size in (2, 3):
+        sets += _draw_sets(len(columns), size, _MAX_CELLS, seed, "cells")
+    for chosen in sets:
+        cells = combine_columns([bins[i] for i in chosen])
+        width = int(cells.max()) + 1
+        released = np.bincount(cells[rows.released], minlength=width)[cells[rows.scored]]
+        reference = np.bincount(cells[rows.reference], minlength=width)[cells[rows.scored]] - in_reference
+        total += np.log((released + 0.5) / (len(rows.released) + 1))
+        total -= np.log((reference + 0.5) / (len(rows.reference) - in_reference + 1))
+    return total / max(1, len(sets))
+
+
+def _bin(column: TableColumn, reference: Ints) -> Ints:
+    """Return sixths of the population, or its most frequent categories; others and missing values have their own."""
+    if column.numbers is not None and np.isfinite(column.numbers[reference]).any():
+        known = column.numbers[reference[np.isfinite(column.numbers[reference])]]
+        edges = np.unique(np.quantile(known, np.arange(1, _BINS) / _BINS))
+        return np.where(np.isnan(column.numbers), 0, 1 + np.searchsorted(edges, np.nan_to_num(column.numbers), "right"))
+    values, counts = np.unique(column.codes[reference], return_counts=True)
+    frequent = values[np.argsort(-counts, kind="stable")][:_MAX_CATEGORIES]
+    codes = np.zeros(len(column.codes), dtype=np.int64)
+    for number, value in enumerate(frequent, start=1):
+        codes[column.codes == value] = number
+    return codes
+
+
+def _score_classifier(codes: Codes, rows: Rows, near: Ints, seed: int) -> Floats:
+    """Return how like the release a forest finds a row; of rows it learned from, by the trees that did not."""
+    features = np.hstack([codes.deviations, codes.categories]).astype(np.float32)
+    learned = np.concatenate([rows.released, near])
+    is_released = np.arange(len(learned)) < len(rows.released)
+    forest = ensemble.RandomForestClassifier(
+        _TREES, min_samples_leaf=_LEAF, class_weight="balanced", oob_score=True,
+        max_samples=min(1.0, _ROWS_PER_TREE / len(learned)), random_state=seeds.derive_seed(seed, "synthetic", "forest"),
+    ).fit(features[learned], is_released)  # fmt: skip
+    score = forest.predict_proba(features[rows.scored])[:, 1]
+    places = {row: place for place, row in enumerate(learned.tolist())}
+    own = np.array([places.get(row, -1) for row in rows.scored.tolist()])
+    score[own >= 0] = np.nan_to_num(forest.oob_decision_function_[own[own >= 0], 1], nan=0.5)
+    return score
+
+
+def count_copied_values(columns: Sequence[TableColumn], rows: Rows) -> Floats:
+    """Return in how many columns a row's exact value stands in the release and in no row of another in the population."""
+    return np.sum([_is_copied(column.codes, rows) & (column.codes[rows.scored] != MISSING) for column in columns],
+                  axis=0).astype(float)  # fmt: skip
+
+
+def count_copied_sets(columns: Sequence[TableColumn], rows: Rows, seed: int) -> Floats:
+    """Return the same for pairs and triples of columns."""
+    sets = _draw_sets(len(columns), 2, _MAX_PAIRS, seed, "pairs") + _draw_sets(
+        len(columns), 3, _MAX_TRIPLES, seed, "triples"
+    )
+    total = np.zeros(len(rows.scored))
+    for chosen in sets:
+        total += _is_copied(combine_columns([columns[i].codes + 1 for i in chosen]), rows)
+    return total
+
+
+def _is_copied(codes: Ints, rows: Rows) -> Bools:
+    """Check which rows have a code that stands in the release, and in the population with nobody else."""
+    dense = np.unique(codes, return_inverse=True)[1]
+    width = int(dense.max()) + 1
+    scored = dense[rows.scored]
+    is_released = np.bincount(dense[rows.released], minlength=width)[scored] > 0
+    # How many persons of the population have the code, and whether the row's own person is one of them.
+    pairs = np.unique(np.c_[dense[rows.reference], rows.owners[rows.reference]], axis=0)
+    persons = np.bincount(pairs[:, 0], minlength=width)[scored]
+    own = np.isin(rows.owners[rows.scored], rows.owners[rows.reference])
+    return is_released & (persons - own == 0)
+
+
+def _draw_sets(n: int, size: int, maximum: int, seed: int, purpose: str) -> list[tuple[int, ...]]:
+    sets = list(combinations(range(n), size))
+    if len(sets) <= maximum:
+        return sets
+    chosen = np.sort(seeds.generator(seed, "synthetic", purpose, size).permutation(len(sets))[:maximum])
+    return [sets[i] for i in chosen]
+
+
+def combine_columns(parts: Sequence[Ints]) -> Ints:
+    """Return one number for each combination of codes that are 0 or more."""
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined * (int(part.max()) + 1) + part
+    return np.unique(joined, return_inverse=True)[1]
+
+
+def combine(scores: Mapping[str, Floats], is_candidate: Bools, seed: int, *, equally: bool = False) -> Floats:
+    """Return one score of all, weighed without labels: those count in which more rows stand out than by chance.
+
+    Of each score, a row's conformal p-value among the rows of the population; its weight is the share of all candidates
+    with p ≤ .05, less .05. Members and non-members enter alike, so a release that depends on neither gives both the
+    same distribution.
+
+    Args:
+        scores: score → ``[n]`` of candidates and of rows of the population.
+        is_candidate: bool ``[n]``.
+        seed: of the order of ties.
+        equally: weigh all scores alike.
+    """
+    weights, evidence = [], []
+    for name, score in scores.items():
+        null = np.sort(score[~is_candidate])
+        below, upto = np.searchsorted(null, score, "left"), np.searchsorted(null, score, "right")
+        ties = seeds.generator(seed, "synthetic", "ties", name).random(len(score))
+        # A row of the population is in its own null already.
+        p = (len(null) - upto + ties * (upto - below + 1)) / (len(null) + 1)
+        weights.append(max(0.0, float((p[is_candidate] <= 0.05).mean()) - 0.05))
+        evidence.append(-special.ndtri(np.clip(p, _MIN_P_VALUE, 1 - _MIN_P_VALUE)))
+    if equally or (~is_candidate).sum() < _MIN_NULL or not any(weights):
+        weights = [1.0] * len(weights)
+    return np.asarray(weights) @ np.asarray(evidence)
+
+
+def person_maxima(score: Floats, people: Ints) -> Floats:
+    """Return the largest score of each person's rows, in the order of their numbers."""
+    largest = np.full(int(people.max()) + 1, -np.inf)
+    np.maximum.at(largest, people, score)
+    return largest
+
+
