@@ -19,6 +19,7 @@ from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
 from divulge.run_directory import RunDirectory
 from divulge.study import Study
+from divulge.synthetic.page import SYNTHETIC
 from divulge.unlearning.result import ERASURE
 from divulge.validation import check_path, format_value
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from divulge.report.run_kinds import Run, RunKind
 
 RUN_KINDS: dict[str, RunKind[Any]] = {
-    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF)
+    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF, SYNTHETIC)
 }
 
 

@@ -125,6 +125,17 @@ def proof_rows(summary: SyntheticSummary) -> tuple[list[str], list[list[str]]]:
     return ["copied", "members", "non-members", "difference", "p"], rows
 
 
+def risk_rows(summary: SyntheticSummary) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the table of singling out, linkability and inference."""
+    rows = [
+        [risk.name, risk.guess, formatting.format_percent_estimate(risk.members),
+         formatting.format_percent_estimate(risk.nonmembers), formatting.format_percent_estimate(risk.difference),
+         formatting.format_percent_estimate(risk.gain)]
+        for risk in summary.risks
+    ]  # fmt: skip
+    return ["risk", "guess by", "members", "non-members", "difference", "beyond imputation, on members"], rows
+
+
 def sections(run: SyntheticRun) -> list[Section]:
     """Return proofs, scores, the list, the three risks, controls, and what this cannot show."""
     summary = run.summary
@@ -238,14 +249,7 @@ def _list_blocks(run: SyntheticRun) -> list[Paragraph | Table]:
 def _risk_blocks(summary: SyntheticSummary) -> list[Paragraph | Table]:
     if not summary.risks:
         return [Paragraph("These need a table of several columns.")]
-    rows = [
-        [risk.name, risk.guess, formatting.format_percent_estimate(risk.members),
-         formatting.format_percent_estimate(risk.nonmembers), formatting.format_percent_estimate(risk.difference),
-         formatting.format_percent_estimate(risk.gain)]
-        for risk in summary.risks
-    ]  # fmt: skip
-    columns = ("risk", "guess by", "members", "non-members", "difference", "beyond imputation, on members")
-    return [Table(columns, rows, note=_RISK_NOTE, sortable=False)]
+    return [Table(*risk_rows(summary), note=_RISK_NOTE, sortable=False)]
 
 
 def _control_table(summary: SyntheticSummary) -> Table:

@@ -107,10 +107,13 @@ def audit(
 
     candidates, is_member, people = _choose_candidates(tables, seed)
     reference = tables.rows_of("population")
+    is_alone = np.ones(len(tables.rows), dtype=bool)
     if settings.duplicates == "drop":
-        reference = reference[~np.isin(tables.rows[reference], tables.rows[candidates])]
+        kept = np.concatenate([candidates, reference])
+        is_alone = np.bincount(tables.rows[kept], minlength=tables.rows.max() + 1)[tables.rows] == 1
+        reference = reference[is_alone[reference]]
         if not len(reference):
-            raise InputError("population: every row equals one of members or non-members")
+            raise InputError("population: every row equals another, of it or of members or non-members")
     owners = np.arange(len(tables.rows)) if tables.people is None else tables.people + len(tables.rows)
     released_rows = tables.rows_of("released")
     owners = owners.copy()
@@ -125,7 +128,8 @@ def audit(
     member_rows, nonmember_rows = (one_each[np.isin(one_each, candidates[side])] for side in (is_member, ~is_member))
     population_rows = _one_row_each(reference, owners[reference], seed)
     alike = controls.compare_blindly(tables, member_rows, nonmember_rows, reference, seed)
-    holdout, fresh = controls.test_holdout(tables, rows, nonmember_rows, population_rows, seed)
+    # Fresh rows of the population are compared with non-members, so either both may have equals or neither.
+    holdout, fresh = controls.test_holdout(tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, seed)
 
     scores = score_table(tables, rows, seed) if tables.columns else {}
     if tables.texts is not None:
@@ -145,7 +149,7 @@ def audit(
         order=-person_maxima(-tables.rows[candidates], people).astype(np.int64),
         scores={name: person_maxima(score[is_candidate], people) for name, score in scores.items()},
         matches={name: person_maxima(match, people) > 0 for name, match in matches.items()},
-        copies=_list_copies(tables, candidates, names, reference),
+        copies=_list_copies(tables, candidates, names, tables.rows_of("population")),
         controls=(alike, holdout, fresh),
         risks=measure_risks(tables, rows, member_rows, nonmember_rows, inferred, seed, settings.confidence)
         if tables.columns
