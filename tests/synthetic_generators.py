@@ -29,7 +29,9 @@ def copy_with_noise(table, n, seed, share=0.1):
     for name, column in table.items():
         if is_number(column):
             noisy = copied[name] + rng.normal(size=n) * share * column.std()
-            digits = next(d for d in range(12) if np.allclose(column.dropna(), column.dropna().round(d), atol=1e-9))
+            digits = next(
+                d for d in range(12) if np.allclose(column.dropna(), column.dropna().round(d), rtol=0, atol=1e-9)
+            )
             copied[name] = noisy.round(digits)
         else:
             others = table[name].sample(n, replace=True, random_state=seed).to_numpy()
@@ -81,8 +83,8 @@ def copula(table, n, seed):
 def chain(table, n, seed, bins=10, epsilon=None, edges=None):
     """A chain of columns by counts of neighbouring bins; with ``epsilon`` each count has Laplace noise.
 
-    ``edges`` (name → edges of bins) come from elsewhere where the chain is to be private; a record counts in one cell of
-    each of the ``d - 1`` tables, so the noise has scale ``2 (d - 1) / epsilon`` for tables with a record replaced.
+    ``edges`` (name → edges of bins) come from elsewhere where the chain is to be private; a record counts in one cell
+    of each of the ``d - 1`` tables, so the noise has scale ``2 (d - 1) / epsilon`` for tables with a record replaced.
     """
     rng = np.random.default_rng(seed)
     edges = edges or make_edges(table, bins)

@@ -678,7 +678,7 @@ class SyntheticRules(Settings):
     text: Name | None = Field(None, description="Column of documents; found where it is the only one.")
     drop: Texts = Field((), description="Columns that are no part of a record.")
     attributes: Texts | None = Field(
-        None, description="Columns that are inferred through the release; by default up to 12 of them."
+        None, description="Columns that are inferred through the release; by default up to 8 of them."
     )
     at_random: Flag = Field(
         False, description="Whether a random draw decided which records are members: then ε is bounded from below."

@@ -50,7 +50,7 @@ def synthetic_table(
     The exit code is 1 where it gives records away, and 3 where that cannot be said.
     """
     given = {"members": members, "nonmembers": nonmembers, "population": population}
-    named = {name: path for name, path in given.items() if path is not None}
+    named: dict[str, Any] = {name: path for name, path in given.items() if path is not None}
     keywords: dict[str, Any] = options.named_settings(context, settings)
     plan = released[0] if len(released) == 1 and released[0].suffix == ".toml" else None
     if plan is not None:
@@ -59,12 +59,10 @@ def synthetic_table(
         if missing := [f"--{name}" for name in _SETS if name not in named]:
             raise InputError(f"{', '.join(missing)}: needed; or name a plan in place of the release")
         keywords |= {"released": released, **named}
-    releases = {
-        "released" if number == 1 else f"release {number}": path
-        for number, path in enumerate(keywords["released"], start=1)
-    }
+    tables = keywords.pop("released")
+    releases = {"released" if number == 1 else f"release {number}": path for number, path in enumerate(tables, start=1)}
     provenance.declare_input_files(plan=plan, **releases, **{name: keywords[name] for name in _SETS})
-    result = synthetic.audit(keywords.pop("released"), **keywords, out=out, overwrite=overwrite)
+    result = synthetic.audit(tables, **keywords, out=out, overwrite=overwrite)
     if json:
         printing.as_json(results.to_json_values(result.summary()))
     else:
@@ -87,11 +85,13 @@ def _show(result: SyntheticAudit, out: Path | None) -> None:
         printing.table("What attacks find", *page.score_rows(summary))
     if (found := summary.members_list) is not None:
         listed = formatting.format_count(found.members + found.nonmembers, "record")
-        printing.line(f"List: {listed} of {found.candidates:,}, {found.nonmembers:,} of them non-members. {found.guarantee}")
+        printing.line(
+            f"List: {listed} of {found.candidates:,}, {found.nonmembers:,} of them non-members. {found.guarantee}"
+        )
     if summary.epsilon is not None:
         printing.line(f"ε is at least {formatting.format_lower_bound(summary.epsilon.low)}.")
     if summary.risks:
-        printing.table("Singling out, linkability, inference", *page.risk_rows(summary))
+        printing.table("Singling out, linkability, inference", *page.risk_rows(summary, brief=True))
     for control in summary.controls:
         if control.state != "holds":
             printing.remark(f"{control.name}: {control.says}")

@@ -22,7 +22,7 @@ HOLDOUT = "whether the generator saw the non-members"
 POPULATION = "whether the generator saw the population"
 FALSE_ALARM = 0.01
 """Of each control."""
-_MAX_CONTROL = 5_000
+_MAX_CONTROL = 2_000
 _MIN_CONTROL = 20
 
 
@@ -93,9 +93,7 @@ def _encode(tables: Tables, population: Ints) -> Floats:
     return np.hstack(parts)
 
 
-def test_holdout(
-    tables: Tables, rows: Rows, nonmembers: Ints, population: Ints, seed: int
-) -> tuple[Control, Control]:
+def test_holdout(tables: Tables, rows: Rows, nonmembers: Ints, population: Ints, seed: int) -> tuple[Control, Control]:
     """Compare non-members with a fresh part of the population, against the rest of it.
 
     A generator that saw the non-members as well gives both away alike, and no difference between them is left: an

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SyntheticRun: TypeAlias = StudyRun[SyntheticAudit]
 _N_COPIES = 50  # shown
 _ADVERSARY = (
-    "The adversary holds the release and further records of the same kind, and asks of a record whether the release was "
-    "made from it. No query, no knowledge of the generator and no label is needed."
+    "The adversary holds the release and further records of the same kind, and asks of a record whether the release "
+    "was made from it. No query, no knowledge of the generator and no label is needed."
 )
 _MEANING = {
     **SCORES,
@@ -43,11 +43,11 @@ _RISK_NOTE = (
     "table; the differences hold together. A guess of a column also counts against imputation from the population."
 )
 _CANNOT = (
-    "Copied values and rows are counted, and their p-values, the list and the bound on ε hold for every generator, given "
-    "members and non-members of one kind. That the intervals of an AUC and the controls err as rarely as they say was "
-    "simulated. Neither proven nor simulated: that no other attack finds more, and what the release says of the most "
-    "unusual record. Distances to the closest record, and marks for new rows, say nothing of membership: copied values "
-    "pass them."
+    "Copied values and rows are counted, and their p-values, the list and the bound on ε hold for every generator, "
+    "given members and non-members of one kind. That intervals of an AUC and the controls err as rarely as they say "
+    "was simulated. Neither proven nor simulated: that no other attack finds more, and what the release says of the most "
+    "unusual record. Distances to the closest record, and marks for new rows, say nothing of membership: copied "
+    "values pass them."
 )
 
 
@@ -83,7 +83,11 @@ def _read_run(directory: RunDirectory) -> SyntheticRun:
 def headline(run: SyntheticRun) -> Headline:
     """Return the answer, what it rests on, and what the adversary needs."""
     verdict = run.result.verdict
-    heading = "Nothing can be said of the release" if verdict.answer == CANNOT_JUDGE else formatting.capitalize(verdict.answer)
+    heading = (
+        "Nothing can be said of the release"
+        if verdict.answer == CANNOT_JUDGE
+        else formatting.capitalize(verdict.answer)
+    )
     return Headline(verdict.tone, verdict.plain, heading, (*verdict.details, _ADVERSARY), statement=verdict.text)
 
 
@@ -125,15 +129,18 @@ def proof_rows(summary: SyntheticSummary) -> tuple[list[str], list[list[str]]]:
     return ["copied", "members", "non-members", "difference", "p"], rows
 
 
-def risk_rows(summary: SyntheticSummary) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of the table of singling out, linkability and inference."""
-    rows = [
-        [risk.name, risk.guess, formatting.format_percent_estimate(risk.members),
-         formatting.format_percent_estimate(risk.nonmembers), formatting.format_percent_estimate(risk.difference),
-         formatting.format_percent_estimate(risk.gain)]
-        for risk in summary.risks
-    ]  # fmt: skip
-    return ["risk", "guess by", "members", "non-members", "difference", "beyond imputation, on members"], rows
+def risk_rows(summary: SyntheticSummary, *, brief: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the table of singling out, linkability and inference; ``brief`` for a terminal."""
+    columns = ["risk", "members", "non-members", "difference", "beyond imputation", "guess by"]
+    rows = []
+    for risk in summary.risks:
+        estimates = risk.members, risk.nonmembers, risk.difference, risk.gain
+        rows.append([risk.name, *map(formatting.format_percent_estimate, estimates), risk.guess])
+    if brief:
+        return columns[:4], [
+            [name, *(cell.partition(" [")[0] for cell in cells[:2]), cells[2]] for name, *cells in rows
+        ]
+    return columns, rows
 
 
 def sections(run: SyntheticRun) -> list[Section]:
@@ -167,8 +174,8 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
     points = [
         Bullet(
             "Do not release values that only one record has.",
-            "Trees and hot decks put real values into released rows. Smoothing, coarser categories and fewer digits take "
-            "them out; measure the new release again.",
+            "Trees and hot decks put real values into released rows. Smoothing, coarser categories and fewer digits "
+            "take them out; measure the new release again.",
         ),
         Bullet(
             "Use a generator with differential privacy.",
@@ -222,17 +229,18 @@ def _list_blocks(run: SyntheticRun) -> list[Paragraph | Table]:
         blocks.append(
             Paragraph(
                 f"The generator's ε is at least {formatting.format_lower_bound(summary.epsilon.low)}, with "
-                f"{formatting.format_percent(summary.epsilon.confidence)} confidence, as membership was drawn at random."
+                f"{formatting.format_percent(summary.epsilon.confidence)} confidence: a draw decided who is a member."
             )
         )
     found = summary.members_list
     if found is None:
         return [*blocks, Paragraph("There are too few non-members for a list with a bound on false discoveries.")]
+    listed = formatting.format_count(found.members + found.nonmembers, "record")
     blocks.append(
         Paragraph(
-            f"{formatting.format_count(found.members + found.nonmembers, 'record')} of {found.candidates:,} stand out; "
-            f"{found.nonmembers:,} of them are non-members. {found.guarantee}; calibrated on {found.calibration:,} other "
-            "non-members."
+            f"{listed} of {found.candidates:,} stand out; "
+            f"{found.nonmembers:,} of them are non-members. {found.guarantee}; calibrated on {found.calibration:,} "
+            "other non-members."
         )
     )
     blocks += [Paragraph(formatting.as_sentence(warning)) for warning in found.warnings]

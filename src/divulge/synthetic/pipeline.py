@@ -66,7 +66,7 @@ def audit(
             score is the largest of their rows', and persons are counted.
         text: column of documents, for released texts; found where it is the only column.
         drop: columns that are no part of a record.
-        attributes: columns that are inferred through the release; by default the first 12, and none for an empty list.
+        attributes: columns that are inferred through the release; by default the first 8, and none for an empty list.
         at_random: whether a random draw decided who is a member; then ε is bounded from below.
         duplicates: "error", or "drop" where sets share rows: equal ones are left out.
         fpr: false-positive rates at which the share of members found is measured.
@@ -118,9 +118,7 @@ def audit(
     released_rows = tables.rows_of("released")
     owners = owners.copy()
     owners[released_rows] = released_rows  # which belong to nobody
-    rows = Rows(
-        np.concatenate([candidates, draw(reference, MAX_NULL, seed, "null")]), released_rows, reference, owners
-    )
+    rows = Rows(np.concatenate([candidates, draw(reference, MAX_NULL, seed, "null")]), released_rows, reference, owners)
     is_candidate = np.arange(len(rows.scored)) < len(candidates)
 
     # Persons are compared by one row each: their rows are alike, and not independent of one another.
@@ -129,7 +127,9 @@ def audit(
     population_rows = _one_row_each(reference, owners[reference], seed)
     alike = controls.compare_blindly(tables, member_rows, nonmember_rows, reference, seed)
     # Fresh rows of the population are compared with non-members, so either both may have equals or neither.
-    holdout, fresh = controls.test_holdout(tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, seed)
+    holdout, fresh = controls.test_holdout(
+        tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, seed
+    )
 
     scores = score_table(tables, rows, seed) if tables.columns else {}
     if tables.texts is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,13 +22,13 @@ from divulge.errors import InputError
 from divulge.precision import ROUNDINGS, Binary, CommonColumn, NumberColumn, Step
 from divulge.report.formatting import format_count
 from divulge.types import Records
-from divulge.validation import check_string, format_value
+from divulge.validation import check_string, format_value, is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.columns import Column
-    from divulge.types import Array, Bools, Floats, Ints
+    from divulge.types import Array, Floats, Ints
 
 Frame: TypeAlias = "nw.DataFrame[Any]"
 SETS = ("released", "members", "nonmembers", "population")
@@ -132,13 +133,16 @@ def prepare_tables(
             f"({columns.format_names(frames['released'].columns)} in the release, "
             f"{columns.format_names(frames['population'].columns)} in the population)"
         )
-    aligned = []
-    for name in names:
-        parts = [columns.read_column(frames[each], name) for each in SETS]
-        column = _text_codes(name, parts) if name == text else _align_column(name, parts, notes)
-        if column is not None:
-            aligned.append(column)
-    kept = [column for column in aligned if column.name == text or not _is_row_number(column, sizes, notes)]
+    aligned = [
+        _text_codes(parts) if name == text else _align_column(name, parts, notes)
+        for name in names
+        for parts in [[columns.read_column(frames[each], name) for each in SETS]]
+    ]
+    kept = [
+        column
+        for column in aligned
+        if column is not None and (column.name == text or not _is_row_number(column, sizes, notes))
+    ]
     if not kept:
         raise InputError("released: no column in common with the other tables can be compared")
     whole_rows = combine_codes([column.codes for column in kept])
@@ -219,39 +223,38 @@ def _number_people(frames: Mapping[str, Frame], person: str | None) -> tuple[Int
             )
     named: dict[str, list[str]] = {}
     for name in SETS[1:]:
-        if person not in frames[name].columns:
-            named[name] = [f"row {row}" for row in range(len(frames[name]))]
-            continue
-        values = frames[name][person].to_list()
-        if missing := sum(value is None or value != value for value in values):
-            raise InputError(f"person: {format_count(missing, 'row')} of {name} have no person in column {person!r}")
-        named[name] = [columns.format_cell(value) for value in values]
+        named[name] = _name_people(frames[name], name, person)
     for one, other in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
-        if person not in frames[other].columns:
-            continue
         if shared := sorted({*named[one]} & {*named[other]}):
             raise InputError(
                 f"person: {format_count(len(shared), 'person')} have rows both in {one} and in {other}, such as "
                 f"{shared[0]!r}; all rows of a person belong to one set"
             )
-    if person not in frames["population"].columns:
-        named["population"] = [f"population {name}" for name in named["population"]]
     names, numbers = np.unique([name for part in named.values() for name in part], return_inverse=True)
     return np.concatenate([np.full(len(frames["released"]), -1), numbers]), tuple(names.tolist())
 
 
+def _name_people(frame: Frame, name: str, person: str) -> list[str]:
+    """Return the person of each row; rows of a population without the column are of one person each."""
+    if person not in frame.columns:
+        return [f"row {row} of the population" for row in range(len(frame))]
+    values = frame[person].to_list()
+    if missing := sum(is_missing(value) for value in values):
+        raise InputError(f"person: {format_count(missing, 'row')} of {name} have no person in column {person!r}")
+    return [columns.format_cell(value) for value in values]
+
+
 def _common_names(frames: Mapping[str, Frame], excluded: set[str], notes: list[str]) -> list[str]:
     """Return the columns that all four sets have, and note those that the release or another set lacks."""
-    population = [name for name in frames["population"].columns if name not in excluded]
-    for name in ("released", "members", "nonmembers"):
-        if lacking := [column for column in population if column not in frames[name].columns]:
-            verb = "lacks" if name == "released" else "lack"
-            subject = "the release" if name == "released" else name
-            notes.append(f"{subject} {verb} {columns.format_names(lacking)}: left out")
-    for name in ("released", "members"):
-        if further := [each for each in frames[name].columns if each not in {*population} | excluded]:
-            notes.append(f"{columns.format_names(further)} of {name} stand in no population: left out")
-    return [column for column in population if all(column in frames[name].columns for name in SETS)]
+    compared = [name for name in frames["population"].columns if name not in excluded]
+    for name in SETS[:3]:
+        subject = "the release lacks" if name == "released" else f"{name} lack"
+        if lacking := [each for each in compared if each not in frames[name].columns]:
+            notes.append(f"{subject} {columns.format_names(lacking)}: left out")
+    further = {each for name in SETS[:2] for each in frames[name].columns} - {*compared} - excluded
+    if further:
+        notes.append(f"the population lacks {columns.format_names(sorted(further))}: left out")
+    return [name for name in compared if all(name in frames[each].columns for each in SETS)]
 
 
 def _find_text(frames: Mapping[str, Frame], names: Sequence[str]) -> str | None:
@@ -262,9 +265,9 @@ def _find_text(frames: Mapping[str, Frame], names: Sequence[str]) -> str | None:
     return names[0] if is_text else None
 
 
-def _text_codes(name: str, parts: Sequence[Column]) -> TableColumn:
+def _text_codes(parts: Sequence[Column]) -> TableColumn:
     values = np.concatenate([part.values for part in parts])
-    return TableColumn(name, _number_values([" ".join(str(value or "").split()) or None for value in values]))
+    return TableColumn(parts[0].name, _number_values([" ".join(str(value or "").split()) or None for value in values]))
 
 
 def _align_column(name: str, parts: Sequence[Column], notes: list[str]) -> TableColumn | None:
@@ -295,7 +298,11 @@ def _to_numbers(column: Column) -> Column | None:
         return column
     try:
         numbers = [
-            np.nan if value is None else _TRUTH_VALUES[value.lower()] if value.lower() in _TRUTH_VALUES else float(value)
+            np.nan
+            if value is None
+            else _TRUTH_VALUES[value.lower()]
+            if value.lower() in _TRUTH_VALUES
+            else float(value)
             for value in column.values
         ]
     except ValueError:
@@ -328,12 +335,14 @@ def _align_numbers(name: str, released: Floats, others: Floats, notes: list[str]
     first, rest = codes[int(np.argmax(shares))]
     if common.grid is not None and common.is_finer[0]:
         # Of a release that stores more digits, only values that the others could hold may be copies.
-        is_off = ~common.grid.contains(np.nan_to_num(released), one.spacing) & np.isfinite(released)
+        is_off = ~common.grid.contains(np.nan_to_num(released).astype(np.float64), one.spacing) & np.isfinite(released)
         first = np.where(is_off, np.iinfo(np.int64).min // 2 - np.arange(len(first)), first)
     rounded = others
     if is_coarser and isinstance(common.grid, Step):
         rounded = np.where(np.isfinite(others), rest * common.grid.numerator / common.grid.denominator, np.nan)
-        notes.append(f"column {name!r} was rounded as the release is, to {common.grid.numerator / common.grid.denominator:g}")
+        notes.append(
+            f"column {name!r} was rounded as the release is, to {common.grid.numerator / common.grid.denominator:g}"
+        )
     elif is_coarser and isinstance(common.grid, Binary) and common.grid.name == "float32":
         rounded = others.astype(np.float32).astype(np.float64)
         notes.append(f"column {name!r} was rounded as the release is, to single precision")
@@ -349,7 +358,7 @@ def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[st
     A whole number such as an income that happens to be distinct in a small table is neither.
     """
     ends = np.cumsum([0, *sizes.values()])
-    parts = [slice(start, end) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [slice(start, end) for start, end in pairwise(ends)]
     codes = [column.codes[part] for part in parts]
     if any(len(np.unique(part)) < len(part) or (part == MISSING).any() for part in codes):
         return False
@@ -407,10 +416,12 @@ def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
         expected = within / pairs_within * all_tables.sizes[one] * all_tables.sizes[other]
         n_rows = int((counts[other][codes[one]] > 0).sum())
         if shared > expected + _MAX_SURPRISE * np.sqrt(expected):
-            message = f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too"
+            message = (
+                f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too"
+            )
             if duplicates == "error":
                 raise InputError(
-                    f"{message}, more than equal rows within the sets explain; {why} (duplicates=\"drop\" leaves all "
+                    f'{message}, more than equal rows within the sets explain; {why} (duplicates="drop" leaves all '
                     "equal rows out)"
                 )
             notes.append(f"{message}; equal rows of members and non-members were left out of all counts")

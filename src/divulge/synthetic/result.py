@@ -17,7 +17,7 @@ from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr
 from divulge.provenance import Environment, collect_environment
 from divulge.report import formatting, notebook
-from divulge.results import FALSE_MATCH, SINGLE_RECORDS, Summary
+from divulge.results import FALSE_MATCH, SINGLE_RECORDS, LowerBound, Summary
 from divulge.settings import SyntheticSettings
 from divulge.study import Study
 from divulge.synthetic.controls import ALIKE, HOLDOUT, POPULATION, Control
@@ -211,7 +211,7 @@ class SyntheticSummary(Summary):
     copies: tuple[CopiedRow, ...] = field(metadata=SINGLE_RECORDS)
     controls: tuple[Control, ...]
     risks: tuple[Risk, ...]
-    epsilon: Estimate | None
+    epsilon: LowerBound | None
     members_list: ListSummary | None
     notes: tuple[str, ...]
     candidates: str
@@ -299,7 +299,7 @@ class SyntheticAudit(Study):
 
     @property
     def interval_confidence(self) -> float:
-        """Confidence of each interval by which a leak is found: all of them, and the proofs, err as the settings say."""
+        """Confidence of each interval by which a leak is found: all and the proofs together err as the settings say."""
         error = max(1 - self.settings.confidence - FALSE_MATCH, 0.5 * (1 - self.settings.confidence))
         return 1 - error / max(1, len(self.scores) * (1 + len(self.settings.fpr)))
 
@@ -370,7 +370,10 @@ class SyntheticAudit(Study):
         places = np.flatnonzero(self.is_counted)
         places = places[np.argsort(self.order[places], kind="stable")]
         return evaluation.epsilon_fixed_count(
-            self.scores[AUTO][places], self.members[places], confidence=self.settings.confidence, seed=self.settings.seed
+            self.scores[AUTO][places],
+            self.members[places],
+            confidence=self.settings.confidence,
+            seed=self.settings.seed,
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -403,7 +406,7 @@ class SyntheticAudit(Study):
             verdict=verdict.text, tone=verdict.tone, answer=verdict.answer, code=verdict.code, released=self.released,
             members=self.counts[0], nonmembers=self.counts[1], population=self.population,
             left_out=int((~self.is_counted).sum()), scores=self.score_summaries, proofs=self.proofs, copied=self.copied,
-            copies=self.copies, controls=self.controls, risks=self.risks, epsilon=self.epsilon,
+            copies=self.copies, controls=self.controls, risks=self.risks, epsilon=_lower_bound(self.epsilon),
             members_list=self._summarise_list(), notes=self.notes, candidates=self.candidates, settings=self.settings,
             environment=collect_environment(),
         )  # fmt: skip
@@ -451,13 +454,9 @@ class SyntheticAudit(Study):
         return excess
 
     def _measure(self, metric: str, confidence: float) -> dict[str, Estimate]:
-        if min(self.counts) < 2 or (
-            metric != "auc" and self.counts[1] < statistics.min_nonmembers(parse_fpr(metric))
-        ):
+        if min(self.counts) < 2 or (metric != "auc" and self.counts[1] < statistics.min_nonmembers(parse_fpr(metric))):
             return {}
-        return {
-            name: evaluation.measure(self[name].scores, self[name].members, metric, confidence) for name in self
-        }
+        return {name: evaluation.measure(self[name].scores, self[name].members, metric, confidence) for name in self}
 
     def picture(self) -> str:
         """Return a picture for notebooks: the AUC of every score."""
@@ -511,12 +510,15 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
         return ReleaseVerdict(TOO_LITTLE, copies[0], (), "copies")
     if min(n, m) < MIN_SIDE:
         plain = (
-            f"{n:,} members and {m:,} non-members count; with fewer than {MIN_SIDE} of either only proofs do, and there "
-            "are none."
+            f"{n:,} members and {m:,} non-members count; with fewer than {MIN_SIDE} of either only proofs do, and "
+            "there are none."
         )
         return ReleaseVerdict(TOO_LITTLE, plain, (), "few")
     if holdout.state == "not run":
-        plain = f"No attack finds members, but nothing shows that the generator did not see the non-members: {holdout.says}."
+        plain = (
+            "No attack finds members, but nothing shows that the generator did not see the non-members: "
+            f"{holdout.says}."
+        )
         return ReleaseVerdict(TOO_LITTLE, plain, (), "no holdout control")
     highest = max(scores, key=lambda score: score.auc.high, default=None)
     if highest is None or highest.auc.high >= 0.5 + result.settings.margin:
@@ -539,9 +541,15 @@ def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
         "passages": "have five words in a row that stand in the release",
     }[proof.name]
     return (
-        f"{proof.members:,} of {n_members:,} members {what} and with nobody else in the population; of {n_nonmembers:,} "
-        f"non-members, {proof.nonmembers:,} do (p = {proof.p_value:.1g})."
+        f"{proof.members:,} of {n_members:,} members {what} and with nobody else in the population; of "
+        f"{n_nonmembers:,} non-members, {proof.nonmembers:,} do (p = {proof.p_value:.1g})."
     )
+
+
+def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
+    if estimate is None:
+        return None
+    return LowerBound(estimate.value, estimate.low, estimate.confidence, estimate.method)
 
 
 def _describe_auc(score: ScoreSummary) -> str:

@@ -6,34 +6,34 @@ the table is no risk of having been in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import lazy, seeds, statistics
-from divulge.attributes.finding import IMPUTATION, decide_attribute
 from divulge.synthetic.preparation import MISSING
 from divulge.synthetic.scores import Codes, combine_columns, draw
+from divulge.types import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sklearn import ensemble
 
-    from divulge.results import AttributeAttack
     from divulge.synthetic.preparation import TableColumn, Tables
     from divulge.synthetic.scores import Rows
-    from divulge.types import Bools, Estimate, Floats, Ints
+    from divulge.types import Bools, Floats, Ints
 else:
     ensemble = lazy.module("sklearn.ensemble")
 
 SINGLING_OUT, LINKABILITY = "singling out", "linkability"
-MAX_ATTRIBUTES = 12
+IMPUTATION = "imputation"
+MAX_ATTRIBUTES = 8
 _MAX_RECORDS = 2_000  # of a side
 _MAX_SETS = 60
-_MAX_LEARNED, _TREES, _LEAF = 5_000, 40, 2
+_MAX_LEARNED, _TREES, _LEAF = 2_000, 40, 2
 _MAX_CLASSES = 30
 _NEAR = 0.1  # standard deviations within which a guessed number is right
 
@@ -105,7 +105,9 @@ def _single_out(columns: Sequence[TableColumn], rows: Rows, side: Ints, seed: in
     """
     sets = [chosen for size in (1, 2, 3) for chosen in combinations(range(len(columns)), size)]
     if len(sets) > _MAX_SETS:
-        sets = [sets[i] for i in np.sort(seeds.generator(seed, "synthetic", "single").permutation(len(sets))[:_MAX_SETS])]
+        sets = [
+            sets[i] for i in np.sort(seeds.generator(seed, "synthetic", "single").permutation(len(sets))[:_MAX_SETS])
+        ]
     is_single = np.zeros(len(side), dtype=bool)
     for chosen in sets:
         codes = combine_columns([columns[i].codes + 1 for i in chosen])
@@ -126,9 +128,7 @@ def _link(columns: Sequence[TableColumn], rows: Rows, side: Ints) -> Bools:
     return nearest[0] == nearest[1]
 
 
-def _infer(
-    tables: Tables, rows: Rows, name: str, sides: tuple[Ints, Ints], seed: int, confidence: float
-) -> list[Risk]:
+def _infer(tables: Tables, rows: Rows, name: str, sides: tuple[Ints, Ints], seed: int, confidence: float) -> list[Risk]:
     """Guess a column from the others: by a forest on the release, by its nearest row, and from the population."""
     column = next(each for each in tables.columns if each.name == name)
     others = [each for each in tables.columns if each.name != name]
@@ -151,12 +151,12 @@ def _infer(
         IMPUTATION: _guess(features, truth, learned["population"], side, tolerance, seed),
     }
     right = {source: np.abs(guess - truth[side]) <= tolerance for source, guess in guesses.items()}
-    found = decide_attribute(right, is_member, np.zeros(len(side)), ("",), confidence=confidence)
-    return [_as_risk(name, attack) for attack in found.attacks]
-
-
-def _as_risk(name: str, attack: AttributeAttack) -> Risk:
-    return Risk(f"inference of {name}", attack.name, attack.members, attack.nonmembers, attack.difference, attack.gain)
+    imputed = right.pop(IMPUTATION)
+    # Both read the release; that one counts which is right more often, on members and non-members together.
+    guess = max(right, key=lambda source: int(right[source].sum()))
+    risk = _compare(f"inference of {name}", guess, right[guess][is_member], right[guess][~is_member], confidence)
+    gain = statistics.paired_rate_difference(right[guess][is_member], imputed[is_member], confidence)
+    return [replace(risk, gain=gain)]
 
 
 def _targets(column: TableColumn, rows: Rows) -> tuple[Floats, float]:

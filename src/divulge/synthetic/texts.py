@@ -10,8 +10,6 @@ import numpy as np
 from divulge import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sklearn.feature_extraction import text as text_features
 
     from divulge.synthetic.scores import Rows
@@ -43,7 +41,7 @@ def score_texts(texts: Array, rows: Rows) -> dict[str, Floats]:
     return {name: score for name, score in scores.items() if np.ptp(score) > 0}
 
 
-def _number_words(texts: Sequence[str]) -> tuple[Ints, Ints]:
+def _number_words(texts: Array) -> tuple[Ints, Ints]:
     """Return the number of each word of all texts in one row, and where each text begins in it, ``[n + 1]``."""
     numbers: dict[str, int] = {}
     split = [[numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text.lower())] for text in texts]
