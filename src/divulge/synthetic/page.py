@@ -45,8 +45,8 @@ _RISK_NOTE = (
 _CANNOT = (
     "Copied values and rows are counted, and their p-values, the list and the bound on ε hold for every generator, "
     "given members and non-members of one kind. That intervals of an AUC and the controls err as rarely as they say "
-    "was simulated. Neither proven nor simulated: that no other attack finds more, and what the release says of the most "
-    "unusual record. Distances to the closest record, and marks for new rows, say nothing of membership: copied "
+    "was simulated. Neither proven nor simulated: that no other attack finds more, and what the release says of the "
+    "most unusual record. Distances to the closest record, and marks for new rows, say nothing of membership: copied "
     "values pass them."
 )
 

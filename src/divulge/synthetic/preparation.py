@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 import numpy as np
 import polars as pl
+from scipy import stats
 
 from divulge import columns, tables
 from divulge.errors import InputError
@@ -34,10 +35,12 @@ Frame: TypeAlias = "nw.DataFrame[Any]"
 SETS = ("released", "members", "nonmembers", "population")
 TEXT = "text"
 """Name of the column of texts that come without one."""
-MIN_RELEASED = 20
+MIN_ROWS = 20
+"""Of the release, and of the population."""
 MISSING = -1
 """Code of a missing value."""
-_MAX_SURPRISE = 3.0  # standard deviations above the number of equal rows that chance explains
+_NEARLY_ALL = 0.98
+_OVERLAP_LEVEL = 1e-3  # at which more rows are shared than equal rows within the sets explain
 _ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|uuid|guid|index|key|nr|no|number)")
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 
@@ -119,8 +122,9 @@ def prepare_tables(
         if value is None:
             raise InputError(f"{name}: needed; {_NEEDED[name]}")
         frames[name] = _read_releases(value, notes) if name == "released" else _read_set(value, name)
-    if len(frames["released"]) < MIN_RELEASED:
-        raise InputError(f"released: at least {MIN_RELEASED} rows are needed, got {len(frames['released'])}")
+    for name in ("released", "population"):
+        if len(frames[name]) < MIN_ROWS:
+            raise InputError(f"{name}: at least {MIN_ROWS} rows are needed, got {len(frames[name])}")
     sizes = {name: len(frame) for name, frame in frames.items()}
     people, person_names = _number_people(frames, person)
     names = _common_names(frames, {*drop} | ({person} if person else set()), notes)
@@ -326,8 +330,9 @@ def _number_values(values: Sequence[Any]) -> Ints:
 
 def _align_numbers(name: str, released: Floats, others: Floats, notes: list[str]) -> TableColumn:
     """Round the other sets to the precision of the release, in the way in which most of their values stand in it."""
-    one, other = NumberColumn.measure(released), NumberColumn.measure(others)
-    common = CommonColumn.of(one, other)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers next to the largest, which lie on no grid
+        one, other = NumberColumn.measure(released), NumberColumn.measure(others)
+        common = CommonColumn.of(one, other)
     is_coarser = common.is_finer[1]
     ways = ROUNDINGS if common.rounds and is_coarser else ROUNDINGS[:1]
     codes = [(common.encode(released, 0, way), common.encode(others, 1, way)) for way in ways]
@@ -354,19 +359,20 @@ def _align_numbers(name: str, released: Floats, others: Floats, notes: list[str]
 def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[str]) -> bool:
     """Check whether a column counts or names rows, so that it is no part of a record, and note that.
 
-    Each value occurs once in every set, and either its name says so or, in a set, whole numbers follow one another.
-    A whole number such as an income that happens to be distinct in a small table is neither.
+    Nearly every value of members, non-members and population occurs once in its set, and either its name says so or
+    whole numbers follow one another. A whole number such as an income that happens to be distinct in a small table is neither.
     """
     ends = np.cumsum([0, *sizes.values()])
     parts = [slice(start, end) for start, end in pairwise(ends)]
     codes = [column.codes[part] for part in parts]
-    if any(len(np.unique(part)) < len(part) or (part == MISSING).any() for part in codes):
+    if any(len(np.unique(part)) < _NEARLY_ALL * len(part) or (part == MISSING).any() for part in codes[1:]):
         return False
     is_named = _ID_NAME.fullmatch(column.name) is not None
     if column.numbers is not None:
-        if (column.numbers % 1 != 0).any():
+        if (column.numbers[parts[3]] % 1 != 0).any():
             return False
-        is_counted = any(np.ptp(column.numbers[part]) == len(column.numbers[part]) - 1 for part in parts)
+        sets = [column.numbers[part] for part in parts[1:]]
+        is_counted = any(np.ptp(values) == len(np.unique(values)) - 1 for values in sets)
         if not (is_named or is_counted):
             return False
     elif not is_named:
@@ -388,10 +394,10 @@ def combine_codes(parts: Sequence[Ints]) -> Ints:
 
 
 def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
-    """Refuse sets that hold each other's rows; equal rows that chance explains are noted.
+    """Refuse sets that hold each other's rows, and note equal ones that chance explains.
 
-    In a table of a few categories rows of different people are equal. How often is told by equal rows within sets: as
-    many are expected across them.
+    In a table of a few categories rows of different people are equal. How often is told by pairs of equal rows within
+    sets: were the sets drawn alike, a pair would lie across two of them as often as their sizes say.
     """
     codes = {name: all_tables.rows[all_tables.rows_of(name)] for name in SETS}
     if np.array_equal(np.sort(codes["released"]), np.sort(codes["members"])):
@@ -413,9 +419,10 @@ def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
         ("nonmembers", "population", "non-members must be as new to the population as members are"),
     ):
         shared = float(counts[one] @ counts[other])
-        expected = within / pairs_within * all_tables.sizes[one] * all_tables.sizes[other]
+        pairs_across = all_tables.sizes[one] * all_tables.sizes[other]
+        chance = pairs_across / (pairs_across + pairs_within)
         n_rows = int((counts[other][codes[one]] > 0).sum())
-        if shared > expected + _MAX_SURPRISE * np.sqrt(expected):
+        if n_rows and stats.binom.sf(shared - 1, shared + within, chance) <= _OVERLAP_LEVEL:
             message = (
                 f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too"
             )
@@ -424,5 +431,5 @@ def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
                     f'{message}, more than equal rows within the sets explain; {why} (duplicates="drop" leaves all '
                     "equal rows out)"
                 )
-            notes.append(f"{message}; equal rows of members and non-members were left out of all counts")
+            notes.append(f"{message}, more than equal rows within the sets explain")
     return notes

@@ -163,7 +163,9 @@ def _targets(column: TableColumn, rows: Rows) -> tuple[Floats, float]:
     """Return what is guessed, and how near a guess must be: numbers of many values, else codes of the frequent ones."""
     values, counts = np.unique(column.codes[rows.reference], return_counts=True)
     if column.numbers is not None and len(values) > _MAX_CLASSES:
-        return column.numbers, _NEAR * float(np.nanstd(column.numbers[rows.reference]))
+        known = column.numbers[rows.reference]
+        low, high = np.nanmin(known), np.nanmax(known)
+        return np.clip(column.numbers, 2 * low - high, 2 * high - low), _NEAR * float(np.nanstd(known))
     frequent = values[np.argsort(-counts, kind="stable")][:_MAX_CLASSES]
     return np.where(np.isin(column.codes, frequent), column.codes, -2).astype(float), 0.0
 

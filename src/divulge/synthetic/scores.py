@@ -7,6 +7,7 @@ of the population: they are the null against which `combine` weighs the scores, 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ _BINS, _MAX_CATEGORIES, _MAX_CELLS = 6, 30, 80
 _MAX_PAIRS, _MAX_TRIPLES = 300, 60
 _TREES, _LEAF, _ROWS_PER_TREE = 150, 2, 4_000
 _MIN_NULL = 100
+_FURTHEST = 1e6  # standard deviations
 _MIN_P_VALUE = 1e-6
 
 
@@ -136,7 +138,7 @@ class Codes:
                 continue
             filled = np.where(missing, np.median(known), column.numbers)
             ranks.append(_rank_within(filled, known)[:, None])
-            deviations.append(((filled - known.mean()) / spread)[:, None])
+            deviations.append(np.clip((filled - known.mean()) / spread, -_FURTHEST, _FURTHEST)[:, None])
         return cls(np.hstack(ranks), np.hstack(deviations), np.hstack(categories))
 
     def blocks(self, rows: Ints, others: Ints, space: str) -> Iterator[tuple[slice, Floats]]:
@@ -183,7 +185,8 @@ def _rank_within(values: Floats, known: Floats) -> Floats:
     middle = (np.cumsum(counts) - counts / 2) / len(known)
     inside = np.interp(values, support, middle)
     width = support[-1] - support[0]
-    return inside - np.maximum(support[0] - values, 0) / width + np.maximum(values - support[-1], 0) / width
+    beyond = np.maximum(values - support[-1], 0) / width - np.maximum(support[0] - values, 0) / width
+    return inside + np.clip(beyond, -_FURTHEST, _FURTHEST)
 
 
 def _usual_distance(codes: Codes, near: Ints, owners: Ints, space: str) -> float:
@@ -297,7 +300,10 @@ def _score_classifier(codes: Codes, rows: Rows, near: Ints, seed: int) -> Floats
     forest = ensemble.RandomForestClassifier(
         _TREES, min_samples_leaf=_LEAF, class_weight="balanced", oob_score=True,
         max_samples=min(1.0, _ROWS_PER_TREE / len(learned)), random_state=random_state,
-    ).fit(features[learned], is_released)  # fmt: skip
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of rows that every tree learned from
+        forest.fit(features[learned], is_released)
     score = forest.predict_proba(features[rows.scored])[:, 1]
     places = {row: place for place, row in enumerate(learned.tolist())}
     own = np.array([places.get(row, -1) for row in rows.scored.tolist()])
