@@ -47,7 +47,7 @@ def trees(table, n, seed, leaf=5, smooth=0.0):
     released, released_codes = {table.columns[0]: table.iloc[rows, 0].to_numpy()}, codes[rows, :1]
     for j, name in enumerate(table.columns[1:], start=1):
         column = table[name]
-        kind = DecisionTreeRegressor if is_number(column) else DecisionTreeClassifier
+        kind = DecisionTreeRegressor if is_number(column) or column.nunique() > 30 else DecisionTreeClassifier
         tree = kind(min_samples_leaf=leaf, random_state=seed).fit(codes[:, :j], codes[:, j])
         leaves, theirs = tree.apply(codes[:, :j]), tree.apply(released_codes)
         donors = np.empty(n, dtype=int)

@@ -108,7 +108,7 @@ def audit(
     candidates, is_member, people = _choose_candidates(tables, seed)
     reference = tables.rows_of("population")
     is_alone = np.ones(len(tables.rows), dtype=bool)
-    if settings.duplicates == "drop":
+    if tables.overlaps:
         kept = np.concatenate([candidates, reference])
         is_alone = np.bincount(tables.rows[kept], minlength=tables.rows.max() + 1)[tables.rows] == 1
         reference = reference[is_alone[reference]]

@@ -73,6 +73,7 @@ class Tables:
         person_names: by number.
         frames: the sets as they came, for showing rows.
         notes: what was assumed, left out or rounded.
+        overlaps: whether sets hold each other's rows, more of them than chance explains.
     """
 
     columns: tuple[TableColumn, ...]
@@ -83,6 +84,7 @@ class Tables:
     person_names: tuple[str, ...]
     frames: Mapping[str, Frame]
     notes: tuple[str, ...]
+    overlaps: bool = False
 
     def rows_of(self, *names: str) -> Ints:
         """Return the places of the rows of some sets."""
@@ -156,8 +158,10 @@ def prepare_tables(
         values = np.concatenate([columns.read_column(frames[each], text).values for each in SETS])
         texts = np.array(["" if value is None else str(value) for value in values], dtype=object)
     result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes))
-    overlap_notes = _check_overlaps(result, duplicates)
-    return replace(result, notes=(*notes, *overlap_notes))
+    overlaps = _find_overlaps(result)
+    if overlaps and duplicates == "error":
+        raise InputError(f'{overlaps[0]} (duplicates="drop" leaves all equal rows out)')
+    return replace(result, overlaps=bool(overlaps), notes=(*notes, *overlaps))
 
 
 _NEEDED = {
@@ -360,7 +364,7 @@ def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[st
     """Check whether a column counts or names rows, so that it is no part of a record, and note that.
 
     Nearly every value of members, non-members and population occurs once in its set, and either its name says so or
-    whole numbers follow one another. A whole number such as an income that happens to be distinct in a small table is neither.
+    whole numbers follow one another. An income that happens to be distinct in a small table is neither.
     """
     ends = np.cumsum([0, *sizes.values()])
     parts = [slice(start, end) for start, end in pairwise(ends)]
@@ -393,8 +397,8 @@ def combine_codes(parts: Sequence[Ints]) -> Ints:
     return combined
 
 
-def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
-    """Refuse sets that hold each other's rows, and note equal ones that chance explains.
+def _find_overlaps(all_tables: Tables) -> list[str]:
+    """Describe sets that hold each other's rows, more than chance explains; none should.
 
     In a table of a few categories rows of different people are equal. How often is told by pairs of equal rows within
     sets: were the sets drawn alike, a pair would lie across two of them as often as their sizes say.
@@ -412,7 +416,7 @@ def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
             repeats = np.bincount(pairs, minlength=len(repeats))
         within += float((repeats * (repeats - 1) / 2).sum())
     pairs_within = sum(all_tables.sizes[name] * (all_tables.sizes[name] - 1) / 2 for name in SETS[1:])
-    notes = []
+    overlaps = []
     for one, other, why in (
         ("members", "nonmembers", "a row that the generator saw is no non-member"),
         ("members", "population", "what the adversary knows already hides what the release gives away"),
@@ -421,15 +425,10 @@ def _check_overlaps(all_tables: Tables, duplicates: str) -> list[str]:
         shared = float(counts[one] @ counts[other])
         pairs_across = all_tables.sizes[one] * all_tables.sizes[other]
         chance = pairs_across / (pairs_across + pairs_within)
-        n_rows = int((counts[other][codes[one]] > 0).sum())
-        if n_rows and stats.binom.sf(shared - 1, shared + within, chance) <= _OVERLAP_LEVEL:
-            message = (
-                f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too"
+        if shared and stats.binom.sf(shared - 1, shared + within, chance) <= _OVERLAP_LEVEL:
+            n_rows = int((counts[other][codes[one]] > 0).sum())
+            overlaps.append(
+                f"{other}: {format_count(n_rows, 'row')} of {one} {'stands' if n_rows == 1 else 'stand'} here, too, "
+                f"more than equal rows within the sets explain; {why}"
             )
-            if duplicates == "error":
-                raise InputError(
-                    f'{message}, more than equal rows within the sets explain; {why} (duplicates="drop" leaves all '
-                    "equal rows out)"
-                )
-            notes.append(f"{message}, more than equal rows within the sets explain")
-    return notes
+    return overlaps

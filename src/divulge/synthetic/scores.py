@@ -41,6 +41,8 @@ SCORES = {
     "classifier": "a forest that tells the release from the population",
     "values": "columns whose value stands in the release and nowhere else in the population",
     "value-sets": "the same for pairs and triples of columns",
+    "value-ratio": "how much likelier the release has, or lacks, each value of the row if the row was copied from",
+    "value-counts": "the same from how often the release has each value",
 }
 """Scores of a table → what they weigh. They catch different generators: none is best for all."""
 MAX_REFERENCE = 10_000
@@ -56,7 +58,6 @@ _MAX_PAIRS, _MAX_TRIPLES = 300, 60
 _TREES, _LEAF, _ROWS_PER_TREE = 150, 2, 4_000
 _MIN_NULL = 100
 _FURTHEST = 1e6  # standard deviations
-_MIN_P_VALUE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +81,7 @@ def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
     """Return every score of the rows ``[n]``; larger means more like a row that the generator saw."""
     codes = Codes.fit(tables.columns, rows.reference)
     near = draw(rows.reference, MAX_REFERENCE, seed, "reference")
+    ratio, counts = _score_values(tables, rows)
     by_rank, by_deviation = _score_by_rank(codes, rows, near), score_by_deviation(codes, rows, near)
     scores = {
         "nearest": by_rank["nearest"],
@@ -92,6 +94,8 @@ def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
         "classifier": _score_classifier(codes, rows, near, seed),
         "values": count_copied_values(tables.columns, rows),
         "value-sets": count_copied_sets(tables.columns, rows, seed),
+        "value-ratio": ratio,
+        "value-counts": counts,
     }
     return {name: score for name, score in scores.items() if np.ptp(score) > 0}
 
@@ -328,6 +332,28 @@ def count_copied_sets(columns: Sequence[TableColumn], rows: Rows, seed: int) -> 
     return total
 
 
+def _score_values(tables: Tables, rows: Rows) -> tuple[Floats, Floats]:
+    """Return log-likelihood ratios of the values of each row being in the release, and of how often they are.
+
+    A generator that draws each value from a donor gives a member's values on as often as the release has rows for each
+    member, beside those that equal ones of others give. Both are Poisson counts; `_is_copied` knows only values that
+    nobody else has.
+    """
+    given_on = len(rows.released) / tables.sizes["members"]
+    own = np.isin(rows.scored, rows.reference)
+    ratio, counts = np.zeros(len(rows.scored)), np.zeros(len(rows.scored))
+    for column in tables.columns:
+        dense = np.unique(column.codes, return_inverse=True)[1]
+        width = int(dense.max()) + 1
+        released = np.bincount(dense[rows.released], minlength=width)[dense[rows.scored]]
+        others = np.bincount(dense[rows.reference], minlength=width)[dense[rows.scored]] - own
+        by_others = len(rows.released) * (others + 0.5) / (len(rows.reference) + 1)
+        present = np.log(np.expm1(-given_on - by_others) / np.expm1(-by_others))
+        ratio += np.where(released > 0, present, -given_on)
+        counts += released * np.log1p(given_on / by_others) - given_on
+    return ratio, counts
+
+
 def _is_copied(codes: Ints, rows: Rows) -> Bools:
     """Check which rows have a code that stands in the release, and in the population with nobody else."""
     dense = np.unique(codes, return_inverse=True)[1]
@@ -360,9 +386,9 @@ def combine_columns(parts: Sequence[Ints]) -> Ints:
 def combine(scores: Mapping[str, Floats], is_candidate: Bools, seed: int, *, equally: bool = False) -> Floats:
     """Return one score of all, weighed without labels: those count in which more rows stand out than by chance.
 
-    Of each score, a row's conformal p-value among the rows of the population; its weight is the share of all candidates
-    with p ≤ .05, less .05. Members and non-members enter alike, so a release that depends on neither gives both the
-    same distribution.
+    Of each score, a row's conformal p-value among the rows of the population, ties by half; its weight is the square of
+    the share of all candidates with p ≤ .05 (ties at random), less .05. Members and non-members enter alike, so a
+    release that depends on neither gives both the same distribution.
 
     Args:
         scores: score → ``[n]`` of candidates and of rows of the population.
@@ -375,10 +401,10 @@ def combine(scores: Mapping[str, Floats], is_candidate: Bools, seed: int, *, equ
         null = np.sort(score[~is_candidate])
         below, upto = np.searchsorted(null, score, "left"), np.searchsorted(null, score, "right")
         ties = seeds.generator(seed, "synthetic", "ties", name).random(len(score))
-        # A row of the population is in its own null already.
-        p = (len(null) - upto + ties * (upto - below + 1)) / (len(null) + 1)
-        weights.append(max(0.0, float((p[is_candidate] <= 0.05).mean()) - 0.05))
-        evidence.append(-special.ndtri(np.clip(p, _MIN_P_VALUE, 1 - _MIN_P_VALUE)))
+        p_values = (len(null) - upto + ties * (upto - below + 1)) / (len(null) + 1)
+        weights.append(max(0.0, float((p_values[is_candidate] <= 0.05).mean()) - 0.05) ** 2)
+        middle = (len(null) - upto + 0.5 * (upto - below + 1)) / (len(null) + 1)
+        evidence.append(-special.ndtri(middle))
     if equally or (~is_candidate).sum() < _MIN_NULL or not any(weights):
         weights = [1.0] * len(weights)
     return np.asarray(weights) @ np.asarray(evidence)
