@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -204,6 +205,84 @@ def speed(tables, options):
     print(f"{seconds:.1f} s, {peak:.2f} GiB, {result.verdict.answer}")
 
 
+def peers(tables, options):
+    """Print what anonymeter, SDMetrics and Synth-MIA say of the same tables; the three have to be installed."""
+    sys.path.remove(str(Path(__file__).parent))  # whose coverage.py hides the package of that name
+    from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator
+    from sdmetrics.single_table import DCROverfittingProtection, NewRowSynthesis
+
+    print("| generator | table | auto | copied values: members, others | singling out, linkability | anonymeter: "
+          "singling out, linkability, inference | SDMetrics: DCR, new rows | Synth-MIA: DCR, best |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|")
+    for generator in ("trees, leaf 5", "trees, leaf 1", "copy + noise .1", "copula", "chain, 10 bins"):
+        for name, table in tables.items():
+            n, table = SIZES.get(name, 500), spell_plainly(table.dropna(ignore_index=True))
+            members, nonmembers, population = draw(table, [n, n, 2 * n], options.first)
+            released = GENERATORS[generator](members, n, options.first)
+            result = audit(released, members, nonmembers, population, options.first)
+            copied = next((proof for proof in result.proofs if proof.name == "values"), result.proofs[0])
+            columns, is_number = list(table), {c: generators.is_number(table[c]) for c in table}
+            types = {c: {"sdtype": "numerical" if is_number[c] else "categorical"} for c in columns}
+            metadata = {"tables": {"t": {"columns": types}}}
+            parts = [part.assign(**{c: part[c].str[1:].astype(int) for c in columns if not is_number[c]})
+                     for part in (members, released, nonmembers)]  # fmt: skip
+            dcr = DCROverfittingProtection.compute(*parts, metadata, "t")
+            new = NewRowSynthesis.compute(*parts[:2], metadata=metadata, table_name="t")
+            single = SinglingOutEvaluator(members, released, n_attacks=200, n_cols=3, control=nonmembers)
+            single.evaluate(mode="multivariate")
+            half = len(columns) // 2
+            link = LinkabilityEvaluator(
+                members, released, aux_cols=(columns[:half], columns[half:]), n_attacks=n, control=nonmembers
+            ).evaluate()
+            infer = InferenceEvaluator(
+                members, released, columns[:-1], columns[-1], is_number[columns[-1]], n_attacks=n, control=nonmembers
+            ).evaluate()
+            theirs = " ".join(f"{each.risk().value:.2f}" for each in (single, link, infer))
+            ours = " ".join(f"{risk.difference.value:.2f}" for risk in result.risks[:2])
+            best, by, their_dcr = run_synth_mia(members, nonmembers, released, population)
+            area = result["auto"].auc.value
+            print(f"| {generator} | {name} | {area:.3f} | {copied.members}, {copied.nonmembers} | {ours} | {theirs} | "
+                  f"{dcr:.2f} {new:.2f} | {their_dcr:.3f} {best:.3f} ({by}) |", flush=True)  # fmt: skip
+
+
+def spell_plainly(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with names and categories that are identifiers, as SDMetrics makes a query of them."""
+    columns = {
+        f"c{i}": column if generators.is_number(column) else "v" + pd.Series(pd.factorize(column)[0]).astype(str)
+        for i, (_, column) in enumerate(table.items())
+    }
+    return pd.DataFrame(columns)
+
+
+def run_synth_mia(members, nonmembers, released, population) -> tuple[float, str, float]:
+    """Return the largest AUC of Synth-MIA's attacks that run, which it is, and that of DCR."""
+    from synth_mia import attackers
+
+    tables = [members, nonmembers, released, population]
+    coded = pd.get_dummies(pd.concat(tables, keys=range(4))).astype(float)
+    scaled = (coded - coded.loc[3].mean()) / coded.loc[3].std().replace(0, 1)
+    arrays = [scaled.loc[i].to_numpy() for i in range(4)]
+    areas = {}
+    for name in (
+        "DCR",
+        "DCRDiff",
+        "DPI",
+        "MC",
+        "LocalNeighborhood",
+        "DensityEstimate",
+        "DOMIAS",
+        "GenLRA",
+        "Classifier",
+    ):
+        try:
+            truth, scores = getattr(attackers, name)().attack(*arrays)
+            areas[name] = dv.evaluation.auc(np.nan_to_num(scores), np.asarray(truth, bool)).value
+        except Exception as error:
+            print(f"{name}: {type(error).__name__}", file=sys.stderr)
+    best = max(areas, key=areas.get)
+    return areas[best], best, areas["DCR"]
+
+
 def print_counts(counts: dict[str, dict[str, int]]) -> None:
     keys = list(dict.fromkeys(key for row in counts.values() for key in row))
     print("| |", " | ".join(keys), "|\n|---|" + "---|" * len(keys))
@@ -212,7 +291,7 @@ def print_counts(counts: dict[str, dict[str, int]]) -> None:
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (leaks, null, persons, private, holdout, lists, texts, speed)}
+    parts = {part.__name__: part for part in (leaks, null, persons, private, holdout, lists, texts, speed, peers)}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=parts)
     parser.add_argument("--csv", type=Path)

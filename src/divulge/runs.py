@@ -19,9 +19,9 @@ from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
 from divulge.run_directory import MANIFEST_NAME, RunDirectory
 from divulge.study import Study
-from divulge.synthetic import SyntheticAudit
 from divulge.synthetic.comparison import compare_releases
 from divulge.synthetic.page import SYNTHETIC
+from divulge.synthetic.result import SyntheticAudit
 from divulge.unlearning.result import ERASURE
 from divulge.validation import check_path, format_value
 

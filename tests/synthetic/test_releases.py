@@ -120,7 +120,7 @@ class TestInnocentReleases:
         assert result.epsilon.low <= 1
 
     def test_persons_are_counted_and_not_their_rows(self):
-        """Five near-equal rows are one observation. Two accusations of four have probability below 1e-2, if each 2.5 %."""
+        """Two accusations of four have probability below 1e-2, if each has 2.5 %."""
         rng, answers = np.random.default_rng(0), []
         for draw in range(4):
             sets = {name: person_rows(rng, name, n) for name, n in
@@ -163,9 +163,9 @@ def person_rows(rng, name, n, rows=5):
 
 class TestGuarantees:
     def test_false_verdicts_are_rare(self):
-        """Of 30 releases of other rows more than 4 are accused with probability below 1e-3, if each is with 2.5 %."""
+        """Of 16 releases of other rows more than 3 are accused with probability below 1e-3, if each is with 2.5 %."""
         answers = []
-        for draw in range(30):
+        for draw in range(16):
             rng = np.random.default_rng(draw)
             tables = [
                 pd.DataFrame(rng.normal(size=(n, 3)).round(2), columns=["a", "b", "c"]) for n in (120, 120, 240, 120)
@@ -176,12 +176,12 @@ class TestGuarantees:
                 duplicates="drop", seed=draw, **QUIET,
             )  # fmt: skip
             answers.append(result.verdict.answer)
-        assert answers.count("leak found") <= 4
+        assert answers.count("leak found") <= 3
 
     def test_the_list_keeps_its_bound_on_false_discoveries(self):
-        """The mean of eight shares, each bounded in expectation by .1, exceeds .25 with probability below 1e-2."""
+        """The mean of five shares, each bounded in expectation by .1, exceeds .3 with probability below 1e-2."""
         shares = []
-        for draw in range(8):
+        for draw in range(5):
             sets = hospital(20 + draw, n=200)
             result = dv.synthetic.audit(
                 generators.trees(sets["members"], 200, draw, leaf=1), **sets, seed=draw, **QUIET
@@ -189,7 +189,7 @@ class TestGuarantees:
             selected = result.selection(fdr=0.1).selected
             shares.append((selected & ~result.members).sum() / max(1, selected.sum()))
             assert selected[result.members].mean() > 0.2
-        assert np.mean(shares) < 0.25
+        assert np.mean(shares) < 0.3
 
 
 class TestTablesAsPeopleHaveThem:

@@ -17,7 +17,7 @@ from divulge.synthetic import page
 from divulge.synthetic.plan import read_plan
 
 if TYPE_CHECKING:
-    from divulge.synthetic import SyntheticAudit
+    from divulge.synthetic.result import SyntheticAudit
 
 _SETS = ("members", "nonmembers", "population")
 _N_SHOWN = 10  # copied rows

@@ -13,7 +13,6 @@ Examples:
 
 from divulge.synthetic.page import SYNTHETIC
 from divulge.synthetic.pipeline import audit
-from divulge.synthetic.result import SyntheticAudit
 from divulge.synthetic.scores import SCORES
 
-__all__ = ["SCORES", "SYNTHETIC", "SyntheticAudit", "audit"]
+__all__ = ["SCORES", "SYNTHETIC", "audit"]

@@ -23,7 +23,7 @@ from divulge.errors import InputError
 from divulge.precision import ROUNDINGS, Binary, CommonColumn, NumberColumn, Step
 from divulge.report.formatting import format_count
 from divulge.types import Records
-from divulge.validation import check_string, format_value, is_missing
+from divulge.validation import check_array, check_string, format_value, is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ def prepare_tables(
     aligned = [
         _text_codes(parts) if name == text else _align_column(name, parts, notes)
         for name in names
-        for parts in [[columns.read_column(frames[each], name) for each in SETS]]
+        for parts in [[_read_column(frames[each], name, each) for each in SETS]]
     ]
     kept = [
         column
@@ -155,7 +155,7 @@ def prepare_tables(
     compared = tuple(column for column in kept if column.name != text)
     texts = None
     if text is not None:
-        values = np.concatenate([columns.read_column(frames[each], text).values for each in SETS])
+        values = np.concatenate([_read_column(frames[each], text, each).values for each in SETS])
         texts = np.array(["" if value is None else str(value) for value in values], dtype=object)
     result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes))
     overlaps = _find_overlaps(result)
@@ -180,14 +180,22 @@ def _read_set(value: Any, name: str) -> Frame:
         value = value.table if value.table is not None else value.x
     if columns.is_frame(value):
         return _without_nameless(columns.read_frame(value, name))
-    array = np.asarray(value, dtype=object if _are_texts(value) else None)
     if _are_texts(value):
-        return columns.read_frame(pl.DataFrame({TEXT: array.tolist()}), name)
-    if array.ndim != 2 or array.dtype.kind not in "iufb":
+        return columns.read_frame(pl.DataFrame({TEXT: list(value)}), name)
+    array = check_array(value, name, finite=False)
+    if array.ndim != 2:
         raise InputError(
             f"{name}: a file, a data frame, rows of numbers or a list of texts is needed, got {format_value(value)}"
         )
     return columns.read_frame(columns.frame_of_array(array, [f"column {i}" for i in range(array.shape[1])]), name)
+
+
+def _read_column(frame: Frame, name: str, table: str) -> Column:
+    """Read one column; errors name its table."""
+    try:
+        return columns.read_column(frame, name)
+    except InputError as error:
+        raise InputError(f"{table}: {error}") from None
 
 
 def _read_releases(value: Any, notes: list[str]) -> Frame:
@@ -211,9 +219,8 @@ def _read_releases(value: Any, notes: list[str]) -> Frame:
 
 
 def _are_texts(value: Any) -> bool:
-    if isinstance(value, np.ndarray) or hasattr(value, "to_list"):
-        value = np.asarray(value, dtype=object).tolist()
-    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(each, str) for each in value)
+    is_sequence = isinstance(value, list | tuple | np.ndarray | pl.Series) or type(value).__name__ == "Series"
+    return is_sequence and len(value) > 0 and all(isinstance(each, str) for each in value)
 
 
 def _without_nameless(frame: Frame) -> Frame:
