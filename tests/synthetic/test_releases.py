@@ -131,6 +131,14 @@ class TestInnocentReleases:
             answers.append(result.verdict.answer)
         assert answers.count("leak found") <= 1
 
+    def test_digits_that_members_alone_share_with_the_release_are_no_leak(self):
+        sets = hospital(17, n=200)
+        for name in ("nonmembers", "population"):
+            sets[name] = sets[name].round({"marker": 1, "weight": 0})
+        result = dv.synthetic.audit(generators.trees(patients(200, 90), 200, 0), **sets, **QUIET)
+        assert result.verdict.answer != "leak found"
+        assert any("marker" in note and "rounded" in note for note in result.notes)
+
     def test_a_split_that_differs_cannot_be_judged(self):
         sets = hospital(7)
         sets["nonmembers"]["age"] += 25

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +20,7 @@ from scipy import stats
 
 from divulge import columns, tables
 from divulge.errors import InputError
-from divulge.precision import ROUNDINGS, Binary, CommonColumn, NumberColumn, Step
+from divulge.precision import ROUNDINGS, Binary, CommonColumn, Grid, NumberColumn, Step
 from divulge.report.formatting import format_count
 from divulge.types import Records
 from divulge.validation import check_array, check_string, format_value, is_missing
@@ -42,6 +42,7 @@ MISSING = -1
 _NEARLY_ALL = 0.98
 _OVERLAP_LEVEL = 1e-3  # at which more rows are shared than equal rows within the sets explain
 _ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|uuid|guid|index|key|nr|no|number)")
+_MICROSECONDS = 86_400e6  # of a day
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 
 
@@ -304,7 +305,9 @@ def _align_column(name: str, parts: Sequence[Column], notes: list[str]) -> Table
     if any(part.measure == "category" and not part.missing.all() for part in parts):
         return TableColumn(name, _number_values([value for part in parts for value in part.values]))
     numbers = [np.full(len(part), np.nan) if part.measure == "category" else part.values for part in parts]
-    return _align_numbers(name, numbers[0], np.concatenate(numbers[1:]), notes)
+    if is_date := "date" in kinds:
+        numbers = [np.rint(part * _MICROSECONDS) for part in numbers]
+    return _align_numbers(name, numbers, notes, is_date=is_date)
 
 
 def _to_numbers(column: Column) -> Column | None:
@@ -339,32 +342,54 @@ def _number_values(values: Sequence[Any]) -> Ints:
     return np.array([codes.get(value, MISSING) for value in values], dtype=np.int64)
 
 
-def _align_numbers(name: str, released: Floats, others: Floats, notes: list[str]) -> TableColumn:
-    """Round the other sets to the precision of the release, in the way in which most of their values stand in it."""
+def _align_numbers(name: str, sets: Sequence[Floats], notes: list[str], *, is_date: bool) -> TableColumn:
+    """Round all sets to the coarsest precision among them, in the way in which most values then stand in the release.
+
+    Were members alone as fine as the release, their values would stand there more often than those of non-members,
+    whatever the generator saw.
+    """
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers next to the largest, which lie on no grid
-        one, other = NumberColumn.measure(released), NumberColumn.measure(others)
-        common = CommonColumn.of(one, other)
-    is_coarser = common.is_finer[1]
-    ways = ROUNDINGS if common.rounds and is_coarser else ROUNDINGS[:1]
-    codes = [(common.encode(released, 0, way), common.encode(others, 1, way)) for way in ways]
-    shares = [float(np.isin(rest, first).mean()) for first, rest in codes]
-    first, rest = codes[int(np.argmax(shares))]
-    if common.grid is not None and common.is_finer[0]:
-        # Of a release that stores more digits, only values that the others could hold may be copies.
-        is_off = ~common.grid.contains(np.nan_to_num(released).astype(np.float64), one.spacing) & np.isfinite(released)
-        first = np.where(is_off, np.iinfo(np.int64).min // 2 - np.arange(len(first)), first)
-    rounded = others
-    if is_coarser and isinstance(common.grid, Step):
-        rounded = np.where(np.isfinite(others), rest * common.grid.numerator / common.grid.denominator, np.nan)
-        notes.append(
-            f"column {name!r} was rounded as the release is, to {common.grid.numerator / common.grid.denominator:g}"
-        )
-    elif is_coarser and isinstance(common.grid, Binary) and common.grid.name == "float32":
-        rounded = others.astype(np.float32).astype(np.float64)
-        notes.append(f"column {name!r} was rounded as the release is, to single precision")
-    numbers = np.concatenate([released, rounded])
-    dense = np.unique(np.concatenate([first, rest]), return_inverse=True)[1]
-    return TableColumn(name, np.where(np.isfinite(numbers), dense, MISSING), numbers)
+        measured = [NumberColumn.measure(values, is_date=is_date) for values in sets]
+        grid = _find_coarsest(measured)
+        is_finer = [grid is not None and each.share_on(grid) < 1 for each in measured]
+    encoders = [CommonColumn(grid, (finer, False)) for finer in is_finer]
+    ways = ROUNDINGS if encoders[0].rounds and any(is_finer) else ROUNDINGS[:1]
+    codes = [[encoder.encode(values, 0, way) for encoder, values in zip(encoders, sets, strict=True)] for way in ways]
+    shares = [float(np.isin(np.concatenate(others), released).mean()) for released, *others in codes]
+    released, *others = codes[int(np.argmax(shares))]
+    if grid is not None and is_finer[0] and not is_finer[1]:
+        # Of a release that stores more digits, only values that the members could hold may be copies.
+        is_off = ~grid.contains(np.nan_to_num(sets[0]).astype(np.float64), measured[0].spacing) & np.isfinite(sets[0])
+        released = np.where(is_off, np.iinfo(np.int64).min // 2 - np.arange(len(released)), released)
+    numbers = list(sets)
+    for place, finer in enumerate(is_finer):
+        if place == 0 and not is_finer[1]:
+            continue
+        if finer and isinstance(grid, Step):
+            whole = np.where(np.isfinite(sets[place]), [released, *others][place], np.nan)
+            numbers[place] = whole * grid.numerator / grid.denominator
+        elif finer and isinstance(grid, Binary) and grid.name == "float32":
+            numbers[place] = sets[place].astype(np.float32).astype(np.float64)
+    if grid is not None and any(is_finer[1:]):
+        coarse = [each for each, finer in zip(SETS, is_finer, strict=True) if not finer]
+        notes.append(f"column {name!r} was rounded as in {', '.join(coarse)}{_describe_grid(grid, is_date=is_date)}")
+    dense = np.unique(np.concatenate([released, *others]), return_inverse=True)[1]
+    values = np.concatenate(numbers)
+    return TableColumn(name, np.where(np.isfinite(values), dense, MISSING), values)
+
+
+def _find_coarsest(sets: Sequence[NumberColumn]) -> Grid | None:
+    """Return the coarsest grid on which one of the sets lies and another does not; None where all are alike."""
+    grids = {common.grid for one, other in combinations(sets, 2) if (common := CommonColumn.of(one, other)).grid}
+    sample = np.concatenate([each.sample for each in sets])
+    return min(grids, key=lambda grid: len(np.unique(grid.encode(sample, "numpy"))), default=None)
+
+
+def _describe_grid(grid: Grid, *, is_date: bool) -> str:
+    if isinstance(grid, Step):
+        step = grid.numerator / grid.denominator
+        return f", to {step / 1e6:g} s" if is_date else f", to {step:g}"
+    return ", to single precision" if isinstance(grid, Binary) and grid.name == "float32" else ""
 
 
 def _is_row_number(column: TableColumn, sizes: Mapping[str, int], notes: list[str]) -> bool:

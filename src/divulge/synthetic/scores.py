@@ -43,6 +43,7 @@ SCORES = {
     "value-sets": "the same for pairs and triples of columns",
     "value-ratio": "how much likelier the release has, or lacks, each value of the row if the row was copied from",
     "value-counts": "the same from how often the release has each value",
+    "value-density": "crowding of the release around the row, among released rows that share an exact value with it",
 }
 """Scores of a table → what they weigh. They catch different generators: none is best for all."""
 MAX_REFERENCE = 10_000
@@ -56,7 +57,10 @@ _NEAR = 0.05  # of the usual distance, added to every distance so that logarithm
 _BINS, _MAX_CATEGORIES, _MAX_CELLS = 6, 30, 80
 _MAX_PAIRS, _MAX_TRIPLES = 300, 60
 _TREES, _LEAF, _ROWS_PER_TREE = 150, 2, 4_000
+_MAX_INDICATED = 100  # values of a category up to which rows are compared by a product of matrices
 _MIN_NULL = 100
+_RARE = 0.05  # share of the population up to which a value is looked for in rows nearby
+_WIDTH, _EMPTY = 3.0, 0.01  # of the neighbourhood, in usual distances; rows that count as there where none is
 _FURTHEST = 1e6  # standard deviations
 
 
@@ -82,7 +86,8 @@ def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
     codes = Codes.fit(tables.columns, rows.reference)
     near = draw(rows.reference, MAX_REFERENCE, seed, "reference")
     ratio, counts = _score_values(tables, rows)
-    by_rank, by_deviation = _score_by_rank(codes, rows, near), score_by_deviation(codes, rows, near)
+    by_rank = _score_by_rank(codes, rows, near, tables.columns)
+    by_deviation = score_by_deviation(codes, rows, near)
     scores = {
         "nearest": by_rank["nearest"],
         "nearest-z": by_deviation["nearest"],
@@ -96,6 +101,7 @@ def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
         "value-sets": count_copied_sets(tables.columns, rows, seed),
         "value-ratio": ratio,
         "value-counts": counts,
+        "value-density": by_rank["values"],
     }
     return {name: score for name, score in scores.items() if np.ptp(score) > 0}
 
@@ -149,7 +155,7 @@ class Codes:
         """Yield places among ``rows`` and their distances to all ``others``; squared ones in standard deviations."""
         by_rank = space == "rank"
         values = self.ranks if by_rank else self.deviations
-        theirs, indicators = values[others], _indicate(self.categories, rows, others)
+        theirs, (mine, matching, holders) = values[others], _indicate(self.categories, rows, others)
         squares = (theirs**2).sum(axis=1)
         for start in range(0, len(rows), _BLOCK):
             place = slice(start, min(start + _BLOCK, len(rows)))
@@ -161,26 +167,59 @@ class Codes:
                 between += squares
                 between += (ours**2).sum(axis=1)[:, None]
                 np.maximum(between, 0, out=between)
-            mine, matching = indicators
-            if mine.shape[1]:
+            if self.categories.shape[1]:
                 between += self.categories.shape[1]
+            if mine.shape[1]:
                 between -= mine[place] @ matching
+            for each in holders:
+                between[each.find_pairs(place)] -= 1
             yield place, between
 
 
-def _indicate(categories: Ints, rows: Ints, others: Ints) -> tuple[Floats, Floats]:
-    """Return indicators of the values of categories, of rows ``[n, w]`` and of others ``[w, m]``.
+def _indicate(categories: Ints, rows: Ints, others: Ints) -> tuple[Floats, Floats, list[_Holders]]:
+    """Return indicators of frequent values of categories, of rows ``[n, w]`` and of others ``[w, m]``, and the rest.
 
-    Their product counts the columns in which two rows agree. A value that others do not have agrees with none.
+    Their product counts the columns in which two rows agree in a frequent value; who shares another is listed. A value
+    that others do not have agrees with none.
     """
-    ours, theirs = [], []
+    ours, theirs, rest = [np.empty((len(rows), 0))], [np.empty((len(others), 0))], []
     for column in categories.T:
-        values = np.intersect1d(column[rows], column[others])
-        ours.append(column[rows][:, None] == values)
-        theirs.append(column[others][:, None] == values)
-    if not ours:
-        return np.empty((len(rows), 0)), np.empty((0, len(others)))
-    return np.hstack(ours).astype(np.float32), np.ascontiguousarray(np.hstack(theirs).T, dtype=np.float32)
+        values, counts = np.unique(column[others], return_counts=True)
+        frequent = values[np.argsort(-counts, kind="stable")][:_MAX_INDICATED]
+        ours.append(column[rows][:, None] == frequent)
+        theirs.append(column[others][:, None] == frequent)
+        if len(values) > len(frequent):
+            rest.append(_Holders.find(column, rows, others, ~np.isin(column[rows], frequent)))
+    return np.hstack(ours).astype(np.float32), np.ascontiguousarray(np.hstack(theirs).T, dtype=np.float32), rest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Holders:
+    """Which other rows have the same value in a column as each row.
+
+    Args:
+        order: places of the other rows, by value.
+        first: where those of a row's value begin in it ``[n]``.
+        last: where they end.
+    """
+
+    order: Ints
+    first: Ints
+    last: Ints
+
+    @classmethod
+    def find(cls, codes: Ints, rows: Ints, others: Ints, is_searched: Bools) -> _Holders:
+        """Find them for some of the rows ``[n]``; others have none."""
+        order = np.argsort(codes[others], kind="stable")
+        first, last = (np.searchsorted(codes[others][order], codes[rows], side) for side in ("left", "right"))
+        return cls(order, first, np.where(is_searched, last, first))
+
+    def find_pairs(self, place: slice) -> tuple[Ints, Ints]:
+        """Return the number of a row within ``place``, and the place of another that holds its value, for each pair."""
+        first, count = self.first[place], (self.last - self.first)[place]
+        owner = np.repeat(np.arange(len(count)), count)
+        step = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+        return owner, self.order[first[owner] + step]
 
 
 def _rank_within(values: Floats, known: Floats) -> Floats:
@@ -217,11 +256,16 @@ def _leave_owners_out(between: Floats, rows: Rows, place: slice, others: Ints) -
     between[owners[:, None] == rows.owners[others]] = np.inf
 
 
-def _score_by_rank(codes: Codes, rows: Rows, near: Ints) -> dict[str, Floats]:
+def _score_by_rank(codes: Codes, rows: Rows, near: Ints, columns: Sequence[TableColumn]) -> dict[str, Floats]:
     usual = _usual_distance(codes, near, rows.owners, "rank")
     edge, n = _NEAR * usual, len(rows.scored)
-    nearest, logs, density = np.empty(n), np.zeros(n), np.zeros(n)
+    nearest, logs, density, values = np.empty(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    is_rare = [_is_rare(column.codes, rows.scored, near) for column in columns]
     for sign, others in ((1, rows.released), (-1, near)):
+        holders = [
+            _Holders.find(column.codes, rows.scored, others, rare)
+            for column, rare in zip(columns, is_rare, strict=True)
+        ]
         for place, between in codes.blocks(rows.scored, others, "rank"):
             if sign < 0:
                 _leave_owners_out(between, rows, place, others)
@@ -229,10 +273,22 @@ def _score_by_rank(codes: Codes, rows: Rows, near: Ints) -> dict[str, Floats]:
             if sign > 0:
                 nearest[place] = -closest[:, 0]
             logs[place] -= sign * np.log(np.minimum(closest, 1e6) + edge).mean(axis=1)
+            for each, rare in zip(holders, is_rare, strict=True):
+                pairs = each.find_pairs(place)
+                kernels = np.exp(-2 / (_WIDTH * usual) * between[pairs])
+                crowding = np.bincount(pairs[0], kernels, minlength=len(between)) / len(others)
+                values[place] += sign * np.where(rare[place], np.log(crowding + _EMPTY / len(near)), 0)
             np.exp(np.multiply(between, -2 / usual, out=between), out=between)
             with np.errstate(divide="ignore"):
                 density[place] += sign * np.maximum(np.log(between.mean(axis=1)), _FLOOR)
-    return {"nearest": nearest, "ratio": logs, "density": density}
+    return {"nearest": nearest, "ratio": logs, "density": density, "values": values}
+
+
+def _is_rare(codes: Ints, rows: Ints, population: Ints) -> Bools:
+    """Check which rows have a value that few of the population have."""
+    known = np.sort(codes[population])
+    count = np.searchsorted(known, codes[rows], "right") - np.searchsorted(known, codes[rows], "left")
+    return (count <= _RARE * len(population)) & (codes[rows] != MISSING)
 
 
 def score_by_deviation(codes: Codes, rows: Rows, near: Ints, *, with_influence: bool = True) -> dict[str, Floats]:
