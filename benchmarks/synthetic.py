@@ -2,8 +2,9 @@
 
     PYTHONPATH=src:tests DIVULGE_DATA=FOLDER python benchmarks/synthetic.py PART [--csv FOLDER] [--draws 20] [--first 0]
 
-Parts: leaks, null, persons, private, holdout, lists, texts, speed, peers. Tables are adult and bank marketing of
-DIVULGE_DATA, and every CSV file in ``--csv``. Each prints a table. ``peers`` needs anonymeter and SDMetrics.
+Parts: leaks, null, persons, honest, private, holdout, lists, texts, speed, peers. Tables are adult and
+bank marketing of DIVULGE_DATA, and every CSV file in ``--csv``. Each prints a table. ``peers`` needs anonymeter,
+SDMetrics and Synth-MIA.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ import synthetic_generators as generators
 SIZES = {"housing": 200, "insurance": 300}
 QUIET = {"attributes": (), "duplicates": "drop"}
 GENERATORS = generators.GENERATORS
+HONEST = {
+    "bootstrap": lambda table, n, seed: table.sample(n, replace=True, random_state=seed),
+    "independent columns": lambda table, n, seed: pd.DataFrame(
+        {name: column.sample(n, replace=True, random_state=seed + i).to_numpy()
+         for i, (name, column) in enumerate(table.items())}
+    ),
+}  # fmt: skip
+"""Generators of the population's own values."""
 
 
 def read_tables(folder: Path | None) -> dict[str, pd.DataFrame]:
@@ -82,13 +91,16 @@ def repeat_persons(table: pd.DataFrame, spread: pd.Series, name: str, seed: int,
     return repeated
 
 
-def null(tables, options, *, persons=False):
+def null(tables, options, *, persons=False, source="others"):
     """Print how often a release that was made from other rows is said to leak, and how often each control fires."""
     counts: dict[str, dict[str, int]] = {}
     kinds = ["trees, leaf 5", "copy + noise .1", "copula", "trees, leaf 1"]
+    if source == "population":
+        kinds = ["bootstrap", "independent columns", "copula", "trees, leaf 5"]
     for i in range(options.first, options.first + options.draws):
         name = list(tables)[i % len(tables)]
-        make, n = GENERATORS[kinds[i // len(tables) % len(kinds)]], 120 if persons else 200
+        kind, n = kinds[i // len(tables) % len(kinds)], 120 if persons else 200
+        make = (GENERATORS | HONEST)[kind]
         members, nonmembers, population, others = draw(tables[name], [n, n, 2 * n, n], i)
         extra = {}
         if persons:
@@ -98,18 +110,25 @@ def null(tables, options, *, persons=False):
                 repeat_persons(part, spread, str(k), 10 * i + k) for k, part in enumerate(sets)
             )
             others, extra = others.drop(columns="person"), {"person": "person"}
-        result = audit(make(others, len(members), i), members, nonmembers, population, i, **extra)
+        learned = population if source == "population" else others
+        result = audit(make(learned, len(members), i), members, nonmembers, population, i, **extra)
         row = counts.setdefault(name, {})
         fired = [f"{control.name} fires" for control in result.controls if control.state == "fails"]
+        fired += ["values proven"] * any(proof.proven for proof in result.proofs)
         for key in ("draws", result.verdict.answer, *fired):
             row[key] = row.get(key, 0) + 1
-        print(i, name, result.verdict.answer, result.verdict.code, *fired, sep="; ", flush=True)
+        print(i, name, kind, result.verdict.answer, result.verdict.code, *fired, sep="; ", flush=True)
     print_counts(counts)
 
 
 def persons(tables, options):
     """Print the same with five near-equal rows of each person."""
     null(tables, options, persons=True)
+
+
+def honest(tables, options):
+    """Print the same of generators that saw the population alone."""
+    null(tables, options, source="population")
 
 
 def private(tables, options):
@@ -291,7 +310,9 @@ def print_counts(counts: dict[str, dict[str, int]]) -> None:
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (leaks, null, persons, private, holdout, lists, texts, speed, peers)}
+    parts = {
+        part.__name__: part for part in (leaks, null, persons, honest, private, holdout, lists, texts, speed, peers)
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=parts)
     parser.add_argument("--csv", type=Path)

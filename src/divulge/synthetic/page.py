@@ -261,7 +261,7 @@ def _risk_blocks(summary: SyntheticSummary) -> list[Paragraph | Table]:
 
 
 def _control_table(summary: SyntheticSummary) -> Table:
-    words = {"holds": "nothing found", "fails": "FOUND", "not run": "not run"}
+    words = {"holds": "nothing found", "unsure": "nothing found, not ruled out", "fails": "FOUND", "not run": "not run"}
     rows = [[control.name, words[control.state], control.says] for control in summary.controls]
     return Table(("check", "result", "what it says"), rows, sortable=False)
 

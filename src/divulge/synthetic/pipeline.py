@@ -128,7 +128,7 @@ def audit(
     alike = controls.compare_blindly(tables, member_rows, nonmember_rows, reference, seed)
     # Fresh rows of the population are compared with non-members, so either both may have equals or neither.
     holdout, fresh = controls.test_holdout(
-        tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, seed
+        tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, settings.margin, seed
     )
 
     scores = score_table(tables, rows, seed) if tables.columns else {}

@@ -181,6 +181,7 @@ def _read_set(value: Any, name: str) -> Frame:
         value = value.table if value.table is not None else value.x
     if columns.is_frame(value):
         return _without_nameless(columns.read_frame(value, name))
+    columns.check_numbered_columns(value, name)
     if _are_texts(value):
         return columns.read_frame(pl.DataFrame({TEXT: list(value)}), name)
     array = check_array(value, name, finite=False)
@@ -379,9 +380,13 @@ def _align_numbers(name: str, sets: Sequence[Floats], notes: list[str], *, is_da
 
 
 def _find_coarsest(sets: Sequence[NumberColumn]) -> Grid | None:
-    """Return the coarsest grid on which one of the sets lies and another does not; None where all are alike."""
-    grids = {common.grid for one, other in combinations(sets, 2) if (common := CommonColumn.of(one, other)).grid}
-    sample = np.concatenate([each.sample for each in sets])
+    """Return the coarsest grid on which one of the sets lies and another does not; None where all are alike.
+
+    A set that is constant has no precision.
+    """
+    varied = [each for each in sets if len(each.sample) and np.ptp(each.sample) > 0]
+    grids = {common.grid for one, other in combinations(varied, 2) if (common := CommonColumn.of(one, other)).grid}
+    sample = np.concatenate([np.empty(0), *(each.sample for each in varied)])
     return min(grids, key=lambda grid: len(np.unique(grid.encode(sample, "numpy"))), default=None)
 
 

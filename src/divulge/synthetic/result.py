@@ -509,12 +509,14 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
     if inside:
         return ReleaseVerdict(TOO_LITTLE, copies[0], (), "copies")
     if min(n, m) < MIN_SIDE:
+        left_out = int((~result.is_counted).sum())
+        why = f" ({formatting.format_count(left_out, 'record')} equal another and are left out)" if left_out else ""
         plain = (
-            f"{n:,} members and {m:,} non-members count; with fewer than {MIN_SIDE} of either only proofs do, and "
-            "there are none."
+            f"{n:,} members and {m:,} non-members count{why}; with fewer than {MIN_SIDE} of either only proofs do, "
+            "and there are none."
         )
         return ReleaseVerdict(TOO_LITTLE, plain, (), "few")
-    if holdout.state == "not run":
+    if holdout.state != "holds":
         plain = (
             "No attack finds members, but nothing shows that the generator did not see the non-members: "
             f"{holdout.says}."

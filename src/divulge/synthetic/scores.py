@@ -85,7 +85,7 @@ def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
     """Return every score of the rows ``[n]``; larger means more like a row that the generator saw."""
     codes = Codes.fit(tables.columns, rows.reference)
     near = draw(rows.reference, MAX_REFERENCE, seed, "reference")
-    ratio, counts = _score_values(tables, rows)
+    ratio, counts = compare_values(tables, rows)
     by_rank = _score_by_rank(codes, rows, near, tables.columns)
     by_deviation = score_by_deviation(codes, rows, near)
     scores = {
@@ -142,7 +142,8 @@ class Codes:
             if missing.any():
                 categories.append(missing.astype(np.int64)[:, None])
             known = column.numbers[reference[~missing[reference]]]
-            spread = float(known.std()) if len(known) else 0.0
+            with np.errstate(over="ignore"):  # of numbers next to the largest, whose deviations are then 0
+                spread = float(known.std()) if len(known) else 0.0
             if not spread > 0:
                 categories.append(column.codes[:, None])  # a value that the population never has is a mismatch
                 continue
@@ -388,7 +389,7 @@ def count_copied_sets(columns: Sequence[TableColumn], rows: Rows, seed: int) -> 
     return total
 
 
-def _score_values(tables: Tables, rows: Rows) -> tuple[Floats, Floats]:
+def compare_values(tables: Tables, rows: Rows) -> tuple[Floats, Floats]:
     """Return log-likelihood ratios of the values of each row being in the release, and of how often they are.
 
     A generator that draws each value from a donor gives a member's values on as often as the release has rows for each
