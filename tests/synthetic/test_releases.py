@@ -12,6 +12,7 @@ import divulge as dv
 import synthetic_generators as generators
 from divulge.report import html
 from divulge.synthetic import SYNTHETIC
+from divulge.viewing import Shelf, application
 
 QUIET = {"attributes": ()}
 
@@ -308,6 +309,15 @@ def release(tmp_path_factory):
     return sets, result, folder / "trees"
 
 
+def view_comparison(folders):
+    """Return the page on which `divulge view` compares runs."""
+    testclient = pytest.importorskip("starlette.testclient")
+    shelf = Shelf(tuple(folders))
+    client = testclient.TestClient(application(shelf, "token", ("testserver",)))
+    client.get("/?token=token")
+    return client.get("/compare", params=[("run", entry.key) for entry in shelf.entries()]).text
+
+
 class TestRuns:
     def test_a_run_that_is_read_back_says_the_same(self, release):
         _, result, folder = release
@@ -350,6 +360,9 @@ class TestRuns:
         change = next(each for each in changes if (each.recipe, each.statistic) == ("auto", "auc"))
         assert change.change.high < 0
         assert compared.report(tmp_path / "compared.html").exists()
+        smooth.save(tmp_path / "smooth")
+        page = view_comparison([folder, tmp_path / "smooth"])
+        assert "Less is given away, and a leak is found all the same" in page
         with pytest.raises(dv.InputError, match="other members"):
             dv.compare(result, dv.synthetic.audit(patients(150, 91), **hospital(31), **QUIET))
 

@@ -274,8 +274,8 @@ def _show_releases(compared: ReleaseComparison, runs: Sequence[Path], report: Pa
         printing.as_json(compared.to_frame().to_dicts())
         return
     for name, changes in compared.changes.items():
-        text, tone = compared.judge(name)
-        printing.verdict(tone, text)
+        heading, text, tone = compared.judge(name)
+        printing.verdict(tone, f"{heading}. {text}")
         printing.table(f"{name} minus {next(iter(compared.runs))}", *comparison.change_table(changes))
     printing.table("Releases", *compared.overview())
     if report is not None:

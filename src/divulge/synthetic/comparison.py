@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from divulge import evaluation
-from divulge.auditing.compare import CONFIDENCE, Difference, change_table, summarise_changes
+from divulge.auditing.compare import CONFIDENCE, HEADINGS_BY_TONE, Difference, change_table, summarise_changes
 from divulge.errors import InputError
 from divulge.report import Chart, Page, Section, Table, charts, html, notebook
 from divulge.report.formatting import format_estimate
+from divulge.synthetic.controls import HOLDOUT
 from divulge.synthetic.page import SYNTHETIC
 from divulge.synthetic.result import CANNOT_JUDGE, LEAK, SyntheticAudit
 from divulge.synthetic.scores import AUTO
@@ -42,15 +43,24 @@ class ReleaseComparison:
     runs: Mapping[str, SyntheticAudit]
     changes: Mapping[str, tuple[Difference, ...]]
 
-    def judge(self, name: str) -> tuple[str, Tone]:
-        """Return what became of a run, and its tone; a leak that is left is never good news."""
+    def judge(self, name: str) -> tuple[str, str, Tone]:
+        """Return heading, sentence and tone of what became of a run; a leak that is left is never good news."""
         after = self.runs[name]
-        sentence, tone = summarise_changes(self.changes[name])
-        if after.verdict.answer == LEAK:
-            return f"{sentence} {name}: {after.verdict.text}", "leak"
-        if after.verdict.answer == CANNOT_JUDGE:
-            return f"{name}: {after.verdict.text}", "void"
-        return sentence, tone
+        verdict, holdout = after.verdict, next(each for each in after.controls if each.name == HOLDOUT)
+        # Of a generator that saw the non-members, members and non-members are as near to the release.
+        doubt = "" if holdout.state == "holds" or verdict.answer == LEAK else holdout.says
+        stored = verdict.plain.rstrip(".") if verdict.code == "rows" else ""
+        sentence, tone = summarise_changes(self.changes[name], doubt, stored)
+        if verdict.answer == CANNOT_JUDGE:
+            return f"Nothing can be said of {name}", verdict.text, "void"
+        if verdict.answer == LEAK:
+            ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
+            return (
+                f"{HEADINGS_BY_TONE[tone]}, and {ending}",
+                sentence if stored else f"{sentence} {verdict.plain}",
+                "leak",
+            )
+        return HEADINGS_BY_TONE[tone], sentence, tone
 
     def overview(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows of a table of the runs: verdict, AUC, what is copied."""
@@ -63,7 +73,7 @@ class ReleaseComparison:
     def page(self) -> Page:
         """Return the comparison as a page."""
         endings = {name: self.judge(name) for name in self.changes}
-        first, (sentence, tone) = next(iter(endings.items()))
+        first, (heading, sentence, tone) = next(iter(endings.items()))
         sections = [Section("Releases", [Table(*self.overview(), sortable=False)])]
         for name, changes in self.changes.items():
             aucs = {change.recipe: change.change for change in changes if change.statistic == "auc"}
@@ -71,8 +81,8 @@ class ReleaseComparison:
                 charts.intervals(aucs, quantity="change of AUC", reference=0.0), note="Left: less than before."
             )
             sections.append(Section(f"Changes: {name}", [chart, Table(*change_table(changes), note=_NOTE)]))
-        details = tuple(f"{name}: {text}" for name, (text, _) in endings.items() if name != first)
-        return Page("Releases compared", sentence, tone, sections, details=details)
+        details = tuple(f"{name}: {title}. {text}" for name, (title, text, _) in endings.items() if name != first)
+        return Page("Releases compared", sentence, tone, sections, heading=heading, details=details)
 
     def report(self, path: str | Path) -> Path:
         """Write the comparison as an HTML page to ``path`` and return it."""

@@ -485,7 +485,8 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
     if proven:
         first = proven[0]
         code = "rows" if first.name == WHOLE_ROWS else "values"
-        return ReleaseVerdict(LEAK, describe_proof(first, *result.counts), _describe_auto(result), code)
+        further = _describe_auto(result) if code == "rows" else (*_describe_auto(result), *copies)
+        return ReleaseVerdict(LEAK, describe_proof(first, *result.counts), further, code)
     n, m = result.counts
     scores = result.score_summaries if min(n, m) >= MIN_SIDE else ()
     found = [score for score in scores if score.auc.low > 0.5]
