@@ -42,12 +42,20 @@ _RISK_NOTE = (
     "linked, can something be inferred? What succeeds as often on non-members is no consequence of having been in the "
     "table; the differences hold together. A guess of a column also counts against imputation from the population."
 )
-_CANNOT = (
-    "Copied values and rows are counted, and their p-values, the list and the bound on ε hold for every generator, "
-    "given members and non-members of one kind. That intervals of an AUC and the controls err as rarely as they say "
-    "was simulated. Neither proven nor simulated: that no other attack finds more, and what the release says of the "
-    "most unusual record. Distances to the closest record, and marks for new rows, say nothing of membership: copied "
-    "values pass them."
+_STANDING = BulletList(
+    [
+        Bullet(
+            "Proven, for every generator, if members and non-members are of one kind:",
+            "that more members than non-members are copied where a line says (proof), the bound on wrong names in the "
+            "list, and the bound on ε.",
+        ),
+        Bullet("Simulated:", "that intervals, answers and checks err as rarely as they say."),
+        Bullet(
+            "Neither:",
+            "that no other attack finds more, and what the release says of the most unusual record. Distances to the "
+            "closest record, and marks for new rows, say nothing of membership: copied values pass them.",
+        ),
+    ]
 )
 
 
@@ -153,7 +161,7 @@ def sections(run: SyntheticRun) -> list[Section]:
         Section("Whom it gives away", _list_blocks(run)),
         Section("Singling out, linkability, inference", _risk_blocks(summary)),
         Section(FAIRNESS_TITLE, [_control_table(summary)]),
-        Section("What this cannot show", [Paragraph(_CANNOT)]),
+        Section("What is proven, and what is not", [_STANDING]),
         regulator_section(
             RegulatorAnswers(
                 means=f"membership inference from the release alone, by {', '.join(s.name for s in summary.scores)}.",
@@ -238,9 +246,9 @@ def _list_blocks(run: SyntheticRun) -> list[Paragraph | Table]:
     listed = formatting.format_count(found.members + found.nonmembers, "record")
     blocks.append(
         Paragraph(
-            f"{listed} of {found.candidates:,} stand out; "
-            f"{found.nonmembers:,} of them are non-members. {found.guarantee}; calibrated on {found.calibration:,} "
-            "other non-members."
+            f"{listed} of {found.candidates:,} can be named as members; {found.nonmembers:,} of them are non-members. "
+            f"On average at most {formatting.format_percent(summary.settings.fdr)} of such a list are wrong "
+            f"({found.guarantee}; calibrated on {found.calibration:,} other non-members)."
         )
     )
     blocks += [Paragraph(formatting.as_sentence(warning)) for warning in found.warnings]

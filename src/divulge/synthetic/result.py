@@ -491,17 +491,17 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
     scores = result.score_summaries if min(n, m) >= MIN_SIDE else ()
     found = [score for score in scores if score.auc.low > 0.5]
     found_rates = [
-        (score, level, rate) for score in scores for level, rate in score.tpr.items()
+        (level, rate) for score in scores for level, rate in score.tpr.items()
         if rate is not None and rate.low > float(level)
     ]  # fmt: skip
     if found:
         best = max(found, key=lambda score: (score.name == AUTO, score.auc.low))
         return ReleaseVerdict(LEAK, _describe_auc(best), copies, "scores")
     if found_rates:
-        score, level, rate = max(found_rates, key=lambda each: each[2].low)
+        level, rate = max(found_rates, key=lambda each: each[1].low)
         plain = (
-            f"{formatting.format_percent_estimate(rate)} of the members stand out by {score.name}, where only "
-            f"{formatting.format_percent(float(level))} of the non-members do."
+            f"Of 100 members about {100 * rate.value:.0f} stand out ({100 * rate.low:.0f} to {100 * rate.high:.0f}), "
+            f"where only {100 * float(level):g} of 100 non-members do."
         )
         return ReleaseVerdict(LEAK, plain, copies, "scores")
     if (holdout := states[HOLDOUT]).state == "fails":
@@ -525,8 +525,8 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
         return ReleaseVerdict(TOO_LITTLE, plain, (), "no holdout control")
     highest = max(scores, key=lambda score: score.auc.high, default=None)
     if highest is None or highest.auc.high >= 0.5 + result.settings.margin:
-        reach = "" if highest is None else f" ({highest.name}: AUC {formatting.format_estimate(highest.auc)})"
-        plain = f"No attack surely finds members, but one may{reach}; more records make the intervals shorter."
+        reach = "" if highest is None else f": it may tell up to {100 * highest.auc.high:.0f} of 100 pairs right"
+        plain = f"No attack surely finds members, but one may{reach}. More records would make that surer."
         return ReleaseVerdict(TOO_LITTLE, plain, (), "wide")
     plain = (
         "None of these attacks tells records that the release was made from better than others: of 100 pairs at most "
@@ -538,14 +538,14 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     """Say how many records match, and how many would by chance."""
     what = {
-        WHOLE_ROWS: "stand in the release as whole rows",
-        "values": "have a value that stands in the release",
-        "value-sets": "have two or three values that stand together in the release",
-        "passages": "have five words in a row that stand in the release",
+        WHOLE_ROWS: "stand in the release as whole rows, and nobody else in the population has such a row",
+        "values": "have a value that stands in the release and that nobody else in the population has",
+        "value-sets": "have two or three values together as the release has them, and nobody else in the population has",
+        "passages": "have five words in a row that stand in the release and with nobody else in the population",
     }[proof.name]
     return (
-        f"{proof.members:,} of {n_members:,} members {what} and with nobody else in the population; of "
-        f"{n_nonmembers:,} non-members, {proof.nonmembers:,} do (p = {proof.p_value:.1g})."
+        f"{proof.members:,} of {n_members:,} members {what}; of {n_nonmembers:,} non-members, whom the generator never "
+        f"saw, {proof.nonmembers:,} do. Chance does not explain the difference."
     )
 
 
@@ -558,8 +558,8 @@ def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
 def _describe_auc(score: ScoreSummary) -> str:
     return (
         f"Of 100 pairs of a record that the release was made from and another, about {100 * score.auc.value:.0f} are "
-        f"told right by the release alone, where guessing gets 50 ({score.name}: AUC "
-        f"{formatting.format_estimate(score.auc)})."
+        f"told right by the release alone ({100 * score.auc.low:.0f} to {100 * score.auc.high:.0f}), where guessing "
+        "gets 50."
     )
 
 

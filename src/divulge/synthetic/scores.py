@@ -39,9 +39,9 @@ SCORES = {
     "influence": "what the row adds to a density on the population, where the release has rows",
     "cells": "crowding in tables of two and three columns",
     "classifier": "a forest that tells the release from the population",
-    "values": "columns whose value stands in the release and nowhere else in the population",
+    "values": "columns whose value stands in the release and with nobody else in the population",
     "value-sets": "the same for pairs and triples of columns",
-    "value-ratio": "how much likelier the release has, or lacks, each value of the row if the row was copied from",
+    "value-ratio": "how much likelier the release is to have, or to lack, the values of the row if the row was seen",
     "value-counts": "the same from how often the release has each value",
     "value-density": "crowding of the release around the row, among released rows that share an exact value with it",
 }
