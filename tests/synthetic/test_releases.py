@@ -392,6 +392,9 @@ class TestCommand:
         assert divulge("gate", tmp_path / "run", "--max", "auc:0.6")[0] == 1
         assert divulge("compare", tmp_path / "run", tmp_path / "run")[0] == 0
         assert divulge("report", tmp_path / "run", "--format", "csv")[0] == 0
+        code, _, err = divulge("check", plan)
+        assert code == 2
+        assert "divulge synthetic" in err
 
     def test_a_table_that_is_missing_is_named(self, divulge, tmp_path):
         code, _, err = divulge("synthetic", tmp_path / "x.csv", "--members", tmp_path / "y.csv")

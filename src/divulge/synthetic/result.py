@@ -540,7 +540,7 @@ def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     what = {
         WHOLE_ROWS: "stand in the release as whole rows, and nobody else in the population has such a row",
         "values": "have a value that stands in the release and that nobody else in the population has",
-        "value-sets": "have two or three values together as the release has them, and nobody else in the population has",
+        "value-sets": "have two or three values together that the release has and nobody else in the population has",
         "passages": "have five words in a row that stand in the release and with nobody else in the population",
     }[proof.name]
     return (
