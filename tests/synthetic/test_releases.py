@@ -132,6 +132,17 @@ class TestInnocentReleases:
             answers.append(result.verdict.answer)
         assert answers.count("leak found") <= 1
 
+    def test_equal_rows_of_different_persons_are_no_overlap(self):
+        rng, sets = np.random.default_rng(0), {}
+        for name, n in (("members", 60), ("nonmembers", 60), ("population", 120)):
+            table = pd.DataFrame({"stage": rng.integers(0, 4, n), "ward": rng.choice(list("xyz"), n)})
+            sets[name] = table.loc[np.repeat(table.index, 3)].assign(
+                who=np.repeat([f"{name} {i}" for i in range(n)], 3)
+            )
+        released = sets["population"].drop(columns="who").sample(90, random_state=0)
+        result = dv.synthetic.audit(released, **sets, person="who", **QUIET)
+        assert result.counts == (60, 60)
+
     def test_digits_that_members_alone_share_with_the_release_are_no_leak(self):
         sets = hospital(17, n=200)
         for name in ("nonmembers", "population"):

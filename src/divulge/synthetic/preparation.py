@@ -443,16 +443,14 @@ def _find_overlaps(all_tables: Tables) -> list[str]:
     codes = {name: all_tables.rows[all_tables.rows_of(name)] for name in SETS}
     if np.array_equal(np.sort(codes["released"]), np.sort(codes["members"])):
         raise InputError("released: these are the members' own rows, every one of them; nothing synthetic is released")
-    counts = {name: np.bincount(part, minlength=all_tables.rows.max() + 1) for name, part in codes.items()}
-    people = all_tables.people
-    within = 0.0
+    people, within, pairs_within, counts = all_tables.people, 0.0, 0.0, {}
     for name in SETS[1:]:
-        repeats = counts[name]
-        if people is not None:  # equal rows of one person are no coincidence
-            pairs = np.unique(np.c_[people[all_tables.rows_of(name)], codes[name]], axis=0)[:, 1]
-            repeats = np.bincount(pairs, minlength=len(repeats))
-        within += float((repeats * (repeats - 1) / 2).sum())
-    pairs_within = sum(all_tables.sizes[name] * (all_tables.sizes[name] - 1) / 2 for name in SETS[1:])
+        owners = np.arange(len(codes[name])) if people is None else people[all_tables.rows_of(name)]
+        pairs = np.unique(np.c_[owners, codes[name]], axis=0)  # equal rows of one person are no coincidence
+        counts[name] = np.bincount(pairs[:, 1], minlength=all_tables.rows.max() + 1).astype(float)
+        within += float((counts[name] * (counts[name] - 1) / 2).sum())
+        rows_each = np.unique(pairs[:, 0], return_counts=True)[1].astype(float)
+        pairs_within += (len(pairs) ** 2 - float((rows_each**2).sum())) / 2
     overlaps = []
     for one, other, why in (
         ("members", "nonmembers", "a row that the generator saw is no non-member"),
@@ -460,7 +458,7 @@ def _find_overlaps(all_tables: Tables) -> list[str]:
         ("nonmembers", "population", "non-members must be as new to the population as members are"),
     ):
         shared = float(counts[one] @ counts[other])
-        pairs_across = all_tables.sizes[one] * all_tables.sizes[other]
+        pairs_across = float(counts[one].sum() * counts[other].sum())
         chance = pairs_across / (pairs_across + pairs_within)
         if shared and stats.binom.sf(shared - 1, shared + within, chance) <= _OVERLAP_LEVEL:
             n_rows = int((counts[other][codes[one]] > 0).sum())
