@@ -572,8 +572,8 @@ def _describe_copies(result: SyntheticAudit) -> tuple[str, ...]:
     inside, outside = result.copied
     if not inside:
         return ()
-    rows = "1 row of the release equals a member's" if inside == 1 else f"{inside:,} rows of the release equal members'"
+    rows = "1 row of the release equals" if inside == 1 else f"{inside:,} rows of the release equal"
     return (
-        f"{rows}, in no row of the population; {outside:,} so equal non-members'. Look at them one by one: chance "
-        "explains so few, but what is copied is copied.",
+        f"{rows} a member's and nobody's in the population; of non-members' rows, {outside:,} stand there. They are "
+        "listed: what is copied is copied, even where chance explains as many.",
     )
