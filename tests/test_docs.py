@@ -21,6 +21,7 @@ TASKS = {  # each page on a task, and what its examples print
     "identification": "FDR ≤ 0.05",
     "labels": "60 labels proven",
     "references": "(4, 200, 4)",
+    "synthetic": "Leak found",
     "unseen_and_partial": "guessing is right in 50",
     "weights": "[ True  True  True  True False False]",
 }

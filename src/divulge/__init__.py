@@ -42,16 +42,17 @@ if TYPE_CHECKING:
         references,
         regressors,
         signals,
+        synthetic,
         targets,
         unlearning,
     )
     from divulge.auditing import audit
-    from divulge.auditing.compare import compare_runs as compare
     from divulge.canaries import Claim
     from divulge.datafiles import from_pairs
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
     from divulge.people import by_person
+    from divulge.runs import compare_runs as compare
     from divulge.runs import gate, load
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
     from divulge.unlearning import forget
@@ -90,6 +91,7 @@ __all__ = [
     "references",
     "regressors",
     "signals",
+    "synthetic",
     "targets",
     "unlearning",
 ]
@@ -109,7 +111,7 @@ _HOMES = {
     "Selection": "divulge.types",
     "audit": "divulge.auditing",
     "by_person": "divulge.people",
-    "compare": "divulge.auditing.compare:compare_runs",
+    "compare": "divulge.runs:compare_runs",
     "forget": "divulge.unlearning",
     "from_pairs": "divulge.datafiles",
     "gate": "divulge.runs",

@@ -111,6 +111,8 @@ def read(path: str | Path) -> Plan:
             f"plan: {file} records an audit started from Python; its target and data were objects, not files, so it "
             "cannot be run again from here"
         )
+    if "synthetic" in content:
+        raise InputError(f"plan: {file} is of a released table, for `divulge synthetic {file}`")
     try:
         return Plan.check(**content)
     except InputError as error:

@@ -17,8 +17,11 @@ from divulge.extraction.result import EXTRACTION
 from divulge.identification import finished_run
 from divulge.identification.from_tables import IDENTIFICATION
 from divulge.report import formatting, notebook
-from divulge.run_directory import RunDirectory
+from divulge.run_directory import MANIFEST_NAME, RunDirectory
 from divulge.study import Study
+from divulge.synthetic.comparison import compare_releases
+from divulge.synthetic.page import SYNTHETIC
+from divulge.synthetic.result import SyntheticAudit
 from divulge.unlearning.result import ERASURE
 from divulge.validation import check_path, format_value
 
@@ -31,9 +34,11 @@ if TYPE_CHECKING:
     from divulge.auditing.compare import Rulings
     from divulge.report import Page
     from divulge.report.run_kinds import Run, RunKind
+    from divulge.synthetic.comparison import ReleaseComparison
 
 RUN_KINDS: dict[str, RunKind[Any]] = {
-    kind.name: kind for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF)
+    kind.name: kind
+    for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF, SYNTHETIC)
 }
 
 
@@ -139,6 +144,35 @@ def load(directory: str | Path) -> Audit | FinishedRun:
     )
 
 
+def compare_runs(
+    *runs: Audit | SyntheticAudit | str | Path, recipes: Sequence[str] | None = None
+) -> compare.Comparison | ReleaseComparison:
+    """Compare audits of the same candidates, or audits of releases of one table, each with the first.
+
+    Args:
+        *runs: results or run directories, at least two and of one kind.
+        recipes: attacks (of releases: scores) to compare; by default all that the runs share.
+
+    Returns:
+        A `Comparison` of audits, or a `divulge.synthetic.comparison.ReleaseComparison`; of both
+        ``report(path)`` writes a page and ``to_frame()`` returns a table.
+
+    Raises:
+        divulge.InputError: fewer than two runs, other candidates, nothing in common, no such run.
+    """
+    opened: Any = runs
+    if runs and all(is_release(run) for run in runs):
+        return compare_releases(*opened, scores=recipes)
+    return compare.compare_runs(*opened, recipes=recipes)
+
+
+def is_release(run: object) -> bool:
+    """Check whether a result, or what a run directory holds, is an audit of a release."""
+    if isinstance(run, str | Path):
+        return (Path(run) / MANIFEST_NAME).is_file() and find_kind(Path(run)) is SYNTHETIC
+    return isinstance(run, SyntheticAudit)
+
+
 def gate(
     run: Audit | Study | FinishedRun | str | Path,
     policy: str | Sequence[str],
@@ -146,13 +180,14 @@ def gate(
     confidence: float = compare.CONFIDENCE,
     by: str | Sequence[str] = compare.GROUPINGS,
 ) -> Rulings:
-    """Hold an audit, an erasure check or attribute inference against policies.
+    """Hold an audit, an erasure check, attribute inference or a released table against policies.
 
     Args:
         run: the result, or its run directory.
         policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`; of an erasure check with METRIC
-            "difference" or "share", of attribute inference with "share" or "value", each held to the limit by every
-            request or attack (`Study.rule` of their results says when).
+            "difference" or "share", of attribute inference with "share" or "value", of a released table with "auc",
+            "share" or "tpr@fpr=LEVEL", each held to the limit by every request, attack or score (`Study.rule` of their
+            results says when).
         confidence: probability that all rulings are right.
         by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none".
 

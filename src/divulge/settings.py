@@ -669,6 +669,48 @@ class AttributeSettings(AttributeRules, SeedSetting):
     """Settings of `divulge.attributes.infer`."""
 
 
+class SyntheticRules(Settings):
+    """What `divulge synthetic` compares, and how its answer is decided."""
+
+    person: Name | None = Field(
+        None, description="Column of members and non-members that names the person of each row: persons are counted."
+    )
+    text: Name | None = Field(None, description="Column of documents; found where it is the only one.")
+    drop: Texts = Field((), description="Columns that are no part of a record.")
+    attributes: Texts | None = Field(
+        None, description="Columns that are inferred through the release; by default up to 8 of them."
+    )
+    at_random: Flag = Field(
+        False, description="Whether a random draw decided which records are members: then ε is bounded from below."
+    )
+    duplicates: Literal["error", "drop"] = Field(
+        "error", description="What to do where sets share more rows than chance explains; drop leaves equal rows out."
+    )
+    fpr: Annotated[tuple[Rate, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
+        (0.01,), description="False-positive rates at which the share of members found is measured."
+    )
+    fdr: Rate = Field(0.1, description="Bound on the expected share of non-members on the list of members.")
+    margin: Annotated[Number, Field(gt=0, lt=0.5)] = Field(
+        0.1, description="Largest AUC above one half that counts as none."
+    )
+    confidence: Rate = Field(0.95, description="Probability that the answer is no false alarm, all scores together.")
+
+
+class SyntheticPlan(SyntheticRules, SeedSetting):
+    """A plan of `divulge synthetic`: its four tables and its settings."""
+
+    released: Annotated[Texts, Field(min_length=1)] = Field(
+        description="File of the released table; several releases of one table as a list."
+    )
+    members: Name = Field(description="File of the table that it was made from.")
+    nonmembers: Name = Field(description="File of records of the same kind that the generator never saw.")
+    population: Name = Field(description="File of further records of the same kind, which an adversary knows.")
+
+
+class SyntheticSettings(SyntheticRules, SeedSetting):
+    """Settings of `divulge.synthetic.audit`."""
+
+
 class DefendRules(Settings):
     """Which setting is recommended."""
 

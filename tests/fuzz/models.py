@@ -455,6 +455,31 @@ ATTRIBUTES = {
         free=("progress", "out", "pool"),
     ),
 }
+RELEASED = np.random.default_rng(5).normal(size=(200, 3)).round(2)
+SYNTHETIC = {
+    "synthetic.audit": call(
+        released=RELEASED[:40],
+        members=RELEASED[40:80],
+        nonmembers=RELEASED[80:120],
+        population=RELEASED[120:],
+        person=None,
+        text=None,
+        drop=(),
+        attributes=("column 0",),
+        at_random=True,
+        duplicates="error",
+        fpr=(0.2,),
+        fdr=0.2,
+        margin=0.1,
+        confidence=0.95,
+        seed=0,
+        out=None,
+        overwrite=False,
+        use=lambda made: [made[name].auc for name in made],
+        says=("answer",),
+        free=("out",),
+    ),
+}
 DEFENCES = {
     "defences.suggest_settings": call(estimator=LogisticRegression(), says=("settings",), free=("estimator",)),
     "defences.measure_settings": call(
@@ -513,4 +538,16 @@ EXTRACTION = {
     "extraction.probability_seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
 }
 
-CALLS = ATTRIBUTES | DEFENCES | EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
+CALLS = (
+    ATTRIBUTES
+    | DEFENCES
+    | SYNTHETIC
+    | EXTRACTION
+    | CANARIES
+    | TARGETS
+    | REFERENCES
+    | SIGNALS
+    | COMPLETION
+    | REGRESSORS
+    | AUDIT
+)

@@ -619,7 +619,7 @@ def _missing_reason(audit: Audit, scope: Scope, metric: str) -> str:
     return f"{metric} needs {required:,} non-members{scope.suffix}, and there are {scope.nonmembers:,}"
 
 
-_HEADINGS_BY_TONE: dict[Tone, str] = {
+HEADINGS_BY_TONE: dict[Tone, str] = {
     "clear": "Less is given away",
     "leak": "More is given away",
     "doubt": "Less by some measures, more by others",
@@ -896,7 +896,7 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         doubt = lowered[0].sentence[0].lower() + lowered[0].sentence[1:].rstrip(".")
     sentence, tone = summarise_changes(changes, doubt, stored)
     has_fallen = any(difference.direction < 0 for difference in changes)
-    heading = _NOTHING_SAID if tone == "undecided" and has_fallen else _HEADINGS_BY_TONE[tone]
+    heading = _NOTHING_SAID if tone == "undecided" and has_fallen else HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
     if stored:
         return "Training records stand in the second model", sentence, tone

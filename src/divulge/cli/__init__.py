@@ -84,6 +84,10 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "attributes:attribute",
             "Does the model give a column of its training records away? Guess it for members and others, and compare.",
         ),
+        "synthetic": (
+            "synthetic:synthetic_table",
+            "What does a released synthetic table give away about the records that it was made from?",
+        ),
         "weights": (
             "weights:weights",
             "Which candidates, or which points, was this network trained on? Read it off the weights.",

@@ -53,6 +53,7 @@ ADVANCED: Mapping[str, str] = {
     "power": "seed method wanted",
     "extract": "show_records dtype device bos length temperature top_k top_p place seed",
     "forget": "other factory outputs device trust seed margin confidence fdr at_random label text group person drop",
+    "synthetic": "text drop attributes duplicates fpr fdr margin confidence seed",
     "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
     "reconstruct": "margin algorithm truth show_records",
     "canaries make": f"own design seed {_COLUMN_OPTIONS}",

@@ -25,6 +25,7 @@ from divulge.report import formatting, html, markdown, sections
 from divulge.report import one_page as one_page_report
 from divulge.report import page as report_page
 from divulge.settings import DecisionSettings
+from divulge.synthetic.comparison import ReleaseComparison
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,8 +244,11 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """What defences changed: paired differences, whose intervals hold together with 95 % confidence, and their cost."""
-    compared = comparison.compare_runs(*runs)
+    compared = finished_runs.compare_runs(*runs)
     names = list(compared.runs)
+    if isinstance(compared, ReleaseComparison):
+        _show_releases(compared, runs, report, as_json=json)
+        return
     if report is not None:
         origin = provenance.collect_provenance({"before": runs[:1], "after": runs[1:]})
         html.write(sections.add_provenance(comparison.comparison_page(compared), origin), report)
@@ -262,6 +266,22 @@ def compare(
         printing.line(f"Report: {report}")
 
 
+def _show_releases(compared: ReleaseComparison, runs: Sequence[Path], report: Path | None, *, as_json: bool) -> None:
+    if report is not None:
+        origin = provenance.collect_provenance({"before": runs[:1], "after": runs[1:]})
+        html.write(sections.add_provenance(compared.page(), origin), report)
+    if as_json:
+        printing.as_json(compared.to_frame().to_dicts())
+        return
+    for name, changes in compared.changes.items():
+        heading, text, tone = compared.judge(name)
+        printing.verdict(tone, f"{heading}. {text}")
+        printing.table(f"{name} minus {next(iter(compared.runs))}", *comparison.change_table(changes))
+    printing.table("Releases", *compared.overview())
+    if report is not None:
+        printing.line(f"Report: {report}")
+
+
 def gate(
     run: Run,
     limits: Annotated[
@@ -270,7 +290,7 @@ def gate(
             "--max",
             help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
             "difference:0.05 or share:0.1; of "
-            "attribute inference share:0.05 or value:0.2. May be repeated.",
+            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05. May be repeated.",
             show_default=False,
         ),
     ],
@@ -321,7 +341,7 @@ def gate(
         printing.table(
             "Policy",
             [
-                {"erasure": "request", "attributes": "guess by"}.get(run_kind or "", "recipe"),
+                {"erasure": "request", "attributes": "guess by", "synthetic": "score"}.get(run_kind or "", "recipe"),
                 "candidates",
                 "metric",
                 "estimate",

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from divulge import auditing, lazy, results
+from divulge import auditing, lazy, results, runs
 from divulge.auditing import compare as comparison
 from divulge.auditing import summary as audit_summary
 from divulge.auditing.result import KIND as AUDIT
@@ -25,6 +25,7 @@ from divulge.identification.finished_run import RUN_TYPE as IDENTIFICATION
 from divulge.report import formatting, html
 from divulge.report.page import HEADINGS
 from divulge.run_directory import ReplacedError
+from divulge.synthetic.comparison import ReleaseComparison
 from divulge.validation import check_integer, check_number, format_value
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from starlette import applications, requests, responses, routing
 
     from divulge.viewing.shelf import Entry, Shelf
+
+    Comparison = comparison.Comparison | ReleaseComparison
 else:
     applications = lazy.module("starlette.applications")
     requests = lazy.module("starlette.requests")
@@ -258,44 +261,49 @@ class _Pages:
         return self._render_run(request, render)
 
     def compare(self, request: requests.Request) -> responses.Response:
-        def render(entries: list[Entry], compared: comparison.Comparison) -> responses.Response:
-            endings = [
-                (name, *comparison.judge_ending(changes, compared.runs[name]))
-                for name, changes in compared.changes.items()
-            ]
-            overview = {"title": "Runs"} | dict(
-                zip(("columns", "rows"), comparison.overview_table(compared), strict=True)
-            )
-            changes_by_run = [
-                {"title": f"Changes: {name}"}
-                | dict(zip(("columns", "rows"), comparison.change_table(changes), strict=True))
-                for name, changes in compared.changes.items()
+        def render(entries: list[Entry], compared: Comparison) -> responses.Response:
+            if isinstance(compared, ReleaseComparison):
+                endings = [(name, *compared.judge(name)) for name in compared.changes]
+                overview = compared.overview()
+            else:
+                endings = [
+                    (name, *comparison.judge_ending(changes, compared.runs[name]))
+                    for name, changes in compared.changes.items()
+                ]
+                overview = comparison.overview_table(compared)
+            changes_by_run = {
+                f"Changes: {name}": comparison.change_table(changes) for name, changes in compared.changes.items()
+            }
+            tables = [
+                {"title": title, "columns": columns, "rows": rows}
+                for title, (columns, rows) in {"Runs": overview, **changes_by_run}.items()
             ]
             query = urlencode([("run", entry.key) for entry in entries])
-            tables = [overview, *changes_by_run]
             return self._page("compare.html.j2", entries=entries, endings=endings, tables=tables, query=query)
 
         return self._render_comparison(request, render)
 
     def comparison_report(self, request: requests.Request) -> responses.Response:
-        def render(entries: list[Entry], compared: comparison.Comparison) -> responses.Response:
+        def render(entries: list[Entry], compared: Comparison) -> responses.Response:
             headers = _HEADERS | {"Content-Security-Policy": _REPORT_POLICY}
-            return responses.HTMLResponse(html.render(comparison.comparison_page(compared)), headers=headers)
+            is_release = isinstance(compared, ReleaseComparison)
+            page = compared.page() if is_release else comparison.comparison_page(compared)
+            return responses.HTMLResponse(html.render(page), headers=headers)
 
         return self._render_comparison(request, render)
 
     def _render_comparison(
         self,
         request: requests.Request,
-        render: Callable[[list[Entry], comparison.Comparison], responses.Response],
+        render: Callable[[list[Entry], Comparison], responses.Response],
     ) -> responses.Response:
         """Answer with ``render`` of the chosen runs, the earliest first, or with a page with the error."""
         keys = list(dict.fromkeys(request.query_params.getlist("run")))
         try:
             if not 1 < len(keys) <= _MAX_COMPARED:
-                raise InputError(f"Choose 2 to {_MAX_COMPARED} audits to compare, got {len(keys)}.")
+                raise InputError(f"Choose 2 to {_MAX_COMPARED} runs to compare, got {len(keys)}.")
             entries = sorted((self._shelf.entry(key) for key in keys), key=lambda entry: (entry.date, entry.name))
-            return render(entries, comparison.compare_runs(*(entry.path for entry in entries)))
+            return render(entries, runs.compare_runs(*(entry.path for entry in entries)))
         except KeyError:
             return self._missing("there is no such run")
         except ReplacedError:

@@ -17,6 +17,7 @@ from divulge.errors import InputError
 from divulge.report import html
 from divulge.run_directory import ReplacedError
 from divulge.runs import RUN_KINDS
+from divulge.synthetic.page import SYNTHETIC
 from divulge.types import Tone
 
 _MAX_DEPTH = 4  # folders below a directory in which runs are looked for
@@ -71,8 +72,8 @@ class Entry(Place):
 
     @property
     def comparable(self) -> bool:
-        """Whether it can be compared with others: a finished audit."""
-        return self.finished and self.kind == AUDIT.name
+        """Whether it can be compared with others: a finished audit, or one of a released table."""
+        return self.finished and self.kind in (AUDIT.name, SYNTHETIC.name)
 
     @property
     def has_report(self) -> bool:

@@ -1,0 +1,579 @@
+"""The result of an audit of a release: scores, proofs and controls, and the answer that is decided from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from divulge import evaluation, seeds, statistics, tables
+from divulge.auditing.compare import REVERSED, Limit, Ruling
+from divulge.decisions import fdr as false_discoveries
+from divulge.errors import InputError
+from divulge.evaluation.comparison import parse_fpr
+from divulge.provenance import Environment, collect_environment
+from divulge.report import formatting, notebook
+from divulge.results import FALSE_MATCH, SINGLE_RECORDS, LowerBound, Summary
+from divulge.settings import SyntheticSettings
+from divulge.study import Study
+from divulge.synthetic.controls import ALIKE, HOLDOUT, POPULATION, Control
+from divulge.synthetic.risks import Risk
+from divulge.synthetic.scores import AUTO
+from divulge.types import Estimate, Selection, Tone
+from divulge.validation import check_choice, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import polars as pl
+
+    from divulge.run_directory import RunDraft
+    from divulge.types import Array, Bools, Floats, Ints
+
+RUN_TYPE = "synthetic"
+LEAK, CLEAR, TOO_LITTLE, CANNOT_JUDGE = "leak found", "no leak found", "too little data to say", "cannot judge"
+TONES: Mapping[str, Tone] = {LEAK: "leak", CLEAR: "clear", TOO_LITTLE: "undecided", CANNOT_JUDGE: "void"}
+MIN_SIDE = 100
+"""Members, and non-members, with fewer of which only proofs count."""
+WHOLE_ROWS = "whole rows"
+PROOFS = {
+    WHOLE_ROWS: "the whole row stands in the release, and in no row of the population",
+    "values": "a value of it stands in the release, and with nobody else in the population",
+    "value-sets": "two or three values of it stand together in the release, and with nobody else in the population",
+    "passages": "five words in a row stand in the release, and with nobody else in the population",
+}
+"""Proof → what is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRow:
+    """A row of the release that equals a candidate, in the precision of the release.
+
+    Args:
+        released: its number in the release, from 0.
+        set: "members" or "nonmembers".
+        record: number of the candidate in its table, from 0, or its person.
+        population: rows of the population that are equal to it as well.
+        values: name → value, as a text.
+    """
+
+    released: int
+    set: Literal["members", "nonmembers"]
+    record: str
+    population: int
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Matches among members against those among non-members, which are phantoms: the generator saw none of them.
+
+    Args:
+        name: what is counted, a key of `PROOFS`.
+        members: number of members that match.
+        nonmembers: number of non-members that match.
+        p_value: of as many or more among members by chance (Fisher's exact test).
+        excess: share of members that match, less that of non-members.
+        proven: whether ``p_value`` is at most .001 over all proofs.
+    """
+
+    name: str
+    members: int
+    nonmembers: int
+    p_value: float
+    excess: Estimate
+    proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseVerdict:
+    """Verdict on a release.
+
+    Args:
+        answer: "leak found", "no leak found", "too little data to say" or "cannot judge".
+        plain: the reason that decides, in a sentence.
+        details: further sentences.
+        code: of that reason: "rows", "values", "scores", "confounded", "holdout", "copies", "few", "wide", "no holdout
+            control", "none".
+    """
+
+    answer: str
+    plain: str
+    details: tuple[str, ...]
+    code: str
+
+    @property
+    def tone(self) -> Tone:
+        """Tone of a report that begins with the verdict."""
+        return TONES[self.answer]
+
+    @property
+    def text(self) -> str:
+        """The whole verdict, ready to print."""
+        return " ".join((f"{formatting.capitalize(self.answer)}.", self.plain, *self.details))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseScores:
+    """One score of all records that count.
+
+    Args:
+        name: of the score.
+        scores: ``[n]``, larger = more like a row that the generator saw.
+        members: bool ``[n]``.
+        confidence: of each interval.
+    """
+
+    name: str
+    scores: Floats
+    members: Bools
+    confidence: float = 0.95
+
+    @property
+    def auc(self) -> Estimate:
+        """Area under the ROC curve."""
+        return statistics.auc(self.scores, self.members, self.confidence)
+
+    def tpr(self, fpr: float) -> Estimate:
+        """Share of members found where at most ``fpr`` of the non-members are taken for members."""
+        return evaluation.tpr_at_fpr(self.scores, self.members, fpr, self.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """One score: its AUC, and shares of members found; None where there are too few non-members for the rate."""
+
+    name: str
+    auc: Estimate
+    tpr: Mapping[str, Estimate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ListSummary:
+    """The list of members: how many records are on it, of which sets, and what is guaranteed."""
+
+    members: int
+    nonmembers: int
+    candidates: int
+    calibration: int
+    guarantee: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticSummary(Summary):
+    """What a release gives away.
+
+    Args:
+        verdict: in sentences.
+        tone: its colour.
+        answer: "leak found", "no leak found", "too little data to say" or "cannot judge".
+        code: of the reason that decides.
+        released: rows of the release.
+        members: members that count.
+        nonmembers: non-members that count.
+        population: rows of the population.
+        left_out: records left out, as equal ones stand among members and non-members twice or more.
+        scores: every score; the intervals of all hold together.
+        proofs: matches among members against those among non-members.
+        copied: rows of the release that equal a member, and those that equal a non-member; in no row of the population.
+        copies: rows of the release that equal a candidate.
+        controls: of the sets.
+        risks: singling out, linkability, inference.
+        epsilon: lower bound on ε; None where membership was not drawn at random.
+        members_list: whom the release gives away; None where there are too few non-members for a list.
+        notes: what was assumed, left out or rounded.
+        candidates: digest of members and non-members.
+        settings: what was asked for.
+        environment: software that ran.
+    """
+
+    kind: Literal["synthetic"] = field(default="synthetic", repr=False)
+    verdict: str
+    tone: Tone
+    answer: str
+    code: str
+    released: int
+    members: int
+    nonmembers: int
+    population: int
+    left_out: int
+    scores: tuple[ScoreSummary, ...]
+    proofs: tuple[Proof, ...]
+    copied: tuple[int, int]
+    copies: tuple[CopiedRow, ...] = field(metadata=SINGLE_RECORDS)
+    controls: tuple[Control, ...]
+    risks: tuple[Risk, ...]
+    epsilon: LowerBound | None
+    members_list: ListSummary | None
+    notes: tuple[str, ...]
+    candidates: str
+    settings: SyntheticSettings
+    environment: Environment
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticAudit(Study):
+    """Result of `divulge.synthetic.audit`; indexing by a score's name gives its `ReleaseScores`.
+
+    Args:
+        ids: of the records, members first: row numbers or persons, ``[n]``.
+        members: bool ``[n]``.
+        is_counted: bool ``[n]``; False where an equal record stands among members and non-members.
+        order: ``[n]``, an order of the records that membership has no part in.
+        scores: score → ``[n]``, `AUTO` last.
+        matches: proof → bool ``[n]``, whether the record matches.
+        copies: rows of the release that equal a candidate, those that are in no population first.
+        controls: of the sets.
+        risks: singling out, linkability, inference.
+        released: rows of the release.
+        population: rows of the population.
+        notes: what was assumed, left out or rounded.
+        candidates: digest of members and non-members.
+        settings: what was asked for.
+    """
+
+    ids: Array
+    members: Bools
+    is_counted: Bools
+    order: Ints
+    scores: Mapping[str, Floats]
+    matches: Mapping[str, Bools]
+    copies: tuple[CopiedRow, ...]
+    controls: tuple[Control, ...]
+    risks: tuple[Risk, ...]
+    released: int
+    population: int
+    notes: tuple[str, ...]
+    candidates: str
+    settings: SyntheticSettings
+
+    def __getitem__(self, name: str) -> ReleaseScores:
+        """Return the score of that name, of the records that count."""
+        check_choice(name, "score", self.scores)
+        return ReleaseScores(name, self.scores[name][self.is_counted], self.members[self.is_counted])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of members and of non-members that count."""
+        return int(self.members[self.is_counted].sum()), int((~self.members[self.is_counted]).sum())
+
+    @property
+    def copied(self) -> tuple[int, int]:
+        """Number of released rows in no population that equal a member, and of those that equal a non-member."""
+        new = [copy for copy in self.copies if not copy.population]
+        inside = len({copy.released for copy in new if copy.set == "members"})
+        return inside, len({copy.released for copy in new if copy.set == "nonmembers"})
+
+    @cached_property
+    def proofs(self) -> tuple[Proof, ...]:
+        """Matches among members against those among non-members."""
+        truth, (n, m) = self.members[self.is_counted], self.counts
+        if not n or not m:
+            return ()
+        proofs = []
+        for name, match in self.matches.items():
+            k, j = (int(part.sum()) for part in (match[self.is_counted][truth], match[self.is_counted][~truth]))
+            p_value = float(stats.fisher_exact([[k, n - k], [j, m - j]], alternative="greater").pvalue)
+            excess = statistics.rate_difference(k, n, j, m, self.settings.confidence)
+            proofs.append(Proof(name, k, j, p_value, excess, p_value <= FALSE_MATCH / len(self.matches)))
+        return tuple(proofs)
+
+    @cached_property
+    def verdict(self) -> ReleaseVerdict:
+        """The answer, and what it rests on."""
+        return decide_release(self)
+
+    @property
+    def interval_confidence(self) -> float:
+        """Confidence of each interval by which a leak is found: all and the proofs together err as the settings say."""
+        error = max(1 - self.settings.confidence - FALSE_MATCH, 0.5 * (1 - self.settings.confidence))
+        return 1 - error / max(1, len(self.scores) * (1 + len(self.settings.fpr)))
+
+    @cached_property
+    def score_summaries(self) -> tuple[ScoreSummary, ...]:
+        """Every score, with intervals that hold together."""
+        return self.summarise_scores(self.interval_confidence)
+
+    def summarise_scores(self, confidence: float) -> tuple[ScoreSummary, ...]:
+        """Return AUC and shares of members found of each score; each interval has this confidence."""
+        if not all(self.counts):
+            return ()
+        summaries = []
+        for name in self:
+            score = replace(self[name], confidence=confidence)
+            rates = {
+                f"{level:g}": score.tpr(level) if self.counts[1] >= statistics.min_nonmembers(level) else None
+                for level in self.settings.fpr
+            }
+            summaries.append(ScoreSummary(name, score.auc, rates))
+        return tuple(summaries)
+
+    @cached_property
+    def _calibration(self) -> Bools:
+        """Half of the non-members that count, drawn by the seed: they calibrate lists and are on none."""
+        places = np.flatnonzero(self.is_counted & ~self.members)
+        chosen = seeds.generator(self.settings.seed, "synthetic", "list").permutation(len(places))[: len(places) // 2]
+        is_calibration = np.zeros(len(self.members), dtype=bool)
+        is_calibration[places[chosen]] = True
+        return is_calibration
+
+    def selection(self, *, fdr: float | None = None, score: str = AUTO) -> Selection:
+        """Select the records that the release gives away, members among them with a bound on false discoveries.
+
+        Candidates are all members and one half of the non-members, which shows what a wrong call is; the other half
+        calibrates. Nothing but exchangeable non-members is assumed, so the bound holds for every generator.
+
+        Args:
+            fdr: bound on the expected share of non-members among the selected; that of the settings by default.
+            score: by which.
+
+        Returns:
+            A `Selection` of all records ``[n]``; those that calibrate, or do not count, are never selected and have
+            p-value 1.
+
+        Raises:
+            divulge.InputError: a level outside (0, 1), another score, too few non-members for the level.
+        """
+        level = self.settings.fdr if fdr is None else check_number(fdr, "fdr", above=0, below=1)
+        values = self.scores[check_choice(score, "score", self.scores)]
+        calibration = self._calibration
+        if not calibration.any():
+            raise InputError(f"fdr: at least 2 non-members are needed for a list, got {self.counts[1]}")
+        candidates = self.is_counted & ~calibration
+        chosen = false_discoveries.select(values[candidates], values[calibration], fdr=level)
+        selected, p_values = np.zeros(len(values), dtype=bool), np.ones(len(values))
+        selected[candidates], p_values[candidates] = chosen.selected, chosen.p_values
+        failed = [control.says for control in self.controls if control.state == "fails" and control.name != POPULATION]
+        guarantee = chosen.guarantee.capped_at("void") if failed else chosen.guarantee
+        warnings = (*(f"the guarantee is void: {says}" for says in failed), *chosen.warnings)
+        return replace(chosen, selected=selected, p_values=p_values, guarantee=guarantee, warnings=warnings)
+
+    @cached_property
+    def epsilon(self) -> Estimate | None:
+        """Lower bound on the generator's ε; None where membership was not drawn at random."""
+        if not self.settings.at_random or not all(self.counts):
+            return None
+        places = np.flatnonzero(self.is_counted)
+        places = places[np.argsort(self.order[places], kind="stable")]
+        return evaluation.epsilon_fixed_count(
+            self.scores[AUTO][places],
+            self.members[places],
+            confidence=self.settings.confidence,
+            seed=self.settings.seed,
+        )
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per record: id, membership, every score, every proof, and whether it is on the list."""
+        columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
+        columns |= dict(self.scores) | {f"proof: {name}": match for name, match in self.matches.items()}
+        selection = self._try_selection()
+        return tables.from_arrays(columns | ({} if selection is None else {"listed": selection.selected}))
+
+    def _try_selection(self) -> Selection | None:
+        try:
+            return self.selection()
+        except InputError:
+            return None
+
+    def _summarise_list(self) -> ListSummary | None:
+        selection = self._try_selection()
+        if selection is None:
+            return None
+        inside, calibration = int(selection.selected[self.members].sum()), int(self._calibration.sum())
+        return ListSummary(
+            inside, selection.count - inside, int(self.is_counted.sum()) - calibration, calibration,
+            str(selection.guarantee), tuple(selection.warnings),
+        )  # fmt: skip
+
+    def summary(self) -> SyntheticSummary:
+        """Return the typed summary for JSON and the report."""
+        verdict = self.verdict
+        return SyntheticSummary(
+            verdict=verdict.text, tone=verdict.tone, answer=verdict.answer, code=verdict.code, released=self.released,
+            members=self.counts[0], nonmembers=self.counts[1], population=self.population,
+            left_out=int((~self.is_counted).sum()), scores=self.score_summaries, proofs=self.proofs, copied=self.copied,
+            copies=self.copies, controls=self.controls, risks=self.risks, epsilon=_lower_bound(self.epsilon),
+            members_list=self._summarise_list(), notes=self.notes, candidates=self.candidates, settings=self.settings,
+            environment=collect_environment(),
+        )  # fmt: skip
+
+    def write(self, draft: RunDraft) -> None:
+        """Write scores and matches."""
+        columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
+        columns |= {"order": self.order} | {f"score: {name}": score for name, score in self.scores.items()}
+        draft.write_table(
+            "records", tables.from_arrays(columns | {f"proof: {name}": match for name, match in self.matches.items()})
+        )
+
+    def rule(self, limits: Sequence[Limit], confidence: float) -> list[Ruling]:
+        """Rule on every score and limit; of "share", on every proof: what more members match than non-members.
+
+        All are broken where whole rows of members are proven to stand in the release, and undecided where nothing can
+        be judged. None is kept while single rows of members stand there, or nothing shows that the generator did not
+        see the non-members.
+        """
+        verdict = self.verdict
+        void = verdict.plain.rstrip(".") if verdict.answer == CANNOT_JUDGE else ""
+        stored = verdict.plain.rstrip(".") if verdict.code == "rows" else ""
+        caution = "" if verdict.code not in ("copies", "no holdout control") else verdict.plain.rstrip(".")
+        error, rulings = (1 - confidence) / len(limits), []
+        for limit in limits:
+            if limit.metric == "share":
+                measured = self._excess_shares(1 - error / max(1, len(self.matches)))
+            else:
+                measured = self._measure(limit.metric, 1 - error / max(1, len(self.scores)))
+            if not measured:
+                doubt = void or "there are too few records, or no score that varies"
+                rulings.append(Ruling("all", "all", limit.metric, limit.limit, None, doubt, stored=stored))
+            for name, estimate in measured.items():
+                doubt = void
+                if not doubt and estimate.high <= limit.limit:
+                    is_reversed = limit.metric == "auc" and estimate.high < 0.5 and 1 - estimate.low > limit.limit
+                    doubt = REVERSED if is_reversed else caution
+                rulings.append(Ruling(name, "all", limit.metric, limit.limit, estimate, doubt, stored=stored))
+        return rulings
+
+    def _excess_shares(self, confidence: float) -> dict[str, Estimate]:
+        (n, m), excess = self.counts, {}
+        for proof in self.proofs:
+            excess[proof.name] = statistics.rate_difference(proof.members, n, proof.nonmembers, m, confidence)
+        return excess
+
+    def _measure(self, metric: str, confidence: float) -> dict[str, Estimate]:
+        if min(self.counts) < 2 or (metric != "auc" and self.counts[1] < statistics.min_nonmembers(parse_fpr(metric))):
+            return {}
+        return {name: evaluation.measure(self[name].scores, self[name].members, metric, confidence) for name in self}
+
+    def picture(self) -> str:
+        """Return a picture for notebooks: the AUC of every score."""
+        aucs = {score.name: score.auc for score in self.score_summaries}
+        return notebook.draw_intervals(aucs, "AUC", 0.5) if aucs else ""
+
+    def __repr__(self) -> str:
+        return f"SyntheticAudit({self.verdict.answer}; {self.counts[0]} members, {self.counts[1]} non-members)"
+
+
+def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
+    """Decide what a release gives away; the first of these reasons that holds.
+
+    Nothing can be judged where members differ from non-members without the release. A leak is proven by copied rows,
+    values or passages, or shown by an interval that excludes chance. Nothing can be judged, either, where the
+    generator saw the non-members. Nothing is cleared while rows of members stand in the release, by few records, by
+    wide intervals, or where nothing shows that the generator did not see the non-members. All else is no leak.
+    """
+    states = {control.name: control for control in result.controls}
+    inside, _ = result.copied
+    copies = _describe_copies(result)
+    if (alike := states[ALIKE]).state == "fails":
+        plain = f"Nothing can be said of the release: {alike.says}."
+        return ReleaseVerdict(CANNOT_JUDGE, plain, copies, "confounded")
+    proven = [proof for proof in result.proofs if proof.proven]
+    if proven:
+        first = proven[0]
+        code = "rows" if first.name == WHOLE_ROWS else "values"
+        further = _describe_auto(result) if code == "rows" else (*_describe_auto(result), *copies)
+        return ReleaseVerdict(LEAK, describe_proof(first, *result.counts), further, code)
+    n, m = result.counts
+    scores = result.score_summaries if min(n, m) >= MIN_SIDE else ()
+    found = [score for score in scores if score.auc.low > 0.5]
+    found_rates = [
+        (level, rate) for score in scores for level, rate in score.tpr.items()
+        if rate is not None and rate.low > float(level)
+    ]  # fmt: skip
+    if found:
+        best = max(found, key=lambda score: (score.name == AUTO, score.auc.low))
+        return ReleaseVerdict(LEAK, _describe_auc(best), copies, "scores")
+    if found_rates:
+        level, rate = max(found_rates, key=lambda each: each[1].low)
+        plain = (
+            f"Of 100 members about {100 * rate.value:.0f} stand out ({100 * rate.low:.0f} to {100 * rate.high:.0f}), "
+            f"where only {100 * float(level):g} of 100 non-members do."
+        )
+        return ReleaseVerdict(LEAK, plain, copies, "scores")
+    if (holdout := states[HOLDOUT]).state == "fails":
+        plain = f"The generator saw the non-members as well, so nothing can be said: {holdout.says}."
+        return ReleaseVerdict(CANNOT_JUDGE, plain, copies, "holdout")
+    if inside:
+        return ReleaseVerdict(TOO_LITTLE, copies[0], (), "copies")
+    if min(n, m) < MIN_SIDE:
+        left_out = int((~result.is_counted).sum())
+        why = f" ({formatting.format_count(left_out, 'record')} equal another and are left out)" if left_out else ""
+        plain = (
+            f"{n:,} members and {m:,} non-members count{why}; with fewer than {MIN_SIDE} of either only proofs do, "
+            "and there are none."
+        )
+        return ReleaseVerdict(TOO_LITTLE, plain, (), "few")
+    if holdout.state != "holds":
+        plain = (
+            "No attack finds members, but nothing shows that the generator did not see the non-members: "
+            f"{holdout.says}."
+        )
+        return ReleaseVerdict(TOO_LITTLE, plain, (), "no holdout control")
+    highest = max(scores, key=lambda score: score.auc.high, default=None)
+    if highest is None or highest.auc.high >= 0.5 + result.settings.margin:
+        reach = "" if highest is None else f": it may tell up to {100 * highest.auc.high:.0f} of 100 pairs right"
+        plain = f"No attack surely finds members, but one may{reach}. More records would make that surer."
+        return ReleaseVerdict(TOO_LITTLE, plain, (), "wide")
+    plain = (
+        "None of these attacks tells records that the release was made from better than others: of 100 pairs at most "
+        f"about {100 * highest.auc.high:.0f} are told right, where guessing gets 50."
+    )
+    return ReleaseVerdict(CLEAR, plain, (), "none")
+
+
+def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
+    """Say how many records match, and how many would by chance."""
+    what = {
+        WHOLE_ROWS: "stand in the release as whole rows, and nobody else in the population has such a row",
+        "values": "have a value that stands in the release and that nobody else in the population has",
+        "value-sets": "have two or three values together that the release has and nobody else in the population has",
+        "passages": "have five words in a row that stand in the release and with nobody else in the population",
+    }[proof.name]
+    return (
+        f"{proof.members:,} of {n_members:,} members {what}; of {n_nonmembers:,} non-members, whom the generator never "
+        f"saw, {proof.nonmembers:,} do. Chance does not explain the difference."
+    )
+
+
+def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
+    if estimate is None:
+        return None
+    return LowerBound(estimate.value, estimate.low, estimate.confidence, estimate.method)
+
+
+def _describe_auc(score: ScoreSummary) -> str:
+    return (
+        f"Of 100 pairs of a record that the release was made from and another, about {100 * score.auc.value:.0f} are "
+        f"told right by the release alone ({100 * score.auc.low:.0f} to {100 * score.auc.high:.0f}), where guessing "
+        "gets 50."
+    )
+
+
+def _describe_auto(result: SyntheticAudit) -> tuple[str, ...]:
+    best = next((score for score in result.score_summaries if score.name == AUTO and score.auc.low > 0.5), None)
+    return () if best is None else (_describe_auc(best),)
+
+
+def _describe_copies(result: SyntheticAudit) -> tuple[str, ...]:
+    inside, outside = result.copied
+    if not inside:
+        return ()
+    rows = "1 row of the release equals" if inside == 1 else f"{inside:,} rows of the release equal"
+    return (
+        f"{rows} a member's and nobody's in the population; of non-members' rows, {outside:,} stand there. They are "
+        "listed: what is copied is copied, even where chance explains as many.",
+    )

@@ -1,0 +1,176 @@
+"""Singling out, linkability and inference, the three risks of the European guidelines, through a release.
+
+Each is a rate among members beside the same rate among non-members: what succeeds as often on people who were not in
+the table is no risk of having been in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import lazy, seeds, statistics
+from divulge.synthetic.preparation import MISSING
+from divulge.synthetic.scores import Codes, combine_columns, draw
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sklearn import ensemble
+
+    from divulge.synthetic.preparation import TableColumn, Tables
+    from divulge.synthetic.scores import Rows
+    from divulge.types import Bools, Floats, Ints
+else:
+    ensemble = lazy.module("sklearn.ensemble")
+
+SINGLING_OUT, LINKABILITY = "singling out", "linkability"
+IMPUTATION = "imputation"
+MAX_ATTRIBUTES = 8
+_MAX_RECORDS = 2_000  # of a side
+_MAX_SETS = 60
+_MAX_LEARNED, _TREES, _LEAF = 2_000, 40, 2
+_MAX_CLASSES = 30
+_NEAR = 0.1  # standard deviations within which a guessed number is right
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Success of one attack on members and on non-members.
+
+    Args:
+        name: "singling out", "linkability", or "inference of" a column.
+        guess: what guesses.
+        members: rate of success.
+        nonmembers: the same.
+        difference: of the two.
+        gain: of an inference, what it is right on members more often than imputation from the population; else None.
+    """
+
+    name: str
+    guess: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    gain: Estimate | None = None
+
+
+def measure_risks(
+    tables: Tables, rows: Rows, members: Ints, nonmembers: Ints, attributes: Sequence[str], seed: int, confidence: float
+) -> tuple[Risk, ...]:
+    """Measure all three risks; the differences hold together with this confidence.
+
+    Args:
+        tables: all sets.
+        rows: as they are scored.
+        members: places of rows, one for each person.
+        nonmembers: the same.
+        attributes: columns that are inferred.
+        seed: of draws and forests.
+        confidence: of all differences together.
+    """
+    count = min(len(members), len(nonmembers), _MAX_RECORDS)  # in a larger table fewer rows are unique
+    sides = draw(members, count, seed, "risk of members"), draw(nonmembers, count, seed, "risk of others")
+    error = (1 - confidence) / (2 + len(attributes))
+    singled_out = [_single_out(tables.columns, rows, side, seed) for side in sides]
+    linked = [_link(tables.columns, rows, side) for side in sides]
+    risks = [
+        _compare(SINGLING_OUT, "values of a released row", *singled_out, 1 - error),
+        _compare(LINKABILITY, "nearest released row", *linked, 1 - error),
+    ]
+    for name in attributes:
+        risks += _infer(tables, rows, name, sides, seed, 1 - error)
+    return tuple(risks)
+
+
+def _compare(name: str, guess: str, inside: Bools, outside: Bools, confidence: float) -> Risk:
+    counts = int(inside.sum()), len(inside), int(outside.sum()), len(outside)
+    return Risk(
+        name,
+        guess,
+        statistics.proportion(*counts[:2], confidence),
+        statistics.proportion(*counts[2:], confidence),
+        statistics.rate_difference(*counts, confidence),
+    )
+
+
+def _single_out(columns: Sequence[TableColumn], rows: Rows, side: Ints, seed: int) -> Bools:
+    """Check which rows are the only ones of their side that have some values of a released row together.
+
+    Values in one, two or three columns that one released row alone has are the predicate.
+    """
+    sets = [chosen for size in (1, 2, 3) for chosen in combinations(range(len(columns)), size)]
+    if len(sets) > _MAX_SETS:
+        sets = [
+            sets[i] for i in np.sort(seeds.generator(seed, "synthetic", "single").permutation(len(sets))[:_MAX_SETS])
+        ]
+    is_single = np.zeros(len(side), dtype=bool)
+    for chosen in sets:
+        codes = combine_columns([columns[i].codes + 1 for i in chosen])
+        width = int(codes.max()) + 1
+        released, theirs = (np.bincount(codes[each], minlength=width)[codes[side]] for each in (rows.released, side))
+        is_single |= (released == 1) & (theirs == 1)
+    return is_single
+
+
+def _link(columns: Sequence[TableColumn], rows: Rows, side: Ints) -> Bools:
+    """Check of which rows the nearest released row is the same by either half of the columns."""
+    if len(columns) < 2:
+        return np.zeros(len(side), dtype=bool)
+    nearest = []
+    for half in (columns[::2], columns[1::2]):
+        codes = Codes.fit(half, rows.reference)
+        nearest.append(np.concatenate([d.argmin(axis=1) for _, d in codes.blocks(side, rows.released, "rank")]))
+    return nearest[0] == nearest[1]
+
+
+def _infer(tables: Tables, rows: Rows, name: str, sides: tuple[Ints, Ints], seed: int, confidence: float) -> list[Risk]:
+    """Guess a column from the others: by a forest on the release, by its nearest row, and from the population."""
+    column = next(each for each in tables.columns if each.name == name)
+    others = [each for each in tables.columns if each.name != name]
+    codes = Codes.fit(others, rows.reference)
+    features = np.hstack([codes.ranks, codes.categories]).astype(np.float32)
+    truth, tolerance = _targets(column, rows)
+    side = np.concatenate(sides)
+    side = side[column.codes[side] != MISSING]
+    is_member = np.isin(side, sides[0])
+    learned = {
+        source: draw(each[column.codes[each] != MISSING], _MAX_LEARNED, seed, source)
+        for source, each in (("release", rows.released), ("population", rows.reference))
+    }
+    if not (is_member.any() and (~is_member).any() and all(len(each) for each in learned.values())):
+        return []
+    nearest = np.concatenate([d.argmin(axis=1) for _, d in codes.blocks(side, learned["release"], "rank")])
+    guesses = {
+        "forest on the release": _guess(features, truth, learned["release"], side, tolerance, seed),
+        "nearest released row": truth[learned["release"][nearest]],
+        IMPUTATION: _guess(features, truth, learned["population"], side, tolerance, seed),
+    }
+    right = {source: np.abs(guess - truth[side]) <= tolerance for source, guess in guesses.items()}
+    imputed = right.pop(IMPUTATION)
+    # Both read the release; that one counts which is right more often, on members and non-members together.
+    guess = max(right, key=lambda source: int(right[source].sum()))
+    risk = _compare(f"inference of {name}", guess, right[guess][is_member], right[guess][~is_member], confidence)
+    gain = statistics.paired_rate_difference(right[guess][is_member], imputed[is_member], confidence)
+    return [replace(risk, gain=gain)]
+
+
+def _targets(column: TableColumn, rows: Rows) -> tuple[Floats, float]:
+    """Return what is guessed, and how near a guess must be: numbers of many values, else codes of the frequent ones."""
+    values, counts = np.unique(column.codes[rows.reference], return_counts=True)
+    if column.numbers is not None and len(values) > _MAX_CLASSES:
+        known = column.numbers[rows.reference]
+        low, high = np.nanmin(known), np.nanmax(known)
+        return np.clip(column.numbers, 2 * low - high, 2 * high - low), _NEAR * float(np.nanstd(known))
+    frequent = values[np.argsort(-counts, kind="stable")][:_MAX_CLASSES]
+    return np.where(np.isin(column.codes, frequent), column.codes, -2).astype(float), 0.0
+
+
+def _guess(features: Floats, truth: Floats, learned: Ints, side: Ints, tolerance: float, seed: int) -> Floats:
+    model: Any = ensemble.RandomForestRegressor if tolerance else ensemble.RandomForestClassifier
+    options = {"min_samples_leaf": _LEAF, "random_state": seeds.derive_seed(seed, "synthetic", "inference")}
+    return model(_TREES, **options).fit(features[learned], truth[learned]).predict(features[side])

@@ -1,0 +1,413 @@
+"""Released tables: what is copied is found and listed, innocent releases are not accused, odd tables are answered."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import divulge as dv
+import synthetic_generators as generators
+from divulge.report import html
+from divulge.synthetic import SYNTHETIC
+from divulge.viewing import Shelf, application
+
+QUIET = {"attributes": ()}
+
+
+def patients(n, seed):
+    """Patients as a hospital has them: numbers of several precisions, categories, a date, missing values."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 95, n)
+    weight = (60 + age / 5 + rng.normal(0, 12, n)).round(1)
+    weight[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "age": age,
+            "weight": weight,
+            "marker": rng.gamma(2.0, age / 40).round(3),
+            "ward": rng.choice(["north", "south", "east"], n),
+            "smoker": rng.random(n) < 0.3,
+            "admitted": [
+                (dt.date(2020, 1, 1) + dt.timedelta(days=int(day))).isoformat() for day in rng.integers(0, 900, n)
+            ],
+            "hospital": "St. Mary",
+        }
+    )
+
+
+def hospital(seed=0, n=150):
+    sets = {"members": n, "nonmembers": n, "population": 2 * n}
+    return {name: patients(size, 10 * seed + number) for number, (name, size) in enumerate(sets.items())}
+
+
+def proof(result, name):
+    return next(each for each in result.proofs if each.name == name)
+
+
+def control(result, words):
+    return next(each for each in result.controls if words in each.name)
+
+
+class TestLeaks:
+    def test_trees_copy_no_row_and_are_proven_to_copy_values(self):
+        sets = hospital(n=250)
+        result = dv.synthetic.audit(generators.trees(sets["members"], 250, 0), **sets, **QUIET)
+        assert result.verdict.answer == "leak found"
+        assert proof(result, "values").proven
+        assert not proof(result, "whole rows").proven
+        assert result["auto"].auc.low > 0.6
+
+    def test_noise_on_copied_rows_is_found_without_any_copied_value(self):
+        sets = hospital(1)
+        released = generators.copy_with_noise(sets["members"], 150, 0, 0.1)
+        result = dv.synthetic.audit(released, **sets, **QUIET)
+        assert result["auto"].auc.value > 0.74
+        assert result.verdict.answer == "leak found"
+
+    @pytest.mark.parametrize("store", [lambda t: t.round({"marker": 1}), lambda t: t.astype({"marker": np.float32})])
+    def test_copies_do_not_hide_behind_the_precision_of_the_release(self, store):
+        sets = hospital(2)
+        released = pd.concat([sets["members"].iloc[:60], patients(90, 99)])
+        result = dv.synthetic.audit(store(released), **sets, **QUIET)
+        assert result.copied[0] == 60
+        assert proof(result, "whole rows").proven
+
+    def test_one_copied_row_is_listed_and_keeps_a_release_from_being_cleared(self):
+        sets = hospital(3)
+        released = pd.concat([patients(149, 98), sets["members"].iloc[[17]]], ignore_index=True)
+        result = dv.synthetic.audit(released, **sets, **QUIET)
+        (copy,) = result.copies
+        assert (copy.released, copy.set, copy.record, copy.population) == (149, "members", "17", 0)
+        assert result.verdict.answer == "too little data to say"
+
+    def test_notes_that_are_copied_in_part_are_found(self):
+        rng = np.random.default_rng(0)
+        words = np.array([f"word{i}" for i in range(400)])
+        notes = [" ".join(rng.choice(words, 30)) for _ in range(600)]
+        members, nonmembers, population = notes[:150], notes[150:300], notes[300:]
+        released = [" ".join([*one.split()[:15], *rng.choice(words, 15)]) for one in members]
+        result = dv.synthetic.audit(released, members=members, nonmembers=nonmembers, population=population)
+        assert proof(result, "passages").proven
+        assert result["3-grams"].auc.value > 0.9
+
+    def test_a_column_of_notes_is_read_beside_the_table(self):
+        sets = hospital(4, n=120)
+        rng = np.random.default_rng(0)
+        for table in sets.values():
+            table["note"] = [" ".join(rng.choice(list("abcdefghijklmnop"), 12)) for _ in range(len(table))]
+        released = patients(120, 97).assign(note=sets["members"]["note"])
+        result = dv.synthetic.audit(released, **sets, text="note", **QUIET)
+        assert {"5-grams", "nearest-text", "values"} <= {*result}
+        assert proof(result, "passages").proven
+
+
+class TestInnocentReleases:
+    def test_a_release_of_other_rows_is_cleared(self):
+        sets = hospital(5, n=500)
+        result = dv.synthetic.audit(patients(500, 96), **sets, **QUIET)
+        assert result.verdict.answer == "no leak found"
+        assert not result.selection(fdr=0.1).count
+
+    def test_a_private_chain_is_not_accused(self):
+        sets = hospital(6, n=200)
+        released = generators.chain(
+            sets["members"], 200, 0, epsilon=1.0, edges=generators.make_edges(sets["population"])
+        )
+        result = dv.synthetic.audit(released, **sets, at_random=True, **QUIET)
+        assert result.verdict.answer != "leak found"
+        assert result.epsilon.low <= 1
+
+    def test_persons_are_counted_and_not_their_rows(self):
+        """Two accusations of four have probability below 1e-2, if each has 2.5 %."""
+        rng, answers = np.random.default_rng(0), []
+        for draw in range(4):
+            sets = {name: person_rows(rng, name, n) for name, n in
+                    (("members", 100), ("nonmembers", 100), ("population", 200))}  # fmt: skip
+            released = generators.trees(person_rows(rng, "others", 100).drop(columns="who"), 300, draw)
+            result = dv.synthetic.audit(released, **sets, person="who", seed=draw, **QUIET)
+            assert result.counts == (100, 100)
+            answers.append(result.verdict.answer)
+        assert answers.count("leak found") <= 1
+
+    def test_equal_rows_of_different_persons_are_no_overlap(self):
+        rng, sets = np.random.default_rng(0), {}
+        for name, n in (("members", 60), ("nonmembers", 60), ("population", 120)):
+            table = pd.DataFrame({"stage": rng.integers(0, 4, n), "ward": rng.choice(list("xyz"), n)})
+            sets[name] = table.loc[np.repeat(table.index, 3)].assign(
+                who=np.repeat([f"{name} {i}" for i in range(n)], 3)
+            )
+        released = sets["population"].drop(columns="who").sample(90, random_state=0)
+        result = dv.synthetic.audit(released, **sets, person="who", **QUIET)
+        assert result.counts == (60, 60)
+
+    def test_digits_that_members_alone_share_with_the_release_are_no_leak(self):
+        sets = hospital(17, n=200)
+        for name in ("nonmembers", "population"):
+            sets[name] = sets[name].round({"marker": 1, "weight": 0})
+        result = dv.synthetic.audit(generators.trees(patients(200, 90), 200, 0), **sets, **QUIET)
+        assert result.verdict.answer != "leak found"
+        assert any("marker" in note and "rounded" in note for note in result.notes)
+
+    def test_a_split_that_differs_cannot_be_judged(self):
+        sets = hospital(7)
+        sets["nonmembers"]["age"] += 25
+        result = dv.synthetic.audit(generators.trees(sets["members"], 150, 0), **sets, **QUIET)
+        assert result.verdict.answer == "cannot judge"
+        assert (
+            "void" in str(result.selection(fdr=0.2).guarantee) or result.selection(fdr=0.2).guarantee.standing == "void"
+        )
+
+    @pytest.mark.parametrize("make", [generators.trees, generators.copy_with_noise])
+    def test_a_generator_that_saw_the_holdout_gives_no_all_clear(self, make):
+        sets = hospital(8, n=200)
+        both = pd.concat([sets["members"], sets["nonmembers"]], ignore_index=True)
+        result = dv.synthetic.audit(make(both, 400, 0), **sets, **QUIET)
+        assert control(result, "saw the non-members").state == "fails"
+        assert result.verdict.answer == "cannot judge"
+
+    def test_a_release_that_overlaps_the_population_is_noted(self):
+        sets = hospital(9, n=200)
+        result = dv.synthetic.audit(generators.copy_with_noise(sets["population"], 400, 0), **sets, **QUIET)
+        assert control(result, "saw the population").state == "fails"
+        assert result.verdict.answer != "leak found"
+
+
+def person_rows(rng, name, n, rows=5):
+    centre = np.repeat(rng.normal(size=(n, 3)), rows, axis=0)
+    table = pd.DataFrame((centre + 0.02 * rng.normal(size=centre.shape)).round(3), columns=["a", "b", "c"])
+    return table.assign(who=np.repeat([f"{name} {i}" for i in range(n)], rows))
+
+
+class TestGuarantees:
+    def test_false_verdicts_are_rare(self):
+        """Of 16 releases of other rows more than 3 are accused with probability below 1e-3, if each is with 2.5 %."""
+        answers = []
+        for draw in range(16):
+            rng = np.random.default_rng(draw)
+            tables = [
+                pd.DataFrame(rng.normal(size=(n, 3)).round(2), columns=["a", "b", "c"]) for n in (120, 120, 240, 120)
+            ]
+            members, nonmembers, population, others = tables
+            result = dv.synthetic.audit(
+                generators.trees(others, 120, draw), members=members, nonmembers=nonmembers, population=population,
+                duplicates="drop", seed=draw, **QUIET,
+            )  # fmt: skip
+            answers.append(result.verdict.answer)
+        assert answers.count("leak found") <= 3
+
+    def test_the_list_keeps_its_bound_on_false_discoveries(self):
+        """The mean of five shares, each bounded in expectation by .1, exceeds .3 with probability below 1e-2."""
+        shares = []
+        for draw in range(5):
+            sets = hospital(20 + draw, n=200)
+            result = dv.synthetic.audit(
+                generators.trees(sets["members"], 200, draw, leaf=1), **sets, seed=draw, **QUIET
+            )
+            selected = result.selection(fdr=0.1).selected
+            shares.append((selected & ~result.members).sum() / max(1, selected.sum()))
+            assert selected[result.members].mean() > 0.2
+        assert np.mean(shares) < 0.3
+
+
+class TestTablesAsPeopleHaveThem:
+    def test_files_and_frames_of_any_library_give_the_same_scores(self, tmp_path):
+        sets = hospital(10, n=120)
+        released = generators.trees(sets["members"], 120, 0)
+        expected = dv.synthetic.audit(released, **sets, **QUIET)
+        files = {}
+        for name, table in {"released": released, **sets}.items():
+            files[name] = tmp_path / f"{name}.{'parquet' if name == 'members' else 'csv'}"
+            frame = pl.from_pandas(table)[:, ::-1]
+            frame.write_parquet(files[name]) if name == "members" else frame.write_csv(files[name])
+        result = dv.synthetic.audit(files.pop("released"), **files, **QUIET)
+        assert proof(result, "values") == proof(expected, "values")
+        assert result["nearest"].auc.value == pytest.approx(expected["nearest"].auc.value)
+
+    def test_row_numbers_are_no_part_of_a_record(self):
+        sets = hospital(11, n=120)
+        released = generators.trees(sets["members"], 120, 0)
+        numbered = {name: table.assign(patient_id=np.arange(len(table))) for name, table in sets.items()}
+        result = dv.synthetic.audit(released.assign(patient_id=np.arange(120)), **numbered, **QUIET)
+        assert proof(result, "values") == proof(dv.synthetic.audit(released, **sets, **QUIET), "values")
+        assert any("patient_id" in note for note in result.notes)
+
+    def test_a_release_of_fewer_columns_is_compared_in_those(self):
+        sets = hospital(12, n=120)
+        released = generators.trees(sets["members"], 120, 0)[["marker", "weight", "admitted"]]
+        result = dv.synthetic.audit(released, **sets, **QUIET)
+        assert any("lacks" in note and "ward" in note for note in result.notes)
+        assert proof(result, "values").members > proof(result, "values").nonmembers
+
+    def test_several_releases_of_one_table_are_tested_together(self):
+        sets = hospital(13, n=120)
+        releases = [generators.trees(sets["members"], 120, seed) for seed in range(4)]
+        together = dv.synthetic.audit(releases, **sets, **QUIET)
+        alone = dv.synthetic.audit(releases[0], **sets, **QUIET)
+        assert together.released == 480
+        assert proof(together, "values").members > proof(alone, "values").members
+
+    def test_equal_rows_are_left_out_on_both_sides(self):
+        sets = hospital(14, n=120)
+        sets["members"] = pd.concat([sets["members"], sets["members"].iloc[:5]], ignore_index=True)
+        sets["nonmembers"] = pd.concat([sets["nonmembers"], sets["members"].iloc[[10]]], ignore_index=True)
+        result = dv.synthetic.audit(patients(120, 95), **sets, duplicates="drop", **QUIET)
+        assert result.counts == (114, 120)
+
+    @pytest.mark.parametrize(
+        "columns", [["hospital", "ward"], ["ward", "smoker"], ["weight", "hospital"], ["admitted", "smoker"]]
+    )
+    def test_constant_missing_and_coarse_columns_are_answered(self, columns):
+        sets = {name: table[columns] for name, table in hospital(15, n=110).items()}
+        result = dv.synthetic.audit(patients(110, 94)[columns], **sets)
+        assert result.verdict.answer != "leak found"
+        assert result.page().sections
+
+
+def without(name):
+    sets = hospital(16, n=60)
+    return {"released": patients(60, 93), **sets, name: None}
+
+
+def with_rows(target, source):
+    sets = hospital(16, n=60)
+    sets[target] = pd.concat([sets[target], sets[source].iloc[:20]])
+    return {"released": patients(60, 93), **sets}
+
+
+ERRORS = {
+    "no non-members": (lambda: without("nonmembers"), "nonmembers"),
+    "no population": (lambda: without("population"), "population"),
+    "few rows": (lambda: {"released": patients(19, 0), **hospital(n=60)}, "at least 20"),
+    "no common column": (lambda: {"released": patients(60, 0).add_prefix("x"), **hospital(n=60)}, "in common"),
+    "one common column": (lambda: {"released": patients(60, 0)[["age"]], **hospital(n=60)}, "in common"),
+    "the members themselves": (
+        lambda: {"released": (sets := hospital(n=60))["members"].sample(frac=1, random_state=0), **sets}, "own rows",
+    ),
+    "members among the others": (lambda: with_rows("nonmembers", "members"), "nonmembers: 20 rows of members"),
+    "members in the population": (lambda: with_rows("population", "members"), "population: 20 rows of members"),
+    "others in the population": (lambda: with_rows("population", "nonmembers"), "population: 20 rows of nonmembers"),
+    "no such person": (lambda: {"released": patients(60, 93), **hospital(n=60), "person": "who"}, "person"),
+    "no such attribute": (lambda: {"released": patients(60, 93), **hospital(n=60), "attributes": ["x"]}, "attributes"),
+    "a level": (lambda: {"released": patients(60, 93), **hospital(n=60), "fdr": 2.0}, "fdr"),
+    "no table": (lambda: {"released": 5, **hospital(n=60)}, "released"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_bad_input_is_one_error_that_names_it(name):
+    make, words = ERRORS[name]
+    with pytest.raises(dv.InputError, match=words):
+        dv.synthetic.audit(**make())
+
+
+def test_a_person_on_both_sides_is_refused():
+    rng = np.random.default_rng(0)
+    sets = {name: person_rows(rng, "p", 30) for name in ("members", "nonmembers", "population")}
+    with pytest.raises(dv.InputError, match="person"):
+        dv.synthetic.audit(person_rows(rng, "x", 30).drop(columns="who"), **sets, person="who")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    """A leaking release and its run directory."""
+    folder = tmp_path_factory.mktemp("release")
+    sets = hospital(30, n=150)
+    released = pd.concat([generators.trees(sets["members"], 148, 0), sets["members"].iloc[:2]], ignore_index=True)
+    result = dv.synthetic.audit(released, **sets, at_random=True, attributes=["ward", "marker"], out=folder / "trees")
+    return sets, result, folder / "trees"
+
+
+def view_comparison(folders):
+    """Return the page on which `divulge view` compares runs."""
+    testclient = pytest.importorskip("starlette.testclient")
+    shelf = Shelf(tuple(folders))
+    client = testclient.TestClient(application(shelf, "token", ("testserver",)))
+    client.get("/?token=token")
+    return client.get("/compare", params=[("run", entry.key) for entry in shelf.entries()]).text
+
+
+class TestRuns:
+    def test_a_run_that_is_read_back_says_the_same(self, release):
+        _, result, folder = release
+        again = SYNTHETIC.load(folder)
+        assert again.summary.verdict == result.verdict.text
+        assert again.result.to_frame().equals(result.to_frame())
+        assert dv.load(folder).summary.answer == "leak found"
+        assert "Leak found" in result._repr_html_()
+
+    def test_the_page_shows_proofs_list_risks_and_copies(self, release):
+        _, result, _ = release
+        page = html.render(result.page())
+        for words in (
+            "value-sets",
+            "Copied rows",
+            "singling out",
+            "linkability",
+            "inference of marker",
+            "is at least 1.",
+        ):
+            assert words in page
+
+    def test_a_gate_holds_scores_and_copied_shares_to_limits(self, release):
+        _, _, folder = release
+        assert dv.gate(folder, ["auc:0.6"]).state == "broken"
+        assert dv.gate(folder, "share:0.05").state == "broken"
+        assert dv.gate(folder, "share:0.99").state == "kept"
+
+    def test_no_limit_is_kept_where_nothing_can_be_judged(self):
+        sets = hospital(7)
+        sets["nonmembers"]["age"] += 25
+        result = dv.synthetic.audit(patients(150, 92), **sets, **QUIET)
+        assert dv.gate(result, ["auc:0.99", "share:0.99"]).state == "undecided"
+
+    def test_two_generators_are_compared_record_by_record(self, release, tmp_path):
+        sets, result, folder = release
+        smooth = dv.synthetic.audit(generators.trees(sets["members"], 150, 0, smooth=0.5), **sets, **QUIET)
+        compared = dv.compare(folder, smooth)
+        (changes,) = compared.changes.values()
+        change = next(each for each in changes if (each.recipe, each.statistic) == ("auto", "auc"))
+        assert change.change.high < 0
+        assert compared.report(tmp_path / "compared.html").exists()
+        smooth.save(tmp_path / "smooth")
+        page = view_comparison([folder, tmp_path / "smooth"])
+        assert "Less is given away, and a leak is found all the same" in page
+        with pytest.raises(dv.InputError, match="other members"):
+            dv.compare(result, dv.synthetic.audit(patients(150, 91), **hospital(31), **QUIET))
+
+
+class TestCommand:
+    def write(self, sets, folder):
+        for name, table in sets.items():
+            table.to_csv(folder / f"{name}.csv", index=False)
+        return [folder / "released.csv", *(f"--{name}={folder / name}.csv" for name in sets if name != "released")]
+
+    def test_a_leak_ends_with_exit_code_1_and_json_says_why(self, divulge, tmp_path):
+        sets = hospital(40, n=120)
+        arguments = self.write({"released": generators.trees(sets["members"], 120, 0), **sets}, tmp_path)
+        code, out, _ = divulge("synthetic", *arguments, "--json", "--attributes=ward")
+        assert code == 1
+        assert json.loads(out)["answer"] == "leak found"
+
+    def test_a_plan_gives_the_same_answer_and_a_run_that_gate_and_compare_take(self, divulge, tmp_path):
+        sets = hospital(40, n=120)
+        self.write({"released": generators.trees(sets["members"], 120, 0), **sets}, tmp_path)
+        tables = "\n".join(f'{name} = "{name}.csv"' for name in sets)
+        plan = tmp_path / "plan.toml"
+        plan.write_text(f'[synthetic]\nreleased = ["released.csv"]\n{tables}\nattributes = ["ward"]\n')
+        code, out, err = divulge("synthetic", plan, "--out", tmp_path / "run")
+        assert (code, err) == (1, "")
+        assert "Leak found" in out
+        assert divulge("gate", tmp_path / "run", "--max", "auc:0.6")[0] == 1
+        assert divulge("compare", tmp_path / "run", tmp_path / "run")[0] == 0
+        assert divulge("report", tmp_path / "run", "--format", "csv")[0] == 0
+        code, _, err = divulge("check", plan)
+        assert code == 2
+        assert "divulge synthetic" in err
+
+    def test_a_table_that_is_missing_is_named(self, divulge, tmp_path):
+        code, _, err = divulge("synthetic", tmp_path / "x.csv", "--members", tmp_path / "y.csv")
+        assert code == 2
+        assert "--nonmembers" in err
