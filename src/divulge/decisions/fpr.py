@@ -131,8 +131,12 @@ def training_conditional_rank(n: int, fpr: float, confidence: float) -> int:
         >>> training_conditional_rank(299, 0.01, 0.95), training_conditional_rank(298, 0.01, 0.95)
         (1, 0)
     """
+    size, level = check_integer(n, "n", minimum=1, maximum=10**15), check_number(fpr, "fpr", above=0, below=1)
+    least = check_number(confidence, "confidence", above=0, below=1)
     # The probability decreases in k, so the ranks that qualify are 1, …, k. The 1e-12 allows for rounding.
-    return bisect.bisect_right(range(1, n + 1), 1e-12 - confidence, key=lambda k: -special.betainc(k, n + 1 - k, fpr))
+    return bisect.bisect_right(
+        range(1, size + 1), 1e-12 - least, key=lambda k: -special.betainc(k, size + 1 - k, level)
+    )
 
 
 def required_calibration(fpr: float, *, guarantee: GuaranteeType = "marginal", confidence: float = 0.95) -> int:

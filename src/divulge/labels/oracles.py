@@ -58,8 +58,9 @@ class OracleSpec:
     Args:
         metric: one of "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito",
             "squared_euclidean", "mse", "rmse", "mae", "mape", "accuracy", "f1", "auc", "balanced_accuracy", "mcc",
-            "quadratic_weighted_kappa", "r2", "map_at_k", "brier" (squared_euclidean), "norm_like" (α = 2) or "norm_like:3", "mahalanobis" (the
-            identity) or a multiple of it ("mahalanobis:2"), or what `norm_like`, `mahalanobis` or `Linear` made. A
+            "quadratic_weighted_kappa", "r2", "map_at_k", "brier" (squared_euclidean), "norm_like" (α = 2) or
+            "norm_like:3", "mahalanobis" (the identity) or a multiple of it ("mahalanobis:2"), or what `norm_like`,
+            `mahalanobis` or `Linear` made. A
             function ``metric(y, predictions)`` is known by evaluation alone (`Evaluated`); `KnownRange` by no more
             than its range.
         n: number of scored rows; the oracle averages over all of them.
