@@ -153,7 +153,7 @@ def test_settings_of_ones_own_are_named_by_their_module(tmp_path, monkeypatch):
 def test_a_setting_of_another_type_is_refused_by_name():
     @dataclass(frozen=True, kw_only=True)
     class Share(recipes.AttackSettings):
-        share: float = recipes.setting(0.5, "share of the records")
+        share: bytes = recipes.setting(b"", "share of the records")
 
     with pytest.raises(dv.InputError, match=r"Share\.share: .*Literal"):
         Share()
