@@ -236,10 +236,18 @@ DECISIONS = {
         candidates=SCORES, calibration=CALIBRATION, strata=STRATA, fdr=0.2, use=lambda made: made.selected
     ),
     "decisions.unseen_classes.threshold": call(
-        calibration=CALIBRATION, classes=np.arange(120) // 6, fpr=0.3, promise="average", share=0.9, use=float
+        calibration=CALIBRATION,
+        classes=np.arange(120) // 6,
+        fpr=0.3,
+        promise="average",
+        share=0.9,
+        free=("classes",),
+        use=float,
     ),
     "decisions.unseen_classes.required_classes": call(fpr=0.3, promise="most", share=0.9),
-    "decisions.unseen_classes.p_values": call(calibration=CALIBRATION, classes=np.arange(120) // 6, scores=SCORES),
+    "decisions.unseen_classes.p_values": call(
+        calibration=CALIBRATION, classes=np.arange(120) // 6, scores=SCORES, free=("classes",)
+    ),
     "decisions.unseen_classes.decide": call(
         calibration=CALIBRATION,
         classes=np.arange(120) // 6,
@@ -247,10 +255,16 @@ DECISIONS = {
         fpr=0.3,
         promise="average",
         share=0.9,
+        free=("classes",),
         use=lambda made: made.selected,
     ),
     "decisions.unseen_classes.leave_one_class_out": call(
-        calibration=CALIBRATION, classes=np.arange(120) // 6, fpr=0.3, share=0.9, use=lambda made: made.pooled
+        calibration=CALIBRATION,
+        classes=np.arange(120) // 6,
+        fpr=0.3,
+        share=0.9,
+        free=("classes",),
+        use=lambda made: made.pooled,
     ),
     "identify": call(
         candidates=SCORES,
