@@ -518,6 +518,38 @@ class TransferSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutRates:
+    """False-positive rates within each class of thresholds learnt from the other classes.
+
+    Args:
+        pooled: of the threshold that takes all other records for one sample.
+        average: of the promise on average over classes; None with too few classes.
+        most: of the promise in 90 % of classes; None with too few.
+    """
+
+    pooled: tuple[float, ...]
+    average: tuple[float, ...] | None
+    most: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutClasses:
+    """Each class with calibration records, taken as unseen in turn.
+
+    Args:
+        level: the nominal false-positive rate.
+        classes: names of the classes.
+        records: number of calibration records of each.
+        recipes: recipe → rates within each class; without those that learnt from the population.
+    """
+
+    level: float
+    classes: tuple[str, ...]
+    records: tuple[int, ...]
+    recipes: Mapping[str, LeftOutRates]
+
+
+@dataclass(frozen=True, slots=True)
 class Accuracy:
     """Accuracy of the target on members and non-members.
 
@@ -1716,6 +1748,7 @@ Measurement: TypeAlias = (
     BlindBaseline
     | TextSplit
     | TransferSummary
+    | LeftOutClasses
     | ReferenceComparison
     | ClassifierFit
     | RegressionFit

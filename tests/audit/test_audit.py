@@ -333,8 +333,8 @@ def test_unseen_classes_left_empty_by_dropped_duplicates_are_refused_before_work
     assert not (tmp_path / "run").exists()
 
 
-def test_decisions_about_unseen_classes_are_void():
-    """No calibration record is of an unseen class: nothing makes the calibration exchangeable with its non-members."""
+def test_decisions_about_unseen_classes_are_void_where_too_few_classes_stand_for_them():
+    """No calibration record is of an unseen class, and two classes are no sample of classes."""
     result = honest_audit(members=plain(60, 1, y=3), nonmembers=plain(60, 2, y=3), unseen_classes=(2,))
     for outcome in (result["loss"], result["loss"].unseen):
         for selection in (outcome.selection(fpr=0.1), outcome.selection(fdr=0.2)):

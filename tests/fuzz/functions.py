@@ -32,6 +32,8 @@ RECEIVED = {
     "decisions.fdr.ScoreCounts",
     "decisions.fdr.Rule",
     "decisions.fpr.ConformalThreshold",
+    "decisions.unseen_classes.ClassThreshold",
+    "decisions.unseen_classes.LeftOutClasses",
     "decisions.fdr.GroupSelection",
     "decisions.planning.CalibrationPlan",
     "evaluation.CanaryPower",

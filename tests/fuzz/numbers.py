@@ -194,6 +194,7 @@ DECISIONS = {
     "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),
     "decisions.fpr.threshold": call(calibration=CALIBRATION, fpr=0.05, guarantee="marginal", confidence=0.95),
     "decisions.fpr.required_calibration": call(fpr=0.01, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.training_conditional_rank": call(n=299, fpr=0.01, confidence=0.95),
     "decisions.fpr.realised_interval": call(n=99, fpr=0.01, confidence=0.95),
     "decisions.fpr.decide": call(
         calibration=CALIBRATION, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95
@@ -233,6 +234,37 @@ DECISIONS = {
     "decisions.strata.stratified_p_values": call(candidates=SCORES, calibration=CALIBRATION, strata=STRATA),
     "decisions.strata.select_within_strata": call(
         candidates=SCORES, calibration=CALIBRATION, strata=STRATA, fdr=0.2, use=lambda made: made.selected
+    ),
+    "decisions.unseen_classes.threshold": call(
+        calibration=CALIBRATION,
+        classes=np.arange(120) // 6,
+        fpr=0.3,
+        promise="average",
+        share=0.9,
+        free=("classes",),
+        use=float,
+    ),
+    "decisions.unseen_classes.required_classes": call(fpr=0.3, promise="most", share=0.9),
+    "decisions.unseen_classes.p_values": call(
+        calibration=CALIBRATION, classes=np.arange(120) // 6, scores=SCORES, free=("classes",)
+    ),
+    "decisions.unseen_classes.decide": call(
+        calibration=CALIBRATION,
+        classes=np.arange(120) // 6,
+        scores=SCORES,
+        fpr=0.3,
+        promise="average",
+        share=0.9,
+        free=("classes",),
+        use=lambda made: made.selected,
+    ),
+    "decisions.unseen_classes.leave_one_class_out": call(
+        calibration=CALIBRATION,
+        classes=np.arange(120) // 6,
+        fpr=0.3,
+        share=0.9,
+        free=("classes",),
+        use=lambda made: made.pooled,
     ),
     "identify": call(
         candidates=SCORES,

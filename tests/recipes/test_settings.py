@@ -34,7 +34,7 @@ def test_every_combination_is_a_recipe_of_its_own_or_is_refused(record_type):
 def test_every_setting_has_a_default_among_its_choices_and_a_meaning(attack):
     assert attack.description()
     for setting in attack.settings():
-        assert setting.default in (setting.choices or ("",))
+        assert setting.number or setting.default in (setting.choices or ("",))
         assert setting.meaning
     assert attack().changes() == {}
     assert attack.record_types()
@@ -153,7 +153,7 @@ def test_settings_of_ones_own_are_named_by_their_module(tmp_path, monkeypatch):
 def test_a_setting_of_another_type_is_refused_by_name():
     @dataclass(frozen=True, kw_only=True)
     class Share(recipes.AttackSettings):
-        share: float = recipes.setting(0.5, "share of the records")
+        share: bytes = recipes.setting(b"", "share of the records")
 
     with pytest.raises(dv.InputError, match=r"Share\.share: .*Literal"):
         Share()

@@ -204,11 +204,7 @@ class Auto(Attack):
             raise InputError("Auto: evidence.features must be numbers, got texts")
         options = [option for option in self.options if _is_applicable(option, evidence)] or [self.options[0]]
         # The reference models know nothing of classes that the population lacks.
-        unseen = (
-            np.zeros(len(evidence), dtype=bool)
-            if evidence.labels is None or evidence.population_labels is None
-            else ~np.isin(evidence.labels, evidence.population_labels)
-        )
+        unseen = _of_unseen_classes(evidence)
         unseen_option = next((option for option in options if option.name == _UNSEEN), None) if unseen.any() else None
         if unseen_option is None:
             return self._run_chosen(options, evidence)
@@ -480,9 +476,11 @@ class Consensus(_SeveralAttacks):
         attacks: at least one.
         names: what each is called in the notes.
         reason: why these, as the note ends; empty for none.
+        for_unseen: name of the attack that alone scores records of classes that the population lacks, where labels say
+            which these are, and all records where those are most; empty for none.
 
     Raises:
-        divulge.InputError: no attacks, or another number of names.
+        divulge.InputError: no attacks, another number of names, or ``for_unseen`` that is none of them.
 
     Examples:
         >>> from divulge.attacks import Calibrated, Threshold
@@ -494,6 +492,12 @@ class Consensus(_SeveralAttacks):
     attacks: tuple[Scores, ...]
     names: tuple[str, ...]
     reason: str = ""
+    for_unseen: str = ""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Union of the needs of the attacks, and labels where these tell unseen classes."""
+        return super(Consensus, self).needs | ({Need.LABELS} if self.for_unseen else set())
 
     def __post_init__(self) -> None:
         attacks = tuple(as_list(self.attacks, "Consensus.attacks"))
@@ -507,6 +511,8 @@ class Consensus(_SeveralAttacks):
         for attack, name in zip(attacks, names, strict=True):
             require_callable(attack, "Consensus.attacks", "score")
             check_string(name, "Consensus.names")
+        if self.for_unseen:
+            check_choice(self.for_unseen, "Consensus.for_unseen", names)
         object.__setattr__(self, "attacks", attacks)
         object.__setattr__(self, "names", names)
 
@@ -525,9 +531,23 @@ class Consensus(_SeveralAttacks):
         notes = (f"used {names}{f', {self.reason}' * bool(self.reason)}", *left_out)
         notes += tuple(dict.fromkeys(note for part in parts.values() for note in part.notes))
         scores = [part.scores for part in parts.values()]
-        return Scored(
-            scores[0] if len(scores) == 1 else np.mean(list(map(_deviates, scores)), axis=0), notes, chosen=names
-        )
+        mean = scores[0] if len(scores) == 1 else np.mean(list(map(_deviates, scores)), axis=0)
+        unseen = _of_unseen_classes(evidence)
+        if len(parts) == 1 or self.for_unseen not in parts or not unseen.any():
+            return Scored(mean, notes, chosen=names)
+        own = parts[self.for_unseen].scores
+        used = f"used {self.for_unseen} alone for {{}} of classes that the population lacks, where it does better"
+        if unseen.mean() > 0.5:
+            return Scored(own, (used.format("all, as most are"), *notes[1:]), chosen=self.for_unseen)
+        used = used.format(f"{int(unseen.sum()):,} records")
+        return Scored(np.where(unseen, _deviates(own), _deviates(mean)), (notes[0], used, *notes[1:]), chosen=names)
+
+
+def _of_unseen_classes(evidence: Evidence) -> Bools:
+    """Return a mask of the records of classes that the population lacks; of none where labels are unknown."""
+    if evidence.labels is None or evidence.population_labels is None:
+        return np.zeros(len(evidence), dtype=bool)
+    return ~np.isin(evidence.labels, evidence.population_labels)
 
 
 def _deviates(scores: Floats) -> Floats:

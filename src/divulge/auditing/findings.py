@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from divulge import evaluation, statistics
-from divulge.decisions import controls
+from divulge.decisions import controls, unseen_classes
 from divulge.decisions import fpr as by_fpr
 from divulge.decisions.counts import p_values
 from divulge.decisions.fdr import ScoreCounts
@@ -18,6 +18,7 @@ from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
 from divulge.identification.decision import Policy, decide
 from divulge.report import formatting
+from divulge.results import LeftOutClasses
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.decisions.methods import Method
+    from divulge.decisions.unseen_classes import Promise
     from divulge.evaluation import ROC
     from divulge.evaluation.covariates import Adjustment, Covariates
     from divulge.results import CheckFinding, HeatStrip, RunMetadata
@@ -106,20 +108,30 @@ class Outcome:
         return evaluation.epsilon_lower_bound(outcome.scores, outcome.members, delta=delta, confidence=self.confidence)
 
     def selection(
-        self, *, fpr: float | None = None, fdr: float | None = None, method: Method | str = "auto"
+        self,
+        *,
+        fpr: float | None = None,
+        fdr: float | None = None,
+        method: Method | str = "auto",
+        promise: Promise = "average",
     ) -> Selection:
         """Select candidates as members, with a guarantee. Give ``fpr`` or ``fdr``, not both.
+
+        Candidates of unseen classes have a threshold of their own at ``fpr``, calibrated with whole classes, where the
+        recipe learnt from none; otherwise, and always at ``fdr``, the guarantee is void.
 
         Args:
             fpr: bound on the share of non-members called members.
             fdr: bound on the expected share of non-members among those called members.
             method: for ``fdr``: of `divulge.decisions.methods`, or "auto", "bh", "ptdi", "storey", "adaptive".
+            promise: for ``fpr``, on unseen classes: on "average" over classes like these, or in 90 % of them ("most");
+                see `divulge.decisions.unseen_classes`.
 
         Raises:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            return self._qualify(by_fpr.decide(self.calibration, self.scores, fpr), self._exchangeability_flaw())
+            return self._select_at_fpr(fpr, promise)
         if fdr is not None and fpr is None:
             # By scores alone: whoever decides does not know who is a member, and neither does "auto" when it chooses.
             policy = Policy(fdr, resolve_method(method, (Auto, BH, PTDI, Storey, Adaptive)))
@@ -136,18 +148,74 @@ class Outcome:
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
         """Return `selection` at several false-positive rates; None where there are too few calibration records."""
-        flaw, selections = self._exchangeability_flaw(), dict[float, "Selection | None"]()
+        selections = dict[float, "Selection | None"]()
         for level in levels:
             try:
-                selections[level] = self._qualify(by_fpr.decide(self.calibration, self.scores, level), flaw)
+                selections[level] = self._select_at_fpr(level, "average")
             except InputError:
                 selections[level] = None
         return selections
 
+    def _select_at_fpr(self, fpr: float, promise: Promise) -> Selection:
+        """Select at a false-positive rate; candidates of uncalibrated classes by the promise about such classes."""
+        selection = by_fpr.decide(self.calibration, self.scores, fpr)
+        strange, description = self._uncalibrated_candidates()
+        if not strange.any():
+            return self._qualify(selection, self._exchangeability_flaw())
+        check_choice(promise, "promise", unseen_classes.PROMISES)
+        if not self._has_class_scores():
+            reason = f"what {self.recipe} learnt of other classes it did not learn of these"
+            return self._qualify(selection, self._used_population() or f"{description}; {reason}")
+        assert self.calibration_labels is not None
+        try:
+            of_unseen = unseen_classes.decide(
+                self.calibration, self.calibration_labels, self.scores[strange], fpr, promise=promise
+            )
+        except InputError as error:
+            return self._qualify(selection, self._used_population() or f"{description}; {error}")
+        selected, p = selection.selected.copy(), selection.p_values.copy()
+        selected[strange], p[strange] = of_unseen.selected, of_unseen.p_values
+        guarantee = of_unseen.guarantee
+        if not strange.all():
+            kind = f"{selection.guarantee.kind}, on unseen classes {guarantee.kind}"
+            guarantee = replace(guarantee, kind=kind, assumes=(*selection.guarantee.assumes, *guarantee.assumes))
+        threshold = float(self.scores[selected].min()) if selected.any() else np.inf
+        selection = replace(
+            selection,
+            selected=selected,
+            p_values=p,
+            threshold=threshold,
+            guarantee=guarantee,
+            warnings=() if strange.all() else selection.warnings,
+        )
+        flaw = self._used_population() or self._describe_overrun(selected, strange, fpr)
+        if not flaw and not strange.all():
+            flaw = self.on(~strange)._describe_score_shift()
+        return self._qualify(selection, flaw)
+
+    def _has_class_scores(self) -> bool:
+        """Whether scores are of the target alone, so that classes with records can stand for one without."""
+        measured = [each.measured for each in self.findings if isinstance(each.measured, LeftOutClasses)]
+        return self.calibration_labels is not None and any(self.recipe in each.recipes for each in measured)
+
+    def _describe_overrun(self, selected: Bools, strange: Bools, fpr: float) -> str:
+        """Describe how far true non-members of unseen classes exceed the level; empty if they surely do not.
+
+        One class may, and the promise be kept; but nothing is claimed of candidates of which it is known to fail.
+        """
+        counted = strange & ~self.members & (True if self.is_counted is None else self.is_counted)
+        n_called, n = int(selected[counted].sum()), int(counted.sum())
+        if not n or evaluation.proportion(n_called, n, 1 - 2 * CONTROL_FALSE_ALARM).low <= fpr:
+            return ""
+        return f"of {n:,} true non-members of classes without calibration records {n_called:,} are called members"
+
+    def _used_population(self) -> str:
+        """Say that the target was probably trained on the population; empty if nothing says so."""
+        return next((each.sentence.rstrip(".") for each in self.findings if each.trained_on == "population"), "")
+
     def _exchangeability_flaw(self) -> str:
         """Explain why calibration records and non-members are not exchangeable; empty if they seem to be."""
-        was_used = [each.sentence.rstrip(".") for each in self.findings if each.trained_on == "population"]
-        return "".join(was_used[:1]) or self._describe_uncalibrated_classes() or self._describe_score_shift()
+        return self._used_population() or self._uncalibrated_candidates()[1] or self._describe_score_shift()
 
     def _qualify(self, selection: Selection, flaw: str) -> Selection:
         """Void the guarantee of a decision whose assumptions do not hold, and repeat what the audit's checks found."""
@@ -157,27 +225,30 @@ class Outcome:
             selection = replace(selection, guarantee=selection.guarantee.capped_at("void"))
         return replace(selection, warnings=(*found, *selection.warnings))
 
-    def _describe_uncalibrated_classes(self) -> str:
-        """Describe candidates of classes without calibration records; empty if there are none.
+    def _uncalibrated_candidates(self) -> tuple[Bools, str]:
+        """Return a mask of the candidates of classes without calibration records, and their description; empty if none.
 
         Nothing has been measured here: it is known that the non-members among them are not exchangeable with
-        a calibration that has none of their kind, so no claim covers a selection they take part in.
+        a calibration that has none of their kind.
         """
+        nobody = np.zeros(len(self.scores), dtype=bool)
         if self.labels is None:
-            return ""
-        if np.isin(self.labels, self.unseen_classes).any():
-            classes: Sequence[int] = self.unseen_classes
-            named_classes = formatting.format_unseen_classes(classes, self.class_names)
-        else:
-            distinct, classes = self.distinct, []
-            if distinct.labels is not None and self.calibration_labels is not None:  # lacking other than by chance
-                outside = distinct.labels[~distinct.members]
-                classes = statistics.find_missing_classes(outside, self.calibration_labels).tolist()
-            named_classes = formatting.format_classes(classes, self.class_names) if classes else ""
+            return nobody, ""
+        classes = np.unique(self.labels[np.isin(self.labels, self.unseen_classes)]).tolist()
+        named_classes = formatting.format_unseen_classes(classes, self.class_names) if classes else ""
+        distinct = self.distinct
+        if distinct.labels is not None and self.calibration_labels is not None:  # lacking other than by chance
+            outside = distinct.labels[~distinct.members]
+            missing = statistics.find_missing_classes(outside, self.calibration_labels)
+            if len(others := np.setdiff1d(missing, classes)):
+                named_classes = " and ".join(
+                    filter(None, [named_classes, formatting.format_classes(others.tolist(), self.class_names)])
+                )
+                classes = [*classes, *others.tolist()]
         if not classes:
-            return ""
+            return nobody, ""
         strange = np.isin(self.labels, classes)
-        return (
+        return strange, (
             f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {named_classes}, of which there are no "
             "calibration records"
         )

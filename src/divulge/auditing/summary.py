@@ -131,7 +131,9 @@ def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None
     """
     distinct, counted_rows = outcome.distinct, slice(None) if outcome.is_counted is None else outcome.is_counted
     realised = (
-        None if fpr is None else realised_fpr(distinct.scores[~distinct.members], distinct.calibration, fpr, tests)
+        None
+        if fpr is None or selection.guarantee.kind != by_fpr.MARGINAL
+        else realised_fpr(distinct.scores[~distinct.members], distinct.calibration, fpr, tests)
     )
     exceeds = realised is not None and realised.rate.low > realised.nominal
     overrun = (

@@ -48,7 +48,7 @@ def make_spec(settings: OracleSettings, n: int) -> OracleSpec:
 def _parse_metric(text: str) -> Any:
     """Return the name of a metric, the range that is all that is known of it, or the object that is named."""
     low, colon, high = text.partition(":")
-    if not colon:
+    if not colon or low in ("norm_like", "mahalanobis"):
         return text
     try:
         return label_attacks.KnownRange(float(low), float(high))

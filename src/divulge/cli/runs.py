@@ -18,6 +18,7 @@ from divulge.auditing import sacro_export
 from divulge.auditing import summary as audit_summary
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
+from divulge.decisions.unseen_classes import Promise
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run
 from divulge.references.pool import Pool, PoolEntry
@@ -146,6 +147,13 @@ def decide(
             min=1,
         ),
     ] = None,
+    promise: Annotated[
+        Promise,
+        typer.Option(
+            help="For --fpr, on classes that the population lacks: on average over classes like these, or in most "
+            "(90 %) of them."
+        ),
+    ] = "average",
     json: options.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
@@ -159,7 +167,7 @@ def decide(
         raise InputError("--top: only the candidates of an identification have an order of their own")
     result = auditing.load(run)
     names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
-    selections = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
+    selections = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method, promise=promise) for name in names}
     decisions = {
         name: audit_summary.summarise_decision(result[name], selection, fpr, len(names))
         for name, selection in selections.items()

@@ -5,6 +5,7 @@
 | Which candidates are members, with a bounded false-positive rate? | `fpr` |
 | … with a bounded false discovery rate, also for groups and at the boundary? How robust is it? | `fdr` |
 | How many of the k best are non-members, for all k at once? | `fdp` |
+| … of a class without calibration records? | `unseen_classes` |
 | … where the calibration differs from the candidates in known ways? | `strata` |
 | What share of the candidates are members? | `usage` |
 | Does anything speak against the guarantee? | `controls` |
@@ -13,7 +14,7 @@
 | Which procedures are there? | `methods` |
 """
 
-from divulge.decisions import controls, fdp, fdr, fpr, planning, pooled_scores, strata
+from divulge.decisions import controls, fdp, fdr, fpr, planning, pooled_scores, strata, unseen_classes
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Moments, Storey
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "planning",
     "pooled_scores",
     "strata",
+    "unseen_classes",
 ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 GuaranteeType: TypeAlias = Literal["marginal", "training-conditional"]
+MARGINAL = "marginal FPR"
 GUARANTEE_TYPES: tuple[GuaranteeType, ...] = ("marginal", "training-conditional")
 
 
@@ -107,10 +108,7 @@ def threshold(
     if guarantee_type == "marginal":
         rank = _marginal_rank(n, level)
     else:
-        # P(Beta(k, n+1-k) ≤ fpr) decreases in k, so the ranks that qualify are 1, …, k. The 1e-12 allows for rounding.
-        rank = bisect.bisect_right(
-            range(1, n + 1), 1e-12 - checked_confidence, key=lambda k: -special.betainc(k, n + 1 - k, level)
-        )
+        rank = training_conditional_rank(n, level, checked_confidence)
     if rank < 1:
         n_needed = required_calibration(level, guarantee=guarantee, confidence=checked_confidence)
         raise InputError(
@@ -123,6 +121,21 @@ def threshold(
         _make_guarantee(guarantee_type, level, checked_confidence),
         rank,
         n,
+    )
+
+
+def training_conditional_rank(n: int, fpr: float, confidence: float) -> int:
+    """Return the largest rank k with P(Beta(k, n + 1 - k) ≤ fpr) ≥ confidence; 0 without any.
+
+    Examples:
+        >>> training_conditional_rank(299, 0.01, 0.95), training_conditional_rank(298, 0.01, 0.95)
+        (1, 0)
+    """
+    size, level = check_integer(n, "n", minimum=1, maximum=10**15), check_number(fpr, "fpr", above=0, below=1)
+    least = check_number(confidence, "confidence", above=0, below=1)
+    # The probability decreases in k, so the ranks that qualify are 1, …, k. The 1e-12 allows for rounding.
+    return bisect.bisect_right(
+        range(1, size + 1), 1e-12 - least, key=lambda k: -special.betainc(k, size + 1 - k, level)
     )
 
 
@@ -234,9 +247,7 @@ def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:
 
 def _make_guarantee(guarantee_type: str, level: float, confidence: float) -> Guarantee:
     if guarantee_type == "marginal":
-        return Guarantee(
-            "marginal FPR", level, ("non-member candidates are exchangeable with the calibration records",)
-        )
+        return Guarantee(MARGINAL, level, ("non-member candidates are exchangeable with the calibration records",))
     return Guarantee(
         f"training-conditional FPR (confidence {confidence:g})",
         level,

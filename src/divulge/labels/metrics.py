@@ -427,6 +427,34 @@ def mahalanobis(matrix: object) -> Metric:
     return Metric("mahalanobis", check_number((a + d) - (b + c), "matrix: a + d - b - c", above=0.0, below=math.inf))
 
 
+def parse_metric(name: object) -> object:
+    """Return the metric of a name with a parameter, such as "norm_like:3"; "brier" by its other name; others as given.
+
+    Without a number "norm_like" has α = 2 and "mahalanobis" the identity.
+
+    Raises:
+        divulge.InputError: a parameter that is no number, or out of its range.
+
+    Examples:
+        >>> parse_metric("norm_like:3"), parse_metric("brier"), parse_metric("auc")
+        (Metric(name='norm_like', parameter=3.0), 'squared_euclidean', 'auc')
+    """
+    if name == "brier":
+        return "squared_euclidean"
+    makers: dict[str, tuple[Callable[[float], Metric], float]] = {
+        "norm_like": (norm_like, 2.0),
+        "mahalanobis": (mahalanobis, 1.0),
+    }
+    head, colon, text = str(name).partition(":")
+    if head not in makers:
+        return name
+    make, default = makers[head]
+    try:
+        return make(float(text) if colon else default)
+    except ValueError as error:
+        raise InputError(f"metric: {head}:NUMBER is needed, got {format_value(name)} ({error})") from None
+
+
 def row_loss(
     metric: str | Metric | Linear,
     classes: int,

@@ -58,7 +58,9 @@ class OracleSpec:
     Args:
         metric: one of "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito",
             "squared_euclidean", "mse", "rmse", "mae", "mape", "accuracy", "f1", "auc", "balanced_accuracy", "mcc",
-            "quadratic_weighted_kappa", "r2", "map_at_k", or what `norm_like`, `mahalanobis` or `Linear` made. A
+            "quadratic_weighted_kappa", "r2", "map_at_k", "brier" (squared_euclidean), "norm_like" (α = 2) or
+            "norm_like:3", "mahalanobis" (the identity) or a multiple of it ("mahalanobis:2"), or what `norm_like`,
+            `mahalanobis` or `Linear` made. A
             function ``metric(y, predictions)`` is known by evaluation alone (`Evaluated`); `KnownRange` by no more
             than its range.
         n: number of scored rows; the oracle averages over all of them.
@@ -112,9 +114,9 @@ class OracleSpec:
                 raise InputError(f"classes: a metric that depends on counts has 2, got {self.classes}")
             object.__setattr__(self, "submission", "labels")
         if not isinstance(self.metric, Metric | Linear | Evaluated | KnownRange):
-            check_choice(self.metric, "metric", METRIC_NAMES)
-            if self.metric in ("norm_like", "mahalanobis"):
-                raise InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
+            object.__setattr__(self, "metric", metrics.parse_metric(self.metric))
+            if not isinstance(self.metric, Metric):
+                check_choice(self.metric, "metric", METRIC_NAMES)
         check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
         check_choice(self.reduction, "reduction", ("mean", "sum"))
         check_choice(self.summation, "summation", ("pairwise", "sequential"))

@@ -59,7 +59,7 @@ class Auto(AttackSettings):
             summary = "mean of the attacks that do best with each reference model as the target"
             return make_recipe("auto", "scaled-logit", attacks.Auto(), summary)
         names = ("quantile-trees", "transductive")
-        attack = attacks.Consensus((TREES, attacks.Transductive()), names, _NO_REFERENCES)
+        attack = attacks.Consensus((TREES, attacks.Transductive()), names, _NO_REFERENCES, "transductive")
         summary = "mean of quantile-trees and the transductive attack, as there are no reference models"
         return make_recipe("auto", "hinge", attack, summary)
 

@@ -18,7 +18,7 @@ from divulge.attacks.protocol import REFERENCES
 from divulge.errors import InputError
 from divulge.recipes.recipe import Imputed, Recipe
 from divulge.signals.versions import ImageVersions
-from divulge.validation import check_bool, check_choice, format_value
+from divulge.validation import check_bool, check_choice, check_integer, check_number, format_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,11 @@ TREES = attacks.QuantileRegression(conformal=False)
 _SUBJECTS = {"classifiers": "a classifier", "documents": "a language model"}
 
 
+Value: TypeAlias = str | bool | int | float
+
+
 def setting(
-    default: str | bool,
+    default: Value,
     meaning: str,
     *,
     classifiers: tuple[str | bool, ...] | None = None,
@@ -65,16 +68,20 @@ class Setting:
     Args:
         name: its name in Python and in a plan.
         default: the value without it.
-        choices: every value that it may have; none for the name of a file or folder.
+        choices: every value that it may have; none for a number, or the name of a file or folder.
         meaning: what it does, in one line.
+        number: int for whole numbers from 1, float for numbers above 0; None for anything else.
     """
 
     name: str
-    default: str | bool
+    default: Value
     choices: tuple[str | bool, ...]
     meaning: str
+    number: type[int] | type[float] | None = None
 
     def __str__(self) -> str:
+        if self.number is not None:
+            return f"{self.name} = {self.default:g}"
         if not self.choices:
             return f'{self.name} = "FOLDER"'
         other_choices = [choice for choice in self.choices if choice != self.default]
@@ -87,7 +94,11 @@ class Setting:
         Raises:
             divulge.InputError: it is not.
         """
-        if not self.choices:
+        if self.number is int:
+            check_integer(value, key, minimum=1)
+        elif self.number is float:
+            check_number(value, key, above=0)
+        elif not self.choices:
             if not isinstance(value, str):
                 raise InputError(f"{key}: the name of a folder is needed, got {format_value(value)}")
         elif all(isinstance(choice, bool) for choice in self.choices):
@@ -99,9 +110,10 @@ class Setting:
 class AttackSettings:
     """Base of the settings of an attack: frozen, checked when they are made, and turned into a recipe by `recipe`.
 
-    A sub-class is a frozen dataclass whose fields are each a `setting`: strings (`Literal`, or ``str`` for a folder) or
-    booleans. The first line of its docstring says what the attack is. It has ``_classifier_recipe``,
-    ``_document_recipe`` or both, as it is for classifiers, for documents under language models, or for both.
+    A sub-class is a frozen dataclass whose fields are each a `setting`: strings (`Literal`, or ``str`` for a folder),
+    booleans, whole numbers from 1 or numbers above 0. The first line of its docstring says what the attack is. It has
+    ``_classifier_recipe``, ``_document_recipe`` or both, as it is for classifiers, for documents under language
+    models, or for both.
     """
 
     __slots__ = ()
@@ -145,16 +157,21 @@ class AttackSettings:
         settings = []
         for each in fields(cast("Any", cls)):
             annotation = annotations[each.name]
-            if "meaning" not in each.metadata or not (annotation in (bool, str) or get_origin(annotation) is Literal):
+            if "meaning" not in each.metadata or not (
+                annotation in (bool, str, int, float) or get_origin(annotation) is Literal
+            ):
                 raise InputError(
                     f"{cls.__name__}.{each.name}: a field that divulge.recipes.setting makes is needed, of type "
-                    "Literal, str (a folder) or bool"
+                    "Literal, str (a folder), bool, int or float"
                 )
             choices = (False, True) if annotation is bool else get_args(annotation)
             if record_type is not None and each.metadata["only"][record_type] is not None:
                 choices = each.metadata["only"][record_type]
             if len(choices) != 1:
-                settings.append(Setting(each.name, cast("str | bool", each.default), choices, each.metadata["meaning"]))
+                number = annotation if annotation in (int, float) else None
+                settings.append(
+                    Setting(each.name, cast("Value", each.default), choices, each.metadata["meaning"], number)
+                )
         return tuple(settings)
 
     @classmethod
@@ -185,10 +202,14 @@ class AttackSettings:
             raise InputError(f"{key}: {cls.name} has no settings, got {', '.join(table)}")
         for name, value in table.items():
             settings[check_choice(name, f"{key}: setting", settings)].check(value, f"{key}.{name}")
-        named_folders = {name: str(folder / table[name]) for name in table if folder and not settings[name].choices}
+        named_folders = {
+            name: str(folder / table[name])
+            for name in table
+            if folder and not settings[name].choices and settings[name].number is None
+        }
         return cls(**{**table, **named_folders})
 
-    def changes(self) -> dict[str, str | bool]:
+    def changes(self) -> dict[str, Value]:
         """Return the settings that differ from the defaults."""
         values = {each.name: (getattr(self, each.name), each.default) for each in self.settings()}
         return {name: value for name, (value, default) in values.items() if value != default}
@@ -269,5 +290,5 @@ def check_known(settings: Any) -> None:
         settings.refuse("mode", "known", "models trained on candidates see one completion of each; use known='best'")
 
 
-def _format_toml(value: str | bool) -> str:
+def _format_toml(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"'

@@ -17,6 +17,7 @@ from divulge.auditing.checks.covariates import CovariateBalance
 from divulge.auditing.checks.determinism import Determinism
 from divulge.auditing.checks.feature_origin import FeatureOrigin
 from divulge.auditing.checks.held_out import HeldOut
+from divulge.auditing.checks.left_out_classes import ClassesLeftOut
 from divulge.auditing.checks.stored_records import ArraySearch
 from divulge.auditing.checks.target_fit import TargetFit
 from divulge.auditing.checks.texts import TextSignatures
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     CovariateBalance(),
     Copies(),
     ThresholdTransfer(),
+    ClassesLeftOut(),
     TargetFit(),
     ArraySearch(),  # after those that say whether the sets are comparable
     HeldOut(),
