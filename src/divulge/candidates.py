@@ -28,6 +28,7 @@ from divulge.duplicates import groups_are_split_whole, match_records, number_pai
 from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.identification import from_tables
+from divulge.identification.case_file import BLIND_RECORDS, CLASSES, UNSEEN_CLASSES
 from divulge.identification.decision import LEVEL, METHODS, Policy
 from divulge.identification.finished_run import RUN_TYPE
 from divulge.identification.from_arrays import format_rows, select
@@ -420,9 +421,7 @@ def _sort_classes(candidates: Records, population: Records, unseen: Sequence[Any
     missing = statistics.find_missing_classes(codes[: len(own)][~is_unseen], codes[len(own) :])
     names = sorted({own[np.flatnonzero(codes[: len(own)] == code)[0]] for code in missing.tolist()})
     doubts = [
-        Control(
-            "classes", 0.0, LEVEL, f"the population holds no record of class {', '.join(names)}, which is no chance"
-        )
+        Control(CLASSES, 0.0, LEVEL, f"the population holds no record of class {', '.join(names)}, which is no chance")
     ]
     return np.where(is_unseen, own, ""), tuple(doubts if names else ())
 
@@ -455,7 +454,7 @@ def _compare_records(
         false_alarm=LEVEL,
     )  # fmt: skip
     observed = f"records alone tell candidates from the population with AUC {split.auc} (1/2 expected)"
-    return Control("blind records", split.p_value, LEVEL, observed, split.auc)
+    return Control(BLIND_RECORDS, split.p_value, LEVEL, observed, split.auc)
 
 
 def _divide_candidates(
@@ -465,7 +464,7 @@ def _divide_candidates(
 
     def void(names: Sequence[str]) -> Control:
         none = f"no record that scores are compared with is of class {', '.join(names)}"
-        return Control("unseen classes", 0.0, LEVEL, none, conclusive=True)
+        return Control(UNSEEN_CLASSES, 0.0, LEVEL, none, conclusive=True)
 
     names = sorted(set(classes.tolist()) - {""})
     if by is None or not names:

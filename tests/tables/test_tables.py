@@ -91,7 +91,13 @@ class TestBatches:
         monkeypatch.setattr(json_lines, "_BATCH", 2)
         content = tables.scan_table(b'{"a": 1}\n\n{"a": 2}\n{"a": 3}\n\n{"a": 4}\n')
         assert len(content.parts[0].lines.files) == 3
-        assert [content.place(row) for row in range(5)] == ["line 1", "line 3", "line 4", "line 6", "row 0, counted from 0"]
+        assert [content.place(row) for row in range(5)] == [
+            "line 1",
+            "line 3",
+            "line 4",
+            "line 6",
+            "row 0, counted from 0",
+        ]
         assert tables.scan_table(b"a,b\n1,2\n").place(7) == "row 7, counted from 0"
 
     def test_a_folder_that_looks_like_a_partition_adds_no_column(self, tmp_path):
