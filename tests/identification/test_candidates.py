@@ -42,7 +42,7 @@ def test_the_list_is_that_of_conformal_p_values_of_the_scores():
 
 
 def test_false_discoveries_keep_their_bound_where_half_or_none_of_the_candidates_was_used():
-    """24 draws of 60 candidates. With a rate of .2, a mean above .4 has probability of at most 15 % (Hoeffding); seeds are fixed."""
+    """24 draws with a rate of .2: a mean above .4 has a probability of at most 15 % (Hoeffding); seeds are fixed."""
     shares = []
     for seed in range(24):
         rng = np.random.default_rng(seed)
