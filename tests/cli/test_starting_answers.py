@@ -39,9 +39,12 @@ def test_each_question_is_a_sentence_without_its_stop_and_names_its_choices(reco
 
 def test_candidates_are_asked_for_in_place_of_members_where_membership_is_unknown(tmp_path):
     answers = plan.complete_answers({}, lambda question, suggested: "no" if "Do you know" in question else suggested)
-    assert answers.files == ("candidates", "population") and answers.candidates
+    assert answers.files == ("candidates", "population")
+    assert answers.candidates
     text = plan.write_starting_plan(tmp_path, answers)[0].read_text()
-    assert "candidates = " in text and "members = " not in text and "[identify]" in text
+    assert "candidates = " in text
+    assert "members = " not in text
+    assert "[identify]" in text
     assert plan.complete_answers({"candidates": "c.csv"}, None).known == "no"
     with pytest.raises(InputError, match="members"):
         plan.complete_answers({"candidates": "c.csv", "members": "m.csv"}, None)
