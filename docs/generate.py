@@ -124,7 +124,7 @@ def _type_description(annotation: Any) -> str:
         return "tables"
     if origin in (list, tuple):
         return f"list of {_type_description(arguments[0])}"
-    return {str: "text", int: "integer", float: "number", bool: "truth value"}[annotation]
+    return {str: "text", Any: "text", int: "integer", float: "number", bool: "truth value"}[annotation]
 
 
 def _format_default(value: Any) -> str:

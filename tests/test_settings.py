@@ -8,7 +8,19 @@ import typer
 from pydantic_core import PydanticUndefined
 
 import divulge as dv
-from divulge import canaries, cli, evaluation, extraction, labels, plan, references, settings, targets
+from divulge import (
+    canaries,
+    candidates,
+    cli,
+    evaluation,
+    extraction,
+    identification,
+    labels,
+    plan,
+    references,
+    settings,
+    targets,
+)
 from divulge.auditing.weights import ExaminationRules
 from divulge.identification import document_scoring, from_tables
 from divulge.targets import folders
@@ -17,8 +29,9 @@ from divulge.targets.language_models import CausalLM
 # Settings and what takes them in Python; each of the settings is an argument of one of these.
 PYTHON = {
     settings.AuditOptions: [dv.audit],
-    settings.DecisionSettings: [dv.identify],
-    settings.IdentifySettings: [from_tables.DecisionPlan, dv.identify],
+    settings.DecisionSettings: [identification.identify],
+    settings.SearchSettings: [candidates.identify_records],
+    settings.IdentifySettings: [from_tables.DecisionPlan, identification.identify],
     settings.ScoreSettings: [document_scoring.ScoringOptions, CausalLM, folders.load_folder],
     settings.DecodingSettings: [targets.Decoding],
     settings.CutSettings: [extraction.Cut],

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     )
     from divulge.auditing import audit
     from divulge.canaries import Claim
+    from divulge.candidates import identify
     from divulge.datafiles import from_pairs
     from divulge.errors import InputError, MissingExtraError
-    from divulge.identification import identify
     from divulge.people import by_person
     from divulge.runs import compare_runs as compare
     from divulge.runs import gate, load
@@ -115,7 +115,7 @@ _HOMES = {
     "forget": "divulge.unlearning",
     "from_pairs": "divulge.datafiles",
     "gate": "divulge.runs",
-    "identify": "divulge.identification",
+    "identify": "divulge.candidates",
     "load": "divulge.runs",
 }
 

@@ -34,6 +34,8 @@ from divulge.settings import (
     FineTuningSettings,
     InitSettings,
     Plan,
+    SearchRules,
+    SearchSettings,
     TargetPlan,
     TrainingSettings,
     TrainPlan,
@@ -132,17 +134,13 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     Raises:
         divulge.InputError: a file or name that cannot be used; the message names the plan's key.
     """
-    folder = (folder / (plan.folder or ".")).resolve()
-    if not folder.is_dir():
-        raise InputError(f"folder: no such directory: {folder}")
-    origins = _import_named_code(plan, folder)
-    recipes = book.configure(plan.recipes, plan.recipe or {}, folder)
-    sets = {key: _read_records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
-    if codes := datafiles.find_code_columns(list(sets.values())):
-        sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
-    _check_same_columns(sets)
-    if plan.data.text is None:
-        _check_labels(plan, recipes, sets)
+    if plan.data.candidates is not None:
+        raise InputError(
+            "data.candidates: records of unknown membership, and here members are compared with non-members; for a "
+            "list of those that were used, run: divulge identify PLAN"
+        )
+    opened = _open(plan, folder, trust, ("members", "nonmembers", "population"))
+    sets = opened.sets
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -150,6 +148,100 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if plan.data.covariates is not None:
         candidate_sets = [sets["members"].covariates, sets["nonmembers"].covariates]
         covariates = {name: np.concatenate([side[name] for side in candidate_sets]) for name in plan.data.covariates}
+    subject = AuditData(
+        members=sets["members"].records,
+        nonmembers=sets["nonmembers"].records,
+        population=opened.population,
+        unseen_classes=opened.unseen_classes,
+        groups=groups,
+        known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
+        covariates=covariates,
+        features=opened.features,
+    )
+    options = AuditOptions(
+        **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
+        recipes=opened.recipes,
+        outputs=plan.target.outputs,
+        references=opened.references,
+        imputer=_make_imputer(plan),
+    )
+    # Columns that a plan names must be there: to be run again it must name those alone that the user named.
+    data = plan.data.model_dump(exclude_none=True, exclude_unset=True)
+    resolved_plan = plan.model_dump(exclude_none=True) | {"folder": str(opened.folder), "data": data}
+    return ResolvedPlan(opened.target, opened.origins, subject, options, opened.pool, resolved_plan)
+
+
+def resolve_candidates(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """Read a plan whose ``[data]`` names candidates of unknown membership.
+
+    Args:
+        plan: what `read` returned.
+        folder: as for `resolve`.
+        trust: as for `resolve`.
+
+    Returns:
+        Keyword arguments of `divulge.identify`; where the code that the plan names came from.
+
+    Raises:
+        divulge.InputError: as for `resolve`; no candidates.
+    """
+    if plan.data.candidates is None:
+        raise InputError(
+            "data.candidates: a file of the records in question is needed; where members and non-members are known, "
+            "run: divulge audit PLAN"
+        )
+    if plan.data.covariates is not None or isinstance(plan.known, list):
+        name = "known: one text is needed" if isinstance(plan.known, list) else "data.covariates: not possible here"
+        raise InputError(f"{name}, as candidates are of unknown membership")
+    names = {"candidates": "candidates", "members": "members", "nonmembers": "holdout", "population": "population"}
+    opened = _open(plan, folder, trust, [name for name in names if getattr(plan.data, name) is not None])
+    records = {names[name]: file.records for name, file in opened.sets.items()} | {"population": opened.population}
+    rules = {} if plan.identify is None else dict(plan.identify)
+    shared = ("task", "unknown_classes", "duplicates", "device", "calls", "seed", "show_records", "known")
+    return {
+        "target": opened.target,
+        **records,
+        "recipes": opened.recipes if "recipes" in plan.model_fields_set else SearchSettings().recipes,
+        "references": opened.references,
+        "unseen_classes": opened.unseen_classes,
+        "features": opened.features,
+        "imputer": _make_imputer(plan),
+        "outputs": plan.target.outputs,
+        "pool": opened.pool,
+        **{name: getattr(plan, name) for name in shared},
+        **rules,
+    }, opened.origins
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OpenedPlan:
+    """What every use of a plan needs: files that are read, and names that are imported."""
+
+    folder: Path
+    target: Any
+    origins: Mapping[str, str]
+    recipes: tuple[Any, ...]
+    sets: Mapping[str, DataFile]
+    population: Records
+    unseen_classes: tuple[int | str, ...]
+    references: Train | Custom | FineTune | None
+    features: Any
+    pool: Path | None
+
+
+def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -> _OpenedPlan:
+    """Read the files of these keys of ``[data]`` and import the names of a plan; see `resolve`."""
+    folder = (folder / (plan.folder or ".")).resolve()
+    if not folder.is_dir():
+        raise InputError(f"folder: no such directory: {folder}")
+    origins = _import_named_code(plan, folder)
+    recipes = book.configure(plan.recipes, plan.recipe or {}, folder)
+    sets = {key: _read_records(folder, plan.data, key) for key in keys}
+    if codes := datafiles.find_code_columns(list(sets.values())):
+        sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
+    _check_same_columns(sets)
+    if plan.data.text is None:
+        _check_labels(plan, recipes, sets)
     population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
     target = models.load(
@@ -172,38 +264,23 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         sets = {key: _read_records(folder, plan.data, key, (*codes, *codes_of_target)) for key in sets}
         population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     if isinstance(target, SklearnTarget | SklearnRegressor):
-        target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
+        target = replace(target, frames=_choose_frames(plan.target.frames, target, sets[keys[0]].records))
         _check_texts_among_numbers(target, plan.data, sets, codes)
     if plan.data.text is not None:
         _check_labels(plan, recipes, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
-    subject = AuditData(
-        members=sets["members"].records,
-        nonmembers=sets["nonmembers"].records,
-        population=population,
-        unseen_classes=tuple(dict.fromkeys((*plan.unseen_classes, *dropped_classes))),
-        groups=groups,
-        known=_read_masks(plan, sets["members"], len(sets["members"].records) + len(sets["nonmembers"].records)),
-        covariates=covariates,
-        features=(
-            user_code.import_object(plan.data.features, "data.features", folder).value
-            if _names_function(plan.data)
-            else None
-        ),
+    features = None
+    if _names_function(plan.data):
+        features = user_code.import_object(plan.data.features, "data.features", folder).value
+    unseen_classes = tuple(dict.fromkeys((*plan.unseen_classes, *dropped_classes)))
+    return _OpenedPlan(
+        folder, target, origins, tuple(recipes), sets, population, unseen_classes, references, features, pool
     )
-    options = AuditOptions(
-        **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
-        recipes=recipes,
-        outputs=plan.target.outputs,
-        references=references,
-        imputer=None
-        if plan.known is None
-        else {"gaussian": completion.ConditionalGaussian, "mean": completion.Mean}[plan.imputer](),
-    )
-    # Columns that a plan names must be there: to be run again it must name those alone that the user named.
-    data = plan.data.model_dump(exclude_none=True, exclude_unset=True)
-    resolved_plan = plan.model_dump(exclude_none=True) | {"folder": str(folder), "data": data}
-    return ResolvedPlan(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=resolved_plan)
+
+
+def _make_imputer(plan: Plan) -> Any:
+    imputers = {"gaussian": completion.ConditionalGaussian, "mean": completion.Mean}
+    return None if plan.known is None else imputers[plan.imputer]()
 
 
 def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
@@ -330,24 +407,25 @@ def _names_function(plan: DataPlan) -> bool:
 
 def _check_same_columns(sets: dict[str, DataFile]) -> None:
     """Check that all files have the same columns; arrays, whose columns have no names, in the same order."""
-    member_columns, folders = sets["members"].columns, sets["members"].folders
+    first = next(iter(sets))
+    member_columns, folders = sets[first].columns, sets[first].folders
     for key, file in sets.items():
         if file.folders != folders and file.folders and folders:
             different = sorted(set(folders) ^ set(file.folders))
             raise InputError(
-                f"data.{key}: the folders of the classes differ from those of data.members in {', '.join(different)}; "
+                f"data.{key}: the folders of the classes differ from those of data.{first} in {', '.join(different)}; "
                 "set data.classes to all of them, in the order of the model's outputs"
             )
         if file.columns != member_columns and (file.records.table is None or set(file.columns) != set(member_columns)):
             sides = {
-                "data.members": sorted(set(member_columns) - set(file.columns)),
+                f"data.{first}": sorted(set(member_columns) - set(file.columns)),
                 f"data.{key}": sorted(set(file.columns) - set(member_columns)),
             }
             differences = [f"{', '.join(names)} only in {side}" for side, names in sides.items() if names]
             raise InputError(
-                f"data.{key}: the columns differ from those of data.members: {'; '.join(differences)}"
+                f"data.{key}: the columns differ from those of data.{first}: {'; '.join(differences)}"
                 if differences
-                else f"data.{key}: the columns are in another order than in data.members"
+                else f"data.{key}: the columns are in another order than in data.{first}"
             )
 
 
@@ -456,6 +534,8 @@ def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tup
 _USUAL_ANSWERS: dict[str, dict[str, str]] = {
     "images": {
         "model": "model.safetensors",
+        "known": "yes",
+        "candidates": "candidates.npz",
         "members": "members.npz",
         "nonmembers": "nonmembers.npz",
         "population": "population.npz",
@@ -464,6 +544,8 @@ _USUAL_ANSWERS: dict[str, dict[str, str]] = {
     },
     "table": {
         "model": "model.skops",
+        "known": "yes",
+        "candidates": "candidates.csv",
         "members": "members.csv",
         "nonmembers": "nonmembers.csv",
         "population": "population.csv",
@@ -472,6 +554,8 @@ _USUAL_ANSWERS: dict[str, dict[str, str]] = {
     },
     "text": {
         "model": "finetuned/",
+        "known": "yes",
+        "candidates": "candidates.jsonl",
         "members": "members.jsonl",
         "nonmembers": "nonmembers.jsonl",
         "population": "population.jsonl",
@@ -493,13 +577,15 @@ def complete_answers(settings_by_name: Mapping[str, Any], ask: Ask | None) -> In
     """
     answers: dict[str, Any] = {}
     for name, field in InitSettings.model_fields.items():
+        if name in _surplus_files(answers, settings_by_name):
+            continue
         if name in ("task", "id"):  # not asked: files and data show it nearly always
             if (given := settings_by_name.get(name)) is not None:
                 answers[name] = getattr(InitSettings.check(**{name: given}), name)
             continue
         usual = _usual_answer(name, answers, settings_by_name)
         options = get_args(field.annotation)
-        question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if name == "records" else "")
+        question = f"{field.description}"[:-1] + (f" ({', '.join(options)})" if options else "")
         answer = settings_by_name.get(name)
         if answer is None:
             answer = usual if ask is None else ask(question, usual)
@@ -513,19 +599,36 @@ def complete_answers(settings_by_name: Mapping[str, Any], ask: Ask | None) -> In
     return InitSettings.check(**answers)
 
 
+def _surplus_files(answers: Mapping[str, Any], settings_by_name: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the files that a plan does not have, as membership is known, or is not.
+
+    Raises:
+        divulge.InputError: such a file is given.
+    """
+    if "known" not in answers:
+        return ()
+    surplus = ("candidates",) if answers["known"] == "yes" else ("members", "nonmembers")
+    if given := [name for name in surplus if settings_by_name.get(name) is not None]:
+        raise InputError(f"{given[0]}: known is {answers['known']!r}, so the plan has no such file")
+    return surplus
+
+
 def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mapping[str, Any]) -> str:
     """Return the answer to suggest: what the files show where they are there, else the usual one."""
     model = str(settings_by_name.get("model") or "")
     if name == "records":
         if model.startswith("hf:") or (Path(model) / "config.json").is_file():
             return "text"
-        members = Path(str(settings_by_name.get("members") or ""))
+        members = Path(str(settings_by_name.get("members") or settings_by_name.get("candidates") or ""))
         if members.suffix.lower() in (".jsonl", ".ndjson"):
             return "text"
         return "table" if model.endswith(".skops") or tables.is_table(members) else "images"
     usual = _USUAL_ANSWERS[answers["records"]][name]
+    if name == "known" and settings_by_name.get("candidates") is not None:
+        return "no"
     if name == "label":
-        columns = find_columns(answers["model"], answers["members"], is_text=answers["records"] == "text")
+        first_file = answers.get("members") or answers["candidates"]
+        columns = find_columns(answers["model"], first_file, is_text=answers["records"] == "text")
         return columns.text if answers["records"] == "text" and columns.text else columns.label or usual
     if name == "references" and answers["records"] == "table" and not answers["model"].endswith(".skops"):
         return "0"
@@ -644,7 +747,7 @@ def choose_columns(answers: InitSettings) -> TableColumns:
     """
     is_text = answers.records == "text"
     label = "" if is_text else answers.label
-    found = find_columns(answers.model, answers.members, is_text=is_text, label=label, record_id=answers.id)
+    found = find_columns(answers.model, answers.first_file, is_text=is_text, label=label, record_id=answers.id)
     return replace(found, id=answers.id or found.id)  # also of files that are not there yet
 
 
@@ -656,7 +759,7 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     Raises:
         divulge.InputError: one of the two files exists, or cannot be written.
     """
-    files = ("model", "members", "nonmembers", "population")
+    files = ("model", *answers.files)
     columns, level = choose_columns(answers), _lowest_fpr(answers.nonmembers)
     answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
     texts = {"plan.toml": format_starting_plan(answers, columns, level)}
@@ -683,7 +786,7 @@ def list_missing(answers: InitSettings) -> tuple[str, ...]:
         ('members: no such file: none.csv',)
     """
     missing = list[str]()
-    for key in ("model", "members", "nonmembers", "population"):
+    for key in ("model", *answers.files):
         name = getattr(answers, key)
         if not name or (key == "model" and ":" in name):
             continue
@@ -697,7 +800,7 @@ def list_missing(answers: InitSettings) -> tuple[str, ...]:
         except (InputError, OSError, ValueError) as error:
             missing.append(f"{key}: {str(error).removeprefix(f'{key}: ')}")
             continue
-        for option in ("label", "id") if key == "members" and header else ():
+        for option in ("label", "id") if key in ("members", "candidates") and header else ():
             column = getattr(answers, option)
             if column and column not in header:
                 missing.append(f"{option}: {name} has no column {column!r}; it has {format_names(header)}")
@@ -778,10 +881,11 @@ def format_starting_plan(
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
     parts = [
-        _audit_keys(fpr, answers.task),
+        _audit_keys(fpr, answers.task) if answers.known == "yes" else _search_keys(answers.task),
         _target_keys(answers),
         _data_keys(answers, columns),
         _reference_keys(answers),
+        *(["[identify]\n" + _line(SearchRules, "fdr", SearchRules().fdr)] if answers.known == "no" else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -792,6 +896,15 @@ def _audit_keys(fpr: float, task: str) -> str:
 
 {_line(AuditSettings, "recipes", list(_DEFAULTS.recipes))}
 {_line(AuditSettings, "fpr", [fpr])}
+{_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
+    return lines if task == "auto" else f"{lines}\n{_line(AuditSettings, 'task', task)}"
+
+
+def _search_keys(task: str) -> str:
+    lines = f"""# Which of these records was the model trained on? Run it with: divulge identify plan.toml
+# Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
+
+{_line(SearchSettings, "recipes", list(SearchSettings().recipes))}
 {_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
     return lines if task == "auto" else f"{lines}\n{_line(AuditSettings, 'task', task)}"
 
@@ -822,7 +935,7 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
     return "\n".join(
         [
             "[data]",
-            *(_line(DataPlan, name, getattr(answers, name)) for name in ("members", "nonmembers", "population")),
+            *(_line(DataPlan, name, getattr(answers, name)) for name in answers.files),
             _line(DataPlan, "text" if answers.records == "text" else "label", answers.label),
             *(_line(DataPlan, name, value) for name, value in known_keys.items()),
             *(

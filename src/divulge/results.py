@@ -910,6 +910,7 @@ class IdentificationSettings(DecisionSettings):
     method: str = Field(description="Name of the method, or auto.")
     scores: Texts = Field(description="Columns, each with its member-like end.")
     notes: Texts = Field(description="Which rows were left out.")
+    scored_together: bool = Field(False, description="Whether one model scored candidates and calibration in one call.")
 
 
 @dataclass(frozen=True, slots=True)

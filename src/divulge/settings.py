@@ -410,8 +410,13 @@ class DataPlan(ColumnNames):
     that name columns are those of `divulge.settings.ColumnNames`.
     """
 
-    members: str = Field(description="Records that the model was trained on.")
-    nonmembers: str = Field(description="Records of the same kind that it was not trained on.")
+    candidates: str | None = Field(
+        None,
+        description="Records of which nobody says whether the model was trained on them, for ``divulge identify``; "
+        "``members`` and ``nonmembers`` are then further records, and may be left out.",
+    )
+    members: str | None = Field(None, description="Records that the model was trained on.")
+    nonmembers: str | None = Field(None, description="Records of the same kind that it was not trained on.")
     population: str = Field(
         description="Further records that it was not trained on: attacks learn from them, decisions are calibrated on "
         "them."
@@ -448,6 +453,13 @@ class DataPlan(ColumnNames):
     classes: Annotated[list[str], Field(min_length=2)] | None = Field(
         None, description="Names of the classes, in the order of the model's outputs, where they are not numbers."
     )
+
+    @model_validator(mode="after")
+    def _require_sets(self) -> DataPlan:
+        missing = [name for name in ("members", "nonmembers") if getattr(self, name) is None]
+        if missing and self.candidates is None:
+            raise ValueError(f"{missing[0]} is needed, or candidates for divulge identify")
+        return self
 
 
 class AccessPlan(Settings):
@@ -752,6 +764,30 @@ class ForgetPlan(ErasureRules):
     retrained: list[str] = Field([], description="Models trained again without the records, each with its own seed.")
 
 
+class SelectionRules(Settings):
+    """How false discoveries are bounded."""
+
+    fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among the selected.")
+    method: Any = Field(
+        "auto",
+        description="How candidates are selected: auto, bh, ptdi, storey, adaptive, or adadetect (several signals).",
+    )
+    eta: Rate = Field(0.05, description="Share of the calibration beyond the threshold of ptdi.")
+    lam: Rate = Field(0.5, description="Grid point of storey.")
+
+
+class SearchRules(SelectionRules):
+    """How candidates are compared and decided on where a model is asked about records."""
+
+    calibration: Rate = Field(
+        0.5,
+        description="Share of the population with whose scores those of candidates are compared; no attack learns it.",
+    )
+    by: Literal["class"] | None = Field(
+        None, description="A list for each unseen class, beside that of all others (class); one list by default."
+    )
+
+
 class InspectionSettings(Settings):
     """Thresholds of `divulge inspect`; what lies below one is a hint, and no proof."""
 
@@ -777,6 +813,7 @@ class Plan(AuditSettings):
     defend: DefendPlan | None = Field(None, description="Settings to be tried by ``divulge defend``.")
     inspect: InspectionSettings | None = Field(None, description="Thresholds of ``divulge inspect``.")
     attribute: AttributePlan | None = Field(None, description="A column to be inferred by ``divulge attribute``.")
+    identify: SearchRules | None = Field(None, description="How ``divulge identify`` decides on candidates.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
         None,
@@ -822,6 +859,11 @@ class InitSettings(Settings):
         "",
         description="The model: a file (.safetensors, .onnx, .skops), a Hugging Face folder, or module:name.",
     )
+    known: Literal["yes", "no"] = Field(
+        "yes",
+        description="Do you know which records it was trained on? If not, the plan is for divulge identify.",
+    )
+    candidates: Name = Field("", description="File of records of which nobody says whether it was trained on them.")
     members: Name = Field("", description="File of records that the model was trained on.")
     nonmembers: Name = Field("", description="File of records of the same kind that it was not trained on.")
     population: Name = Field("", description="File of further records that it was not trained on.")
@@ -836,28 +878,41 @@ class InitSettings(Settings):
         "counts, which may be classes.",
     )
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the settings that are files of records: those of an audit, or of an identification."""
+        return ("members", "nonmembers", "population") if self.known == "yes" else ("candidates", "population")
+
+    @property
+    def first_file(self) -> str:
+        """File of the records that are asked about."""
+        return self.members if self.known == "yes" else self.candidates
+
 
 # An identification.
 
 
-class DecisionSettings(SeedSetting):
+class DecisionSettings(SelectionRules, SeedSetting):
     """Bound on the false discovery rate of a selection: keywords of `divulge.identify`."""
-
-    fdr: Rate = Field(0.05, description="Bound on the expected share of non-members among the selected.")
-    method: Any = Field(
-        "auto",
-        description="How candidates are selected: auto, bh, ptdi, storey, adaptive, or adadetect (several signals).",
-    )
-    eta: Rate = Field(0.05, description="Share of the calibration beyond the threshold of ptdi.")
-    lam: Rate = Field(0.5, description="Grid point of storey.")
 
 
 class IdentifySettings(DecisionSettings):
     """Settings of `divulge identify`: how to decide, and what to do with rows that cannot be used."""
 
     drop_nan: Flag = Field(False, description="Leave out rows whose score is missing instead of refusing them.")
-    drop_overlap: Flag = Field(False, description="Leave out candidates whose text is also in the calibration.")
+    drop_overlap: Flag = Field(
+        False, description="Leave out candidates whose text is also in the calibration; of records, copies in any set."
+    )
     show_records: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
+
+
+class SearchSettings(SearchRules, SeedSetting):
+    """Settings of `divulge.identify` where a model is asked about records: how they are scored, and how to decide."""
+
+    recipes: Annotated[tuple[Any, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
+        ("auto",), description="Attacks by name (`divulge list`); of several, one score is learned."
+    )
+    show_records: Flag = _same_as(IdentifySettings, "show_records")
 
 
 class ScoreSettings(LanguageModelSettings):

@@ -24,6 +24,7 @@ def test_each_question_is_a_sentence_without_its_stop_and_names_its_choices(reco
     assert list(asked) == [
         "What a record is (images, table, text)",
         "The model: a file (.safetensors, .onnx, .skops), a Hugging Face folder, or module:name",
+        "Do you know which records it was trained on? If not, the plan is for divulge identify (yes, no)",
         "File of records that the model was trained on",
         "File of records of the same kind that it was not trained on",
         "File of further records that it was not trained on",
@@ -34,6 +35,19 @@ def test_each_question_is_a_sentence_without_its_stop_and_names_its_choices(reco
     assert list(asked.values())[-1] == usual
     assert answers.references == int(usual)
     assert answers.task == "auto"
+
+
+def test_candidates_are_asked_for_in_place_of_members_where_membership_is_unknown(tmp_path):
+    answers = plan.complete_answers({}, lambda question, suggested: "no" if "Do you know" in question else suggested)
+    assert answers.files == ("candidates", "population")
+    assert answers.candidates
+    text = plan.write_starting_plan(tmp_path, answers)[0].read_text()
+    assert "candidates = " in text
+    assert "members = " not in text
+    assert "[identify]" in text
+    assert plan.complete_answers({"candidates": "c.csv"}, None).known == "no"
+    with pytest.raises(InputError, match="members"):
+        plan.complete_answers({"candidates": "c.csv", "members": "m.csv"}, None)
 
 
 @pytest.mark.parametrize(("count", "records", "fits"), [(0, "table", True), (1, "table", False), (2, "table", True),

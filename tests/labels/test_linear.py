@@ -287,7 +287,6 @@ def test_a_million_labels_are_designed_and_decoded():
         ({"n": 5, "noise": -1.0}, r"noise: must lie in \[0"),
         ({"n": 5, "noise": math.inf}, "noise: must be finite"),
         ({"n": 5, "metric": "logloss"}, "did you mean 'log_loss'"),
-        ({"n": 5, "metric": "norm_like"}, "has a parameter"),
         ({"n": 5, "clip": 0.7}, "clip: must lie in"),
         ({"n": 5, "clip": "float65"}, "clip: 'float65' is unknown"),
         ({"n": 5, "decimals": -1}, "decimals: must be at least 0"),

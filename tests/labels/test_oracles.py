@@ -25,8 +25,6 @@ def share(y, p):
         ({"reduction": "median"}, "reduction: "),
         ({"summation": "random"}, "summation: "),
         ({"metric": "logloss"}, "metric: "),
-        ({"metric": "norm_like"}, r"metric: norm_like has a parameter; use labels.norm_like\(...\)"),
-        ({"metric": "mahalanobis"}, r"metric: mahalanobis has a parameter; use labels.mahalanobis\(...\)"),
         ({"metric": labels.Evaluated(share, depends_on="counts"), "classes": 3}, "depends on counts has 2, got 3"),
         ({"scored": 11}, "scored: at most all 10 rows can be scored, got 11"),
         ({"scored": 0}, "scored: "),

@@ -109,7 +109,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
     # Where copies of candidates that were dealt out one by one are kept in what is learned from, copies of calibration
     # records are, too.
     keep_equal_together = separated.duplicates == 0 or options.duplicates == "drop" or separated.groups is not None
-    population_rows, calibration_rows = _split_population(
+    population_rows, calibration_rows = split_population(
         population, options.calibration, seed, keep_equal_together=keep_equal_together
     )
     _check_population_size(recipes, len(population_rows), len(population))
@@ -516,9 +516,7 @@ def _with_ids(members: Records, nonmembers: Records, kept_mask: Bools, n_members
     return candidates.with_ids(np.array(names))
 
 
-def _split_population(
-    population: Records, share: float, seed: int, *, keep_equal_together: bool
-) -> tuple[Array, Array]:
+def split_population(population: Records, share: float, seed: int, *, keep_equal_together: bool) -> tuple[Array, Array]:
     """Split the population into rows to learn from and calibration rows; equal records stay together.
 
     Of equal calibration records one is used: the others are no further observations.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import columns, errors, evaluation, store
-from divulge.attacks import Need
+from divulge.attacks import Need, Scored
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
 from divulge.auditing.checks.covariates import collect_covariates
@@ -217,7 +217,7 @@ def audit(
     if expect is not None:
         require_callable(expect, "expect")
     with show_progress(shown_progress, "reference models") as report:
-        prepared, settings = _prepare_audit(target, subject, options, report, pool_folder)
+        prepared, settings = prepare_audit(target, subject, options, report, pool_folder)
         check_memory_fits(prepared, on_disk=out is not None)
         if expect is not None:
             with errors.user_code_errors("expect"):
@@ -239,7 +239,7 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     Raises:
         divulge.InputError: as `audit`, before work starts.
     """
-    prepared, _ = _prepare_audit(target, subject, options, ignore_progress, None)
+    prepared, _ = prepare_audit(target, subject, options, ignore_progress, None)
     check_memory_fits(prepared, on_disk=True)
     unasked = make_forecast(prepared, on_disk=True)
     return add_scoring_time(prepared, unasked, check_queries=determinism.count_queries(prepared))
@@ -270,7 +270,7 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
         for (name, part), end in zip(parts.items(), ends.tolist(), strict=True)
     }
     renumbered = replace(subject, **numbered)
-    prepared, _ = _prepare_audit(target, renumbered, options, ignore_progress, None)
+    prepared, _ = prepare_audit(target, renumbered, options, ignore_progress, None)
     needs = {need for recipe in prepared.inputs.recipes for need in recipe.needs}
     need = next((each for each in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT) if each in needs), None)
     if need is None or prepared.partial_knowledge is not None:
@@ -282,7 +282,7 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
     return Records.concatenate([part.without_ids() for part in parts.values()])[rows], trained_on
 
 
-def _prepare_audit(
+def prepare_audit(
     target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, RunSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
@@ -391,22 +391,8 @@ def plan_files(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
 def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSettings, path: Path | None) -> Audit:
     """Run a prepared audit: signals, scores, findings, result."""
     log = AuditLog()
-    with contextlib.ExitStack() as stack:
-        if prepared.held_out is not None and prepared.pool is None:  # trial models become references through a pool
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="divulge-"))
-            prepared = replace(prepared, pool=Path(folder) / "pool")
-        prepared = match_references(prepared, log)
-        views = prepared.modality.compute_signals(prepared, log)
+    prepared, views, results = score_records(prepared, log)
     inputs, layout = prepared.inputs, prepared.layout
-    names = signals.signal_names(inputs.recipes)
-    results = {
-        recipe.name: log.run_timed(
-            f"attack {recipe.name}",
-            partial(score_recipe, recipe, names[recipe.name], views, prepared.version_views.get(recipe.name, ())),
-        )
-        for recipe in inputs.recipes
-    }
-    log.warnings += [f"{name}: {note}" for name, scored in results.items() for note in scored.notes]
     scores = {name: scored.scores[layout.candidate_rows] for name, scored in results.items()}
     calibration = {name: scored.scores[layout.calibration_rows] for name, scored in results.items()}
     covariates = log.run_timed("covariates", partial(collect_covariates, prepared))
@@ -467,6 +453,28 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSet
         unexplained_scores=unexplained,
         duplicate_groups=inputs.duplicate_groups,
     )
+
+
+def score_records(
+    prepared: PreparedAudit, log: AuditLog
+) -> tuple[PreparedAudit, list[Measurements], dict[str, Scored]]:
+    """Return the audit with settings of its reference models, the signals, and each recipe's scores by its name."""
+    with contextlib.ExitStack() as stack:
+        if prepared.held_out is not None and prepared.pool is None:  # trial models become references through a pool
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="divulge-"))
+            prepared = replace(prepared, pool=Path(folder) / "pool")
+        prepared = match_references(prepared, log)
+        views = prepared.modality.compute_signals(prepared, log)
+    names = signals.signal_names(prepared.inputs.recipes)
+    results = {
+        recipe.name: log.run_timed(
+            f"attack {recipe.name}",
+            partial(score_recipe, recipe, names[recipe.name], views, prepared.version_views.get(recipe.name, ())),
+        )
+        for recipe in prepared.inputs.recipes
+    }
+    log.warnings += [f"{name}: {note}" for name, scored in results.items() for note in scored.notes]
+    return prepared, views, results
 
 
 def _unexplained_scores(

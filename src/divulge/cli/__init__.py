@@ -70,7 +70,7 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Other questions": {
         "identify": (
             "documents:identify",
-            "Which of these documents were used for training? A set with a bound on false discoveries.",
+            "Which of these records were used for training? A list with a bound on false discoveries.",
         ),
         "extract": (
             "documents:extract",

@@ -13,7 +13,11 @@ import typer
 
 from divulge import datafiles, extraction, lazy, provenance, results, run_directory, validation
 from divulge import demo as demos
+from divulge import plan as plan_files
+from divulge import references as progress_bars
+from divulge.candidates import identify_records
 from divulge.cli import options, printing
+from divulge.cli.plans import list_input_files
 from divulge.cli.runs import show_finding, show_sensitivity
 from divulge.decisions import fdr as step_up
 from divulge.decisions import methods, planning
@@ -29,18 +33,24 @@ from divulge.identification import (
     score_tables,
 )
 from divulge.settings import (
+    ColumnNames,
+    DataPlan,
     DecisionSettings,
     DecodingSettings,
     ExtractSettings,
     IdentifySettings,
     LanguageModelSettings,
+    Plan,
     ScoreSettings,
+    SearchRules,
+    TargetPlan,
 )
 from divulge.targets import token_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    from divulge.candidates import CandidateSelection
     from divulge.identification.document_scoring import ScoringOptions
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
@@ -58,16 +68,40 @@ Endpoint = Annotated[str | None, typer.Option(help="OpenAI-compatible server, ht
 @options.from_settings
 def identify(
     *,
-    tables: Annotated[Paths | None, typer.Argument(help="Candidates: CSV, JSON lines or Parquet, or folders.")] = None,
-    candidates: Annotated[Paths | None, typer.Option(help="The same, as an option.")] = None,
+    context: typer.Context,
+    tables: Annotated[
+        Paths | None,
+        typer.Argument(help="Candidates with scores: CSV, JSON lines or Parquet, or folders; or a plan (TOML)."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The model that is asked about records, as a plan names it.")
+    ] = None,
+    candidates: Annotated[Paths | None, typer.Option(help="Records or documents in question.")] = None,
+    population: Annotated[Path | None, typer.Option(help="With --target: records that it was not trained on.")] = None,
     calibration: Annotated[Paths | None, typer.Option(help="Documents known not to have been used.")] = None,
     holdout: Annotated[Paths | None, typer.Option(help="Other unused documents, to test the calibration.")] = None,
     members: Annotated[
         Paths | None, typer.Option(help="Documents known to have been used, for a better estimate of their share.")
     ] = None,
+    recipes: Annotated[
+        list[str] | None, typer.Option(help="With --target: an attack (divulge list); may be repeated (default: auto).")
+    ] = None,
+    references: Annotated[
+        int | None, typer.Option(help="With --target: clones of the estimator to train on the population.")
+    ] = None,
+    known: Annotated[str | None, options.setting(Plan, "known", "With --target.")] = None,
+    features: Annotated[str | None, options.setting(DataPlan, "features", "With --target.")] = None,
+    unseen_classes: Annotated[
+        list[str] | None, options.setting(Plan, "unseen_classes", "With --target; may be repeated.")
+    ] = None,
+    by: Annotated[str | None, options.setting(SearchRules, "by", "With --target or a plan.")] = None,
+    factory: Annotated[str | None, options.setting(TargetPlan, "factory", "With --target.")] = None,
+    outputs: Annotated[str | None, options.setting(TargetPlan, "outputs", "With --target.")] = None,
+    task: Annotated[str | None, options.setting(Plan, "task", "With --target.")] = None,
+    trust: options.Trust = None,
     score: Annotated[list[str] | None, typer.Option(help="Column and its member-like end, as in loss:low.")] = None,
     settings: IdentifySettings,
-    columns: options.TextColumns,
+    columns: ColumnNames,
     truth: Annotated[str | None, typer.Option(help="Column of known membership: adds FDP and power.")] = None,
     baseline: Annotated[
         str | None,
@@ -80,21 +114,48 @@ def identify(
     demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Which of these documents were used for training? A set with a bound on false discoveries.
+    """Which of these records were used for training? A list with a bound on false discoveries.
 
-    Steps before it: `divulge identify power` says how many scores it takes, and `divulge identify score` gets the
-    scores of documents from a language model.
+    Of a model, candidates and a population of records (--target, or a plan with the key candidates); or of scores of
+    documents: `divulge identify power` says how many it takes, `divulge identify score` gets them from a model.
     """
     if demo:
         _run_language_demo(out, settings, overwrite, json)
         return
     candidate_tables = [*(tables or []), *(candidates or [])]
+    folder = options.run_folder(out, "identify")
+    is_plan = tables is not None and tables[0].suffix == ".toml"
+    if target is not None or is_plan:
+        beside = _options_of_scores(context, is_plan=is_plan)
+        if beside:
+            raise InputError(f"{beside[0]}: does not go with {'a plan' if is_plan else '--target'}")
+        if is_plan:
+            plan = plan_files.read(candidate_tables[0])
+        else:
+            plan = _make_plan(
+                {"candidates": candidate_tables, "members": members, "nonmembers": holdout},
+                population,
+                columns,
+                target={"model": target, "factory": factory, "outputs": outputs},
+                references={"count": references} if references else None,
+                recipes=recipes,
+                known=known,
+                features=features,
+                unseen_classes=unseen_classes,
+                task=task,
+            )
+        named = options.named_settings(context, settings) | ({} if by is None else {"by": by})
+        home = candidate_tables[0].parent if is_plan else Path()
+        found = _identify_records(plan, home, folder, named, trust or (), overwrite)
+        _show_records_found(found, results.read_summary(folder, results.IdentificationSummary), folder, json)
+        return
     if not candidate_tables:
         raise InputError("candidates: at least one table is needed (or --demo)")
+    if population is not None:
+        raise InputError("--population: goes with --target; of scores, --calibration names those to compare with")
     if not calibration:
         raise InputError("--calibration: a table of documents known not to have been used is needed")
     groups = (candidate_tables, list(calibration), list(holdout or []), list(members or []))
-    folder = options.run_folder(out, "identify")
     scores = [_with_direction(name, ask=not json) for name in score or []]
     names = columns.required()
 
@@ -123,6 +184,64 @@ def identify(
             plan = make_plan(table, scores or ["log_likelihood:high"], {})
             summary = _decide(draft, plan, scored, table, overwrite)
     _show_selection(summary, folder, json)
+
+
+def _options_of_scores(context: typer.Context, *, is_plan: bool) -> list[str]:
+    """Return the options that were named although they are for scores, or say what a plan says."""
+    names = ["calibration", "score", "truth", "baseline", "model", "endpoint", "drop_nan"]
+    if is_plan:
+        names += ["target", "candidates", "population", "members", "holdout", "recipes", "references", "known"]
+        names += ["features", "unseen_classes", "factory", "outputs", "task", *ColumnNames.model_fields]
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and options.is_named(context, str(parameter.name))
+    ]
+
+
+def _make_plan(
+    sets: Mapping[str, Sequence[Path] | None], population: Path | None, columns: ColumnNames, **keys: Any
+) -> Plan:
+    """Return the plan that options of the command line describe."""
+    files = {name: paths for name, paths in sets.items() if paths}
+    for name, paths in files.items():
+        if len(paths) != 1:
+            raise InputError(f"--{'holdout' if name == 'nonmembers' else name}: one file is needed, got {len(paths)}")
+    if population is None:
+        raise InputError("--population: a file of records that the model was not trained on is needed")
+    data = {name: str(paths[0]) for name, paths in files.items()} | {"population": str(population)}
+    data |= {key: getattr(columns, key) for key in columns.model_fields_set}
+    if (features := keys.pop("features")) is not None:
+        data["features"] = features
+    named = {name: value for name, value in keys.items() if value is not None and value != []}
+    named["target"] = {name: value for name, value in named["target"].items() if value is not None}
+    if "unseen_classes" in named:
+        named["unseen_classes"] = [int(name) if name.isdecimal() else name for name in named["unseen_classes"]]
+    return Plan.check(data=data, **named)
+
+
+def _identify_records(
+    plan: Plan, home: Path, folder: Path, named: dict[str, Any], trust: Sequence[str], overwrite: bool
+) -> CandidateSelection:
+    """Ask the plan's model about its candidates."""
+    arguments, origins = plan_files.resolve_candidates(plan, home, trust)
+    for key, origin in origins.items():
+        printing.lines(sys.stderr, f"{key}: from {origin}")
+    if named.pop("drop_overlap", False):
+        arguments["duplicates"] = "drop"
+    provenance.declare_input_files(**list_input_files(plan, home / "plan.toml"))
+    with progress_bars.Bar("reference models") as bar:
+        return identify_records(**arguments | named, out=folder, overwrite=overwrite, progress=bar)
+
+
+def _show_records_found(found: CandidateSelection, summary: IdentificationSummary, folder: Path, json: bool) -> None:
+    """Print the list of all but unseen classes, and where the others are."""
+    if json:
+        printing.as_json(results.to_json_values(summary))
+        return
+    _show_selection(summary, folder, json)
+    for number, (name, selection) in enumerate(found.by_class.items(), start=1):
+        printing.line(f"Class {name}, a list of its own: {selection}; {folder / f'class-{number}'}")
 
 
 def _with_direction(score: str, *, ask: bool) -> str:

@@ -48,7 +48,8 @@ ADVANCED: Mapping[str, str] = {
     "decide": "recipe method",
     "view": "host",
     "inspect": _COLUMN_OPTIONS,
-    "identify": "candidates eta lam drop_nan drop_overlap show_records members baseline seed truth",
+    "identify": "eta lam drop_nan drop_overlap show_records members holdout baseline seed truth known features "
+    f"unseen_classes by factory outputs task trust model endpoint {_COLUMN_OPTIONS}",
     "score": "dtype device bos length stride truncation budget lowercase shard engine",
     "power": "seed method wanted",
     "extract": "show_records dtype device bos length temperature top_k top_p place seed",

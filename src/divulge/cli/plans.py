@@ -36,6 +36,8 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Where plan.toml goes.")] = Path(),
     records: Annotated[str | None, _init_option("records")] = None,
     model: Annotated[str | None, _init_option("model")] = None,
+    known: Annotated[str | None, _init_option("known")] = None,
+    candidates: Annotated[str | None, _init_option("candidates")] = None,
     members: Annotated[str | None, _init_option("members")] = None,
     nonmembers: Annotated[str | None, _init_option("nonmembers")] = None,
     population: Annotated[str | None, _init_option("population")] = None,
@@ -50,10 +52,17 @@ def init(
     Elsewhere the usual is assumed, and printed. Records of a target folder of SACRO-ML become tables beside the plan.
     """
     answers_given = {
-        "records": records, "model": model, "members": members, "nonmembers": nonmembers, "population": population,
-        "label": label, "id": id_column, "references": references, "task": task,
+        "records": records, "model": model, "known": known, "candidates": candidates, "members": members,
+        "nonmembers": nonmembers, "population": population, "label": label, "id": id_column, "references": references,
+        "task": task,
     }  # fmt: skip
-    if model is not None and members is None and sacro_folders.is_sacro_folder(Path(model)):
+    if (
+        model is not None
+        and members is None
+        and candidates is None
+        and known != "no"
+        and sacro_folders.is_sacro_folder(Path(model))
+    ):
         answers_given |= plan_files.import_sacro_folder(Path(model), folder)
         answers_given["references"] = 0 if references is None else references
     is_asking = sys.stdin.isatty() and not json
@@ -61,7 +70,7 @@ def init(
     written = plan_files.write_starting_plan(folder, answers)
     missing = plan_files.list_missing(answers)
     found = plan_files.choose_columns(answers)
-    unasked = {} if is_asking else answers.model_dump(exclude={"id", "task"})
+    unasked = {} if is_asking else answers.model_dump(exclude={"id", "task", "known"}, exclude_unset=True)
     guesses = unasked | ({"id": found.id} if found.id else {}) | ({"drop": list(found.drop)} if found.drop else {})
     assumed = {name: value for name, value in guesses.items() if answers_given.get(name) is None}
     if json:
@@ -74,7 +83,7 @@ def init(
         printing.line(f"Assumed: {', '.join(f'{name} = {value!r}' for name, value in assumed.items())}")
     for text in missing:
         printing.remark(text)
-    printing.line(f"Next: divulge check {written[0]}")
+    printing.line(f"Next: divulge {'check' if answers.known == 'yes' else 'identify'} {written[0]}")
 
 
 def _ask(question: str, default: str) -> str:
@@ -101,7 +110,7 @@ def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:
     """Return the files that a plan names and that exist, by their role."""
     folder = path.parent / (plan.folder or ".")
     names = {"model": None if plan.target.endpoint else plan.target.model}
-    names |= {name: getattr(plan.data, name) for name in ("members", "nonmembers", "population")}
+    names |= {name: getattr(plan.data, name) for name in ("candidates", "members", "nonmembers", "population")}
     return {role: folder / name if name and (folder / name).exists() else None for role, name in names.items()}
 
 

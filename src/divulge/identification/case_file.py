@@ -6,8 +6,9 @@ all of them met, because how documents were collected shows in no score.
 
 from __future__ import annotations
 
+import re
 from collections import Counter as Tally
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from divulge.types import Estimate, Tone
 
 Mark: TypeAlias = Literal["met", "open", "not met"]
+
+BLIND_RECORDS, CLASSES, UNSEEN_CLASSES = "blind records", "classes", "unseen classes"
+"""Names of controls that compare the records themselves, where a model is asked about them."""
 
 LIST_FILE = "selected.csv"
 """Name of the list of selected documents, which a spreadsheet opens."""
@@ -82,14 +86,22 @@ def describe_selection(summary: IdentificationSummary) -> str:
     documents = f"{summary.selected:,} of {summary.candidates:,} documents"
     level = format_percent(summary.settings.fdr)
     if summary.guarantee.standing == "void":
-        return f"{documents} stand out, and nothing is claimed about them."
+        return _name_records(f"{documents} stand out, and nothing is claimed about them.", summary)
     if not summary.selected:
-        return (
+        return _name_records(
             f"None of {format_count(summary.candidates, 'document')} could be shown to have been used for training, at "
-            f"a false discovery rate of {level}. That does not show that none was used."
+            f"a false discovery rate of {level}. That does not show that none was used.",
+            summary,
         )
     are = "is" if summary.selected == 1 else "are"
-    return f"{documents} {are} identified as training data; at most {level} of these are expected to be false."
+    return _name_records(
+        f"{documents} {are} identified as training data; at most {level} of these are expected to be false.", summary
+    )
+
+
+def _name_records(text: str, summary: IdentificationSummary) -> str:
+    """Return a sentence about documents as one about records, where a model was asked about those."""
+    return re.sub(r"\bdocument(?=s?\b)", "record", text) if summary.settings.scored_together else text
 
 
 def explain_doubt(summary: IdentificationSummary) -> str:
@@ -98,13 +110,20 @@ def explain_doubt(summary: IdentificationSummary) -> str:
     Candidates that differ from the calibration leave a condition open and do not make the whole finding doubtful, as
     long as known non-members agree: members may differ from non-members in topic, length or date.
     """
-    if any(control.state == "failed" for control in summary.controls):
+    return _name_records(_explain_doubt(summary), summary)
+
+
+def _explain_doubt(summary: IdentificationSummary) -> str:
+    failed = [control for control in summary.controls if control.state == "failed"]
+    if unseen := [control for control in failed if control.name == UNSEEN_CLASSES]:
+        return as_sentence(unseen[0].says)
+    if failed:
         return "Both sets of unused documents do not score alike, so the bound does not apply."
     if summary.guarantee.standing == "void":
         return as_sentence(next(iter(summary.warnings), "the guarantee is void"))
     if _has_unexplained_doubt(summary):
         return as_sentence(next(iter(summary.warnings), "the method itself may exceed its bound"))
-    compared = [control for control in summary.controls if control.conclusive]
+    compared = _compare_unused(summary)
     if not compared:
         raised = [control.name for control in summary.controls if control.state == "doubtful"]
         other_differences = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
@@ -122,6 +141,9 @@ _TITLES = {
     "blind text": "The texts of the documents are like those of the unused ones",
     "low scores": "The documents have no more low scores than the unused ones",
     BLIND_SCORE: "A model that never saw the training data scores the documents like the unused ones",
+    BLIND_RECORDS: "The documents themselves are like the unused ones",
+    CLASSES: "The unused documents are of all classes of those in question",
+    UNSEEN_CLASSES: "The unused documents are of the class of those in question",
     KNOWN_MEMBERS: "The score tells used documents from unused ones better than the blind score",
 }
 
@@ -132,10 +154,10 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
     A condition is met only where its test could have found a difference worth the name; a test of a few documents
     passes whatever they are.
     """
-    compared = [control for control in summary.controls if control.conclusive]
-    inconclusive = [control for control in summary.controls if not control.conclusive]
+    compared = _compare_unused(summary)
+    inconclusive = [control for control in summary.controls if control not in compared]
     listed = [_compare_known_nonmembers(compared), *(_describe_control(control, summary) for control in inconclusive)]
-    if all(control.name != "blind text" for control in inconclusive):
+    if all(control.name not in ("blind text", BLIND_RECORDS) for control in inconclusive):
         listed.append(Condition(_TITLES["blind text"], "open", "Not tested: the tables hold no texts, or too few."))
     if _has_unexplained_doubt(summary):
         reason = as_sentence(next(iter(summary.warnings), "it may exceed it"))
@@ -148,7 +170,13 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
             "at the same time.",
         )
     )
-    return sorted(listed, key=lambda condition: condition.mark != "not met")
+    named = [replace(c, title=_name_records(c.title, summary), text=_name_records(c.text, summary)) for c in listed]
+    return sorted(named, key=lambda condition: condition.mark != "not met")
+
+
+def _compare_unused(summary: IdentificationSummary) -> list[ControlResult]:
+    """Return the controls that compared records known to be unused with others."""
+    return [control for control in summary.controls if control.conclusive and control.name != UNSEEN_CLASSES]
 
 
 def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
@@ -173,6 +201,8 @@ def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
 def _describe_control(control: ControlResult, summary: IdentificationSummary) -> Condition:
     """Describe a test of all documents against known non-members, which no finding can refute."""
     title, observed = _TITLES.get(control.name, control.name), _observe(control)
+    if control.state == "failed":
+        return Condition(title, "not met", f"They are not, so the bound does not apply ({observed}).")
     if control.state != "passed":
         return Condition(
             title,
@@ -243,8 +273,8 @@ def describe_adversary(summary: IdentificationSummary) -> str:
         "that are known not to have been used"
     )
     if summary.guarantee.standing == "void":
-        return f"What was used: {knowledge}."
-    return f"Who can show this: anyone who has {knowledge}. It does not take the training data."
+        return _name_records(f"What was used: {knowledge}.", summary)
+    return _name_records(f"Who can show this: anyone who has {knowledge}. It does not take the training data.", summary)
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:

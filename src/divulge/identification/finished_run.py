@@ -152,6 +152,7 @@ def check_selection(folder: Path) -> CheckedSelection:
         choice=Choice(resolved_method(stored), stored.why),
         orientation=labelled_orientation(rows),
         notes=settings.notes,
+        scored_together=settings.scored_together,
     )
     candidate_counts, threshold, is_same = Counts.empty(counts.calibration), np.inf, True
     batches = tables.row_batches(rows.select("score", "p", "q", "selected"), _ROWS_AT_ONCE)

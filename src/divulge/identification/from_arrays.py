@@ -165,19 +165,33 @@ def identify(
             }
         )
         sets = ScoreSets(candidate_scores, calibration_scores, holdout_scores, member_scores, blind)
-        selection = _select(sets, requested, fdr, truth, (candidate_texts, calibration_texts), seed)
+        selection = select(sets, requested, fdr, truth, (candidate_texts, calibration_texts), seed)
     return selection if copies is None else copies.spread(selection)
 
 
-def _select(
+def select(
     sets: ScoreSets,
     requested: Method,
     fdr: float,
-    truth: object,
-    texts: tuple[Sequence[str] | None, Sequence[str] | None],
-    seed: int,
+    truth: object = None,
+    texts: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
+    seed: int = 0,
+    further_controls: Sequence[Control] = (),
+    *,
+    scored_together: bool = False,
 ) -> Selection:
-    """Select from all candidates together; ``texts`` are those of candidates and calibration."""
+    """Select from all candidates together.
+
+    Args:
+        sets: scores of candidates, calibration, holdout and known members.
+        requested: the method.
+        fdr: bound on the expected share of non-members among the selected.
+        truth: bool ``[m]``, where membership is known.
+        texts: those of candidates and calibration, or None.
+        seed: of random splits.
+        further_controls: controls that were run on something other than scores and texts.
+        scored_together: whether candidates and calibration were scored in one call.
+    """
     sets, precision = sets.round_alike()
     blind = sets.blind
     labels = None if truth is None or blind is None else check_mask(truth, "truth", (len(sets.candidates),))
@@ -187,7 +201,7 @@ def _select(
     learned, known = learn_score(scores.candidates, scores.calibration, fdr, seed)
     aligned = AlignedCalibration(known, known) if several or blind is not None else align_calibration(learned, known)
     candidate_counts = ScoreCounts.from_scores(learned, aligned.raised, scores.members)
-    control_results += [*scores.controls, *precision]
+    control_results += [*scores.controls, *precision, *further_controls]
     if sets.holdout is not None and sets.blind is None:
         control_results += compare_holdout(
             sets.holdout, scores.calibration, scores.candidates if several else None, seed
@@ -210,6 +224,7 @@ def _select(
         orientation=orientation,
         notes=(*scores.notes, aligned.note, members_note(scores.members, scores.calibration)),
         doubts=(CANDIDATE_COPIES,) if candidates_repeat else (),
+        scored_together=scored_together,
     )
     selection = candidate_counts.make_selection(
         candidate_counts.scores > result.rule.threshold, fdr=fdr, warnings=result.warnings

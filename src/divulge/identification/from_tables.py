@@ -96,6 +96,19 @@ class DecisionPlan:
             raise InputError(f"score: {method.name!r} uses one column, got {len(self.columns.scores)}")
 
 
+@dataclass(frozen=True, slots=True)
+class AskedModel:
+    """What is known of scores that a model at hand gave to candidates and calibration in one call.
+
+    Args:
+        controls: those that were run on the records.
+        notes: what was asked, and how.
+    """
+
+    controls: tuple[Control, ...]
+    notes: tuple[str, ...]
+
+
 def run(
     candidates: Sequence[Path],
     calibration: Sequence[Path],
@@ -107,6 +120,7 @@ def run(
     scanned: Table | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    asked: AskedModel | None = None,
 ) -> IdentificationSummary:
     """Decide on tables of scores and write the selection, ``selected.csv``, ``summary.json`` and ``counts.npz``.
 
@@ -123,6 +137,7 @@ def run(
         scanned: what `score_tables.scan_scores` made of the candidates, if it was called before.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of rows finished and of all, over both passes.
+        asked: where candidates and calibration were scored in one call by a model at hand; texts are then not compared.
 
     Returns:
         The summary, as written.
@@ -138,9 +153,9 @@ def run(
         "members": list(members),
     }
     if isinstance(out, RunDraft):
-        return _run(out, sources, plan, scanned, progress)
+        return _run(out, sources, plan, scanned, progress, asked)
     with RunDirectory(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
-        return _run(draft, sources, plan, scanned, progress)
+        return _run(draft, sources, plan, scanned, progress, asked)
 
 
 def _run(
@@ -149,6 +164,7 @@ def _run(
     plan: DecisionPlan,
     scanned: Table | None,
     progress: Progress | None,
+    asked: AskedModel | None,
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
     candidates = scan_scores(sources["candidates"], "candidates") if scanned is None else scanned
@@ -165,14 +181,18 @@ def _run(
             folder / "candidates",
             replace(cleaning, excluded_digests=clean_calibration.text_digests),
         )
-        text_controls = _compare_texts(clean_candidates, clean_calibration, plan.seed)
+        if asked is None:
+            first_controls = _compare_texts(clean_candidates, clean_calibration, plan.seed)
+        else:
+            first_controls = list(asked.controls)
         holdout = _clean_others(sources["holdout"], "holdout", folder, plan)
         if sources["members"] and len(plan.columns.scores) > 1:
             raise InputError("members: the share is estimated from one score column, got several")
         members = _clean_others(sources["members"], "members", folder, plan)
         clean = _CleanTables(clean_candidates, clean_calibration, holdout, members)
-        scored = _score(clean, text_controls, plan, report_progress)
+        scored = _score(clean, first_controls, plan, report_progress)
         notes = (
+            *(() if asked is None else asked.notes),
             *clean_calibration.notes,
             *clean_candidates.notes,
             *(note for other in (holdout, members) if other is not None for note in other.notes),
@@ -187,6 +207,7 @@ def _run(
             choice=scored.choice,
             orientation=labelled_orientation(clean_candidates.scan(), "score0"),
             notes=notes,
+            scored_together=asked is not None,
         )
         n_written = clean_candidates.n_rows  # progress counts both passes
 
@@ -204,7 +225,7 @@ def _run(
         draft,
         scored.counts,
         decision,
-        _settings(plan.policy, plan.seed, tuple(map(str, plan.columns.scores)), notes),
+        _settings(plan.policy, plan.seed, tuple(map(str, plan.columns.scores)), notes, together=asked is not None),
         usage.share(scored.counts, scored.members),
         _summarize_comparison(plan.columns, scored.comparison),
     )
@@ -262,7 +283,7 @@ class _ScoredCandidates:
 
 
 def _score(
-    clean: _CleanTables, text_controls: Sequence[Control], plan: DecisionPlan, progress: Progress
+    clean: _CleanTables, first_controls: Sequence[Control], plan: DecisionPlan, progress: Progress
 ) -> _ScoredCandidates:
     """Count the candidates by the one score to decide on, run the controls that compare scores, choose the method.
 
@@ -287,7 +308,7 @@ def _score(
         learned = score_adjustment.learn_score(sets.candidates, sets.calibration, plan.policy.fdr, plan.seed)
         counts = low_counts = _replace_scores(clean.candidates, *learned, progress)
         notes = adjusted.notes if adjusted else ()
-    control_results = [*text_controls, *(adjusted.controls if adjusted else ()), *precision]
+    control_results = [*first_controls, *(adjusted.controls if adjusted else ()), *precision]
     if sets.holdout is not None and adjusted is None:
         control_results += score_adjustment.compare_holdout(
             sets.holdout, sets.calibration, sets.candidates if several else None, plan.seed
@@ -416,11 +437,14 @@ def _summarize_comparison(columns: Columns, comparison: BlindScoreComparison | N
     )
 
 
-def _settings(policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str]) -> IdentificationSettings:
+def _settings(
+    policy: Policy, seed: int, scores: tuple[str, ...], notes: Sequence[str], *, together: bool
+) -> IdentificationSettings:
     eta, lam = method_parameters(policy.method)
     return IdentificationSettings(
-        method=policy.method.name, fdr=policy.fdr, eta=eta, lam=lam, seed=seed, scores=scores, notes=tuple(notes)
-    )
+        method=policy.method.name, fdr=policy.fdr, eta=eta, lam=lam, seed=seed, scores=scores, notes=tuple(notes),
+        scored_together=together,
+    )  # fmt: skip
 
 
 def _write_results(
@@ -503,9 +527,12 @@ def redecide(
             choice=_choose_again(policy, control_results, before),
             orientation=labelled_orientation(rows),
             notes=settings.notes,
+            scored_together=settings.scored_together,
         )
         _write_selection(rows, draft.path, decision.rule, counts.calibration)
-        new_settings = _settings(policy, settings.seed, settings.scores, settings.notes)
+        new_settings = _settings(
+            policy, settings.seed, settings.scores, settings.notes, together=settings.scored_together
+        )
         return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline)
 
 

@@ -396,11 +396,9 @@ def _advise(audit: ScoredAudit, suspect: str) -> str:
             "No decision that is calibrated by this population holds. Give a population that surely was not used: "
             "collected after the training, or held out of every fit."
         )
-    is_text = audit.prepared.views[0].x.dtype == object
-    ask = ", or ask with `divulge identify` which of the documents were used" if is_text else ""
     return (
         "A last fit on all data and a test set that got into the training do that, and so do two parts of the training "
         "data given as members and non-members. Members cannot be told from records that were used as well, so what is "
         "measured against the non-members is too low. Give non-members that surely were not used: collected after the "
-        f"training, or held out of every fit{ask}."
+        "training, or held out of every fit, or ask with `divulge identify` which of the records were used."
     )

@@ -1,0 +1,206 @@
+"""Candidates of unknown membership: a model is asked, and the list of those that were used keeps its bound."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import skops.io
+from scipy import stats
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.neighbors import KNeighborsClassifier
+
+import divulge as dv
+from divulge import InputError, candidates, cli
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1400, 5)).round(6)
+Y = (X[:, 0] + RNG.normal(size=1400) > 0).astype(int)
+N_USED = 150  # of the first 300 records, which are the candidates
+FOREST = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], Y[:N_USED])
+USED = np.arange(300) < N_USED
+
+
+def records(start, stop, y=Y):
+    return dv.Records(X[start:stop], y[start:stop])
+
+
+def identify(**options):
+    defaults = {"target": FOREST, "candidates": records(0, 300), "population": records(300, 900), "fdr": 0.2}
+    return dv.identify(**defaults | {"progress": None} | options)
+
+
+def test_the_list_is_that_of_conformal_p_values_of_the_scores():
+    found = identify(recipes=["loss"], method="bh")
+    scores, compared = found.scores["loss"], found.calibration["loss"]
+    p = np.array([(1 + (compared >= score).sum()) / (1 + len(compared)) for score in scores])
+    np.testing.assert_allclose(found.p_values, p)
+    assert (found.selected == (stats.false_discovery_control(p) <= 0.2)).all()
+    assert len(compared) > 250
+    assert found.usage.low <= 0.5 <= found.usage.high
+
+
+def test_false_discoveries_keep_their_bound_where_half_or_none_of_the_candidates_was_used():
+    """24 draws with a rate of .2: a mean above .4 has a probability of at most 15 % (Hoeffding); seeds are fixed."""
+    shares = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(260, 3))
+        y = rng.integers(0, 2, 260)
+        trained = np.arange(200, 260) if seed % 2 else np.arange(30)
+        model = KNeighborsClassifier(1).fit(x[trained], y[trained])
+        found = dv.identify(
+            target=model, candidates=dv.Records(x[:60], y[:60]), population=dv.Records(x[60:200], y[60:200]),
+            recipes=["loss"], fdr=0.2, seed=seed, progress=None,
+        )  # fmt: skip
+        false = found.selected & ~np.isin(np.arange(60), trained)
+        shares.append(false.sum() / max(1, found.count))
+    assert np.mean(shares) < 0.4
+
+
+def test_known_members_say_how_many_are_found_and_move_nothing_on_the_list():
+    plain, found = identify(recipes=["loss"]), identify(recipes=["loss"], members=records(900, 1000))
+    assert (plain.selected == found.selected).all()
+    assert (plain.p_values == found.p_values).all()
+    assert found.known_members["loss"].high < 0.65, "these were not used, and do not score as if they were"
+    used = RandomForestClassifier(30, random_state=0).fit(
+        np.append(X[:N_USED], X[900:1000], axis=0), np.append(Y[:N_USED], Y[900:1000])
+    )
+    found = identify(target=used, members=records(900, 1000), holdout=records(1000, 1400))
+    power = (found.selected & USED).sum() / N_USED
+    assert found.known_members["auto"].low > 0.6
+    assert found.power.low <= power <= found.power.high
+    assert found.guarantee.standing != "void"
+
+
+def test_a_copy_of_a_candidate_is_selected_with_it():
+    doubled = dv.Records(np.repeat(X[:300], 2, axis=0), np.repeat(Y[:300], 2))
+    found, single = identify(candidates=doubled), identify()
+    assert (found.selected == np.repeat(single.selected, 2)).all()
+
+
+@pytest.mark.parametrize("by", [None, "class"])
+def test_an_unseen_class_voids_its_own_list_alone_where_lists_are_by_class(by):
+    y = np.where(X[:, 1] > 0.8, 2, Y)
+    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
+    found = identify(target=model, candidates=records(0, 300, y), population=population, unseen_classes=[2], by=by)
+    assert (found.guarantee.standing == "void") == (by is None)
+    assert list(found.by_class) == ([] if by is None else ["2"])
+    if by is not None:
+        assert found.by_class["2"].guarantee.standing == "void"
+        assert not (found.selected & found.by_class["2"].selected).any()
+        assert not found.selected[y[:300] == 2].any()
+
+
+def test_a_class_that_the_population_lacks_and_nobody_named_raises_doubt():
+    y = np.where(X[:, 1] > 0.8, 2, Y)
+    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
+    found = identify(target=model, candidates=records(0, 300, y), population=population)
+    assert found.guarantee.standing == "doubtful"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"population": None}, "population"),
+        ({"population": records(200, 900)}, "population: .*100 of the candidates"),
+        ({"population": records(300, 330), "fdr": 0.05}, "at least 19 records, got 15"),
+        ({"candidates": records(0, 300, np.where(np.arange(1400) < N_USED, Y, 5))}, "candidates: .*class 5"),
+        ({"unseen_classes": [1]}, "unseen_classes: the population holds"),
+        ({"unseen_classes": [7]}, "unseen_classes: no candidate"),
+        ({"recipes": ["loss", "transductive"], "method": "bh"}, "method"),
+        ({"duplicates": "keep"}, "duplicates"),
+        ({"features": {"members": X}}, "features: .*candidates, population"),
+        ({"target": None}, "target"),
+        ({"calibration": np.zeros(9)}, "population"),
+    ],
+)
+def test_what_does_not_fit_is_one_error_before_anything_is_trained(options, message):
+    trainer = dv.references.Custom(lambda *_: pytest.fail("trained"), count=4)
+    with pytest.raises(InputError, match=message):
+        identify(**{"references": trainer} | options)
+
+
+def test_copies_in_the_population_are_left_out_where_that_is_asked_for():
+    found = identify(population=records(200, 900), duplicates="drop")
+    assert not found.selected[200:].any()
+    assert (found.p_values[200:] == 1).all()
+    assert found.selected[:N_USED].any()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"known": "share:0.6"},
+        {"known": RNG.random((300, 5)) < 0.8, "recipes": ["loss"]},
+        {"features": {"candidates": X[:300, :2], "population": X[300:900, :2]}, "recipes": ["transductive"]},
+        {"recipes": ["loss", "transductive"]},
+        {"recipes": ["lira-online"], "references": dv.references.Train(count=4)},
+        {"recipes": ["correct"]},
+        {
+            "target": RandomForestRegressor(10, random_state=0).fit(X[:N_USED, 1:], X[:N_USED, 0]),
+            "candidates": dv.Records(X[:300, 1:], X[:300, 0]),
+            "population": dv.Records(X[300:900, 1:], X[300:900, 0]),
+        },
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_every_way_of_asking_gives_a_list(options):
+    if "known" in options and not isinstance(options["known"], str):
+        options["known"][:, 0] = True
+    found = identify(**options)
+    assert found.selected.shape == (300,)
+    assert found.guarantee.standing in ("holds", "doubtful")
+    assert len(found.envelope()) == 300
+
+
+def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    y, ids = np.where(Y, "yes", "no"), [f"r{row}" for row in range(len(X))]
+    frame = pl.DataFrame({f"c{i}": X[:, i] for i in range(5)})
+    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    skops.io.dump(model, "model.skops")
+    frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[:300].write_csv("candidates.csv")
+    frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[300:900].write_parquet("population.parquet")
+
+    def run(*arguments, code=0):
+        assert cli.run(arguments) == code
+        written = capsys.readouterr()
+        return written.err if code else json.loads(written.out)
+
+    files = ("--candidates", "candidates.csv", "--population", "population.parquet")
+    asked = run("identify", "--target", "model.skops", *files, "--fdr", "0.2", "--out", "run", "--json")
+    run("init", ".", "--records", "table", "--model", "model.skops", *files, "--references", "0", "--json")
+    planned = run("identify", "plan.toml", "--fdr", "0.2", "--out", "planned", "--json")
+    assert asked["selected"] == planned["selected"] > 20
+    found = identify(
+        target=model, candidates=dv.Records(frame[:300], y[:300], ids[:300]),
+        population=dv.Records(frame[300:900], y[300:900], ids[300:900]),
+    )  # fmt: skip
+    assert sorted(pl.read_csv("run/selected.csv")["id"]) == sorted(found.ids[found.selected])
+    loaded = dv.load("run").summary
+    assert loaded.guarantee.standing == found.guarantee.standing
+    assert "divulge identify" in run("audit", "plan.toml", code=2)
+    assert "divulge identify" in run("check", "plan.toml", code=2)
+    plan = Path("plan.toml").read_text().replace('candidates = "', 'members = "known.csv"\nnonmembers = "')
+    Path("audit.toml").write_text(plan)
+    assert "divulge audit" in run("identify", "audit.toml", code=2)
+    assert "--population" in run("identify", "--target", "model.skops", "candidates.csv", code=2)
+    assert "--score" in run("identify", "--target", "model.skops", *files, "--score", "loss", code=2)
+
+
+def test_each_unseen_class_has_a_run_of_its_own(tmp_path):
+    y = np.where(X[:, 1] > 0.8, 2, Y)
+    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
+    found = candidates.identify_records(
+        model, records(0, 300, y), population=population, unseen_classes=[2], by="class", out=tmp_path / "run",
+        progress=None,
+    )  # fmt: skip
+    assert dv.load(tmp_path / "run").summary.candidates == (y[:300] != 2).sum()
+    inner = dv.load(tmp_path / "run" / "class-1").summary
+    assert inner.guarantee.standing == "void"
+    assert inner.selected == found.by_class["2"].count
