@@ -118,17 +118,16 @@ def main(folder):
         return copy
 
     candidates = dv.Records(np.concatenate([members.x, fresh.x]), np.concatenate([members.y, fresh.y]))
-    references = dv.references.Train(copy_model, count=4, epochs=20)
-    result = dv.audit(
-        model,
-        **sets,
+    found = dv.identify(
+        target=model,
+        candidates=candidates,
         population=everyone,
         recipes=("rmia",),
-        references=references,
+        references=dv.references.Train(copy_model, count=4, epochs=20),
+        fdr=0.1,
         out=folder / "list",
         overwrite=True,
     )
-    found = result["rmia"].selection(fdr=0.1)
     true = int(found.selected[:N_MEMBERS].sum())
     text = f"{found.count} of {len(candidates)} images are listed, {true} of them rightly: {found.guarantee}."
     reports["Which of these images were used?"] = "list/report.html", text
