@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from divulge.auditing import audit
     from divulge.auditing.compare import compare_runs as compare
     from divulge.canaries import Claim
+    from divulge.chats import from_messages, from_prompts
     from divulge.datafiles import from_pairs
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
@@ -80,7 +81,9 @@ __all__ = [
     "evaluation",
     "extraction",
     "forget",
+    "from_messages",
     "from_pairs",
+    "from_prompts",
     "gate",
     "identify",
     "labels",
@@ -111,7 +114,9 @@ _HOMES = {
     "by_person": "divulge.people",
     "compare": "divulge.auditing.compare:compare_runs",
     "forget": "divulge.unlearning",
+    "from_messages": "divulge.chats",
     "from_pairs": "divulge.datafiles",
+    "from_prompts": "divulge.chats",
     "gate": "divulge.runs",
     "identify": "divulge.identification",
     "load": "divulge.runs",

@@ -9,7 +9,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -538,6 +538,7 @@ class TableColumns:
         label: column of the classes.
         id: column of the identifiers.
         text: column of the documents.
+        chats: columns of messages, or of prompts and answers, by the keys that name them.
         drop: columns that the model was not fitted on and that are neither of these.
     """
 
@@ -545,6 +546,7 @@ class TableColumns:
     id: str = ""
     text: str = ""
     drop: tuple[str, ...] = ()
+    chats: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_columns(
@@ -561,9 +563,14 @@ def find_columns(
 
     Examples:
         >>> find_columns("model.skops", "not_there.csv")
-        TableColumns(label='', id='', text='', drop=())
+        TableColumns(label='', id='', text='', drop=(), chats={})
     """
     try:
+        if is_text and tables.is_table(Path(members)):
+            table = tables.scan_table(Path(members))
+            if columns := datafiles.find_answer_columns(table):
+                ids = [name for name in table.columns if _is_id_name(name) and name not in columns.values()]
+                return TableColumns("", record_id or next(iter(ids), ""), next(iter(columns.values())), chats=columns)
         frame = tables.read_table(Path(members)) if tables.is_table(Path(members)) else None
     except (InputError, OSError, ValueError):
         frame = None
@@ -821,7 +828,7 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
         [
             "[data]",
             *(_line(DataPlan, name, getattr(answers, name)) for name in ("members", "nonmembers", "population")),
-            _line(DataPlan, "text" if answers.records == "text" else "label", answers.label),
+            *(_line(DataPlan, name, value) for name, value in _record_keys(answers, columns).items()),
             *(_line(DataPlan, name, value) for name, value in known_keys.items()),
             *(
                 "# " + _line(DataPlan, key, value)
@@ -830,6 +837,14 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
             ),
         ]
     )
+
+
+def _record_keys(answers: InitSettings, columns: TableColumns) -> dict[str, str]:
+    """Return the keys that name the columns of documents, or of the classes."""
+    if answers.records != "text":
+        return {"label": answers.label}
+    is_chat = answers.label in columns.chats.values()
+    return {**columns.chats, "tokens": "answer"} if is_chat else {"text": answers.label}
 
 
 def _reference_keys(answers: InitSettings) -> str:
