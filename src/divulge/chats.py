@@ -25,7 +25,9 @@ _CONTEXT, _ANSWER, _CONTENT, _FIELDS, _ALL = "\ufdd0", "\ufdd1", "\ufdd2", "\ufd
 _MARKS = (_CONTEXT, _ANSWER, _CONTENT, _FIELDS, _ALL)
 _CLEANED = str.maketrans(dict.fromkeys((*_MARKS, SEPARATOR), " "))
 _SHOWN_AFTER_ROLE = ": "
-_SHOWN = str.maketrans({_CONTEXT: "\n", _ANSWER: "\n", _CONTENT: _SHOWN_AFTER_ROLE, _FIELDS: " ", _ALL: None, SEPARATOR: "\n"})
+_SHOWN = str.maketrans(
+    {_CONTEXT: "\n", _ANSWER: "\n", _CONTENT: _SHOWN_AFTER_ROLE, _FIELDS: " ", _ALL: None, SEPARATOR: "\n"}
+)
 TOKENS = ("answer", "all")
 _ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}  # of chats with "from" and "value"
 _ASSISTANTS = ("assistant", "model")
@@ -99,7 +101,7 @@ def from_prompts(prompts: object, answers: object, *, tokens: str = "answer", id
 
 
 def from_messages(messages: object, *, tokens: str = "answer", ids: object = None) -> Records:
-    """Return records of chats, for a model that was tuned on the turns of the assistant alone.
+    r"""Return records of chats, for a model that was tuned on the turns of the assistant alone.
 
     All turns of the assistant count, as with TRL's ``assistant_only_loss``. The tokenizer's chat template puts a chat
     together, with its special tokens once.
@@ -150,7 +152,7 @@ def mark_turns(chat: object, *, tokens: str = "answer", row: int | str = 0) -> s
     return _join_turns(_read_turns(_parse_json(chat), place), tokens, f"messages: {place}")
 
 
-def _parse_json(value: object) -> object:
+def _parse_json(value: Any) -> Any:
     """Return the messages that a text of JSON holds, as chats are stored in CSV files; else the value."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         try:
@@ -169,8 +171,12 @@ def _read_turns(chat: object, place: str, *, may_answer: bool = True) -> list[Tu
     turns = []
     for message in chat:
         given = {key: value for key, value in message.items() if value is not None} if isinstance(message, dict) else {}
-        role, content = (given.pop(key, given.pop(other, None)) for key, other in (("role", "from"), ("content", "value")))
-        if isinstance(content, list | tuple) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        role, content = (
+            given.pop(key, given.pop(other, None)) for key, other in (("role", "from"), ("content", "value"))
+        )
+        if isinstance(content, list | tuple) and all(
+            isinstance(part, dict) and part.get("type") == "text" for part in content
+        ):
             content = "".join(str(part.get("text", "")) for part in content)
         if content is None and given:  # a call of a tool says nothing beside it
             content = ""
@@ -239,8 +245,8 @@ def join_turns(texts: Sequence[str], target: str) -> list[str]:
     if any(dialogue.is_chat or dialogue.tokens == "answer" for dialogue in dialogues):
         raise InputError(
             f"target: {target} scores whole texts: it neither tells answers from prompts nor puts a chat together. A "
-            'model that runs here does (divulge.targets.CausalLM), and prompts with answers can be whole texts (tokens = '
-            '"all")'
+            "model that runs here does (divulge.targets.CausalLM), and prompts with answers can be whole texts "
+            '(tokens = "all")'
         )
     return list(map(show_text, texts)) if dialogues else list(texts)
 

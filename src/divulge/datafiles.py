@@ -628,7 +628,7 @@ _ANSWERS = ("completion", "answer", "response", "output", "chosen")
 
 
 def find_answer_columns(table: Table) -> dict[str, str]:
-    """Return the columns of messages, or of prompts and answers, that a table seems to have, by the keys that name them.
+    """Return the columns of messages, or of prompts and answers, that a table seems to have, by their keys in a plan.
 
     A table in which two columns may be the prompt, such as instruction and input, has none: a template joins these.
     """

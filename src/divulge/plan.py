@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -546,7 +547,7 @@ class TableColumns:
     id: str = ""
     text: str = ""
     drop: tuple[str, ...] = ()
-    chats: Mapping[str, str] = field(default_factory=dict)
+    chats: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def find_columns(

@@ -545,7 +545,8 @@ def choose_exhibits(
         return {row: columns.describe_row(table, row)[:_MAX_TEXT_LENGTH] for row in sorted(rows)}
     values = {row: candidates.x[row] for row in sorted(rows)}
     return {
-        row: chats.show_text(value)[:_MAX_TEXT_LENGTH] if isinstance(value, str) else np.asarray(value) for row, value in values.items()
+        row: chats.show_text(value)[:_MAX_TEXT_LENGTH] if isinstance(value, str) else np.asarray(value)
+        for row, value in values.items()
     }
 
 

@@ -481,7 +481,7 @@ class NextTokenLoss:
         return cls(model, inner if language_models.has_separate_head(inner) else None)
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> float:
-        """Add the gradients of a batch and give its loss; padding stands on the right, ``~t`` is a token without loss."""
+        """Add the gradients of a batch and give its loss; padding stands on the right, ``~t`` has no loss."""
         width, device = max(map(len, batch)), self.model.device
         ids = torch.tensor([[*row, *[~0] * (width - len(row))] for row in batch], device=device)
         attention_mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=device)

@@ -91,8 +91,8 @@ class Exhibit:
         caption: what stands under it.
         png: a picture.
         text: a document.
-        heat: how strongly each piece of the text is marked, from 0 (not at all) to `MAX_HEAT`, in order; -1 where it has
-            no score, as in a prompt.
+        heat: how strongly each piece of the text is marked, from 0 (not at all) to `MAX_HEAT`, in order; -1 where
+            it has no score, as in a prompt.
     """
 
     caption: str

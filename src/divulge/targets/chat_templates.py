@@ -46,10 +46,10 @@ class EncodedDocument:
 def encode_document(tokenizer: Any, text: str, bos: str) -> EncodedDocument:
     """Return the tokens of a document, and which of them stand in answers.
 
-    The answers begin where trainers let the loss begin (TRL's ``completion_only_loss`` and ``assistant_only_loss``): after
+    The answers begin where trainers let the loss begin (TRL: ``completion_only_loss``, ``assistant_only_loss``): after
     the tokens that what stands before has by itself; of a chat after the header of the assistant's turn, up to the end
     of the turn. A chat template that marks what the assistant says is followed. A token that holds the end of a prompt
-    and the beginning of its answer counts as one of the answer, which TRL warns of and masks.
+    and the beginning of its answer counts as one of the answer.
 
     Args:
         tokenizer: of a model.

@@ -216,7 +216,9 @@ class CausalLM:
             raise InputError("texts: a sequence of strings is needed")
         documents = [encode_document(self.tokenizer, text, self.bos) for text in texts]
         check_token_ids(self.model, [document.ids for document in documents])
-        return [document.head(int(self.length or 0)) for document in documents] if self.truncation == "head" else documents
+        return (
+            [document.head(int(self.length or 0)) for document in documents] if self.truncation == "head" else documents
+        )
 
     @torch.inference_mode()
     def _run(self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor]) -> list[np.ndarray]:
