@@ -225,6 +225,11 @@ def parse(text: str) -> Dialogue | None:
     return Dialogue(tuple(turns), tokens)
 
 
+def mark_answers(text: str) -> str:
+    """Return a document of which answers alone count, whatever its ``tokens`` are."""
+    return text.removeprefix(_ALL)
+
+
 def has_answers(texts: Sequence[str]) -> bool:
     """Return whether any of the documents knows where its answers begin."""
     return any(mark in text for text in texts for mark in (_CONTEXT, _ANSWER))

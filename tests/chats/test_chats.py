@@ -196,3 +196,17 @@ def test_a_tokenizer_without_a_template_reads_no_chats(target):
     bare = make_tokenizer(None)
     with pytest.raises(dv.InputError, match="chat template"):
         dv.targets.CausalLM(target.model, bare).tokens(list(dv.from_messages([CHAT]).x))
+
+
+def test_extraction_asks_for_the_answer_to_the_prompt(target):
+    tuned = dv.references.FineTune(target, count=1, epochs=40, lr=4e-3).train_model(
+        dv.from_prompts([f"{i} hello" for i in range(10)], [" bye you"] * 10), seed=0
+    )
+    members, nonmembers = (
+        dv.from_prompts([f"{i} hello" for i in numbers], answers)
+        for numbers, answers in ((range(10), [" bye you"] * 10), (range(10, 20), [" you hello"] * 10))
+    )
+    result = dv.extraction.measure(tuned, members, nonmembers, suffix=5)
+    assert result.members.target.verbatim.all()
+    assert not result.nonmembers.target.verbatim.any()
+    assert set(result.members.suffixes) == {" bye you"}
