@@ -140,7 +140,8 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if codes := datafiles.find_code_columns(list(sets.values())):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
     _check_same_columns(sets)
-    if plan.data.text is None:
+    holds_documents = bool(_layout(plan.data).document_columns())
+    if not holds_documents:
         _check_labels(plan, recipes, sets)
     groups = None
     if plan.data.group is not None:
@@ -173,7 +174,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
     if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets["members"].records))
         _check_texts_among_numbers(target, plan.data, sets, codes)
-    if plan.data.text is not None:
+    if holds_documents:
         _check_labels(plan, recipes, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = AuditData(

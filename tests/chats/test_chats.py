@@ -78,15 +78,26 @@ def test_messages_are_read_from_every_kind_of_table(ending, tmp_path):
     assert records.x.tolist() == dv.from_messages([row["messages"] for row in rows]).x.tolist()
 
 
-def test_a_file_of_chats_begins_with_init(tmp_path, divulge):
+def test_a_file_of_chats_is_audited_by_the_plan_that_init_writes(tmp_path, divulge, target, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target.model.save_pretrained("tuned")
+    target.tokenizer.save_pretrained("tuned")
+    rng = np.random.default_rng(0)
     for name in ("members", "nonmembers", "population"):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "a", "messages": CHAT}) + "\n")
-    files = [f"--{name}={tmp_path / f'{name}.jsonl'}" for name in ("members", "nonmembers", "population")]
-    code, *_ = divulge("init", tmp_path / "plan", "--records=text", "--model=tuned", *files)
-    plan = (tmp_path / "plan" / "plan.toml").read_text()
-    assert code == 0
+        prompts, answers = (["".join(rng.choice(list("abcdefgh"), 12)) for _ in range(110)] for _ in range(2))
+        pairs = enumerate(zip(prompts, answers, strict=True))
+        rows = [
+            {"id": f"{name}{i}", "messages": [CHAT[1] | {"content": p}, CHAT[2] | {"content": a}]}
+            for i, (p, a) in pairs
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    files = [f"--{name}={name}.jsonl" for name in ("members", "nonmembers", "population")]
+    assert divulge("init", ".", "--records=text", "--model=tuned", "--references=0", *files)[0] == 0
+    plan = (tmp_path / "plan.toml").read_text()
     assert 'messages = "messages"' in plan
     assert 'tokens = "answer"' in plan
+    assert divulge("audit", "plan.toml", "--out=run")[0] == 0
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_all_turns_of_the_assistant_are_scored_and_nothing_else(target):
