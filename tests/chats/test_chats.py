@@ -84,7 +84,9 @@ def test_a_file_of_chats_is_audited_by_the_plan_that_init_writes(tmp_path, divul
     target.tokenizer.save_pretrained("tuned")
     rng = np.random.default_rng(0)
     for name in ("members", "nonmembers", "population"):
-        prompts, answers = (["".join(rng.choice(list("abcdefgh"), 12)) for _ in range(110)] for _ in range(2))
+        prompts, answers = (
+            ["".join(rng.choice(list("abc def gh"), rng.integers(8, 30))) + "." for _ in range(110)] for _ in range(2)
+        )
         pairs = enumerate(zip(prompts, answers, strict=True))
         rows = [
             {"id": f"{name}{i}", "messages": [CHAT[1] | {"content": p}, CHAT[2] | {"content": a}]}
@@ -96,7 +98,8 @@ def test_a_file_of_chats_is_audited_by_the_plan_that_init_writes(tmp_path, divul
     plan = (tmp_path / "plan.toml").read_text()
     assert 'messages = "messages"' in plan
     assert 'tokens = "answer"' in plan
-    assert divulge("audit", "plan.toml", "--out=run")[0] == 0
+    code, _, shown = divulge("audit", "plan.toml", "--out=run")
+    assert code == 0, shown
     assert (tmp_path / "run" / "report.html").exists()
 
 
