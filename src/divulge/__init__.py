@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from divulge.auditing import audit
     from divulge.canaries import Claim
     from divulge.candidates import identify
+    from divulge.chats import from_messages, from_prompts
     from divulge.datafiles import from_pairs
     from divulge.errors import InputError, MissingExtraError
     from divulge.people import by_person
@@ -81,7 +82,9 @@ __all__ = [
     "evaluation",
     "extraction",
     "forget",
+    "from_messages",
     "from_pairs",
+    "from_prompts",
     "gate",
     "identify",
     "labels",
@@ -113,7 +116,9 @@ _HOMES = {
     "by_person": "divulge.people",
     "compare": "divulge.runs:compare_runs",
     "forget": "divulge.unlearning",
+    "from_messages": "divulge.chats",
     "from_pairs": "divulge.datafiles",
+    "from_prompts": "divulge.chats",
     "gate": "divulge.runs",
     "identify": "divulge.candidates",
     "load": "divulge.runs",

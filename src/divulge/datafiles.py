@@ -16,11 +16,11 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from divulge import errors, lazy, people, store, tables
+from divulge import chats, errors, lazy, people, store, tables
 from divulge.columns import nameless_columns
 from divulge.errors import InputError, missing_extra
 from divulge.store import MAX_LINES_BYTES, open_untrusted
-from divulge.types import SEPARATOR, Records
+from divulge.types import Records
 from divulge.validation import (
     check_array,
     check_choice,
@@ -59,6 +59,10 @@ class FileLayout:
         id: column of the identifiers.
         group: column of the subgroups; None if there are none.
         text: column of the documents; None for records of numbers.
+        messages: column of chats, in place of ``text``.
+        prompt: column of prompts, in place of ``text``; ``answer`` is that of their answers.
+        answer: column of the answers.
+        tokens: which tokens of chats and answers count, see `divulge.chats`.
         person: column that names the person of each document; None if each row is a record of its own.
         drop: columns that are not part of a record.
         covariates: columns of the covariates; None if none are named.
@@ -77,6 +81,10 @@ class FileLayout:
     id: str = "id"
     group: str | None = None
     text: str | None = None
+    messages: str | None = None
+    prompt: str | None = None
+    answer: str | None = None
+    tokens: str = "answer"
     person: str | None = None
     drop: tuple[str, ...] = ()
     scale: float = 1.0
@@ -93,9 +101,26 @@ class FileLayout:
     def from_column_names(cls, names: ColumnNames, **defaults: Any) -> FileLayout:
         """Return the layout of files with these column names; ``defaults`` apply where the user named none."""
         settings = {key: value for key, value in defaults.items() if key not in names.model_fields_set}
+        if names.model_fields_set & {"messages", "prompt", "answer"}:
+            settings.pop("text", None)
         options = names.model_dump() | settings
         options["drop"] = tuple(options["drop"])
         return cls(**options, user_set=frozenset(names.model_fields_set))
+
+    def document_columns(self) -> dict[str, str]:
+        """Return the columns that documents are read from, by the keys that name them; none for records of numbers.
+
+        Raises:
+            divulge.InputError: a prompt without an answer, an answer without a prompt, several of these ways at once.
+        """
+        keys = ("text", "messages", "prompt", "answer")
+        named = {key: name for key in keys if (name := getattr(self, key)) is not None}
+        if named and tuple(named) not in (("text",), ("messages",), ("prompt", "answer")):
+            raise InputError(
+                "data.text, data.messages, data.prompt, data.answer: documents are read from one column of texts, from "
+                f"one of messages, or from one of prompts and one of answers, got {', '.join(named)}"
+            )
+        return named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,8 +176,8 @@ def read_records(path: Path, layout: FileLayout) -> DataFile:
     try:
         if path.is_dir() and not tables.is_table(path):
             return _from_images(path, layout)
-        if layout.text is not None:
-            return _from_texts(path, layout, layout.text)
+        if documents := layout.document_columns():
+            return _from_texts(path, layout, documents)
         return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
     except InputError as error:
         message = str(error)
@@ -412,7 +437,7 @@ _ROLES_OF_ARRAYS = {
 
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
     records, names = read_image_folder(path, layout.classes)
-    column_settings = (layout.group, layout.text, layout.columns, layout.covariates, layout.features)
+    column_settings = (layout.group, *layout.document_columns(), layout.columns, layout.covariates, layout.features)
     if any(name is not None for name in column_settings):
         raise InputError(
             "data.group, data.text, data.columns, data.covariates, data.features: a folder of images has no columns"
@@ -526,16 +551,21 @@ def _value_columns(table: Table, layout: FileLayout, special_names: Sequence[str
     return list(layout.columns)
 
 
-def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
-    """Read documents from one column, and labels, ids, groups, persons and covariates from others."""
+def _from_texts(path: Path, layout: FileLayout, documents_from: Mapping[str, str]) -> DataFile:
+    """Read documents from their columns, and labels, ids, groups, persons and covariates from others."""
     if not path.is_dir() and not tables.is_table_file(path):
         check_choice(path.suffix, "file type of texts", tables.ENDINGS)
-    _check_text_layout(layout, text)
+    _check_text_layout(layout, tuple(documents_from.values()))
     table = _scan(path, layout)
-    _require_column(text, "data.text", table.columns)
+    if layout.text is not None and layout.text not in table and (found := find_answer_columns(table)):
+        keys = " and ".join(f"data.{key} = {name!r}" for key, name in found.items())
+        raise InputError(f"data.text: there is no column {layout.text!r}; set {keys} in its place")
+    for key, name in documents_from.items():
+        _require_column(name, f"data.{key}", table.columns)
     _require_named(layout, table.columns)
     names_lines = any(part.lines is not None for part in table.parts)  # Their errors name the line, below.
-    if (column_type := table.column_type(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
+    text = layout.text
+    if text and (column_type := table.column_type(text)) not in (tables.TEXT, "any", "empty") and not names_lines:
         raise InputError(f"data.text: {text!r} holds no texts ({column_type}); name the column that does")
     words = [name for name in (text, layout.id, layout.group, layout.person) if name is not None and name in table]
     # No language model needs labels, so a label column may hold anything and is read as texts first.
@@ -543,12 +573,14 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     for name in layout.covariates or ():
         _require_column(name, "data.covariates", table.columns)
     features = _feature_columns(table, layout)
-    frame = table.collect(list(dict.fromkeys([*words, *labels, *features, *(layout.covariates or ())])), words)
+    names = list(dict.fromkeys([*words, *labels, *features, *(layout.covariates or ())]))
+    chat_records = None if text else read_chats(table, documents_from, layout.tokens)
+    frame = table.collect(names, words) if names else pl.DataFrame({"row": range(len(chat_records or ()))})
     if not len(frame):
         raise InputError(f"a header ({_format_names(table.columns)}) and no rows; at least 1 record is needed")
     special = _special_columns(frame, replace(layout, label=""))
     y, unlabelled = encode_document_classes(tables.to_array(frame[layout.label]), layout) if labels else (None, "")
-    documents = _check_documents(frame[text], table)
+    documents = _check_documents(frame[text], table) if text else np.array([*(chat_records or ()), None])[:-1]
     group = special.get(layout.group or "")
     if layout.person is not None:
         if layout.covariates is not None:
@@ -558,17 +590,65 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
         return _join_by_person(documents, frame[layout.person], group)
     records = Records(documents, y, special.get(layout.id))
     records = _add_features(records, frame.select(features) if features else None)
-    return DataFile(records, group, (text,), unlabelled=unlabelled, covariates=_covariate_columns(frame, layout))
+    columns = tuple(documents_from.values())
+    return DataFile(records, group, columns, unlabelled=unlabelled, covariates=_covariate_columns(frame, layout))
 
 
-def _check_text_layout(layout: FileLayout, text: str) -> None:
+def read_chats(table: Table, columns: Mapping[str, str], tokens: str = "answer") -> list[str]:
+    """Return the documents of a column of messages, or of one of prompts and one of answers, see `divulge.chats`.
+
+    Args:
+        table: that they stand in.
+        columns: their names, by "messages" or by "prompt" and "answer".
+        tokens: which tokens count.
+
+    Raises:
+        divulge.InputError: a row without messages or without an answer; it is named.
+    """
+    mark = chats.mark_turns if "messages" in columns else chats.mark_answer
+    documents = []
+    for row, values in enumerate(zip(*(table.values(name) for name in columns.values()), strict=True)):
+        try:
+            values = [_spell(value) if "answer" in columns else value for value in values]
+            documents.append(mark(*values, tokens=tokens))
+        except InputError:
+            mark(*values, tokens=tokens, row=table.place(row))  # raises again, and names the place
+            raise
+    return documents
+
+
+def _spell(value: Any) -> Any:
+    """Return a prompt or an answer that a file stores as a number, or as true or false, as a text."""
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+
+
+_MESSAGES = ("messages", "conversations", "conversation", "chat", "dialogue", "dialog")
+_PROMPTS = ("prompt", "instruction", "question", "query", "input")
+_ANSWERS = ("completion", "answer", "response", "output", "chosen")
+
+
+def find_answer_columns(table: Table) -> dict[str, str]:
+    """Return the columns of messages, or of prompts and answers, that a table seems to have, by their keys in a plan.
+
+    A table in which two columns may be the prompt, such as instruction and input, has none: a template joins these.
+    """
+    columns = {name.lower(): name for name in table.columns}
+    if messages := [columns[name] for name in _MESSAGES if name in columns]:
+        return {"messages": messages[0]}
+    prompts, answers = ([columns[name] for name in names if name in columns] for names in (_PROMPTS, _ANSWERS))
+    return {"prompt": prompts[0], "answer": answers[0]} if len(prompts) == 1 and answers else {}
+
+
+def _check_text_layout(layout: FileLayout, documents_from: tuple[str, ...]) -> None:
     """Check what a layout says beside the column of the documents."""
     if layout.columns is not None:
         raise InputError("data.columns: of documents, only data.text is read")
     if layout.scale != 1.0:
         raise InputError("data.scale: texts have no scale")
-    if layout.person == text:
-        raise InputError(f"data.person: {text!r} is the column of the documents; name the one of whose each is")
+    if layout.person in documents_from:
+        raise InputError(
+            f"data.person: {layout.person!r} is the column of the documents; name the one of whose each is"
+        )
 
 
 def _join_by_person(documents: Array, person: pl.Series, group: Array | None) -> DataFile:
@@ -588,7 +668,7 @@ def _check_documents(column: pl.Series, table: Table) -> Array:
         raise InputError(f"{len(empty)} records have no text (first: {table.place(empty[0])}); leave them out")
     array = np.empty(len(texts), dtype=object)
     # Each row is one document, even if it contains the separator between the documents of a person.
-    array[:] = [text.replace(SEPARATOR, " ") for text in texts]
+    array[:] = list(map(chats.remove_marks, texts))
     return array
 
 

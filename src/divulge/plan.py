@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tomllib
@@ -240,7 +241,8 @@ def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -
     if codes := datafiles.find_code_columns(list(sets.values())):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
     _check_same_columns(sets)
-    if plan.data.text is None:
+    holds_documents = bool(_layout(plan.data).document_columns())
+    if not holds_documents:
         _check_labels(plan, recipes, sets)
     population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
     references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
@@ -266,7 +268,7 @@ def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -
     if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets[keys[0]].records))
         _check_texts_among_numbers(target, plan.data, sets, codes)
-    if plan.data.text is not None:
+    if holds_documents:
         _check_labels(plan, recipes, sets, target)
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     features = None
@@ -643,6 +645,7 @@ class TableColumns:
         label: column of the classes.
         id: column of the identifiers.
         text: column of the documents.
+        chats: columns of messages, or of prompts and answers, by the keys that name them.
         drop: columns that the model was not fitted on and that are neither of these.
     """
 
@@ -650,6 +653,7 @@ class TableColumns:
     id: str = ""
     text: str = ""
     drop: tuple[str, ...] = ()
+    chats: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def find_columns(
@@ -666,9 +670,14 @@ def find_columns(
 
     Examples:
         >>> find_columns("model.skops", "not_there.csv")
-        TableColumns(label='', id='', text='', drop=())
+        TableColumns(label='', id='', text='', drop=(), chats={})
     """
     try:
+        if is_text and tables.is_table(Path(members)):
+            table = tables.scan_table(Path(members))
+            if columns := datafiles.find_answer_columns(table):
+                ids = [name for name in table.columns if _is_id_name(name) and name not in columns.values()]
+                return TableColumns("", record_id or next(iter(ids), ""), next(iter(columns.values())), chats=columns)
         frame = tables.read_table(Path(members)) if tables.is_table(Path(members)) else None
     except (InputError, OSError, ValueError):
         frame = None
@@ -945,6 +954,14 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
             ),
         ]
     )
+
+
+def _record_keys(answers: InitSettings, columns: TableColumns) -> dict[str, str]:
+    """Return the keys that name the columns of documents, or of the classes."""
+    if answers.records != "text":
+        return {"label": answers.label}
+    is_chat = answers.label in columns.chats.values()
+    return {**columns.chats, "tokens": "answer"} if is_chat else {"text": answers.label}
 
 
 def _reference_keys(answers: InitSettings) -> str:

@@ -267,16 +267,21 @@ class HeatStrip:
         ends: where each token ends in the text; what stands before the first token has no value.
         values: the target's log-probability of each, less what it is held against.
         against: what that is, in words.
+        starts: where each begins, in documents of which not all tokens have a value; None where each begins at the end
+            of the one before.
     """
 
     ends: tuple[int, ...]
     values: tuple[float, ...]
     against: str
+    starts: tuple[int, ...] | None = None
 
     def fits(self, text: str) -> bool:
         """Check that the token ends are increasing and within the text."""
-        ends = [0, *self.ends]
-        return len(self.ends) == len(self.values) and ends == sorted(ends) and ends[-1] <= len(text)
+        starts = (0, *self.ends)[:-1] if self.starts is None else self.starts
+        places = [0, *(place for span in zip(starts, self.ends, strict=False) for place in span)]
+        same_length = len(starts) == len(self.ends) == len(self.values)
+        return same_length and places == sorted(places) and places[-1] <= len(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

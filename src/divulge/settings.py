@@ -332,6 +332,13 @@ class ColumnNames(BaseModel):
     label: str = Field("label", description="Column of the classes, or of the real values of a regression.")
     id: str = Field("id", description="Column of the identifiers, which are read as texts.")
     text: str | None = Field(None, description="Column of the documents.")
+    messages: str | None = Field(
+        None,
+        description="Column of chats, lists of messages with role and content, which the model's chat template puts "
+        "together.",
+    )
+    prompt: str | None = Field(None, description="Column of prompts, beside the one of their answers.")
+    answer: str | None = Field(None, description="Column of the answers to prompts.")
     group: str | None = Field(None, description="Column of the subgroups that are reported apart.")
     person: str | None = Field(
         None, description="Column of whose each document is; all documents of one person are one record."
@@ -342,13 +349,15 @@ class ColumnNames(BaseModel):
         """Return the columns that the user named, by what they mean: they must be there."""
         return {
             key: name
-            for key in ("label", "id", "text", "group", "person")
+            for key in ("label", "id", "text", "messages", "prompt", "answer", "group", "person")
             if key in self.model_fields_set and (name := getattr(self, key)) is not None
         }
 
     def special(self) -> list[str]:
         """Return the names of all columns that are no values of a record, whether or not a table has them."""
-        names = [self.label, self.id, self.text, self.group, self.person]
+        names = [
+            self.label, self.id, self.text, self.messages, self.prompt, self.answer, self.group, self.person
+        ]  # fmt: skip
         return list(dict.fromkeys([*(name for name in names if name), *self.drop]))
 
     @classmethod
@@ -420,6 +429,11 @@ class DataPlan(ColumnNames):
     population: str = Field(
         description="Further records that it was not trained on: attacks learn from them, decisions are calibrated on "
         "them."
+    )
+    tokens: Literal["answer", "all"] = Field(
+        "answer",
+        description="Which tokens of chats, and of prompts with answers, the model was tuned on: all turns of the "
+        "assistant and answers alone, or all tokens. Those are scored, and fine-tuned references learn them.",
     )
     covariates: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,

@@ -74,6 +74,12 @@ TOKENS = dv.Evidence(
 TYPES = {
     "from_pairs": call(dataset=[([0.0, 1.0], 0), ([1.0, 0.0], 1)], use=lambda made: made.y),
     "by_person": call(texts=["a b", "c", "d"], people=["x", "x", "y"], free=("people",), use=lambda made: made.ids),
+    "from_messages": call(
+        messages=[[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]],
+        ids=["x"],
+        use=lambda made: made.ids,
+    ),
+    "from_prompts": call(prompts=["a", "b"], answers=["c", "d"], ids=["x", "y"], use=lambda made: made.ids),
     "Claim": call(epsilon=8.0, delta=1e-5),
     "evaluation.GaussianMechanism": call(),
     "evaluation.SubsampledGaussian": call(rate=0.1, steps=5),

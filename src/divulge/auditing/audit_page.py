@@ -659,6 +659,8 @@ def exposed_section(audit: Findings, strongest: str) -> Section:
     if audit.heat:
         baseline = next(iter(audit.heat.values())).against
         note += f" The deeper a token is marked, the likelier the target finds it than {baseline} does."
+        if any(strip.starts is not None for strip in audit.heat.values()):
+            note += " Prompts are pale: answers alone are scored."
     # Pictures are taken in at a glance; rows and documents are long.
     n_unfolded = _MAX_EXHIBITS if all(exhibit.png for exhibit in exhibits) else _MAX_UNFOLDED
     folded = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import evaluation, people
+from divulge import chats, evaluation, people
 from divulge import recipes as book
 from divulge.attacks import Need
 from divulge.auditing import plausibility, signals
@@ -16,8 +16,10 @@ from divulge.auditing.modality import Modality
 from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
 from divulge.references import FineTune
+from divulge.report import formatting
 from divulge.signals import ReCaLL, tokens
 from divulge.targets import Endpoint, TokenStatistics
+from divulge.targets.token_statistics import ReadsAnswers
 from divulge.types import TokenLogs
 
 if TYPE_CHECKING:
@@ -233,6 +235,8 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
 def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, vocabulary: bool) -> TokenStatistics:
     """Return token statistics of each record; documents of a record are queried one by one."""
     texts, counts = people.split_documents(records)
+    if not isinstance(target, ReadsAnswers):
+        texts = chats.join_turns(texts, type(target).__name__)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
     if len(texts) == len(records):
@@ -261,7 +265,12 @@ def _reference_signals(
         _check_same_tokens(audit, lengths, stats)
         log_probabilities, trained_on = base_log_probabilities[None], np.zeros((1, len(texts)), dtype=bool)
     else:
-        _check_same_tokens(audit, audit.references.count_tokens(list(audit.views[0].x)), stats)
+        _check_same_tokens(audit, audit.references.count_tokens(texts), stats)
+        if chats.has_answers(texts) and (n_unlearned := audit.references.count_unlearned(texts)):
+            log.warnings.append(
+                f"the answers of {formatting.format_count(n_unlearned, 'document')} lie wholly beyond the "
+                f"{audit.references.max_tokens} tokens that reference models are trained on: none of them learns these"
+            )
         records, rows = signals.training_data(audit, need)
         needs = [
             other_need for other_need in required_references(audit.inputs.recipes) if other_need != Need.REFERENCES_BASE
@@ -301,6 +310,12 @@ def _check_all_scored(audit: PreparedAudit, stats: TokenStatistics) -> None:
     empty_rows = np.flatnonzero(stats.lengths == 0)
     if empty_rows.size:
         listed = ", ".join(_describe_document(audit, int(row)) for row in empty_rows[:_MAX_LISTED])
+        if chats.has_answers([str(audit.views[0].x[row]) for row in empty_rows]):
+            raise InputError(
+                f"records: {empty_rows.size} documents have no token of an answer to score ({listed}): their answers "
+                f"are empty, or lie wholly beyond the {getattr(audit.target, 'length', None)} tokens that the target "
+                "is given; leave them out, or give the target more tokens"
+            )
         raise InputError(
             f"records: {empty_rows.size} documents have no token to score ({listed}): they are empty, or of one token "
             "without a BOS before it; leave them out"
@@ -340,6 +355,8 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
     length = getattr(target, "length", None)
     if not length:
         return []
+    if isinstance(target, ReadsAnswers) and chats.has_answers(texts):
+        return _answer_warnings(target, texts, length)
     if isinstance(target, Endpoint):
         n_long = sum(len(text) > length for text in texts)
         message = f"{n_long} documents have more than {length} characters: only their beginning was scored, {_CUT_ENDS}"
@@ -353,3 +370,19 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
         n_long = int((stats.lengths >= length).sum())
         message = f"{n_long} documents are longer than the target's context of {length} tokens: scored in windows"
     return [message] if n_long else []
+
+
+def _answer_warnings(target: ReadsAnswers, texts: Sequence[str], length: int) -> list[str]:
+    """Return a warning about answers that a model whose training cut documents at its context never saw."""
+    documents = target.encode_documents(texts)
+    n_long = sum(document.n_scored > document.head(length).n_scored for document in documents)
+    n_beyond = sum(document.n_scored > 0 and not document.head(length).n_scored for document in documents)
+    return (
+        [
+            f"answers of {formatting.format_count(n_long, 'document')} go beyond the target's context of {length} "
+            f"tokens, and those of {n_beyond} begin there: a training that cuts documents off has not seen that part, "
+            "and nothing is found of it"
+        ]
+        if n_long
+        else []
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import columns, errors, evaluation, store
+from divulge import chats, columns, errors, evaluation, store
 from divulge.attacks import Need, Scored
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
@@ -561,7 +561,8 @@ def choose_exhibits(
         return {row: columns.describe_row(table, row)[:_MAX_TEXT_LENGTH] for row in sorted(rows)}
     values = {row: candidates.x[row] for row in sorted(rows)}
     return {
-        row: value[:_MAX_TEXT_LENGTH] if isinstance(value, str) else np.asarray(value) for row, value in values.items()
+        row: chats.show_text(value)[:_MAX_TEXT_LENGTH] if isinstance(value, str) else np.asarray(value)
+        for row, value in values.items()
     }
 
 
@@ -591,13 +592,20 @@ def compute_heat(
     strips = {}
     for row, text in exhibits.items():
         token_rows = slice(int(logs.offsets[row]), int(logs.offsets[row + 1]))
-        ends = token_statistics.token_ends(audit.target, str(audit.inputs.candidates.x[row]))
-        if ends is None or len(ends) != token_rows.stop - token_rows.start:
+        record = str(audit.inputs.candidates.x[row])
+        spans = token_statistics.token_spans(audit.target, record)
+        if spans is None or len(spans) != token_rows.stop - token_rows.start:
             continue
         values = logs.target[token_rows] - baseline_logs[:, token_rows].mean(axis=0, dtype=np.float64)
-        token_values = [(end, round(float(value), _DIGITS)) for end, value in zip(ends, values, strict=True)]
-        shown_tokens = [(end, value) for end, value in token_values if end <= len(text)]
+        shown_tokens = [
+            (start, end, round(float(value), _DIGITS))
+            for (start, end), value in zip(spans, values, strict=True)
+            if end <= len(text)
+        ]
         strips[row] = HeatStrip(
-            tuple(end for end, _ in shown_tokens), tuple(value for _, value in shown_tokens), _BASELINES[baseline]
+            tuple(end for _, end, _ in shown_tokens),
+            tuple(value for *_, value in shown_tokens),
+            _BASELINES[baseline],
+            tuple(start for start, *_ in shown_tokens) if chats.has_answers([record]) else None,
         )
     return strips

@@ -6,13 +6,14 @@ is audited then leaks nothing, and that says nothing of the model that was meant
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import special, stats
 
-from divulge import people, seeds, statistics
+from divulge import chats, people, seeds, statistics
 from divulge.results import ClassFit, RegressionFit, TokenFit
 from divulge.targets import Endpoint
 from divulge.types import Estimate
@@ -291,9 +292,18 @@ def _rank_correlation(y: Floats, predictions: Floats) -> Estimate:
 
 
 def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
-    """Return the target's own tokenizer, or UTF-8 encoding if it has none."""
+    """Return the target's own tokenizer, of answers where they alone are scored, or UTF-8 encoding if it has none."""
     encode = getattr(target, "encode", None)
-    return _utf8_bytes if encode is None else lambda text: encode([text])[0]
+    if encode is None:
+        return _utf8_bytes
+
+    def tokenize(text: str) -> Sequence[int]:
+        if not chats.has_answers([text]):
+            return encode([text])[0]
+        (document,) = cast("Any", target).encode_documents([text])
+        return list(itertools.compress(document.ids, document.in_answer or [True] * len(document.ids)))
+
+    return tokenize
 
 
 def _utf8_bytes(text: str) -> Sequence[int]:

@@ -279,6 +279,8 @@ def make_from_file(
 
 def _read_file(path: Path, layout: FileLayout) -> datafiles.DataFile:
     """Read records, without the row numbers that a data frame wrote."""
+    if {*layout.document_columns()} - {"text"}:
+        raise InputError("messages, prompt, answer: canaries are rows of values, or documents of one column (text)")
     file = datafiles.read_records(path, layout)
     names = [] if file.records.table is None else columns.nameless_columns(file.records.table.columns)
     return datafiles.read_records(path, replace(layout, drop=(*layout.drop, *names))) if names else file

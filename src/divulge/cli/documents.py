@@ -468,7 +468,7 @@ def extract(
     reference: Annotated[
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
     ] = None,
-    columns: options.TextColumns,
+    columns: options.ChatColumns,
     settings: Annotated[ExtractSettings, ("prefix", "suffix", "place", "draws", "seed", "show_records")],
     decoding: DecodingSettings,
     loading: LanguageModelSettings,

@@ -41,7 +41,10 @@ TextColumns = Annotated[ColumnNames, ("id", "text")]
 """The columns of a table of documents."""
 
 
-_COLUMN_OPTIONS = "label id text group person drop"
+ChatColumns = Annotated[ColumnNames, ("id", "text", "messages", "prompt", "answer")]
+"""The columns of a table of documents, chats, or prompts with answers."""
+
+_COLUMN_OPTIONS = "label id text messages prompt answer group person drop"
 _ORACLE_OPTIONS = "clip decimals noise noise_kind submission class_weight scored"
 ADVANCED: Mapping[str, str] = {
     "audit": "seed",
@@ -53,7 +56,8 @@ ADVANCED: Mapping[str, str] = {
     "score": "dtype device bos length stride truncation budget lowercase shard engine",
     "power": "seed method wanted",
     "extract": "show_records dtype device bos length temperature top_k top_p place seed",
-    "forget": "other factory outputs device trust seed margin confidence fdr at_random label text group person drop",
+    "forget": "other factory outputs device trust seed margin confidence fdr at_random label text messages "
+    "prompt answer group person drop",
     "synthetic": "text drop attributes duplicates fpr fdr margin confidence seed",
     "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
     "reconstruct": "margin algorithm truth show_records",

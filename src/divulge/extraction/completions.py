@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from divulge import errors, seeds, store, tables
+from divulge import chats, errors, seeds, store, tables
 from divulge.errors import InputError
 from divulge.settings import CutSettings
+from divulge.targets.token_statistics import ReadsAnswers
 from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ def cut_passages(
 ) -> Passages:
     """Cut documents; a prompt loses its beginning where the model cannot take all of it.
 
+    Of a document with answers the last one is asked for, up to ``cut.suffix`` of its tokens, and the prompt is all that
+    stands before it.
+
     Args:
         target: the model whose tokenizer is used.
         texts: the documents.
@@ -134,6 +138,14 @@ def cut_passages(
         raise InputError(f"suffix: must be below {max_tokens}, the tokens that the model takes, got {cut.suffix}")
     passages, short, shortened = [], 0, 0
     for row, (text, tokens) in enumerate(zip(texts, target.encode(texts), strict=True)):
+        if (span := _find_last_answer(target, text, tokens)) is not None:
+            start, stop = span[0], min(span[1], span[0] + cut.suffix)
+            n_prefix = min(start, max_tokens - cut.suffix)
+            shortened += n_prefix < start
+            short += not 0 < start < stop
+            if 0 < start < stop:
+                passages.append(Passage(row, tokens[start - n_prefix : start], tokens[start:stop]))
+            continue
         prompt_length = cut.prompt_length(len(tokens))
         if len(tokens) < prompt_length + cut.suffix:
             short += 1
@@ -150,6 +162,24 @@ def cut_passages(
         )
         raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({required})")
     return Passages(tuple(passages), short, shortened)
+
+
+def _find_last_answer(target: GivesContinuations, text: str, tokens: Sequence[int]) -> tuple[int, int] | None:
+    """Return where the last answer begins and ends among the tokens of a document; None where it knows of none.
+
+    Raises:
+        divulge.InputError: a target that is given plain texts.
+    """
+    if not chats.has_answers([text]):
+        return None
+    if not isinstance(target, ReadsAnswers):
+        raise InputError(f"target: {type(target).__name__} cannot tell answers from prompts; give documents as texts")
+    (document,) = target.encode_documents([chats.mark_answers(text)])
+    n_special = len(document.ids) - len(tokens)
+    in_answer = list(document.in_answer or ())[n_special:]
+    stop = len(in_answer) - in_answer[::-1].index(True) if any(in_answer) else 0
+    start = next((place + 1 for place in range(stop - 1, -1, -1) if not in_answer[place]), 0)
+    return start, stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -357,9 +387,9 @@ class Completer:
         generated: list[Any] = [passage.suffix for passage in passages]
         differing = np.flatnonzero(~continuations.verbatim)
         if len(differing):
-            greedy = model.greedy([prompts[i] for i in differing], len(generated[0]))
+            greedy = model.greedy([prompts[i] for i in differing], max(len(generated[i]) for i in differing))
             for i, tokens in zip(differing, greedy, strict=True):
-                generated[i] = tokens
+                generated[i] = tokens[: len(generated[i])]  # answers differ in length
         matches = [likeness(tokens, passage.suffix) for tokens, passage in zip(generated, passages, strict=True)]
         longest = np.array([match.longest for match in matches])
         overlap = np.array([match.overlap for match in matches])

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from divulge.references.network_training import AfterEpoch
     from divulge.references.progress import Progress
     from divulge.references.splits import Splits
+    from divulge.targets.chat_templates import EncodedDocument
     from divulge.types import Bools
 else:
     peft = lazy.module("peft")
@@ -153,7 +154,7 @@ class LoadedFineTune:
     def count_tokens(self, records: Sequence[str]) -> list[int]:
         """Return the number of scored tokens of each record."""
         texts, counts = people.split_documents(records)
-        scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
+        scored = [document.n_scored for document in self.base.encode_documents(texts)]
         return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
 
     def find_token_mismatch(self, target: Any, records: Sequence[str]) -> tuple[int, int] | None:
@@ -174,12 +175,28 @@ class LoadedFineTune:
         return None
 
     def tokenised(self, records: Sequence[str]) -> list[list[list[int]]]:
-        """Return the stretches of each record, as token ids; one token alone teaches nothing and is left out."""
-        longest = self.config.length or int(self.base.length or 0)
+        """Return the stretches of each record, as token ids; one token alone teaches nothing and is left out.
+
+        Of documents with answers the loss is that of the answers, and what is beyond the length is cut off, as trainers
+        do: such a document may teach nothing.
+        """
         return [
-            [part for ids in self.base.encoded(people.split_record(record)) for part in split_stretches(ids, longest)]
+            [
+                part
+                for document in self.base.encode_documents(people.split_record(record))
+                for part in _learned_stretches(document, self.max_tokens)
+            ]
             for record in records
         ]
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a stretch that is trained on."""
+        return self.config.length or int(self.base.length or 0)
+
+    def count_unlearned(self, records: Sequence[str]) -> int:
+        """Return how many records have no answer in what is trained on, as all of it is beyond the length."""
+        return sum(not stretches for stretches in self.tokenised(records))
 
     def tuned(self, documents: Sequence[Sequence[list[int]]], seed: int, tick: Tick) -> CausalLM:
         """Return a copy of the base, fine-tuned on the stretches of documents.
@@ -418,6 +435,15 @@ _JITTER = 5.0  # tokens by which lengths are blurred, so that no two epochs have
 _LOGITS = 1 << 20  # held at a time: on a CPU they stay in its cache
 
 
+def _learned_stretches(document: EncodedDocument, longest: int) -> list[list[int]]:
+    """Return the stretches of a document; token ``t`` of a prompt, which has no loss, is written as ``~t``."""
+    if document.in_answer is None:
+        return split_stretches(document.ids, longest)
+    head = document.head(longest)
+    stretch = [i if learned else ~i for i, learned in zip(head.ids, head.in_answer or (), strict=True)]
+    return [stretch] if head.n_scored else []
+
+
 def split_stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
     """Split tokens into stretches; each after the first begins with the last token of the one before."""
     pieces = [list(ids[start : start + longest]) for start in range(0, max(len(ids) - 1, 0), longest - 1)]
@@ -455,11 +481,12 @@ class NextTokenLoss:
         return cls(model, inner if language_models.has_separate_head(inner) else None)
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> float:
-        """Add the gradients of a batch and give its loss; padding stands on the right."""
+        """Add the gradients of a batch and give its loss; padding stands on the right, ``~t`` has no loss."""
         width, device = max(map(len, batch)), self.model.device
-        ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in batch], device=device)
+        ids = torch.tensor([[*row, *[~0] * (width - len(row))] for row in batch], device=device)
         attention_mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=device)
-        positions = attention_mask[:, 1:].bool()
+        positions = ids[:, 1:] >= 0
+        ids = torch.where(ids < 0, ~ids, ids)
         targets = ids[:, 1:][positions]
         inputs = {"input_ids": ids, "attention_mask": attention_mask, "use_cache": False}
         if self.inner is None:

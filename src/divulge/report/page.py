@@ -91,7 +91,8 @@ class Exhibit:
         caption: what stands under it.
         png: a picture.
         text: a document.
-        heat: how strongly each piece of the text is marked, from 0 (not at all) to `MAX_HEAT`, in order.
+        heat: how strongly each piece of the text is marked, from 0 (not at all) to `MAX_HEAT`, in order; -1 where
+            it has no score, as in a prompt.
     """
 
     caption: str
@@ -400,16 +401,21 @@ def mark_tokens(text: str, strip: HeatStrip | None) -> list[tuple[str, int]]:
         >>> from divulge.results import HeatStrip
         >>> mark_tokens("to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
         [('to', 0), (' be', 6), (' read', 0)]
+        >>> mark_tokens("to be read", HeatStrip((10,), (3.0,), "chance", starts=(5,)))  # an answer after its prompt
+        [('to be', -1), (' read', 6)]
     """
     if strip is None:
         return []
     pieces: list[tuple[str, int]] = []
-    start = 0
-    for end, value in zip(strip.ends, strip.values, strict=True):
+    start, unscored = 0, 0 if strip.starts is None else -1
+    for begin, end, value in zip(strip.starts or (0, *strip.ends)[:-1], strip.ends, strip.values, strict=True):
+        if begin > start:
+            pieces.append((text[start:begin], unscored))
+            start = begin
         step = round(MAX_HEAT * min(max(value / _MAX_NATS, 0.0), 1.0))
         if pieces and pieces[-1][1] == step:
             pieces[-1] = (pieces[-1][0] + text[start:end], step)
         else:
             pieces.append((text[start:end], step))
         start = end
-    return [*pieces, (text[start:], 0)]
+    return [*pieces, (text[start:], unscored)] if start < len(text) or not unscored else pieces

@@ -193,7 +193,7 @@ def _column(
     value_types: dict[str, dict[str, tuple[int, str]]],
     fractions: set[str],
 ) -> pl.Series:
-    """Return the values of a key as texts, and add their types to ``value_types``."""
+    """Return the values of a key as texts, lists and objects as JSON, and add their types to ``value_types``."""
     values = [row.get(name) for row in rows]
     types = set(map(type, values)) - {type(None)}
     first_values = value_types.setdefault(name, {})
@@ -226,7 +226,7 @@ def _column(
 def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else None
+    return str(value) if isinstance(value, int | float) else json.dumps(value)
 
 
 def _is_unicode(text: str) -> bool:

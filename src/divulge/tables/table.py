@@ -243,6 +243,23 @@ class Table:
             with table_errors(_error_prefix(self.name, group[0].name)):
                 raise
 
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column as the files have them, lists and objects too; in files of text as JSON.
+
+        Raises:
+            divulge.InputError: a damaged file.
+        """
+        values: list[Any] = []
+        _check_fits_memory(self)
+        for part in self.parts:
+            with self._errors([part], lambda part: None):
+                for scan in part.frames:
+                    frame = scan()
+                    column = pl.col(name) if name in frame.collect_schema() else pl.lit(None).alias(name)
+                    with without_panic_output():
+                        values += frame.with_columns(column).select(name).collect()[name].to_list()
+        return values
+
     def collect(
         self, columns: Sequence[str] | None = None, texts: Sequence[str] = (), *, with_gaps: Sequence[str] = ()
     ) -> pl.DataFrame:

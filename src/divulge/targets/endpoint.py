@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import store, web
+from divulge import chats, store, web
 from divulge.errors import InputError
 from divulge.targets.token_statistics import TokenStatistics
 from divulge.validation import check_integer, check_number, check_path, check_string, format_exception
@@ -124,6 +124,7 @@ class Endpoint:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("texts: a sequence of strings is needed")
+        texts = chats.join_turns(texts, "an endpoint")
         journal = EndpointJournal(self.journal, self.key())
         prompts = [text[: self.length] for text in texts]
         new_prompts = list(dict.fromkeys(text for text in prompts if text and text not in journal))

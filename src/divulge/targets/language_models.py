@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy
+from divulge import chats, lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
 from divulge.targets import pretrained
+from divulge.targets.chat_templates import EncodedDocument, encode_document
 from divulge.targets.pretrained import check_token_ids, load_pretrained, tokenizer_digest, weights_digest
 from divulge.targets.token_statistics import PER_TOKEN, Continuations, Decoding, TokenStatistics
 from divulge.validation import check_choice, check_instance, check_integer
@@ -45,7 +46,8 @@ class CausalLM:
     """A causal language model and its tokenizer, asked for token statistics.
 
     Hidden states go through the output layer in blocks, so logits of all tokens are never held; padding
-    stands on the right, where a causal model does not see it, and is never scored.
+    stands on the right, where a causal model does not see it, and is never scored. Of documents that know where
+    their answers begin (`divulge.from_messages`, `divulge.from_prompts`) the tokens of answers alone are scored.
 
     Args:
         model: a `transformers` model with a language-modelling head, in evaluation mode on its device.
@@ -133,9 +135,12 @@ class CausalLM:
         Raises:
             divulge.InputError: something that is not a string.
         """
-        encoded = self.encoded(texts)
         length, stride = int(self.length or 0), int(self.stride or 0)
-        windows_of_texts = [window for i, ids in enumerate(encoded) for window in split_windows(i, ids, length, stride)]
+        windows_of_texts = [
+            window
+            for i, document in enumerate(self.encode_documents(texts))
+            for window in split_windows(i, document.ids, length, stride, document.in_answer)
+        ]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
         window_batches = list(batch_windows(windows_of_texts, self.budget or _TOKEN_BUDGET))
@@ -161,7 +166,12 @@ class CausalLM:
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Return the tokens of each text, without those of `start`."""
-        return encode_texts(self.tokenizer, texts)
+        encoded = encode_texts(self.tokenizer, texts)
+        for row, text in enumerate(texts):
+            if chats.has_answers([text]):
+                ids, n_start = tuple(encode_document(self.tokenizer, text, self.bos).ids), len(self.start)
+                encoded[row] = ids[n_start:] if ids[:n_start] == self.start else ids
+        return encoded
 
     @panic_errors("tokenizer")
     def decode(self, tokens: Sequence[int]) -> str:
@@ -193,22 +203,22 @@ class CausalLM:
             torch.set_num_threads(threads)  # of what torch calls, some count threads for the whole process
 
     def encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, a BOS included where there is one.
+        """Return the token ids of each text, a BOS included where there is one; see `encode_documents`."""
+        return [document.ids for document in self.encode_documents(texts)]
+
+    def encode_documents(self, texts: Sequence[str]) -> list[EncodedDocument]:
+        """Return the token ids of each text, a BOS included where there is one, and which of them are scored.
 
         Raises:
-            divulge.InputError: something that is not a string.
+            divulge.InputError: something that is not a string, a chat that the tokenizer has no template for.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("texts: a sequence of strings is needed")
-        encoded = [self._encode(text) for text in texts]
-        check_token_ids(self.model, encoded)
-        return encoded
-
-    @panic_errors("tokenizer")
-    def _encode(self, text: str) -> list[int]:
-        ids = self.tokenizer(text, add_special_tokens=self.bos == "tokenizer", verbose=False)["input_ids"]
-        ids = [self.tokenizer.bos_token_id, *ids] if self.bos == "add" else list(ids)
-        return ids[: self.length] if self.truncation == "head" else ids
+        documents = [encode_document(self.tokenizer, text, self.bos) for text in texts]
+        check_token_ids(self.model, [document.ids for document in documents])
+        return (
+            [document.head(int(self.length or 0)) for document in documents] if self.truncation == "head" else documents
+        )
 
     @torch.inference_mode()
     def _run(self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor]) -> list[np.ndarray]:
@@ -222,6 +232,8 @@ class CausalLM:
             ids[row, :size] = torch.tensor(window.tokens)
             attention_mask[row, :size] = 1
             scored[row, window.skip : size - 1] = True
+            if window.is_scored is not None:
+                scored[row, : size - 1] &= torch.tensor(window.is_scored[1:])
         device = self.model.device
         ids, attention_mask, scored_mask = ids.to(device), attention_mask.to(device), scored.to(device)
         reduced = torch.cat(
@@ -501,16 +513,22 @@ class Window:
         start: place of its first token in the document.
         tokens: its token ids.
         skip: how many of its predictions were already made by the window before.
+        is_scored: which of its tokens are; None for all that are predicted.
     """
 
     document: int
     start: int
     tokens: tuple[int, ...]
     skip: int
+    is_scored: tuple[bool, ...] | None = None
 
 
-def split_windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
+def split_windows(
+    document: int, tokens: Sequence[int], length: int, stride: int, is_scored: Sequence[bool] | None = None
+) -> list[Window]:
     """Split into windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with most context.
+
+    Windows without a token to score are left out.
 
     Examples:
         >>> [(w.tokens, w.skip) for w in split_windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
@@ -521,7 +539,9 @@ def split_windows(document: int, tokens: Sequence[int], length: int, stride: int
     pieces, scored = [], 1  # the first token is predicted by nothing
     for start in range(0, max(len(tokens) - 1, 0), stride):
         piece = tuple(tokens[start : start + length])
-        pieces.append(Window(document, start, piece, scored - start - 1))
+        mask = None if is_scored is None else tuple(is_scored[start : start + length])
+        if mask is None or any(mask[scored - start :]):
+            pieces.append(Window(document, start, piece, scored - start - 1, mask))
         scored = start + len(piece)
         if scored >= len(tokens):
             break

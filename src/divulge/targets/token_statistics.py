@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge import people, types
+from divulge import chats, people, types
 from divulge.errors import InputError
 from divulge.settings import DecodingSettings
 from divulge.store import panic_errors
+from divulge.targets import chat_templates
 from divulge.validation import check_array, check_labels, check_mask, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.targets.chat_templates import EncodedDocument
     from divulge.types import Bools, Floats, Ints
 
 
@@ -109,13 +112,13 @@ class TokenStatistics:
 
 
 def compressed_sizes(texts: Sequence[str]) -> Ints:
-    """Return the bytes of each text, as UTF-8, under zlib.
+    """Return the bytes of each text, as UTF-8, under zlib; of its answers where it tells them apart.
 
     Examples:
         >>> compressed_sizes(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
         array([ 8, 11])
     """
-    return np.array([len(zlib.compress(text.encode())) for text in texts], np.int64)
+    return np.array([len(zlib.compress(chats.answer_text(text).encode())) for text in texts], np.int64)
 
 
 @runtime_checkable
@@ -128,6 +131,15 @@ class GivesTokens(Protocol):
 
     def key(self) -> Mapping[str, Any]:
         """Return what determines the numbers: model revision, tokenizer, BOS policy, truncation, dtype."""
+        ...
+
+
+@runtime_checkable
+class ReadsAnswers(Protocol):
+    """A language model that knows of documents with answers which of its tokens these are, see `divulge.chats`."""
+
+    def encode_documents(self, texts: Sequence[str]) -> list[EncodedDocument]:
+        """Return the token ids of each text and which of them are scored."""
         ...
 
 
@@ -259,23 +271,39 @@ def token_ends(target: GivesTokens, record: str) -> list[int] | None:
 
     Args:
         target: a language model.
-        record: one document, or several of one person.
+        record: one document, or several of one person; places are those of the text that is shown of it
+            (`divulge.chats.show_text`).
     """
-    places, offset = [], 0
+    spans = token_spans(target, record)
+    return None if spans is None else [end for _, end in spans]
+
+
+def token_spans(target: GivesTokens, record: str) -> list[tuple[int, int]] | None:
+    """Return where each scored token begins and ends, as `token_ends`; none begins before the last one ended."""
+    spans, offset = [], 0
     for text in people.split_record(record):
-        text_ends = _document_token_ends(target, text)
-        if text_ends is None:
+        document_spans = _document_token_spans(target, text)
+        if document_spans is None:
             return None
-        places += [offset + place for place in text_ends]
-        offset += len(text) + len(types.SEPARATOR)
-    return places
+        spans += [(offset + start, offset + end) for start, end in document_spans]
+        offset += len(chats.show_text(text)) + len(types.SEPARATOR)
+    return spans
 
 
-def _document_token_ends(target: GivesTokens, text: str) -> list[int] | None:
+def _document_token_spans(target: GivesTokens, text: str) -> list[tuple[int, int]] | None:
     tokenizer: Any = getattr(target, "tokenizer", None)
     if not getattr(tokenizer, "is_fast", False):
         return None
     bos = getattr(target, "bos", "tokenizer")
+    dialogue = chats.parse(text)
+    if dialogue is not None and dialogue.tokens == "answer":
+        if not isinstance(target, ReadsAnswers):
+            return None
+        (document,) = target.encode_documents([text])
+        return chat_templates.find_answer_tokens(tokenizer, text, bos, document)
+    if dialogue is not None and dialogue.is_chat:
+        return None  # what its template writes around the turns is not shown
+    text = chats.show_text(text)
     with panic_errors("tokenizer"):
         encoding = tokenizer(text, add_special_tokens=bos == "tokenizer", return_offsets_mapping=True, verbose=False)
     places = [end for _, end in encoding["offset_mapping"]]
@@ -283,8 +311,5 @@ def _document_token_ends(target: GivesTokens, text: str) -> list[int] | None:
         places = places[1:]  # nothing comes before the first token, so it has no score
     if getattr(target, "truncation", "") == "head":
         places = places[: int(getattr(target, "length", None) or len(places) + 1) - 1]
-    highest, rising = 0, []
-    for place in places:
-        highest = max(highest, place)
-        rising.append(highest)
-    return rising
+    ends = list(itertools.accumulate(places, max))
+    return list(zip([0, *ends[:-1]], ends, strict=False))

@@ -1,0 +1,297 @@
+"""Chats, and prompts with answers, as records: texts that know where their answers begin.
+
+A record stays one string, so it is compared, split, hashed and stored as any other document. Marks in it (characters
+that Unicode reserves for use inside programs) say whose turn begins and which turns a model was trained on;
+`divulge.targets.CausalLM` renders them by the tokenizer's chat template, and scores the answers alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge.errors import InputError
+from divulge.types import SEPARATOR, Records
+from divulge.validation import as_list, check_choice, format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Noncharacters: no text holds them, and what reads words does not see them.
+_CONTEXT, _ANSWER, _CONTENT, _FIELDS, _ALL = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
+_MARKS = (_CONTEXT, _ANSWER, _CONTENT, _FIELDS, _ALL)
+_CLEANED = str.maketrans(dict.fromkeys((*_MARKS, SEPARATOR), " "))
+_SHOWN_AFTER_ROLE = ": "
+_SHOWN = str.maketrans(
+    {_CONTEXT: "\n", _ANSWER: "\n", _CONTENT: _SHOWN_AFTER_ROLE, _FIELDS: " ", _ALL: None, SEPARATOR: "\n"}
+)
+TOKENS = ("answer", "all")
+_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}  # of chats with "from" and "value"
+_ASSISTANTS = ("assistant", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn of a chat, or the prompt or the answer of a document.
+
+    Args:
+        role: whose turn it is; empty in a prompt and its answer, which are joined as they stand.
+        content: its text.
+        is_answer: whether it is an answer.
+        fields: what else the chat template is given of it, such as calls of tools.
+    """
+
+    role: str
+    content: str
+    is_answer: bool
+    fields: Mapping[str, Any]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The turn as a chat template reads it."""
+        return {"role": self.role, "content": self.content, **self.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A document of turns.
+
+    Args:
+        turns: in their order.
+        tokens: which of its tokens are scored and trained on: of "answer"s alone, or "all".
+    """
+
+    turns: tuple[Turn, ...]
+    tokens: str
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether turns have roles, so that a chat template puts them together."""
+        return bool(self.turns[0].role)
+
+
+def from_prompts(prompts: object, answers: object, *, tokens: str = "answer", ids: object = None) -> Records:
+    """Return records of prompts and their answers, for a model that was tuned on the answers alone.
+
+    A prompt and its answer are joined as they stand: a space or a template between them belongs to one of them.
+
+    Args:
+        prompts: ``n`` texts, or ``n`` lists of messages.
+        answers: ``n`` texts, or ``n`` lists of messages, of which those of the assistant count.
+        tokens: "answer" where the model was tuned on the answers alone, "all" where it was tuned on prompts too.
+        ids: one unique identifier per record, or None.
+
+    Raises:
+        divulge.InputError: different numbers of both, an empty answer, no texts or messages.
+
+    Examples:
+        >>> records = from_prompts(["2 + 2 = ", "3 + 3 = "], ["4", "6"])
+        >>> len(records), show_text(records.x[0])
+        (2, '2 + 2 = 4')
+    """
+    prompt_list, answer_list = as_list(prompts, "prompts"), as_list(answers, "answers")
+    if len(prompt_list) != len(answer_list):
+        raise InputError(f"answers: {len(prompt_list)} are needed (one per prompt), got {len(answer_list)}")
+    check_choice(tokens, "tokens", TOKENS)
+    pairs = zip(prompt_list, answer_list, strict=True)
+    return _as_records([mark_answer(*pair, tokens=tokens, row=row) for row, pair in enumerate(pairs)], ids)
+
+
+def from_messages(messages: object, *, tokens: str = "answer", ids: object = None) -> Records:
+    r"""Return records of chats, for a model that was tuned on the turns of the assistant alone.
+
+    All turns of the assistant count, as with TRL's ``assistant_only_loss``. The tokenizer's chat template puts a chat
+    together, with its special tokens once.
+
+    Args:
+        messages: ``n`` lists of messages, each with ``role`` and ``content`` (or ``from`` and ``value``), or such lists
+            as JSON.
+        tokens: "answer" where the model was tuned on the turns of the assistant alone, "all" where it was tuned on all
+            tokens.
+        ids: one unique identifier per record, or None.
+
+    Raises:
+        divulge.InputError: no lists of messages, contents that are no texts, a chat without a turn of the assistant.
+
+    Examples:
+        >>> chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+        >>> show_text(from_messages([chat]).x[0])
+        'user: Hi\nassistant: Hello'
+    """
+    check_choice(tokens, "tokens", TOKENS)
+    chats = as_list(messages, "messages")
+    return _as_records([mark_turns(chat, tokens=tokens, row=row) for row, chat in enumerate(chats)], ids)
+
+
+def _as_records(texts: Sequence[str], ids: object) -> Records:
+    return Records(np.array([*texts, ""], dtype=object)[:-1], ids=ids)
+
+
+def mark_answer(prompt: object, answer: object, *, tokens: str = "answer", row: int | str = 0) -> str:
+    """Return a prompt and its answer as one text; arguments and errors as for `from_prompts`."""
+    if not (isinstance(prompt, str) and isinstance(answer, str)):
+        prompt, answer = _parse_json(prompt), _parse_json(answer)
+    place = f"row {row}" if isinstance(row, int) else row
+    if isinstance(prompt, str) and isinstance(answer, str):
+        turns = [Turn("", prompt, False, {}), Turn("", answer, True, {})]
+    elif isinstance(prompt, list | tuple | np.ndarray) and isinstance(answer, list | tuple | np.ndarray):
+        turns = _read_turns(prompt, place, may_answer=False) + _read_turns(answer, place)
+    else:
+        named = "prompts" if isinstance(answer, str) else "answers"
+        value = prompt if isinstance(answer, str) else answer
+        raise InputError(f"{named}: {place}: a text is needed (or lists of messages), got {type(value).__name__}")
+    return _join_turns(turns, tokens, f"answers: {place}")
+
+
+def mark_turns(chat: object, *, tokens: str = "answer", row: int | str = 0) -> str:
+    """Return a chat as one text; arguments and errors as for `from_messages`."""
+    place = f"row {row}" if isinstance(row, int) else row
+    return _join_turns(_read_turns(_parse_json(chat), place), tokens, f"messages: {place}")
+
+
+def _parse_json(value: Any) -> Any:
+    """Return the messages that a text of JSON holds, as chats are stored in CSV files; else the value."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            return value
+        return parsed if parsed and all(isinstance(message, dict) for message in parsed) else value
+    return value.to_list() if hasattr(value, "to_list") else value
+
+
+def _read_turns(chat: object, place: str, *, may_answer: bool = True) -> list[Turn]:
+    if not isinstance(chat, list | tuple | np.ndarray):
+        raise InputError(
+            f"messages: {place}: a list of messages with role and content is needed, got {type(chat).__name__}"
+        )
+    turns = []
+    for message in chat:
+        given = {key: value for key, value in message.items() if value is not None} if isinstance(message, dict) else {}
+        role, content = (
+            given.pop(key, given.pop(other, None)) for key, other in (("role", "from"), ("content", "value"))
+        )
+        if isinstance(content, list | tuple) and all(
+            isinstance(part, dict) and part.get("type") == "text" for part in content
+        ):
+            content = "".join(str(part.get("text", "")) for part in content)
+        if content is None and given:  # a call of a tool says nothing beside it
+            content = ""
+        if not isinstance(role, str) or not role.strip() or not isinstance(content, str):
+            raise InputError(f"messages: {place}: each message needs a role, and a content that is a text")
+        role = _ROLES.get(role, role)
+        turns.append(Turn(role, content, may_answer and role in _ASSISTANTS, given))
+    return turns
+
+
+def _join_turns(turns: Sequence[Turn], tokens: str, place: str) -> str:
+    """Return turns as a text with marks.
+
+    Raises:
+        divulge.InputError: nothing that counts as an answer.
+    """
+    if not any(turn.is_answer and (turn.content.strip() or turn.fields) for turn in turns):
+        roles = dict.fromkeys(turn.role for turn in turns if turn.role)
+        found = f", its roles are {', '.join(map(format_value, roles))}" if roles else ""
+        raise InputError(f"{place}: there is no answer{found}; leave it out")
+    pieces = [_ALL if tokens == "all" else ""]
+    for turn in turns:
+        fields = _FIELDS + json.dumps(turn.fields, ensure_ascii=False, sort_keys=True) if turn.fields else ""
+        head, content = turn.role.translate(_CLEANED), turn.content.translate(_CLEANED)
+        pieces += [_ANSWER if turn.is_answer else _CONTEXT, head, _CONTENT, content, fields]
+    return "".join(pieces)
+
+
+def parse(text: str) -> Dialogue | None:
+    """Return the turns of a document; None for one without marks.
+
+    Examples:
+        >>> [turn.content for turn in parse(mark_answer("2 + 2 = ", "4")).turns]
+        ['2 + 2 = ', '4']
+    """
+    if not text.startswith((_CONTEXT, _ANSWER, _ALL)):
+        return None
+    tokens, body = ("all", text[1:]) if text[0] == _ALL else ("answer", text)
+    turns = []
+    for piece in body.replace(_ANSWER, _CONTEXT + _ANSWER).split(_CONTEXT):
+        if piece:
+            head, _, rest = piece.partition(_CONTENT)
+            content, _, fields = rest.partition(_FIELDS)
+            role = head.removeprefix(_ANSWER)
+            turns.append(Turn(role, content, head.startswith(_ANSWER), json.loads(fields) if fields else {}))
+    return Dialogue(tuple(turns), tokens)
+
+
+def mark_answers(text: str) -> str:
+    """Return a document of which answers alone count, whatever its ``tokens`` are."""
+    return text.removeprefix(_ALL)
+
+
+def has_answers(texts: Sequence[str]) -> bool:
+    """Return whether any of the documents knows where its answers begin."""
+    return any(mark in text for text in texts for mark in (_CONTEXT, _ANSWER))
+
+
+def remove_marks(text: str) -> str:
+    """Return a text of a file without what would be read as a mark."""
+    return text.translate(_CLEANED)
+
+
+def join_turns(texts: Sequence[str], target: str) -> list[str]:
+    """Return documents as plain texts, for a target that scores whole texts alone.
+
+    Raises:
+        divulge.InputError: chats, or answers that are to be scored alone.
+    """
+    dialogues = [dialogue for text in texts if (dialogue := parse(text)) is not None]
+    if any(dialogue.is_chat or dialogue.tokens == "answer" for dialogue in dialogues):
+        raise InputError(
+            f"target: {target} scores whole texts: it neither tells answers from prompts nor puts a chat together. A "
+            "model that runs here does (divulge.targets.CausalLM), and prompts with answers can be whole texts "
+            '(tokens = "all")'
+        )
+    return list(map(show_text, texts)) if dialogues else list(texts)
+
+
+def shown_answers(text: str) -> list[tuple[int, int]]:
+    """Return where each answer of a document begins and ends in the text that `show_text` shows.
+
+    Examples:
+        >>> shown_answers(mark_answer("2 + 2 = ", "4"))
+        [(8, 9)]
+    """
+    dialogue = parse(text)
+    spans, start = [], 0
+    for turn in () if dialogue is None else dialogue.turns:
+        start += len(turn.role) + len(_SHOWN_AFTER_ROLE) if turn.role else 0
+        end = start + len(turn.content)
+        if turn.is_answer:
+            spans.append((start, end))
+        fields = _FIELDS + json.dumps(turn.fields, ensure_ascii=False, sort_keys=True) if turn.fields else ""
+        start = end + len(fields) + (1 if turn.role else 0)
+    return spans
+
+
+def show_text(text: str) -> str:
+    """Return a record as it is shown to people: documents below each other, and each turn under its role."""
+    documents = []
+    for document in text.split(SEPARATOR):
+        dialogue = parse(document)
+        if dialogue is None:
+            documents.append(document)
+        elif dialogue.is_chat:
+            documents.append(document.translate(_SHOWN).removeprefix("\n"))
+        else:
+            documents.append("".join(turn.content for turn in dialogue.turns))
+    return "\n".join(documents)
+
+
+def answer_text(text: str) -> str:
+    """Return what is scored of a document: its answers, or all of it where it does not tell them apart."""
+    dialogue = parse(text)
+    if dialogue is None or dialogue.tokens == "all":
+        return show_text(text)
+    return "\n".join(turn.content for turn in dialogue.turns if turn.is_answer)
