@@ -86,22 +86,24 @@ def describe_selection(summary: IdentificationSummary) -> str:
     documents = f"{summary.selected:,} of {summary.candidates:,} documents"
     level = format_percent(summary.settings.fdr)
     if summary.guarantee.standing == "void":
-        return _name_records(f"{documents} stand out, and nothing is claimed about them.", summary)
+        return name_records(f"{documents} stand out, and nothing is claimed about them.", summary)
     if not summary.selected:
-        return _name_records(
+        return name_records(
             f"None of {format_count(summary.candidates, 'document')} could be shown to have been used for training, at "
             f"a false discovery rate of {level}. That does not show that none was used.",
             summary,
         )
     are = "is" if summary.selected == 1 else "are"
-    return _name_records(
+    return name_records(
         f"{documents} {are} identified as training data; at most {level} of these are expected to be false.", summary
     )
 
 
-def _name_records(text: str, summary: IdentificationSummary) -> str:
+def name_records(text: str, summary: IdentificationSummary) -> str:
     """Return a sentence about documents as one about records, where a model was asked about those."""
-    return re.sub(r"\bdocument(?=s?\b)", "record", text) if summary.settings.scored_together else text
+    if not summary.settings.scored_together:
+        return text
+    return re.sub(r"\b([Dd])ocument(?=s?\b)", lambda match: "Record" if match[1] == "D" else "record", text)
 
 
 def explain_doubt(summary: IdentificationSummary) -> str:
@@ -110,7 +112,7 @@ def explain_doubt(summary: IdentificationSummary) -> str:
     Candidates that differ from the calibration leave a condition open and do not make the whole finding doubtful, as
     long as known non-members agree: members may differ from non-members in topic, length or date.
     """
-    return _name_records(_explain_doubt(summary), summary)
+    return name_records(_explain_doubt(summary), summary)
 
 
 def _explain_doubt(summary: IdentificationSummary) -> str:
@@ -170,7 +172,7 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
             "at the same time.",
         )
     )
-    named = [replace(c, title=_name_records(c.title, summary), text=_name_records(c.text, summary)) for c in listed]
+    named = [replace(c, title=name_records(c.title, summary), text=name_records(c.text, summary)) for c in listed]
     return sorted(named, key=lambda condition: condition.mark != "not met")
 
 
@@ -273,8 +275,8 @@ def describe_adversary(summary: IdentificationSummary) -> str:
         "that are known not to have been used"
     )
     if summary.guarantee.standing == "void":
-        return _name_records(f"What was used: {knowledge}.", summary)
-    return _name_records(f"Who can show this: anyone who has {knowledge}. It does not take the training data.", summary)
+        return name_records(f"What was used: {knowledge}.", summary)
+    return name_records(f"Who can show this: anyone who has {knowledge}. It does not take the training data.", summary)
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,6 +150,7 @@ def sections(run: IdentificationRun) -> list[Section]:
     """Return the selection, what bounds it, how much doubt it survives, the scores and the controls."""
     summary, folder, settings = run.summary, run.folder, run.summary.settings
     text, _ = verdict(summary)
+    in_its_words = partial(case_file.name_records, summary=summary)
     listed = case_file.selected_documents(summary, folder, max_rows=_MAX_ROWS).to_dicts()
     bullets = [Bullet(f"{c.title}.", c.text, mark=c.mark) for c in case_file.conditions(summary)]
     table = Table(("what", "value"), facts(summary), sortable=False)
@@ -158,8 +160,8 @@ def sections(run: IdentificationRun) -> list[Section]:
         Section(
             "Selection", [table, *(Paragraph(as_sentence(warning)) for warning in case_file.other_warnings(summary))]
         ),
-        Section("The documents", _document_blocks(summary, listed, run.documents), annex=True),
-        Section("Every document of the selection", _row_blocks(summary, listed), annex=True),
+        Section(in_its_words("The documents"), _document_blocks(summary, listed, run.documents), annex=True),
+        Section(in_its_words("Every document of the selection"), _row_blocks(summary, listed), annex=True),
         Section("How many of the best can be non-members", envelope_blocks(summary, folder), annex=True),
         Section("What another bound would have selected", _level_blocks(summary, folder), annex=True),
         Section("How much doubt the selection survives", sensitivity_blocks(summary, folder), annex=True),
@@ -169,9 +171,9 @@ def sections(run: IdentificationRun) -> list[Section]:
         replace(
             regulator_section(
                 RegulatorAnswers(
-                    means=f"scores of documents that are held already ({', '.join(settings.scores)}).",
+                    means=in_its_words(f"scores of documents that are held already ({', '.join(settings.scores)})."),
                     queries=f"On use for training alone: {text}",
-                    unit="One document.",
+                    unit=in_its_words("One document."),
                 )
             ),
             annex=True,
@@ -185,11 +187,12 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
         return []
     share = format_percent(summary.settings.fdr)
     on_lists = Bullet(
-        "If the documents are yours, rely on the set and not on one document.",
+        case_file.name_records("If the documents are yours, rely on the set and not on one document.", summary),
         f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
         "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
     )
-    return [BulletList([on_lists]), *membership_advice(documents=True)]
+    # What helps depends on the kind of model, which a run of records does not name.
+    return [BulletList([on_lists]), *([] if summary.settings.scored_together else membership_advice(documents=True))]
 
 
 def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
@@ -231,6 +234,7 @@ def _document_blocks(
             f" The deeper a token is marked, the likelier the model finds it than {against}. Marks prove nothing by "
             "themselves: the score of the whole document decides."
         )
+    note = case_file.name_records(note, summary)
     blocks: list[Block] = [Gallery(exhibits[:_MAX_OPEN_TEXTS], note=note)]
     if folded := exhibits[_MAX_OPEN_TEXTS:]:
         blocks.append(Collapsible(f"{len(folded)} more", [Gallery(folded)]))
@@ -301,7 +305,7 @@ def _level_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
             f"{format_percent(level)} are not training data."
             f"{' This bound was asked for.' if level == requested else ''}"
         )
-        stops.append(SliderPosition(format_percent(level), text))
+        stops.append(SliderPosition(format_percent(level), case_file.name_records(text, summary)))
     note = (
         "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
         "candidates, whose bounds hold all at once."
@@ -320,7 +324,8 @@ def sensitivity_blocks(summary: IdentificationSummary, folder: Path) -> list[Blo
         "selection with the same bound."
     )
     rows = [(f"{gamma:g}", str(doubt.count(gamma))) for gamma in _GAMMAS]
-    return [Paragraph(f"Of the selection, {doubt}."), Table(("Γ", "documents that stand"), rows, note=note)]
+    note, column = (case_file.name_records(text, summary) for text in (note, "documents that stand"))
+    return [Paragraph(f"Of the selection, {doubt}."), Table(("Γ", column), rows, note=note)]
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
@@ -392,10 +397,11 @@ def _row_blocks(summary: IdentificationSummary, rows: Sequence[Mapping[str, Any]
         "shift of: any score may be so many times likelier, or less likely, among the non-members than among the known "
         "ones, and the document still stands on a list with the same bound; fix the factor before looking."
     )
+    note = case_file.name_records(note, summary)
     table = Table(("id", column, "p", "survives a shift of"), cells, note=note, single_records=True)
     listed_there = "them for a spreadsheet" if len(rows) == summary.selected else "more"
     list_sentence = f"{LIST_FILE} in the run directory lists {listed_there}"
-    n_listed = format_count(len(cells), "document")
+    n_listed = case_file.name_records(format_count(len(cells), "document"), summary)
     title = n_listed if len(rows) == summary.selected else f"The best {n_listed} of {summary.selected:,}"
     listed: list[Block] = [table] if len(cells) <= _MAX_OPEN_ROWS else [Collapsible(title, [table])]
     return [Paragraph(f"{list_sentence}."), *listed]

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from divulge.margin.shallow_relu import Network
     from divulge.types import Array, Bools, Floats, Ints
 
-_MAX_ITERATIONS = 2000  # of the quasi-Newton search; a few hundred in practice
+_MAX_ITERATIONS = (
+    2000  # of the quasi-Newton search; a few hundred suffice for shallow networks, and large heads are cut off here
+)
 _PRECISION = 1e-13  # relative change of the squared residual at which the search stops
 _PROBES = 20  # power iterations for the scale of the multipliers
 
