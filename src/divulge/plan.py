@@ -945,7 +945,7 @@ def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
         [
             "[data]",
             *(_line(DataPlan, name, getattr(answers, name)) for name in answers.files),
-            _line(DataPlan, "text" if answers.records == "text" else "label", answers.label),
+            *(_line(DataPlan, name, value) for name, value in _record_keys(answers, columns).items()),
             *(_line(DataPlan, name, value) for name, value in known_keys.items()),
             *(
                 "# " + _line(DataPlan, key, value)

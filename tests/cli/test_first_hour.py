@@ -117,12 +117,12 @@ def test_init_asks_a_person_what_no_option_says(tmp_path):
         [*COMMAND, "init", str(tmp_path / "new"), "--records", "table"], stdin=terminal, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    os.write(ours, b"mine.onnx\n\n\n\nclass\n0\n")
-    _, err = process.communicate()
+    os.write(ours, b"mine.onnx\n\n\n\n\nclass\n0\n")
+    _, err = process.communicate(timeout=120)  # another question would wait for an answer
     os.close(ours)
     os.close(terminal)
     assert process.returncode == 0, err
-    assert err.count("[") == 6
+    assert err.count("[") == 7
     read = plans.read(tmp_path / "new" / "plan.toml")
     assert (read.target.model, read.data.members, read.data.label) == ("mine.onnx", "members.csv", "class")
 

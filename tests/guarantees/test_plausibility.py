@@ -69,7 +69,6 @@ def test_broken_targets_are_never_cleared(fault, world, tmp_path):
         assert verdict.plain.startswith("Too little data to say: the model ")
         assert "of its own training records" in verdict.plain
         assert {ruling.state for ruling in gate(audit, ["auc:0.9", "tpr@fpr=0.05:0.9"])} == {"undecided"}
-        assert gate(audit, "auc:0.9")[0].reason == reason_of(audit, "implausible")
     assert "another file would give nothing away either" in (tmp_path / "run" / "report.html").read_text()
 
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "canary-audit": [("report", "RUN"), ("report", "RUN", "--format", "json")],
     "erasure": [("report", "RUN"), ("report", "RUN", "--format", "csv"), ("gate", "RUN", "--max", "difference:0.1")],
     "trade-off": [("report", "RUN"), ("report", "RUN", "--format", "json")],
+    "synthetic": [("report", "RUN"), ("gate", "RUN", "--max", "auc:0.9"), ("report", "RUN", "--format", "csv")],
     "attributes": [("report", "RUN"), ("gate", "RUN", "--max", "share:0.1"), ("report", "RUN", "--format", "csv")],
 }
 REQUIRED_FILES = (

@@ -106,7 +106,7 @@ def test_a_file_that_is_no_whole_model_is_refused(tmp_path, damage, word):
 def test_a_damaged_file_is_refused(tmp_path, size):
     content = write_model(tmp_path / "whole.gguf").read_bytes()
     (tmp_path / "model.gguf").write_bytes(content[:size])
-    with pytest.raises(dv.InputError, match=r"model\.gguf"):
+    with pytest.raises(dv.InputError, match=r"model: .* cannot be loaded"):  # a long path is cut
         targets.load(str(tmp_path / "model.gguf"), device="cpu")
 
 

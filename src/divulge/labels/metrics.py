@@ -439,13 +439,15 @@ def parse_metric(name: object) -> object:
         >>> parse_metric("norm_like:3"), parse_metric("brier"), parse_metric("auc")
         (Metric(name='norm_like', parameter=3.0), 'squared_euclidean', 'auc')
     """
+    if not isinstance(name, str):
+        return name
     if name == "brier":
         return "squared_euclidean"
     makers: dict[str, tuple[Callable[[float], Metric], float]] = {
         "norm_like": (norm_like, 2.0),
         "mahalanobis": (mahalanobis, 1.0),
     }
-    head, colon, text = str(name).partition(":")
+    head, colon, text = name.partition(":")
     if head not in makers:
         return name
     make, default = makers[head]

@@ -13,6 +13,7 @@ from divulge.evaluation import blind
 from divulge.report.formatting import format_estimate
 from divulge.synthetic import texts as text_scores
 from divulge.synthetic.scores import MAX_REFERENCE, Codes, Rows, compare_values, draw, score_by_deviation
+from divulge.types import Estimate
 
 if TYPE_CHECKING:
     from divulge.synthetic.preparation import Tables
@@ -38,12 +39,14 @@ class Control:
         state: "holds", "unsure" (nothing was found, but too few records to rule it out), "fails" or "not run".
         p_value: of what was seen, were all as it should be; None where it was not run.
         says: what was found.
+        auc: of one side against the other, where ``says`` names it.
     """
 
     name: str
     state: str
     p_value: float | None
     says: str
+    auc: Estimate | None = None
 
 
 def compare_blindly(tables: Tables, members: Ints, nonmembers: Ints, population: Ints, seed: int) -> Control:
@@ -145,6 +148,7 @@ def test_holdout(
             HOLDOUT, "fails" if near_ones else "unsure" if is_open else "holds", higher,
             f"non-members {'are' if near_ones else 'may be' if is_open else 'are not'} nearer to the release than "
             f"fresh rows of the population (AUC {format_estimate(reach)}, p = {higher:.2g})",
+            reach,
         ),
         Control(
             POPULATION, "fails" if near_fresh else "holds", lower,
