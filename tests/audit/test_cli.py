@@ -215,7 +215,7 @@ def test_report_is_rendered_again(finished, tmp_path):
         ({"head": "fpr = [1.5]\n"}, "fpr: must lie in (0, 1), got 1.5"),
         ({"head": "seed = -1\n"}, "seed: must be at least 0, got -1"),
         ({"head": 'recipes = ["lirra"]\n'}, "did you mean 'lira'"),
-        ({"data": '[data]\nmembers = "members.npz"\npopulation = "population.npz"\n'}, "data.nonmembers is missing"),
+        ({"data": '[data]\nmembers = "members.npz"\npopulation = "population.npz"\n'}, "data: nonmembers is needed"),
         ({"target": '[target]\nmodel = "model.pkl"\n'}, "no such file"),
         ({"references": '[references]\nmake_model = "cli_factory:make"\ncount = 1\n'}, "references.count"),
         ({"references": '[references]\nmake_model = "cli_factory:make"\nepoch = 3\n'}, "did you mean 'epochs'"),
