@@ -80,6 +80,13 @@ def test_a_copy_of_a_candidate_is_selected_with_it():
     assert (found.selected == np.repeat(single.selected, 2)).all()
 
 
+def test_rows_that_repeat_within_a_set_are_compared_once():
+    repeated = dv.Records(np.repeat(X[300:900], 6, axis=0), np.repeat(Y[300:900], 6))
+    for seed in range(3):
+        found = identify(population=repeated, recipes=["loss"], seed=seed)
+        assert 150 < len(found.calibration["loss"]) < 450
+
+
 @pytest.mark.parametrize("by", [None, "class"])
 def test_an_unseen_class_voids_its_own_list_alone_where_lists_are_by_class(by):
     y = np.where(X[:, 1] > 0.8, 2, Y)

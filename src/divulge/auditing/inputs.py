@@ -537,7 +537,10 @@ def split_population(population: Records, share: float, seed: int, *, keep_equal
     if groups[-1] == groups.max() == n - 1:
         return np.flatnonzero(~is_calibration), np.flatnonzero(is_calibration)
     is_first_copy = first_of_each_group(groups, np.zeros(n))
-    is_calibration_group = (is_calibration & is_first_copy)[np.flatnonzero(is_first_copy)[groups]]
+    first_copies = np.flatnonzero(is_first_copy)[groups]
+    if not (is_calibration & is_first_copy).any():  # a share so small that only later copies were drawn
+        is_calibration[first_copies[order[0]]] = True
+    is_calibration_group = (is_calibration & is_first_copy)[first_copies]
     learning_rows = np.flatnonzero(~is_calibration_group)
     calibration_rows = np.flatnonzero(is_calibration_group & is_first_copy)
     if len(learning_rows) < 2 or not len(calibration_rows):

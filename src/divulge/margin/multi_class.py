@@ -12,6 +12,7 @@ fresh record has a margin beyond `ClassNetwork.fresh_bound`. With two classes th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,50 +30,48 @@ if TYPE_CHECKING:
     from divulge.margin.shallow_relu import Network
     from divulge.types import Array, Bools, Floats, Ints
 
-_MAX_ITERATIONS = (
-    2000  # of the quasi-Newton search; a few hundred suffice for shallow networks, and large heads are cut off here
-)
+_MAX_ITERATIONS = 2000  # of the quasi-Newton search: shallow networks need a few hundred, large heads are cut off
 _PRECISION = 1e-13  # relative change of the squared residual at which the search stops
 _PROBES = 20  # power iterations for the scale of the multipliers
 
 
-class ClassNetwork:
+class ClassNetwork(ABC):
     """What the networks of this module share: margins, multipliers, and a bound on margins of fresh records."""
 
     __slots__ = ()
     degree: ClassVar[int]  # L with f(aθ; x) = a^L·f(θ; x)
 
     @property
+    @abstractmethod
     def classes(self) -> int:
         """Number K of classes."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """Number of hidden neurons; 0 without a hidden layer."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def dimension(self) -> int:
         """Number d of inputs."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def parameters(self) -> tuple[Floats, ...]:
         """θ, as arrays; biases stand in the last column of the first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __call__(self, x: object) -> Floats:
         """Return the outputs f ``[n, K]`` of records ``[n, d]`` (further axes are flattened)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gradient_maps(self, data: Floats) -> tuple[Callable[[Floats], tuple[Floats, ...]], Callable[..., Floats]]:
         """Return two linear maps: of ``pull`` [n, K] to Σ_ic pull_ic·∇f_c(x_i), and its transpose."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_bias(self, data: Floats) -> Floats:
         """Return records with the 1 that a bias acts on, or as they are where the network has no bias."""
-        raise NotImplementedError
 
     @property
     def squared_norm(self) -> float:
@@ -100,6 +99,7 @@ class ClassNetwork:
         outputs[rows, labels] = -np.inf
         return own - outputs.max(axis=1)
 
+    @abstractmethod
     def fresh_bound(self, margin: float) -> float:
         """Return B with: at a KKT point of ``margin`` no record x has a margin beyond B·max_i |x_i·x|.
 
@@ -107,7 +107,6 @@ class ClassNetwork:
         on x combines these products; by Cauchy-Schwarz |f_c - f_d|(x) ≤ max_i |x_i·x|·D²·Σ λ_ij with D the largest
         ‖v_c - v_d‖ (√2 for a linear head), and Σ λ_ij = ‖θ‖²/(L·m).
         """
-        raise NotImplementedError
 
     def fit_pool(self, data: Floats, y: object, tolerance: float, largest: float = np.inf) -> Fit:
         """Fit λ_ij ≥ 0 by least squares, 0 where f_y - f_j exceeds ``largest``; records have the sum over j.

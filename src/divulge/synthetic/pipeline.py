@@ -54,8 +54,8 @@ def audit(
     """Find out what a released synthetic table gives away about the records that it was made from.
 
     A table is a file (CSV, Parquet, JSON Lines, a folder of them), a data frame, rows of numbers, or a list of texts.
-    Columns are matched by name. Members, non-members and population are rounded to the precision of the release, as
-    copies hide behind rounding.
+    Columns are matched by name. All are rounded to the coarsest of them, as copies hide behind rounding, and as
+    finer digits on one side would tell the sides apart.
 
     Args:
         released: the release, or a list of several releases of one table.
