@@ -35,8 +35,8 @@ from divulge.identification.from_arrays import format_rows, select
 from divulge.identification.score_adjustment import ScoreSets
 from divulge.identification.score_tables import Columns, Score
 from divulge.references.progress import check_progress, show_progress
-from divulge.report.formatting import class_name, format_estimate
-from divulge.run_directory import RunDirectory
+from divulge.report.formatting import class_name, format_count, format_estimate
+from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import AuditOptions, SearchSettings
 from divulge.types import AuditData, Records, Selection
 from divulge.validation import as_list, check_instance, check_path, to_numpy
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.references.progress import ProgressSetting
     from divulge.settings import Duplicates, Outputs, UnknownClasses
     from divulge.targets import Task
@@ -66,6 +67,7 @@ class CandidateSelection(Selection):
         known_members: recipe → AUC of known members against these; empty where none are known.
         power: share of the known members that score as high as the list does; None without any, or without a list.
         by_class: unseen class → the list of its candidates, which are on no other; empty if all are decided together.
+        is_counted: bool ``[n]``, one of each candidates that are equal, of those that the list is about.
     """
 
     ids: Array
@@ -74,11 +76,17 @@ class CandidateSelection(Selection):
     known_members: Mapping[str, Estimate] = field(default_factory=dict)
     power: Estimate | None = None
     by_class: Mapping[str, Selection] = field(default_factory=dict)
+    is_counted: Array | None = None
 
     def envelope(self, confidence: float = 0.95) -> fdp.Envelope:
-        """Bound the non-members among the best candidates by the first recipe, for every number of them at once."""
+        """Bound the non-members among the best candidates by the first recipe, for every number of them at once.
+
+        Equal candidates count once, and those of lists by class are left out. The bounds stand as the guarantee does.
+        """
         scores, calibration = (next(iter(side.values())) for side in (self.scores, self.calibration))
-        return fdp.envelope(calibration, scores[np.isfinite(scores)], confidence=confidence)
+        counted = np.isfinite(scores) if self.is_counted is None else self.is_counted
+        bounds = fdp.envelope(calibration, scores[counted], confidence=confidence)
+        return replace(bounds, guarantee=bounds.guarantee.capped_at(self.guarantee.standing))
 
 
 def identify(candidates: object, calibration: object = None, *, target: Any = None, **options: Any) -> Selection:
@@ -203,6 +211,7 @@ def identify_records(
         show_records=show_records,
     )  # fmt: skip
     policy = _choose_policy(settings)
+    # No threshold is asked for: the audit sets aside as little as it can, for a level that any sample can test.
     options = AuditOptions.check(
         recipes=settings.recipes, references=references, imputer=imputer, duplicates=duplicates, outputs=outputs,
         task=task, unknown_classes=unknown_classes, device=device, calls=calls, seed=settings.seed,
@@ -212,13 +221,88 @@ def identify_records(
     out_folder = None if out is None else check_path(out, "out")
     sets = _check_sets({"candidates": candidates, "population": population, "members": members, "holdout": holdout})
     rows, first_copies, notes = _separate_sets(sets, duplicates)
-    classes, doubts = _sort_classes(candidates, population, as_list(unseen_classes, "unseen_classes"))
-    rows |= _set_aside(population, rows["population"], settings)
+    classes, doubts = _find_unseen_classes(candidates, population, as_list(unseen_classes, "unseen_classes"))
+    rows |= _split_off_calibration(population, rows["population"], settings)
+    subject = _make_audit_data(sets, rows, known, features, settings.seed)
+    writing = contextlib.nullcontext() if out_folder is None else _open_run(out_folder, overwrite=overwrite)
+    with writing as draft:
+        if draft is not None and pool_folder is None:
+            pool_folder = draft.home / "pool"  # reference models that were finished outlive an interruption
+        scored = _score_sets(target, subject, sets, options, progress, pool_folder)
+        kept, scores = scored.candidate_rows, scored.scores
+        is_seen_class = classes[kept] == ""
+        compared = _compare_records(scored, is_seen_class, settings.seed)
+        lists = _divide_candidates(classes[kept], (compared, *doubts), by)
+        selections = {
+            name: select(
+                _as_score_sets(scores, mask), policy.method, settings.fdr, seed=settings.seed,
+                further_controls=controls, scored_together=True,
+            )
+            for name, (mask, controls) in lists.items()
+        }  # fmt: skip
+        known_members, power, members_note = _assess_members(scores, selections[""].threshold)
+        n_compared, n_left_out = len(scored.population), len(rows["candidates"]) - len(kept)
+        recipe_names = ", ".join(scores["candidates"])
+        notes = (
+            f"candidates were scored by {recipe_names} of {name_model(scored.prepared.target)}; they are compared with "
+            f"{n_compared:,} of {len(population):,} records of the population",
+            *members_note,
+            *notes,
+            *(note for note in scored.notes if not (len(unseen_classes) and _LACKS in note)),
+            *([f"{format_count(n_left_out, 'candidate')} left out, and not selected"] if n_left_out else []),
+            *([] if selections[""].count else [f"{recipe_names} lists nothing; other recipes may see more"]),
+        )
 
-    # An audit compares members with known non-members. Here all that is in question stands in the place of the one and
-    # all that is known to be unused in that of the other; nothing that follows from this difference is computed. Ids
-    # count through all sets, and say afterwards which record a score is of.
-    places = {
+        def spread(values: Array, mask: Bools, left_out: Any) -> Array:
+            """Return values of the distinct candidates of a list as values of all candidates."""
+            filled = np.full(len(candidates), left_out, dtype=np.asarray(values).dtype)
+            filled[kept[mask]] = values
+            return filled[first_copies]
+
+        answers = {
+            name: replace(
+                selection,
+                selected=spread(selection.selected, lists[name][0], False),
+                p_values=spread(selection.p_values, lists[name][0], 1.0),
+                warnings=(*selection.warnings, *notes),
+            )
+            for name, selection in selections.items()
+        }
+        all_kept = np.ones(len(kept), dtype=bool)
+        answer = CandidateSelection(
+            **{field.name: getattr(answers[""], field.name) for field in fields(Selection)},
+            ids=np.arange(len(candidates)) if candidates.ids is None else candidates.ids,
+            scores={name: spread(values, all_kept, np.nan) for name, values in scores["candidates"].items()},
+            calibration=scores["population"],
+            known_members=known_members,
+            power=power,
+            by_class={name: answer for name, answer in answers.items() if name},
+            is_counted=np.isin(np.arange(len(candidates)), kept[lists[""][0]]),
+        )
+        if draft is not None:
+            tables = {name: pl.DataFrame(parts).with_row_index("id") for name, parts in scores.items()}
+            tables["candidates"] = tables["candidates"].with_columns(id=pl.Series(answer.ids[kept].astype(str)))
+            if settings.show_records:
+                shown = pl.Series(_describe_records(candidates[kept]))
+                tables["candidates"] = tables["candidates"].with_columns(record=shown)
+                tables["population"] = tables["population"].with_columns(record=pl.lit(""))
+            _write_run(draft, tables, lists, policy, settings, notes)
+    return answer
+
+
+def _open_run(out: Path, *, overwrite: bool) -> contextlib.AbstractContextManager[RunDraft]:
+    return RunDirectory(out).writing(RUN_TYPE, "records", overwrite=overwrite)
+
+
+def _make_audit_data(
+    sets: Mapping[str, Records], rows: Mapping[str, Ints], known: Any, features: Any, seed: int
+) -> AuditData:
+    """Return the sets in the places of an audit's, with ids that count through all of them.
+
+    An audit compares members with known non-members. Here all that is in question stands in the place of the one and
+    all that is known to be unused in that of the other; nothing that follows from this difference is computed.
+    """
+    parts_by_place = {
         "members": [(name, rows[name]) for name in ("candidates", "members") if name in sets],
         "nonmembers": [
             ("population", rows["compared"]),
@@ -226,86 +310,77 @@ def identify_records(
         ],
         "population": [("population", rows["learned"])],
     }
-    ends = np.cumsum([len(records) for records in sets.values()])
-    numbers = dict(zip(sets, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
-    numbered = {name: records.with_ids(numbers[name]) for name, records in sets.items()}
-    joined = {place: Records.concatenate([numbered[name][at] for name, at in parts]) for place, parts in places.items()}
-    subject = AuditData(
+    numbered = {name: sets[name].with_ids(numbers) for name, numbers in _number_records(sets).items()}
+    joined = {
+        place: Records.concatenate([numbered[name][part_rows] for name, part_rows in parts])
+        for place, parts in parts_by_place.items()
+    }
+    return AuditData(
         members=joined["members"],
         nonmembers=joined["nonmembers"],
         population=joined["population"],
-        known=_extend_mask(known, len(candidates), places, settings.seed),
-        features=_divide_features(features, places),
+        known=_extend_mask(known, len(sets["candidates"]), parts_by_place, seed),
+        features=_divide_features(features, parts_by_place),
     )
-    with _in_words_of_candidates(), show_progress(check_progress(progress), "reference models") as report:
-        prepared, _ = pipeline.prepare_audit(target, subject, options, report, pool_folder)
+
+
+def _number_records(sets: Mapping[str, Records]) -> dict[str, Ints]:
+    """Return numbers for the records of each set that count through all sets."""
+    ends = np.cumsum([len(records) for records in sets.values()])
+    return dict(zip(sets, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ScoredSets:
+    """What the target says of all sets.
+
+    Args:
+        prepared: the audit that stands behind it.
+        candidate_rows: rows of the candidates that were scored, in the order of their scores.
+        candidates: these records, as the target was asked about them.
+        population: the records that they are compared with.
+        scores: set → recipe → scores.
+        notes: of the audit, in the words of this page.
+    """
+
+    prepared: PreparedAudit
+    candidate_rows: Ints
+    candidates: Records
+    population: Records
+    scores: Mapping[str, Mapping[str, Floats]]
+    notes: tuple[str, ...]
+
+
+def _score_sets(
+    target: Any,
+    subject: AuditData,
+    sets: Mapping[str, Records],
+    options: AuditOptions,
+    progress: ProgressSetting,
+    pool: Path | None,
+) -> _ScoredSets:
+    """Score all sets in the same calls."""
+    with _translate_errors(), show_progress(check_progress(progress), "reference models") as report:
+        prepared, _ = pipeline.prepare_audit(target, subject, options, report, pool)
         log = AuditLog()
         prepared, _, results = pipeline.score_records(prepared, log)
-    inputs, layout = prepared.inputs, prepared.layout
-    ids = np.concatenate([np.asarray(part.ids, dtype=np.int64) for part in (inputs.candidates, inputs.calibration)])
-    positions = {name: np.flatnonzero(np.isin(ids, own)) for name, own in numbers.items()}
-    kept = ids[positions["candidates"]]  # rows of the candidates that were scored
-    scores = {
-        name: {recipe: result.scores[layout.scored_rows][at] for recipe, result in results.items()}
-        for name, at in positions.items()
-    }
-
-    records = prepared.views[0][layout.scored_rows]
-    others = (inputs.population.x, inputs.population.y)
-    of_seen = positions["candidates"][classes[kept] == ""]
-    controls = (_compare_records(records[of_seen], records[positions["population"]], others, settings.seed), *doubts)
-    lists = _divide_candidates(classes[kept], controls, by)
-    selections = {
-        name: select(
-            _as_score_sets(scores, mask), policy.method, settings.fdr, seed=settings.seed, further_controls=controls,
-            scored_together=True,
-        )
-        for name, (mask, controls) in lists.items()
-    }  # fmt: skip
-    known_members, power, members_note = _assess_members(scores, selections[""].threshold)
-    notes = (
-        f"candidates were scored by {', '.join(results)} of {name_model(prepared.target)}; they are compared with "
-        f"{len(positions['population']):,} of {len(population):,} records of the population",
-        *members_note,
-        *notes,
-        *(_rename(note) for note in (*inputs.warnings, *log.warnings) if not (len(unseen_classes) and _LACKS in note)),
-        *_describe_left_out(len(rows["candidates"]) - len(kept)),
+    inputs, scored_rows = prepared.inputs, prepared.layout.scored_rows
+    scored_ids = np.concatenate(
+        [np.asarray(part.ids, dtype=np.int64) for part in (inputs.candidates, inputs.calibration)]
     )
-
-    def spread(values: Array, mask: Bools, left_out: Any) -> Array:
-        """Return values of the distinct candidates of a list as values of all candidates."""
-        filled = np.full(len(candidates), left_out, dtype=np.asarray(values).dtype)
-        filled[kept[mask]] = values
-        return filled[first_copies]
-
-    answers = {
-        name: replace(
-            selection,
-            selected=spread(selection.selected, lists[name][0], False),
-            p_values=spread(selection.p_values, lists[name][0], 1.0),
-            warnings=(*selection.warnings, *notes),
-        )
-        for name, selection in selections.items()
-    }
-    everything = np.ones(len(kept), dtype=bool)
-    found = CandidateSelection(
-        **{field.name: getattr(answers[""], field.name) for field in fields(Selection)},
-        ids=np.arange(len(candidates)) if candidates.ids is None else candidates.ids,
-        scores={name: spread(values, everything, np.nan) for name, values in scores["candidates"].items()},
-        calibration=scores["population"],
-        known_members=known_members,
-        power=power,
-        by_class={name: answer for name, answer in answers.items() if name},
+    places = {name: np.flatnonzero(np.isin(scored_ids, numbers)) for name, numbers in _number_records(sets).items()}
+    records = prepared.views[0][scored_rows]
+    return _ScoredSets(
+        prepared,
+        scored_ids[places["candidates"]],  # the candidates are the first set, so that their numbers are their rows
+        records[places["candidates"]],
+        records[places["population"]],
+        {
+            name: {recipe: result.scores[scored_rows][own_places] for recipe, result in results.items()}
+            for name, own_places in places.items()
+        },
+        tuple(_translate(note) for note in (*inputs.warnings, *log.warnings)),
     )
-    if out_folder is not None:
-        tables = {name: pl.DataFrame(parts).with_row_index("id") for name, parts in scores.items()}
-        tables["candidates"] = tables["candidates"].with_columns(id=pl.Series(found.ids[kept].astype(str)))
-        if settings.show_records:
-            shown = pl.Series(_describe_records(candidates[kept]))
-            tables["candidates"] = tables["candidates"].with_columns(record=shown)
-            tables["population"] = tables["population"].with_columns(record=pl.lit(""))
-        _write_run(tables, lists, policy, settings, notes, out_folder, overwrite=overwrite)
-    return found
 
 
 def _choose_policy(settings: SearchSettings) -> Policy:
@@ -335,7 +410,7 @@ def _check_sets(sets: Mapping[str, Any]) -> dict[str, Records]:
         if shared:
             raise InputError(
                 f"{name}, {other}: {len(shared)} ids occur in both sets (first: {min(shared)!r}); a record can be in "
-                "only one of them"
+                "only one of them: leave it out of one, or name no column of ids"
             )
     return checked
 
@@ -368,7 +443,7 @@ def _separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> tuple[dic
             raise InputError(
                 f"population: {found} ({'population' if is_shared[origin == 1].any() else 'candidates'}: "
                 f"{format_rows(first)}, counted from 0); none can be used and not used: remove them, or set "
-                "duplicates to 'drop'"
+                "duplicates to 'drop' (--drop-overlap)"
             )
         dealt_singly = not groups_are_split_whole(copies, origin)
         if dealt_singly:
@@ -385,11 +460,16 @@ def _separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> tuple[dic
     if empty := next((name for name, at in rows.items() if not len(at)), ""):
         raise InputError(f"{empty}: every record stands in another set, too; nothing is left")
     if n_copies := int((~is_used & ~is_shared)[origin == 0].sum()):
-        notes.append(f"{n_copies} candidates equal others; each counts once, and all of them are selected or none")
+        notes.append(
+            f"{format_count(n_copies, 'candidate')} equal to another: each record counts once, and its copies are "
+            "selected with it"
+        )
     return rows, first_rows[np.ravel(numbers)[origin == 0]], tuple(notes)
 
 
-def _sort_classes(candidates: Records, population: Records, unseen: Sequence[Any]) -> tuple[Array, tuple[Control, ...]]:
+def _find_unseen_classes(
+    candidates: Records, population: Records, unseen: Sequence[Any]
+) -> tuple[Array, tuple[Control, ...]]:
     """Return each candidate's class where it is unseen, else an empty text; also doubts about classes nobody named.
 
     Raises:
@@ -426,7 +506,7 @@ def _sort_classes(candidates: Records, population: Records, unseen: Sequence[Any
     return np.where(is_unseen, own, ""), tuple(doubts if names else ())
 
 
-def _set_aside(population: Records, rows: Ints, settings: SearchSettings) -> dict[str, Ints]:
+def _split_off_calibration(population: Records, rows: Ints, settings: SearchSettings) -> dict[str, Ints]:
     """Return the rows of the population that attacks learn from, and those that candidates are compared with.
 
     Raises:
@@ -445,13 +525,16 @@ def _set_aside(population: Records, rows: Ints, settings: SearchSettings) -> dic
     return {"learned": rows[learned], "compared": rows[compared]}
 
 
-def _compare_records(
-    candidates: Records, population: Records, others: tuple[Array, Array | None], seed: int
-) -> Control:
+def _compare_records(scored: _ScoredSets, is_seen_class: Bools, seed: int) -> Control:
     """Test whether records alone tell candidates from the population: members may differ from it, so it only doubts."""
+    candidates, population = scored.candidates[is_seen_class], scored.population
+    learned = scored.prepared.inputs.population
+    if (n_least := min(len(candidates), len(population))) < 2 * blind.FOLDS:
+        untested = f"{n_least} records of a kind are too few to test whether candidates are like the population"
+        return Control(BLIND_RECORDS, 0.0, LEVEL, f"{untested}; {2 * blind.FOLDS} are needed")
     split = blind.baseline(
-        candidates.x, population.x, seed, y_members=candidates.y, y_nonmembers=population.y, other_records=others,
-        false_alarm=LEVEL,
+        candidates.x, population.x, seed, y_members=candidates.y, y_nonmembers=population.y,
+        other_records=(learned.x, learned.y), false_alarm=LEVEL,
     )  # fmt: skip
     observed = f"records alone tell candidates from the population with AUC {split.auc} (1/2 expected)"
     return Control(BLIND_RECORDS, split.p_value, LEVEL, observed, split.auc)
@@ -462,15 +545,15 @@ def _divide_candidates(
 ) -> dict[str, tuple[Bools, tuple[Control, ...]]]:
     """Return the candidates of each list, and its controls: the list of all but unseen classes has no name."""
 
-    def void(names: Sequence[str]) -> Control:
+    def make_void_control(names: Sequence[str]) -> Control:
         none = f"no record that scores are compared with is of class {', '.join(names)}"
         return Control(UNSEEN_CLASSES, 0.0, LEVEL, none, conclusive=True)
 
     names = sorted(set(classes.tolist()) - {""})
     if by is None or not names:
-        return {"": (np.ones(len(classes), dtype=bool), (*controls, *([void(names)] if names else [])))}
+        return {"": (np.ones(len(classes), dtype=bool), (*controls, *([make_void_control(names)] if names else [])))}
     lists = {"": (classes == "", controls)}
-    return lists | {name: (classes == name, (*controls, void([name]))) for name in names}
+    return lists | {name: (classes == name, (*controls, make_void_control([name]))) for name in names}
 
 
 def _as_score_sets(scores: Mapping[str, Mapping[str, Floats]], mask: Bools) -> ScoreSets:
@@ -509,19 +592,13 @@ def _assess_members(
     return areas, power, (f"{note}; {found}",)
 
 
-def _describe_left_out(count: int) -> list[str]:
-    return [f"{count} candidates were left out, and are not selected"] if count else []
-
-
 def _write_run(
+    draft: RunDraft,
     tables: Mapping[str, pl.DataFrame],
     lists: Mapping[str, tuple[Bools, tuple[Control, ...]]],
     policy: Policy,
     settings: SearchSettings,
     notes: tuple[str, ...],
-    out: Path,
-    *,
-    overwrite: bool,
 ) -> None:
     """Write the scores as tables and the decision made from them with its page; each unseen class in a run inside."""
     others = {name: table for name, table in tables.items() if name != "candidates"}
@@ -530,7 +607,7 @@ def _write_run(
         tuple(Score(name) for name in recipes), id="id", text="record" if settings.show_records else None
     )
     plan = from_tables.DecisionPlan(score_columns, policy, seed=settings.seed, show_records=settings.show_records)
-    with RunDirectory(out).writing(RUN_TYPE, "records", overwrite=overwrite) as draft, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         for number, (name, (mask, controls)) in enumerate(lists.items()):
             part = stack.enter_context(draft.part(f"class-{number}", RUN_TYPE, "records")) if name else draft
             folder = part.path / "scores"
@@ -558,24 +635,30 @@ def _describe_records(records: Records) -> list[str]:
     """Return each record as text: equal texts are equal records."""
     if records.table is not None:
         return [
-            f"{columns.describe_row(records.table, row)}\nclass or value: {y}" for row, y in enumerate(_y_of(records))
+            f"{columns.describe_row(records.table, row)}\nclass or value: {label}"
+            for row, label in enumerate(_list_labels(records))
         ]
     if records.x.dtype == object:
         return [str(text) for text in records.x]
     rows = records.x.reshape(len(records), -1)
     if rows.shape[1] > _MAX_VALUES:
         return [
-            f"{records.x.shape[1:]} values, digest {digest.hex()[:16]}, {y}"
-            for digest, y in zip(records.digests(), _y_of(records), strict=True)
+            f"{records.x.shape[1:]} values, digest {digest.hex()[:16]}, {label}"
+            for digest, label in zip(records.digests(), _list_labels(records), strict=True)
         ]
     return [
-        f"{', '.join(f'{value:.17g}' for value in row)}; {y}"
-        for row, y in zip(rows.tolist(), _y_of(records), strict=True)
+        f"{', '.join(f'{value:.17g}' for value in row)}; {label}"
+        for row, label in zip(rows.tolist(), _list_labels(records), strict=True)
     ]
 
 
-def _y_of(records: Records) -> list[Any]:
-    return [""] * len(records) if records.y is None else records.y.tolist()
+def _list_labels(records: Records) -> list[Any]:
+    """Return the name of each record's class, or its value; empty texts without any."""
+    if records.y is None:
+        return [""] * len(records)
+    if records.labels is None:
+        return records.y.tolist()
+    return [class_name(label, records.class_names) for label in records.labels.tolist()]
 
 
 def _extend_mask(known: Any, n_candidates: int, places: Mapping[str, Sequence[tuple[str, Ints]]], seed: int) -> Any:
@@ -605,18 +688,19 @@ def _divide_features(features: Any, places: Mapping[str, Sequence[tuple[str, Int
 
 
 _WORDS = {"non-members": "population records", "nonmembers": "population", "members": "candidates"}
-_WORD = re.compile("|".join(rf"\b{word}\b" for word in _WORDS))
+# What stands in quotation marks is the user's: names of columns, classes, files.
+_WORD = re.compile("|".join([r"'[^'\n]*'", r'"[^"\n]*"', *(rf"\b{word}\b" for word in _WORDS)]))
 
 
-def _rename(text: str) -> str:
+def _translate(text: str) -> str:
     """Return a message of an audit in the words of this page."""
-    return _WORD.sub(lambda match: _WORDS[match[0]], text)
+    return _WORD.sub(lambda match: _WORDS.get(match[0], match[0]), text)
 
 
 @contextlib.contextmanager
-def _in_words_of_candidates() -> Generator[None]:
+def _translate_errors() -> Generator[None]:
     """Raise errors of an audit in the words of this page."""
     try:
         yield
     except InputError as error:
-        raise type(error)(_rename(str(error))) from None
+        raise type(error)(_translate(str(error))) from None

@@ -678,7 +678,7 @@ def match_columns(
     extra = [column for column in frame.columns if column not in required]
     if lacking or extra:
         parts = [f"lack {format_names(lacking)}"] if lacking else []
-        parts += [f"have {format_names(extra)} besides (leave them out)"] if extra else []
+        parts += [f"have {format_names(extra)} besides (leave them out, or name them as drop or id)"] if extra else []
         source = "that the target was fitted on" if required_by_model else "of the other records"
         raise InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
     return frame.select(*required)

@@ -714,7 +714,8 @@ def _check_values(
     if nested := [name for name in frame.columns if frame[name].dtype.is_nested()]:
         raise InputError(
             f"the columns {_format_names(nested)} hold lists or images, and a value is a number, a text or a date; "
-            "bring them as the array x of an .npz, or images in a folder for each class"
+            "bring them as the array x of an .npz, images in a folder for each class, or chats by the name of their "
+            "column (data.messages, --messages)"
         )
     if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name], stores_types)]:
         raise InputError(

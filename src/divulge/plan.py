@@ -890,7 +890,9 @@ def format_starting_plan(
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
     parts = [
-        _audit_keys(fpr, answers.task) if answers.known == "yes" else _search_keys(answers.task),
+        _audit_keys(fpr, answers.task)
+        if answers.known == "yes"
+        else _search_keys(answers.task, is_text=answers.records == "text"),
         _target_keys(answers),
         _data_keys(answers, columns),
         _reference_keys(answers),
@@ -909,11 +911,12 @@ def _audit_keys(fpr: float, task: str) -> str:
     return lines if task == "auto" else f"{lines}\n{_line(AuditSettings, 'task', task)}"
 
 
-def _search_keys(task: str) -> str:
+def _search_keys(task: str, *, is_text: bool) -> str:
+    recipes = ["auto", "loss"] if is_text else list(SearchSettings().recipes)
     lines = f"""# Which of these records was the model trained on? Run it with: divulge identify plan.toml
 # Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
-{_line(SearchSettings, "recipes", list(SearchSettings().recipes))}
+{_line(SearchSettings, "recipes", recipes)}
 {_line(AuditSettings, "seed", _DEFAULTS.seed)}"""
     return lines if task == "auto" else f"{lines}\n{_line(AuditSettings, 'task', task)}"
 

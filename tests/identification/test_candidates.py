@@ -199,6 +199,42 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
     assert "--score" in run("identify", "--target", "model.skops", *files, "--score", "loss", code=2)
 
 
+class Interrupted(RandomForestClassifier):
+    """A forest whose third training is interrupted from the keyboard."""
+
+    n_fits = 0
+
+    def fit(self, x, y):
+        Interrupted.n_fits += 1
+        if Interrupted.n_fits == 3:
+            raise KeyboardInterrupt
+        return super().fit(x, y)
+
+
+def test_models_that_were_trained_outlive_an_interruption(tmp_path):
+    target = Interrupted(5, random_state=0).fit(X[:N_USED], Y[:N_USED])
+    options = {
+        "target": target, "recipes": ["rmia"], "references": dv.references.Train(count=4, engine="serial"),
+        "out": tmp_path / "run",
+    }  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        identify(**options)
+    identify(**options)
+    assert Interrupted.n_fits == 6, "the target, one model before the interruption, the interrupted one, three after it"
+
+
+def test_bounds_of_the_best_count_equal_candidates_once_and_leave_void_lists_out():
+    doubled = dv.Records(np.repeat(X[:300], 3, axis=0), np.repeat(Y[:300], 3))
+    single, tripled = identify().envelope(), identify(candidates=doubled).envelope()
+    assert [tripled.largest(share) for share in (0.1, 0.3)] == [single.largest(share) for share in (0.1, 0.3)]
+    y = np.where(X[:, 1] > 0.8, 2, Y)
+    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
+    options = {"target": model, "candidates": records(0, 300, y), "population": population, "unseen_classes": [2]}
+    assert identify(**options).envelope().guarantee.standing == "void"
+    assert len(identify(**options, by="class").envelope()) == (y[:300] != 2).sum()
+
+
 def test_each_unseen_class_has_a_run_of_its_own(tmp_path):
     y = np.where(X[:, 1] > 0.8, 2, Y)
     model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import divulge as dv
 from divulge import margin, signals
@@ -197,3 +198,28 @@ def test_premises_that_fail_leave_too_little_to_say(divulge, tmp_path):
     assert answer["verdict"].startswith("Too little to say")
     assert "wrong" in answer["verdict"]
     assert "unexplained" in answer["decisions"]["margin band"]["warnings"][-1]
+
+
+def test_copies_of_non_members_and_classes_without_any_prove_nothing(divulge, tmp_path):
+    """Twelve records were trained on, and none of the candidates."""
+    rng = np.random.default_rng(3)
+    head = train_head(*draw(rng, 12, 40, 3), 3)
+    safetensors.numpy.save_file({"weight": head.w, "bias": head.b}, tmp_path / "head.safetensors")
+    (x, y), (fresh, y_fresh) = draw(rng, 150, 40, 3), draw(rng, 60, 40, 3)
+
+    def examine(**sets):
+        for name, (rows, labels) in sets.items():
+            np.savez(tmp_path / f"{name}.npz", x=rows, y=labels)
+        files = [part for name in sets for part in (f"--{name}", tmp_path / f"{name}.npz")]
+        return divulge("weights", tmp_path / "head.safetensors", *files, "--json")
+
+    once = json.loads(examine(candidates=(fresh, y_fresh), nonmembers=(x, y))[1])
+    often = json.loads(examine(candidates=(fresh, y_fresh), nonmembers=(np.repeat(x, 10, 0), np.repeat(y, 10)))[1])
+    assert (often["scores"], often["verdict"]) == (once["scores"], once["verdict"])
+    strange = y_fresh == 2
+    kept = y != 2
+    found = json.loads(examine(candidates=(fresh[strange], y_fresh[strange]), nonmembers=(x[kept], y[kept]))[1])
+    assert found["tone"] == "undecided"
+    assert "of class 2" in found["verdict"]
+    code, _, err = examine(candidates=(x[:20], y[:20]), nonmembers=(x, y))
+    assert (code, "20 of the candidates are among them" in err) == (2, True)

@@ -33,7 +33,7 @@ from divulge.report import (
     thumbnail,
 )
 from divulge.report.charts import MAX_LANES, class_lanes
-from divulge.report.formatting import format_estimate, format_percent_estimate
+from divulge.report.formatting import format_count, format_estimate, format_percent_estimate
 from divulge.report.page import mark_tokens
 from divulge.report.run_kinds import Headline, Origin
 from divulge.report.sections import (
@@ -318,7 +318,9 @@ def recipe_notes(summary: AuditSummary) -> list[str]:
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
                 recipes = recipes_by_note.setdefault(
-                    f"the realised FPR at nominal {formatting.format_percent(float(level))}{suffix} is TOO HIGH", []
+                    f"the realised FPR at nominal {formatting.format_percent(float(level))}{suffix}"
+                    f"{', by the threshold of all other classes,' if suffix else ''} is TOO HIGH",
+                    [],
                 )
                 recipes.append(f"{name} {format_percent_estimate(rate.rate)} (p = {rate.p_value:.2g})")
     reason = "the luck of one calibration does not explain it"
@@ -651,10 +653,12 @@ def exposed_section(audit: Findings, strongest: str) -> Section:
         return int((scores[is_comparable] >= scores[row]).sum())
 
     n_as_high = max(map(count_as_high, member_rows), default=0)
-    whose = "of its own class score" if audit.labels is not None else "score"
+    others = f"at most {format_count(n_as_high, 'non-member')}" if n_as_high else "no non-member"
+    verb = "scores" if n_as_high < 2 else "score"
+    of_class = " of its own class" if audit.labels is not None else ""
     note = (
-        f"Members with the highest scores under {strongest}, the strongest recipe here: of each, at most {n_as_high} "
-        f"non-members {whose} as high."
+        f"Members with the highest scores under {strongest}, the strongest recipe here: for each, "
+        f"{others}{of_class} {verb} as high."
     )
     if audit.heat:
         baseline = next(iter(audit.heat.values())).against

@@ -12,12 +12,14 @@ from divulge import store, tables
 from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
+from divulge.duplicates import number_groups
 from divulge.errors import InputError
 from divulge.evaluation import proportion
 from divulge.report import formatting
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
 from divulge.settings import WeightsSettings, choices
 from divulge.signals import margin as signals
+from divulge.statistics import find_missing_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from divulge.datafiles import NamedRows
     from divulge.margin import MarginDecision
     from divulge.margin.shallow_relu import Network
-    from divulge.types import Array, Bools, Estimate, Floats, Selection, Tone
+    from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection, Tone
 
 _DEFAULTS = WeightsSettings()
 SIGNALS = choices(WeightsSettings.model_fields["signal"])
@@ -182,7 +184,8 @@ def examine_weights(
         leaked: records of which one was trained on, which gives the margin.
 
     Raises:
-        divulge.InputError: two margins, none for the margin band, too few non-members for a level.
+        divulge.InputError: two margins, none for the margin band, too few non-members for a level, or a record
+            that is a candidate and a non-member.
     """
     if rules.margin is not None and leaked is not None:
         raise InputError("margin: give it or leaked records, not both; a leaked record gives the margin")
@@ -193,13 +196,28 @@ def examine_weights(
         margin = proofs.leaked_point(net, leaked.x, band=rules.band).margin
     if margin is not None:
         decisions["margin band"] = proofs.known_margin(net, x, margin, rules.band)
+    labels = None if y is None else signals.as_network_labels(net, y, n)
+    numbers = number_groups(x, labels)
     if nonmembers is not None:
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
         x = np.concatenate([x, nonmembers.x])
-        y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
-    explanation = proofs.explain(net, x, None if y is None else signals.as_network_labels(net, y, len(x)))
-    scores = explanation.multipliers if rules.signal == "kkt-nnls" else _output_signal(net, x, y, rules.signal, margin)
-    outputs, calibration = net(x), None
+        other_y = nonmembers.y if labels is not None else None
+        labels = (
+            None
+            if labels is None or other_y is None
+            else np.concatenate([labels, signals.as_network_labels(net, other_y, len(nonmembers.x))])
+        )
+        numbers = _number_sets(x, labels, n)
+    # Equal records would share a multiplier between them, and count as several observations.
+    _, first_rows, own_places = np.unique(numbers, return_index=True, return_inverse=True)
+    pool, pool_labels = x[first_rows], None if labels is None else labels[first_rows]
+    explanation = proofs.explain(net, pool, pool_labels)
+    pool_scores = (
+        explanation.multipliers
+        if rules.signal == "kkt-nnls"
+        else _output_signal(net, pool, pool_labels, rules.signal, margin)
+    )
+    scores, outputs = pool_scores[own_places], net(x)
     if outputs.ndim > 1:
         outputs = net.margins(x)
     premises = _failed_premises(net, candidates, explanation.residual, margin)
@@ -207,10 +225,25 @@ def examine_weights(
         band = decisions["margin band"]
         note = f"too little to say: {' and '.join(premises)}"
         decisions["margin band"] = replace(band, warnings=(*band.warnings, note))
+    calibration, leaks = None, False
     if nonmembers is not None:
-        decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
-        decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
-        calibration = np.stack([outputs[n:], scores[n:]])
+        others = first_rows[first_rows >= n]
+        distinct, places = np.unique(own_places[:n], return_inverse=True)
+        by_fpr = fpr.decide(scores[others], scores[:n], rules.fpr)
+        by_fdr = fdr.select(pool_scores[distinct], scores[others], fdr=rules.fdr)
+        by_fdr = replace(by_fdr, selected=by_fdr.selected[places], p_values=by_fdr.p_values[places])
+        leaks = exceeds_chance(pool_scores[distinct], scores[others], rules.fdr)
+        if missing := _describe_missing_classes(net, x, labels, n, others):
+            premises, leaks = (missing, *premises), False
+            by_fpr, by_fdr = (
+                replace(
+                    each, guarantee=each.guarantee.capped_at("void"),
+                    warnings=(f"the guarantee is void: {missing}", *each.warnings),
+                )
+                for each in (by_fpr, by_fdr)
+            )  # fmt: skip
+        decisions |= {f"FPR ≤ {rules.fpr:g}": by_fpr, f"FDR ≤ {rules.fdr:g}": by_fdr}
+        calibration = np.stack([outputs[others], scores[others]])
     return WeightsExamination(
         ids=candidates.ids,
         outputs=outputs[:n],
@@ -221,11 +254,42 @@ def examine_weights(
         decisions=decisions,
         signal=rules.signal,
         truth=candidates.member,
-        leaks=calibration is not None and exceeds_chance(scores[:n], scores[n:], rules.fdr),
+        leaks=leaks,
         accuracy=_accuracy(net, candidates, nonmembers),
         classes=getattr(net, "classes", 1),
         failed_premises=premises,
     )
+
+
+def _number_sets(x: Floats, labels: Array | None, n_candidates: int) -> Ints:
+    """Number the distinct records of candidates, then non-members.
+
+    Raises:
+        divulge.InputError: a record among both.
+    """
+    numbers = number_groups(x, labels)
+    shared = np.flatnonzero(np.isin(numbers[:n_candidates], numbers[n_candidates:]))
+    if shared.size:
+        raise InputError(
+            f"nonmembers: {shared.size:,} of the candidates are among them as well (first: candidate {shared[0]}, "
+            "counted from 0); a record cannot be in question and known not to be used"
+        )
+    return numbers
+
+
+def _describe_missing_classes(net: Network, x: Floats, labels: Array | None, n_candidates: int, others: Ints) -> str:
+    """Say which classes of the candidates no known non-member is of, other than by chance; empty if there are none.
+
+    Without labels the class is what the network answers.
+    """
+    if labels is None:
+        outputs = net(x)
+        labels = np.sign(outputs) if outputs.ndim == 1 else outputs.argmax(axis=1)
+    missing = find_missing_classes(labels[:n_candidates], labels[others])
+    if not missing.size:
+        return ""
+    named = "class " + ", ".join(f"{label:g}" for label in missing.tolist())
+    return f"no record known not to be in the training set is of {named}, as some candidates are"
 
 
 def _failed_premises(net: Network, candidates: NamedRows, unexplained: float, margin: float | None) -> tuple[str, ...]:

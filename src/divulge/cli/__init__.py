@@ -211,7 +211,9 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort, EOFError) as stop:
-        printing.error(str(stop) or "interrupted; finished work is kept, and the same command resumes")
+        printing.error(
+            str(stop) or "interrupted; reference models, answers and shards that are finished stay in the run directory"
+        )
         return Exit.INTERRUPTED
     except UserCodeError as error:
         printing.error(error)

@@ -187,7 +187,8 @@ def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
         return Condition(
             _EXCHANGEABLE,
             "open",
-            "Not tested: there was no second set of documents known not to have been used (--holdout).",
+            "Not tested: there was no second set of documents known not to have been used (--holdout; of a plan, "
+            "data.nonmembers).",
         )
     if failed := [control for control in compared if control.state == "failed"]:
         observed = "; ".join(map(_observe, failed))

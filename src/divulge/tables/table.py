@@ -598,7 +598,8 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
             raise InputError(f"line {line}: {name}: {value_type} is needed, got {shown_value}")
     if value_type in (json_lines.LIST, json_lines.OBJECT):
         raise InputError(
-            f"the columns {name} hold lists or images, and a value is a number; bring them as the array x of an .npz"
+            f"the columns {name} hold lists or images, and a value is a number; bring them as the array x of an .npz, "
+            "or chats by the name of their column (data.messages, --messages)"
         )
     value_type = json_lines.TEXT if as_text else value_type
     dtype = {json_lines.NUMBER: pl.Float64, json_lines.BOOLEAN: pl.Boolean}.get(value_type, pl.String)
