@@ -40,7 +40,8 @@ _MEANING = {
 _RISK_NOTE = (
     "In the words of the European guidelines on anonymisation (WP216): can a person be singled out, can records be "
     "linked, can something be inferred? What succeeds as often on non-members is no consequence of having been in the "
-    "table; the differences hold together. A guess of a column also counts against imputation from the population."
+    "table; the differences hold together. A guess of a column is right if it names the value, and also counts against "
+    "imputation from the population."
 )
 _STANDING = BulletList(
     [
