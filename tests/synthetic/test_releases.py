@@ -102,6 +102,9 @@ class TestLeaks:
         result = dv.synthetic.audit(released, **sets, text="note", **QUIET)
         assert {"5-grams", "nearest-text", "values"} <= {*result}
         assert proof(result, "passages").proven
+        unread = dv.synthetic.audit(released, **sets, **QUIET)
+        (note,) = [note for note in unread.notes if "looks like text" in note]
+        assert "text='note'" in note
 
 
 class TestInnocentReleases:
@@ -386,6 +389,14 @@ class TestRuns:
             "is at least 1.",
         ):
             assert words in page
+
+    def test_ten_records_of_a_list_are_open_and_the_rest_is_folded(self, release):
+        _, result, _ = release
+        blocks = next(each for each in result.page().sections if each.title == "Whom it gives away").blocks
+        shown, folded = blocks[-2:]
+        assert len(shown.rows) == 10
+        assert shown.columns[0] == "row"
+        assert len(folded.blocks[0].rows) == min(50, result.selection().count) - 10
 
     def test_a_gate_holds_scores_and_copied_shares_to_limits(self, release):
         _, _, folder = release
