@@ -14,7 +14,15 @@ from divulge.synthetic import controls
 from divulge.synthetic.preparation import prepare_tables
 from divulge.synthetic.result import WHOLE_ROWS, CopiedRow, SyntheticAudit
 from divulge.synthetic.risks import MAX_ATTRIBUTES, measure_risks
-from divulge.synthetic.scores import AUTO, MAX_NULL, Rows, combine, draw, person_maxima, score_table
+from divulge.synthetic.scores import (
+    AUTO,
+    MAX_SCORED_POPULATION,
+    Rows,
+    combine_scores,
+    person_maxima,
+    sample_rows,
+    score_table,
+)
 from divulge.synthetic.texts import PASSAGE, score_texts
 from divulge.validation import check_bool, check_path
 
@@ -118,7 +126,12 @@ def audit(
     released_rows = tables.rows_of("released")
     owners = owners.copy()
     owners[released_rows] = released_rows  # which belong to nobody
-    rows = Rows(np.concatenate([candidates, draw(reference, MAX_NULL, seed, "null")]), released_rows, reference, owners)
+    rows = Rows(
+        np.concatenate([candidates, sample_rows(reference, MAX_SCORED_POPULATION, seed, "null")]),
+        released_rows,
+        reference,
+        owners,
+    )
     is_candidate = np.arange(len(rows.scored)) < len(candidates)
 
     # Persons are compared by one row each: their rows are alike, and not independent of one another.
@@ -135,7 +148,9 @@ def audit(
     if tables.texts is not None:
         scores |= score_texts(tables.texts, rows)
     scores[AUTO] = (
-        combine(scores, is_candidate, seed, equally=fresh.state == "fails") if scores else np.zeros(len(rows.scored))
+        combine_scores(scores, is_candidate, seed, equally=fresh.state == "fails")
+        if scores
+        else np.zeros(len(rows.scored))
     )
     matches = {WHOLE_ROWS: _is_copied_whole(tables, rows)[is_candidate]}
     matches |= {name: scores[name][is_candidate] > 0 for name in ("values", "value-sets") if name in scores}
@@ -184,7 +199,7 @@ def _choose_candidates(tables: Tables, seed: int) -> tuple[Ints, Bools, Ints]:
         rows = tables.rows_of(name)
         people = np.arange(len(rows)) if tables.people is None else tables.people[rows]
         units = np.unique(people)
-        kept = np.isin(people, draw(units, MAX_RECORDS, seed, name))
+        kept = np.isin(people, sample_rows(units, MAX_RECORDS, seed, name))
         parts.append(rows[kept])
         numbers.append(np.unique(people[kept], return_inverse=True)[1])
     is_member = np.arange(len(parts[0]) + len(parts[1])) < len(parts[0])

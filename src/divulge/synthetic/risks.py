@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import lazy, seeds, statistics
 from divulge.synthetic.preparation import MISSING
-from divulge.synthetic.scores import Codes, combine_columns, draw
+from divulge.synthetic.scores import Codes, combine_columns, count_equal, sample_column_sets, sample_rows
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -33,8 +32,10 @@ else:
 SINGLING_OUT, LINKABILITY = "singling out", "linkability"
 MAX_ATTRIBUTES = 8
 _MAX_RECORDS = 2_000  # of a side
-_MAX_SETS = 60
-_MAX_LEARNED, _TREES, _LEAF = 2_000, 40, 2
+_MAX_SETS = 60  # of columns, in which rows are singled out
+_MAX_LEARNED = 2_000  # rows that guesses of a column are learned from
+_TREES = 40  # of a forest that guesses a column
+_LEAF = 2  # rows of a leaf at least
 _MAX_CLASSES = 30  # values of a column that a forest learns
 _NEAR = 0.1  # standard deviations within which a guessed number is right
 _NEAREST_OF = {"release": "released", "population": "population"}
@@ -77,7 +78,7 @@ def measure_risks(
         confidence: of all differences together.
     """
     count = min(len(members), len(nonmembers), _MAX_RECORDS)  # in a larger table fewer rows are unique
-    sides = draw(members, count, seed, "risk of members"), draw(nonmembers, count, seed, "risk of others")
+    sides = sample_rows(members, count, seed, "risk of members"), sample_rows(nonmembers, count, seed, "risk of others")
     error = (1 - confidence) / (2 + len(attributes))
     singled_out = [_single_out(tables.columns, rows, side, seed) for side in sides]
     linked = [_link(tables.columns, rows, side) for side in sides]
@@ -106,17 +107,10 @@ def _single_out(columns: Sequence[TableColumn], rows: Rows, side: Ints, seed: in
 
     Values in one, two or three columns that one released row alone has are the predicate.
     """
-    sets = [chosen for size in (1, 2, 3) for chosen in combinations(range(len(columns)), size)]
-    if len(sets) > _MAX_SETS:
-        sets = [
-            sets[i] for i in np.sort(seeds.generator(seed, "synthetic", "single").permutation(len(sets))[:_MAX_SETS])
-        ]
     is_single = np.zeros(len(side), dtype=bool)
-    for chosen in sets:
+    for chosen in sample_column_sets(len(columns), (1, 2, 3), _MAX_SETS, seed, "single"):
         codes = combine_columns([columns[i].codes + 1 for i in chosen])
-        width = int(codes.max()) + 1
-        released, theirs = (np.bincount(codes[each], minlength=width)[codes[side]] for each in (rows.released, side))
-        is_single |= (released == 1) & (theirs == 1)
+        is_single |= (count_equal(codes, rows.released, side) == 1) & (count_equal(codes, side, side) == 1)
     return is_single
 
 
@@ -146,7 +140,7 @@ def _infer(tables: Tables, rows: Rows, name: str, sides: tuple[Ints, Ints], seed
     side = side[column.codes[side] != MISSING]
     is_member = np.isin(side, sides[0])
     known = {
-        source: draw(each[column.codes[each] != MISSING], _MAX_LEARNED, seed, source)
+        source: sample_rows(each[column.codes[each] != MISSING], _MAX_LEARNED, seed, source)
         for source, each in (("release", rows.released), ("population", rows.reference))
     }
     if not (is_member.any() and (~is_member).any() and all(len(each) for each in known.values())):
