@@ -126,7 +126,7 @@ def compare_releases(*runs: SyntheticAudit | str | Path, scores: Sequence[str] |
     }
     before, *others = audits.values()
     for audit in others:
-        if audit.candidates != before.candidates or not np.array_equal(audit.ids, before.ids):
+        if audit.candidates_digest != before.candidates_digest or not np.array_equal(audit.ids, before.ids):
             raise InputError("compare: the audits have other members or non-members; differences are paired by record")
     shared = [name for name in before if all(name in audit.scores for audit in others)]
     chosen = shared if scores is None else [check_choice(name, "scores", shared) for name in scores]

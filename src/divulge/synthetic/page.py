@@ -86,7 +86,8 @@ def _read_run(directory: RunDirectory) -> SyntheticRun:
             matches={name.removeprefix("proof: "): check_mask(column(name), name, (n,))
                      for name in frame.columns if name.startswith("proof: ")},
             copies=stored.copies, controls=stored.controls, risks=stored.risks, released=stored.released,
-            population=stored.population, notes=stored.notes, candidates=stored.candidates, settings=stored.settings,
+            population=stored.population, notes=stored.notes, candidates_digest=stored.candidates,
+            settings=stored.settings,
         )  # fmt: skip
         return reopen(result, stored)
     except InputError as error:
@@ -205,7 +206,7 @@ def _proof_blocks(summary: SyntheticSummary) -> list[Block]:
         "p-value (Fisher's exact test) of at most .001 over all lines."
     )
     blocks: list[Block] = [Table(*proof_rows(summary), note=note, sortable=False)]
-    meanings = [[proof.name, PROOFS[proof.name]] for proof in summary.proofs]
+    meanings = [[proof.name, f"records that {PROOFS[proof.name]}"] for proof in summary.proofs]
     blocks.append(Table(("copied", "what is counted"), meanings, sortable=False))
     if not summary.copies:
         blocks.append(Paragraph("No row of the release equals a member or a non-member."))
