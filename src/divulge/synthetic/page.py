@@ -231,11 +231,11 @@ def _record_tables(title: str, columns: Sequence[str], rows: Sequence[Sequence[s
     shown, rest = rows[:_N_OPEN], rows[_N_OPEN:]
     if not rest:
         return [Table(columns, shown, title=title, note=note, single_records=True)]
-    folded = Table(columns, rest, note=note, single_records=True)
+    folded = Table(columns, rest, title=title, note=note, single_records=True)
     return [Table(columns, shown, title=title, single_records=True), Collapsible(f"{len(rest)} more", [folded])]
 
 
-def _score_blocks(summary: SyntheticSummary) -> list[Paragraph | Table | Chart]:
+def _score_blocks(summary: SyntheticSummary) -> list[Block]:
     if not summary.scores:
         return [Paragraph("No score varies, or no records count.")]
     aucs = {score.name: score.auc for score in summary.scores}
@@ -245,7 +245,7 @@ def _score_blocks(summary: SyntheticSummary) -> list[Paragraph | Table | Chart]:
     return [
         Table(*score_rows(summary), note=note, sortable=False),
         chart,
-        Table(("score", "what it weighs"), meanings, sortable=False),
+        Collapsible("What each score weighs", [Table(("score", "what it weighs"), meanings, sortable=False)]),
     ]
 
 
