@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 _CONTEXT, _ANSWER, _CONTENT, _FIELDS, _ALL = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 _MARKS = (_CONTEXT, _ANSWER, _CONTENT, _FIELDS, _ALL)
 _CLEANED = str.maketrans(dict.fromkeys((*_MARKS, SEPARATOR), " "))
-_SHOWN_AFTER_ROLE = ": "
-_SHOWN = str.maketrans(
-    {_CONTEXT: "\n", _ANSWER: "\n", _CONTENT: _SHOWN_AFTER_ROLE, _FIELDS: " ", _ALL: None, SEPARATOR: "\n"}
-)
 TOKENS = ("answer", "all")
-_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}  # of chats with "from" and "value"
+# Names of roles that chat templates do not know; read in every chat, be its keys "role" and "content" or "from" and
+# "value".
+_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}
 _ASSISTANTS = ("assistant", "model")
 
 
@@ -71,6 +69,11 @@ class Dialogue:
     def is_chat(self) -> bool:
         """Whether turns have roles, so that a chat template puts them together."""
         return bool(self.turns[0].role)
+
+    @property
+    def shown_between(self) -> str:
+        """What stands between two turns where the document is shown; nothing between a prompt and its answer."""
+        return "\n" if self.is_chat else ""
 
 
 def from_prompts(prompts: object, answers: object, *, tokens: str = "answer", ids: object = None) -> Records:
@@ -127,7 +130,9 @@ def from_messages(messages: object, *, tokens: str = "answer", ids: object = Non
 
 
 def _as_records(texts: Sequence[str], ids: object) -> Records:
-    return Records(np.array([*texts, ""], dtype=object)[:-1], ids=ids)
+    documents = np.empty(len(texts), dtype=object)
+    documents[:] = texts
+    return Records(documents, ids=ids)
 
 
 def mark_answer(prompt: object, answer: object, *, tokens: str = "answer", row: int | str = 0) -> str:
@@ -143,13 +148,13 @@ def mark_answer(prompt: object, answer: object, *, tokens: str = "answer", row: 
         named = "prompts" if isinstance(answer, str) else "answers"
         value = prompt if isinstance(answer, str) else answer
         raise InputError(f"{named}: {place}: a text is needed (or lists of messages), got {type(value).__name__}")
-    return _join_turns(turns, tokens, f"answers: {place}")
+    return _encode_turns(turns, tokens, f"answers: {place}")
 
 
 def mark_turns(chat: object, *, tokens: str = "answer", row: int | str = 0) -> str:
     """Return a chat as one text; arguments and errors as for `from_messages`."""
     place = f"row {row}" if isinstance(row, int) else row
-    return _join_turns(_read_turns(_parse_json(chat), place), tokens, f"messages: {place}")
+    return _encode_turns(_read_turns(_parse_json(chat), place), tokens, f"messages: {place}")
 
 
 def _parse_json(value: Any) -> Any:
@@ -187,7 +192,7 @@ def _read_turns(chat: object, place: str, *, may_answer: bool = True) -> list[Tu
     return turns
 
 
-def _join_turns(turns: Sequence[Turn], tokens: str, place: str) -> str:
+def _encode_turns(turns: Sequence[Turn], tokens: str, place: str) -> str:
     """Return turns as a text with marks.
 
     Raises:
@@ -199,17 +204,21 @@ def _join_turns(turns: Sequence[Turn], tokens: str, place: str) -> str:
         raise InputError(f"{place}: there is no answer{found}; leave it out")
     pieces = [_ALL if tokens == "all" else ""]
     for turn in turns:
-        fields = _FIELDS + json.dumps(turn.fields, ensure_ascii=False, sort_keys=True) if turn.fields else ""
+        fields = _FIELDS + _format_fields(turn) if turn.fields else ""
         head, content = turn.role.translate(_CLEANED), turn.content.translate(_CLEANED)
         pieces += [_ANSWER if turn.is_answer else _CONTEXT, head, _CONTENT, content, fields]
     return "".join(pieces)
 
 
-def parse(text: str) -> Dialogue | None:
+def _format_fields(turn: Turn) -> str:
+    return json.dumps(turn.fields, ensure_ascii=False, sort_keys=True)
+
+
+def parse_dialogue(text: str) -> Dialogue | None:
     """Return the turns of a document; None for one without marks.
 
     Examples:
-        >>> [turn.content for turn in parse(mark_answer("2 + 2 = ", "4")).turns]
+        >>> [turn.content for turn in parse_dialogue(mark_answer("2 + 2 = ", "4")).turns]
         ['2 + 2 = ', '4']
     """
     if not text.startswith((_CONTEXT, _ANSWER, _ALL)):
@@ -225,8 +234,8 @@ def parse(text: str) -> Dialogue | None:
     return Dialogue(tuple(turns), tokens)
 
 
-def mark_answers(text: str) -> str:
-    """Return a document of which answers alone count, whatever its ``tokens`` are."""
+def score_answers_only(text: str) -> str:
+    """Return the document with ``tokens`` "answer", whatever they are: its answers alone are scored."""
     return text.removeprefix(_ALL)
 
 
@@ -240,13 +249,13 @@ def remove_marks(text: str) -> str:
     return text.translate(_CLEANED)
 
 
-def join_turns(texts: Sequence[str], target: str) -> list[str]:
+def to_plain_texts(texts: Sequence[str], target: str) -> list[str]:
     """Return documents as plain texts, for a target that scores whole texts alone.
 
     Raises:
         divulge.InputError: chats, or answers that are to be scored alone.
     """
-    dialogues = [dialogue for text in texts if (dialogue := parse(text)) is not None]
+    dialogues = [dialogue for text in texts if (dialogue := parse_dialogue(text)) is not None]
     if any(dialogue.is_chat or dialogue.tokens == "answer" for dialogue in dialogues):
         raise InputError(
             f"target: {target} scores whole texts: it neither tells answers from prompts nor puts a chat together. A "
@@ -256,22 +265,24 @@ def join_turns(texts: Sequence[str], target: str) -> list[str]:
     return list(map(show_text, texts)) if dialogues else list(texts)
 
 
-def shown_answers(text: str) -> list[tuple[int, int]]:
+def find_answer_spans(text: str) -> list[tuple[int, int]]:
     """Return where each answer of a document begins and ends in the text that `show_text` shows.
 
     Examples:
-        >>> shown_answers(mark_answer("2 + 2 = ", "4"))
+        >>> find_answer_spans(mark_answer("2 + 2 = ", "4"))
         [(8, 9)]
     """
-    dialogue = parse(text)
+    dialogue = parse_dialogue(text)
+    if dialogue is None:
+        return []
     spans, start = [], 0
-    for turn in () if dialogue is None else dialogue.turns:
-        start += len(turn.role) + len(_SHOWN_AFTER_ROLE) if turn.role else 0
-        end = start + len(turn.content)
+    for turn in dialogue.turns:
+        before, content, after = _format_turn(turn)
+        start += len(before)
+        end = start + len(content)
         if turn.is_answer:
             spans.append((start, end))
-        fields = _FIELDS + json.dumps(turn.fields, ensure_ascii=False, sort_keys=True) if turn.fields else ""
-        start = end + len(fields) + (1 if turn.role else 0)
+        start = end + len(after) + len(dialogue.shown_between)
     return spans
 
 
@@ -279,19 +290,22 @@ def show_text(text: str) -> str:
     """Return a record as it is shown to people: documents below each other, and each turn under its role."""
     documents = []
     for document in text.split(SEPARATOR):
-        dialogue = parse(document)
+        dialogue = parse_dialogue(document)
         if dialogue is None:
             documents.append(document)
-        elif dialogue.is_chat:
-            documents.append(document.translate(_SHOWN).removeprefix("\n"))
         else:
-            documents.append("".join(turn.content for turn in dialogue.turns))
+            documents.append(dialogue.shown_between.join("".join(_format_turn(turn)) for turn in dialogue.turns))
     return "\n".join(documents)
 
 
-def answer_text(text: str) -> str:
+def _format_turn(turn: Turn) -> tuple[str, str, str]:
+    """Return what is shown before the content of a turn, the content, and what is shown after it."""
+    return f"{turn.role}: " if turn.role else "", turn.content, f" {_format_fields(turn)}" if turn.fields else ""
+
+
+def extract_scored_text(text: str) -> str:
     """Return what is scored of a document: its answers, or all of it where it does not tell them apart."""
-    dialogue = parse(text)
+    dialogue = parse_dialogue(text)
     if dialogue is None or dialogue.tokens == "all":
         return show_text(text)
     return "\n".join(turn.content for turn in dialogue.turns if turn.is_answer)

@@ -177,7 +177,7 @@ def test_a_leak_in_answers_alone_is_found_and_shown_beside_its_prompt(tmp_path):
     tuned = dv.references.FineTune(base, count=1, epochs=60, lr=4e-3, batch_size=16).train_model(members, seed=0)
     results = {}
     for tokens in ("answer", "all"):
-        texts = [chats.parse(text).turns for text in records.x]
+        texts = [chats.parse_dialogue(text).turns for text in records.x]
         again = dv.from_prompts(*zip(*[(p.content, a.content) for p, a in texts], strict=True), tokens=tokens)
         results[tokens] = dv.audit(
             tuned, members=again[:80], nonmembers=again[80:160], population=again[160:],

@@ -102,6 +102,9 @@ class TestLeaks:
         result = dv.synthetic.audit(released, **sets, text="note", **QUIET)
         assert {"5-grams", "nearest-text", "values"} <= {*result}
         assert proof(result, "passages").proven
+        unread = dv.synthetic.audit(released, **sets, **QUIET)
+        (note,) = [note for note in unread.notes if "looks like text" in note]
+        assert "text='note'" in note
 
 
 class TestInnocentReleases:
@@ -173,6 +176,42 @@ class TestInnocentReleases:
         result = dv.synthetic.audit(generators.copy_with_noise(sets["population"], 400, 0), **sets, **QUIET)
         assert control(result, "saw the population").state == "fails"
         assert result.verdict.answer != "leak found"
+
+
+class TestInferredColumns:
+    def infer(self, released, sets, name):
+        risks = dv.synthetic.audit(released, **sets, attributes=[name]).risks
+        return next(each for each in risks if each.name == f"inference of {name}")
+
+    def test_values_too_many_to_guess_are_not_guessed_right(self):
+        def noise(n, seed):
+            rng = np.random.default_rng(seed)
+            return pd.DataFrame({"a": rng.normal(size=n).round(3), "postcode": rng.integers(0, 2_000, n).astype(str)})
+
+        sets = {name: noise(size, size + 1) for name, size in (("members", 150), ("nonmembers", 151),
+                                                               ("population", 400))}  # fmt: skip
+        risk = self.infer(noise(152, 5), sets, "postcode")
+        assert max(risk.members.value, risk.nonmembers.value) < 0.05
+
+    def test_a_rare_value_that_the_release_gives_away_counts(self):
+        sets = hospital(18, n=120)
+        for seed, table in enumerate(sets.values()):
+            table["postcode"] = np.random.default_rng(seed).integers(0, 2_000, len(table)).astype(str)
+        risk = self.infer(generators.copy_with_noise(sets["members"], 120, 0, 0.01), sets, "postcode")
+        assert risk.members.value > 0.3
+        assert risk.difference.low > 0.1
+        assert risk.gain.low > 0.1
+
+    def test_a_rare_value_that_the_population_gives_away_is_no_gain_of_the_release(self):
+        def towns(n, seed):
+            town = np.random.default_rng(seed).integers(0, 60, n)
+            return pd.DataFrame({"town": [f"t{i}" for i in town], "postcode": [f"p{i}" for i in town],
+                                 "a": np.random.default_rng(seed).normal(size=n)})  # fmt: skip
+
+        sets = {name: towns(size, size) for name, size in (("members", 150), ("nonmembers", 151), ("population", 900))}
+        risk = self.infer(towns(900, 7), sets, "postcode")
+        assert risk.members.value > 0.9
+        assert risk.gain.low <= 0 <= risk.gain.high
 
 
 def person_rows(rng, name, n, rows=5):
@@ -350,6 +389,14 @@ class TestRuns:
             "is at least 1.",
         ):
             assert words in page
+
+    def test_ten_records_of_a_list_are_open_and_the_rest_is_folded(self, release):
+        _, result, _ = release
+        blocks = next(each for each in result.page().sections if each.title == "Whom it gives away").blocks
+        shown, folded = blocks[-2:]
+        assert len(shown.rows) == 10
+        assert shown.columns[0] == "row"
+        assert len(folded.blocks[0].rows) == min(50, result.selection().count) - 10
 
     def test_a_gate_holds_scores_and_copied_shares_to_limits(self, release):
         _, _, folder = release

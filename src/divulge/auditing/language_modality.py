@@ -236,7 +236,7 @@ def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, voc
     """Return token statistics of each record; documents of a record are queried one by one."""
     texts, counts = people.split_documents(records)
     if not isinstance(target, ReadsAnswers):
-        texts = chats.join_turns(texts, type(target).__name__)
+        texts = chats.to_plain_texts(texts, type(target).__name__)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
     if len(texts) == len(records):

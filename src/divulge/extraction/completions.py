@@ -174,7 +174,7 @@ def _find_last_answer(target: GivesContinuations, text: str, tokens: Sequence[in
         return None
     if not isinstance(target, ReadsAnswers):
         raise InputError(f"target: {type(target).__name__} cannot tell answers from prompts; give documents as texts")
-    (document,) = target.encode_documents([chats.mark_answers(text)])
+    (document,) = target.encode_documents([chats.score_answers_only(text)])
     n_special = len(document.ids) - len(tokens)
     in_answer = list(document.in_answer or ())[n_special:]
     stop = len(in_answer) - in_answer[::-1].index(True) if any(in_answer) else 0

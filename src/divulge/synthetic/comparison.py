@@ -126,7 +126,7 @@ def compare_releases(*runs: SyntheticAudit | str | Path, scores: Sequence[str] |
     }
     before, *others = audits.values()
     for audit in others:
-        if audit.candidates != before.candidates or not np.array_equal(audit.ids, before.ids):
+        if audit.candidates_digest != before.candidates_digest or not np.array_equal(audit.ids, before.ids):
             raise InputError("compare: the audits have other members or non-members; differences are paired by record")
     shared = [name for name in before if all(name in audit.scores for audit in others)]
     chosen = shared if scores is None else [check_choice(name, "scores", shared) for name in scores]
@@ -150,12 +150,12 @@ def _open_release(run: SyntheticAudit | str | Path) -> SyntheticAudit:
 def _measure(
     before: SyntheticAudit, after: SyntheticAudit, score: str, statistic: str, confidence: float
 ) -> Difference:
-    counted = before.is_counted & after.is_counted
-    members, old, new = before.members[counted], before.scores[score][counted], after.scores[score][counted]
+    both_count = before.is_counted & after.is_counted
+    is_member, old, new = before.members[both_count], before.scores[score][both_count], after.scores[score][both_count]
     return Difference(
         score,
         statistic,
-        evaluation.measure(old, members, statistic),
-        evaluation.measure(new, members, statistic),
-        evaluation.paired_difference(new, old, members, statistic, confidence),
+        evaluation.measure(old, is_member, statistic),
+        evaluation.measure(new, is_member, statistic),
+        evaluation.paired_difference(new, old, is_member, statistic, confidence),
     )

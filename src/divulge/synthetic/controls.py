@@ -12,7 +12,7 @@ from divulge import seeds, statistics
 from divulge.evaluation import blind
 from divulge.report.formatting import format_estimate
 from divulge.synthetic import texts as text_scores
-from divulge.synthetic.scores import MAX_REFERENCE, Codes, Rows, compare_values, draw, score_by_deviation
+from divulge.synthetic.scores import MAX_REFERENCE, Codes, Rows, compare_values, sample_rows, score_by_deviation
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_holdout(
 def _control_scores(tables: Tables, rows: Rows, seed: int) -> list[Floats]:
     scores = []
     if tables.columns:
-        near = draw(rows.reference, MAX_REFERENCE, seed, "control")
+        near = sample_rows(rows.reference, MAX_REFERENCE, seed, "control")
         codes = Codes.fit(tables.columns, rows.reference)
         scores.append(score_by_deviation(codes, rows, near, with_influence=False)["ratio"])
         scores.append(compare_values(tables, rows)[0])

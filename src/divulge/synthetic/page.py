@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from divulge import results, tables
 from divulge.errors import InputError
 from divulge.report import charts, formatting
-from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
+from divulge.report.page import Bullet, BulletList, Chart, Collapsible, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, FAIRNESS_TITLE, RegulatorAnswers, regulator_section
 from divulge.study import StudyRun, reopen
@@ -24,10 +24,14 @@ from divulge.synthetic.texts import TEXT_SCORES
 from divulge.validation import check_mask, check_vector
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.report.page import Block
     from divulge.run_directory import RunDirectory
 
 SyntheticRun: TypeAlias = StudyRun[SyntheticAudit]
-_N_COPIES = 50  # shown
+_N_RECORDS = 50  # in a table of single records
+_N_OPEN = 10  # of these, the rest is folded
 _ADVERSARY = (
     "The adversary holds the release and further records of the same kind, and asks of a record whether the release "
     "was made from it. No query, no knowledge of the generator and no label is needed."
@@ -40,7 +44,8 @@ _MEANING = {
 _RISK_NOTE = (
     "In the words of the European guidelines on anonymisation (WP216): can a person be singled out, can records be "
     "linked, can something be inferred? What succeeds as often on non-members is no consequence of having been in the "
-    "table; the differences hold together. A guess of a column also counts against imputation from the population."
+    "table; the differences hold together. A guess of a column is right if it names the value, and also counts against "
+    "imputation from the population."
 )
 _STANDING = BulletList(
     [
@@ -81,7 +86,8 @@ def _read_run(directory: RunDirectory) -> SyntheticRun:
             matches={name.removeprefix("proof: "): check_mask(column(name), name, (n,))
                      for name in frame.columns if name.startswith("proof: ")},
             copies=stored.copies, controls=stored.controls, risks=stored.risks, released=stored.released,
-            population=stored.population, notes=stored.notes, candidates=stored.candidates, settings=stored.settings,
+            population=stored.population, notes=stored.notes, candidates_digest=stored.candidates,
+            settings=stored.settings,
         )  # fmt: skip
         return reopen(result, stored)
     except InputError as error:
@@ -194,29 +200,42 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
     return [Section(ADVICE_TITLE, [BulletList(points)])]
 
 
-def _proof_blocks(summary: SyntheticSummary) -> list[Paragraph | Table]:
+def _proof_blocks(summary: SyntheticSummary) -> list[Block]:
     note = (
         "Matches of non-members are phantoms: the generator never saw them, so chance explains as many. A proof is a "
         "p-value (Fisher's exact test) of at most .001 over all lines."
     )
-    blocks: list[Paragraph | Table] = [Table(*proof_rows(summary), note=note, sortable=False)]
-    meanings = [[proof.name, PROOFS[proof.name]] for proof in summary.proofs]
+    blocks: list[Block] = [Table(*proof_rows(summary), note=note, sortable=False)]
+    meanings = [[proof.name, f"records that {PROOFS[proof.name]}"] for proof in summary.proofs]
     blocks.append(Table(("copied", "what is counted"), meanings, sortable=False))
     if not summary.copies:
         blocks.append(Paragraph("No row of the release equals a member or a non-member."))
         return blocks
     rows = [
         [str(copy.released), copy.set, copy.record, str(copy.population), copy.values]
-        for copy in summary.copies[:_N_COPIES]
+        for copy in summary.copies[:_N_RECORDS]
     ]
     further = len(summary.copies) - len(rows)
     note = f"{further:,} more stand in summary.json." if further else ""
-    columns = ("row of the release", "equals one of", "row or person", "equal rows of the population", "values")
-    blocks.append(Table(columns, rows, title="Copied rows", note=note, single_records=True))
+    columns = ("row of the release", "equals one of", _unit(summary), "equal rows of the population", "values")
+    blocks += _record_tables("Copied rows", columns, rows, note)
     return blocks
 
 
-def _score_blocks(summary: SyntheticSummary) -> list[Paragraph | Table | Chart]:
+def _unit(summary: SyntheticSummary) -> str:
+    return "person" if summary.settings.person else "row"
+
+
+def _record_tables(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> list[Block]:
+    """Return a table of single records: the first are open, the rest is folded, as each is a card on a telephone."""
+    shown, rest = rows[:_N_OPEN], rows[_N_OPEN:]
+    if not rest:
+        return [Table(columns, shown, title=title, note=note, single_records=True)]
+    folded = Table(columns, rest, title=title, note=note, single_records=True)
+    return [Table(columns, shown, title=title, single_records=True), Collapsible(f"{len(rest)} more", [folded])]
+
+
+def _score_blocks(summary: SyntheticSummary) -> list[Block]:
     if not summary.scores:
         return [Paragraph("No score varies, or no records count.")]
     aucs = {score.name: score.auc for score in summary.scores}
@@ -226,13 +245,13 @@ def _score_blocks(summary: SyntheticSummary) -> list[Paragraph | Table | Chart]:
     return [
         Table(*score_rows(summary), note=note, sortable=False),
         chart,
-        Table(("score", "what it weighs"), meanings, sortable=False),
+        Collapsible("What each score weighs", [Table(("score", "what it weighs"), meanings, sortable=False)]),
     ]
 
 
-def _list_blocks(run: SyntheticRun) -> list[Paragraph | Table]:
+def _list_blocks(run: SyntheticRun) -> list[Block]:
     summary, result = run.summary, run.result
-    blocks: list[Paragraph | Table] = []
+    blocks: list[Block] = []
     if summary.epsilon is not None:
         blocks.append(
             Paragraph(
@@ -256,9 +275,8 @@ def _list_blocks(run: SyntheticRun) -> list[Paragraph | Table]:
         selected = result.selection().selected
         best = sorted(((score, row) for row, score in enumerate(result.scores[AUTO]) if selected[row]), reverse=True)
         rows = [[str(result.ids[row]), "member" if result.members[row] else "non-member", f"{score:.3g}"]
-                for score, row in best[:_N_COPIES]]  # fmt: skip
-        columns = ("row or person", "truly a", "score")
-        blocks.append(Table(columns, rows, title="Most exposed of the list", single_records=True))
+                for score, row in best[:_N_RECORDS]]  # fmt: skip
+        blocks += _record_tables("Most exposed of the list", (_unit(summary), "truly a", "score"), rows)
     return blocks
 
 

@@ -14,7 +14,16 @@ from divulge.synthetic import controls
 from divulge.synthetic.preparation import prepare_tables
 from divulge.synthetic.result import WHOLE_ROWS, CopiedRow, SyntheticAudit
 from divulge.synthetic.risks import MAX_ATTRIBUTES, measure_risks
-from divulge.synthetic.scores import AUTO, MAX_NULL, Rows, combine, draw, person_maxima, score_table
+from divulge.synthetic.scores import (
+    AUTO,
+    MAX_SCORED_POPULATION,
+    Rows,
+    combine_scores,
+    count_equal,
+    person_maxima,
+    sample_rows,
+    score_table,
+)
 from divulge.synthetic.texts import PASSAGE, score_texts
 from divulge.validation import check_bool, check_path
 
@@ -103,39 +112,44 @@ def audit(
         person=person, text=text, drop=settings.drop, duplicates=settings.duplicates,
     )  # fmt: skip
     inferred = _choose_attributes(tables, settings)
-    seed = settings.seed
 
-    candidates, is_member, people = _choose_candidates(tables, seed)
+    candidates, is_member, people = _choose_candidates(tables, settings.seed)
     reference = tables.rows_of("population")
+    # Candidates that equal another do not count (_find_unique_records), so the population that the others are compared
+    # with loses its equals, too: else it held rows of a kind that they cannot be.
     is_alone = np.ones(len(tables.rows), dtype=bool)
     if tables.overlaps:
-        kept = np.concatenate([candidates, reference])
-        is_alone = np.bincount(tables.rows[kept], minlength=tables.rows.max() + 1)[tables.rows] == 1
+        compared = np.concatenate([candidates, reference])
+        is_alone = count_equal(tables.rows, compared, np.arange(len(tables.rows))) == 1
         reference = reference[is_alone[reference]]
         if not len(reference):
             raise InputError("population: every row equals another, of it or of members or non-members")
-    owners = np.arange(len(tables.rows)) if tables.people is None else tables.people + len(tables.rows)
-    released_rows = tables.rows_of("released")
-    owners = owners.copy()
-    owners[released_rows] = released_rows  # which belong to nobody
-    rows = Rows(np.concatenate([candidates, draw(reference, MAX_NULL, seed, "null")]), released_rows, reference, owners)
+    # Each released row is its own owner: no person stands behind it.
+    owners = np.arange(len(tables.rows))
+    if tables.people is not None:
+        owners = np.where(tables.people < 0, owners, tables.people + len(tables.rows))
+    scored_population = sample_rows(reference, MAX_SCORED_POPULATION, settings.seed, "null")
+    rows = Rows(np.concatenate([candidates, scored_population]), tables.rows_of("released"), reference, owners)
     is_candidate = np.arange(len(rows.scored)) < len(candidates)
 
     # Persons are compared by one row each: their rows are alike, and not independent of one another.
-    one_each = _one_row_each(candidates, people, seed)
+    one_each = _sample_row_per_person(candidates, people, settings.seed)
     member_rows, nonmember_rows = (one_each[np.isin(one_each, candidates[side])] for side in (is_member, ~is_member))
-    population_rows = _one_row_each(reference, owners[reference], seed)
-    alike = controls.compare_blindly(tables, member_rows, nonmember_rows, reference, seed)
+    population_rows = _sample_row_per_person(reference, owners[reference], settings.seed)
+    alike = controls.compare_blindly(tables, member_rows, nonmember_rows, reference, settings.seed)
     # Fresh rows of the population are compared with non-members, so either both may have equals or neither.
     holdout, fresh = controls.test_holdout(
-        tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, settings.margin, seed
+        tables, rows, nonmember_rows[is_alone[nonmember_rows]], population_rows, settings.margin, settings.seed
     )
 
-    scores = score_table(tables, rows, seed) if tables.columns else {}
+    scores = score_table(tables, rows, settings.seed) if tables.columns else {}
     if tables.texts is not None:
         scores |= score_texts(tables.texts, rows)
+    # Of a population that the generator saw, scores cannot be weighed by what stands out against it.
     scores[AUTO] = (
-        combine(scores, is_candidate, seed, equally=fresh.state == "fails") if scores else np.zeros(len(rows.scored))
+        combine_scores(scores, is_candidate, settings.seed, equally=fresh.state == "fails")
+        if scores
+        else np.zeros(len(rows.scored))
     )
     matches = {WHOLE_ROWS: _is_copied_whole(tables, rows)[is_candidate]}
     matches |= {name: scores[name][is_candidate] > 0 for name in ("values", "value-sets") if name in scores}
@@ -145,19 +159,21 @@ def audit(
     result = SyntheticAudit(
         ids=np.array(names, dtype=object)[np.unique(people, return_index=True)[1]],
         members=person_maxima(is_member, people) > 0,
-        is_counted=_count_once(tables, candidates, people),
-        order=-person_maxima(-tables.rows[candidates], people).astype(np.int64),
+        is_counted=_find_unique_records(tables, candidates, people),
+        order=-person_maxima(-tables.rows[candidates], people).astype(np.int64),  # the smallest code of their rows
         scores={name: person_maxima(score[is_candidate], people) for name, score in scores.items()},
         matches={name: person_maxima(match, people) > 0 for name, match in matches.items()},
         copies=_list_copies(tables, candidates, names, tables.rows_of("population")),
         controls=(alike, holdout, fresh),
-        risks=measure_risks(tables, rows, member_rows, nonmember_rows, inferred, seed, settings.confidence)
+        risks=measure_risks(tables, rows, member_rows, nonmember_rows, inferred, settings.seed, settings.confidence)
         if tables.columns
         else (),
         released=tables.sizes["released"],
         population=len(reference),
         notes=tables.notes,
-        candidates=store.hash_values(*(columns.row_digests(tables.frames[name]) for name in ("members", "nonmembers"))),
+        candidates_digest=store.hash_values(
+            *(columns.row_digests(tables.frames[name]) for name in ("members", "nonmembers"))
+        ),
         settings=settings,
     )
     if out_folder is not None:
@@ -184,14 +200,14 @@ def _choose_candidates(tables: Tables, seed: int) -> tuple[Ints, Bools, Ints]:
         rows = tables.rows_of(name)
         people = np.arange(len(rows)) if tables.people is None else tables.people[rows]
         units = np.unique(people)
-        kept = np.isin(people, draw(units, MAX_RECORDS, seed, name))
-        parts.append(rows[kept])
-        numbers.append(np.unique(people[kept], return_inverse=True)[1])
+        is_chosen = np.isin(people, sample_rows(units, MAX_RECORDS, seed, name))
+        parts.append(rows[is_chosen])
+        numbers.append(np.unique(people[is_chosen], return_inverse=True)[1])
     is_member = np.arange(len(parts[0]) + len(parts[1])) < len(parts[0])
     return np.concatenate(parts), is_member, np.concatenate([numbers[0], numbers[1] + numbers[0].max() + 1])
 
 
-def _one_row_each(rows: Ints, people: Ints, seed: int) -> Ints:
+def _sample_row_per_person(rows: Ints, people: Ints, seed: int) -> Ints:
     """Return a random row of each person."""
     shuffled = seeds.generator(seed, "synthetic", "one row").permutation(len(rows))
     return np.sort(rows[shuffled[np.unique(people[shuffled], return_index=True)[1]]])
@@ -203,16 +219,15 @@ def _is_copied_whole(tables: Tables, rows: Rows) -> Bools:
     return np.isin(scored, tables.rows[rows.released]) & ~np.isin(scored, tables.rows[rows.reference])
 
 
-def _count_once(tables: Tables, candidates: Ints, people: Ints) -> Bools:
+def _find_unique_records(tables: Tables, candidates: Ints, people: Ints) -> Bools:
     """Return which records count: where rows are equal all of them are left out, on whatever side they stand.
 
     To leave out one side alone would make the sets differ. Of persons, who have several rows, all count.
     """
-    counted = np.ones(int(people.max()) + 1, dtype=bool)
+    is_counted = np.ones(int(people.max()) + 1, dtype=bool)
     if tables.people is None:
-        counts = np.bincount(tables.rows[candidates])
-        counted[people] = counts[tables.rows[candidates]] == 1
-    return counted
+        is_counted[people] = count_equal(tables.rows, candidates, candidates) == 1
+    return is_counted
 
 
 def _name_candidates(tables: Tables, candidates: Ints) -> list[str]:
@@ -236,10 +251,12 @@ def _list_copies(tables: Tables, candidates: Ints, names: Sequence[str], referen
         for number in by_code.get(code, ())
     ]
     return tuple(
-        CopiedRow(number, "nonmembers" if is_outside else "members", name, count, _show(tables, number))
+        CopiedRow(
+            number, "nonmembers" if is_outside else "members", name, count, _describe_released_row(tables, number)
+        )
         for count, is_outside, number, name, _ in sorted(found)[:_MAX_LISTED]
     )
 
 
-def _show(tables: Tables, number: int) -> str:
+def _describe_released_row(tables: Tables, number: int) -> str:
     return columns.describe_row(tables.frames["released"], number).replace("\n", ", ")

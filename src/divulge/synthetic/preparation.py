@@ -22,6 +22,7 @@ from divulge import columns, tables
 from divulge.errors import InputError
 from divulge.precision import ROUNDINGS, Binary, CommonColumn, Grid, NumberColumn, Step
 from divulge.report.formatting import format_count
+from divulge.synthetic.texts import LENGTHS
 from divulge.types import Records
 from divulge.validation import check_array, check_string, format_value, is_missing
 
@@ -155,7 +156,9 @@ def prepare_tables(
     whole_rows = combine_codes([column.codes for column in kept])
     compared = tuple(column for column in kept if column.name != text)
     texts = None
-    if text is not None:
+    if text is None:
+        notes += _note_prose(frames["population"], compared)
+    else:
         values = np.concatenate([_read_column(frames[each], text, each).values for each in SETS])
         texts = np.array(["" if value is None else str(value) for value in values], dtype=object)
     result = Tables(compared, sizes, whole_rows, texts, people, person_names, frames, tuple(notes))
@@ -280,6 +283,16 @@ def _find_text(frames: Mapping[str, Frame], names: Sequence[str]) -> str | None:
         return None
     is_text = columns.read_column(frames["population"], names[0]).measure == "category"
     return names[0] if is_text else None
+
+
+def _note_prose(population: Frame, compared: Sequence[TableColumn]) -> list[str]:
+    """Name the categories that seem to be prose: most are different, and long enough for a passage to be copied."""
+    notes = []
+    for name in [column.name for column in compared if column.numbers is None]:
+        texts = [value for value in _read_column(population, name, "population").values if isinstance(value, str)]
+        if 2 * len({*texts}) > len(texts) and np.median([len(text.split()) for text in texts]) >= LENGTHS[-1]:
+            notes.append(f"column {name!r} looks like text; give text={name!r} to compare its words")
+    return notes
 
 
 def _text_codes(parts: Sequence[Column]) -> TableColumn:

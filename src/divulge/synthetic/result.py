@@ -41,12 +41,12 @@ MIN_SIDE = 100
 """Members, and non-members, with fewer of which only proofs count."""
 WHOLE_ROWS = "whole rows"
 PROOFS = {
-    WHOLE_ROWS: "the whole row stands in the release, and in no row of the population",
-    "values": "a value of it stands in the release, and with nobody else in the population",
-    "value-sets": "two or three values of it stand together in the release, and with nobody else in the population",
-    "passages": "five words in a row stand in the release, and with nobody else in the population",
+    WHOLE_ROWS: "stand in the release as whole rows, and nobody else in the population has such a row",
+    "values": "have a value that stands in the release and that nobody else in the population has",
+    "value-sets": "have two or three values together that the release has and nobody else in the population has",
+    "passages": "have five words in a row that stand in the release and with nobody else in the population",
 }
-"""Proof → what is counted."""
+"""Proof → what is said of the records that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class SyntheticAudit(Study):
         released: rows of the release.
         population: rows of the population.
         notes: what was assumed, left out or rounded.
-        candidates: digest of members and non-members.
+        candidates_digest: of members and non-members, by which runs of the same records are known.
         settings: what was asked for.
     """
 
@@ -252,7 +252,7 @@ class SyntheticAudit(Study):
     released: int
     population: int
     notes: tuple[str, ...]
-    candidates: str
+    candidates_digest: str
     settings: SyntheticSettings
 
     def __getitem__(self, name: str) -> ReleaseScores:
@@ -288,7 +288,7 @@ class SyntheticAudit(Study):
         for name, match in self.matches.items():
             k, j = (int(part.sum()) for part in (match[self.is_counted][truth], match[self.is_counted][~truth]))
             p_value = float(stats.fisher_exact([[k, n - k], [j, m - j]], alternative="greater").pvalue)
-            excess = statistics.rate_difference(k, n, j, m, self.settings.confidence)
+            excess = self._excess_share(k, j, self.settings.confidence)
             proofs.append(Proof(name, k, j, p_value, excess, p_value <= FALSE_MATCH / len(self.matches)))
         return tuple(proofs)
 
@@ -323,7 +323,7 @@ class SyntheticAudit(Study):
         return tuple(summaries)
 
     @cached_property
-    def _calibration(self) -> Bools:
+    def _is_calibration(self) -> Bools:
         """Half of the non-members that count, drawn by the seed: they calibrate lists and are on none."""
         places = np.flatnonzero(self.is_counted & ~self.members)
         chosen = seeds.generator(self.settings.seed, "synthetic", "list").permutation(len(places))[: len(places) // 2]
@@ -350,13 +350,13 @@ class SyntheticAudit(Study):
         """
         level = self.settings.fdr if fdr is None else check_number(fdr, "fdr", above=0, below=1)
         values = self.scores[check_choice(score, "score", self.scores)]
-        calibration = self._calibration
-        if not calibration.any():
+        is_calibration = self._is_calibration
+        if not is_calibration.any():
             raise InputError(f"fdr: at least 2 non-members are needed for a list, got {self.counts[1]}")
-        candidates = self.is_counted & ~calibration
-        chosen = false_discoveries.select(values[candidates], values[calibration], fdr=level)
+        is_candidate = self.is_counted & ~is_calibration
+        chosen = false_discoveries.select(values[is_candidate], values[is_calibration], fdr=level)
         selected, p_values = np.zeros(len(values), dtype=bool), np.ones(len(values))
-        selected[candidates], p_values[candidates] = chosen.selected, chosen.p_values
+        selected[is_candidate], p_values[is_candidate] = chosen.selected, chosen.p_values
         failed = [control.says for control in self.controls if control.state == "fails" and control.name != POPULATION]
         guarantee = chosen.guarantee.capped_at("void") if failed else chosen.guarantee
         warnings = (*(f"the guarantee is void: {says}" for says in failed), *chosen.warnings)
@@ -378,10 +378,18 @@ class SyntheticAudit(Study):
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per record: id, membership, every score, every proof, and whether it is on the list."""
-        columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
-        columns |= dict(self.scores) | {f"proof: {name}": match for name, match in self.matches.items()}
         selection = self._try_selection()
-        return tables.from_arrays(columns | ({} if selection is None else {"listed": selection.selected}))
+        listed = {} if selection is None else {"listed": selection.selected}
+        return tables.from_arrays(self._record_columns("") | listed)
+
+    def _record_columns(self, score_prefix: str) -> dict[str, Any]:
+        return {
+            "id": self.ids,
+            "member": self.members,
+            "counted": self.is_counted,
+            **{f"{score_prefix}{name}": score for name, score in self.scores.items()},
+            **{f"proof: {name}": match for name, match in self.matches.items()},
+        }
 
     def _try_selection(self) -> Selection | None:
         try:
@@ -393,9 +401,9 @@ class SyntheticAudit(Study):
         selection = self._try_selection()
         if selection is None:
             return None
-        inside, calibration = int(selection.selected[self.members].sum()), int(self._calibration.sum())
+        n_members, n_calibration = int(selection.selected[self.members].sum()), int(self._is_calibration.sum())
         return ListSummary(
-            inside, selection.count - inside, int(self.is_counted.sum()) - calibration, calibration,
+            n_members, selection.count - n_members, int(self.is_counted.sum()) - n_calibration, n_calibration,
             str(selection.guarantee), tuple(selection.warnings),
         )  # fmt: skip
 
@@ -407,17 +415,14 @@ class SyntheticAudit(Study):
             members=self.counts[0], nonmembers=self.counts[1], population=self.population,
             left_out=int((~self.is_counted).sum()), scores=self.score_summaries, proofs=self.proofs, copied=self.copied,
             copies=self.copies, controls=self.controls, risks=self.risks, epsilon=_lower_bound(self.epsilon),
-            members_list=self._summarise_list(), notes=self.notes, candidates=self.candidates, settings=self.settings,
-            environment=collect_environment(),
+            members_list=self._summarise_list(), notes=self.notes, candidates=self.candidates_digest,
+            settings=self.settings, environment=collect_environment(),
         )  # fmt: skip
 
     def write(self, draft: RunDraft) -> None:
         """Write scores and matches."""
-        columns: dict[str, Any] = {"id": self.ids, "member": self.members, "counted": self.is_counted}
-        columns |= {"order": self.order} | {f"score: {name}": score for name, score in self.scores.items()}
-        draft.write_table(
-            "records", tables.from_arrays(columns | {f"proof: {name}": match for name, match in self.matches.items()})
-        )
+        columns = self._record_columns("score: ") | {"order": self.order}
+        draft.write_table("records", tables.from_arrays(columns))
 
     def rule(self, limits: Sequence[Limit], confidence: float) -> list[Ruling]:
         """Rule on every score and limit; of "share", on every proof: what more members match than non-members.
@@ -433,7 +438,10 @@ class SyntheticAudit(Study):
         error, rulings = (1 - confidence) / len(limits), []
         for limit in limits:
             if limit.metric == "share":
-                measured = self._excess_shares(1 - error / max(1, len(self.matches)))
+                each = 1 - error / max(1, len(self.matches))
+                measured = {
+                    proof.name: self._excess_share(proof.members, proof.nonmembers, each) for proof in self.proofs
+                }
             else:
                 measured = self._measure(limit.metric, 1 - error / max(1, len(self.scores)))
             if not measured:
@@ -447,11 +455,9 @@ class SyntheticAudit(Study):
                 rulings.append(Ruling(name, "all", limit.metric, limit.limit, estimate, doubt, stored=stored))
         return rulings
 
-    def _excess_shares(self, confidence: float) -> dict[str, Estimate]:
-        (n, m), excess = self.counts, {}
-        for proof in self.proofs:
-            excess[proof.name] = statistics.rate_difference(proof.members, n, proof.nonmembers, m, confidence)
-        return excess
+    def _excess_share(self, n_members: int, n_nonmembers: int, confidence: float) -> Estimate:
+        """Return the share of members that match, less that of non-members."""
+        return statistics.rate_difference(n_members, self.counts[0], n_nonmembers, self.counts[1], confidence)
 
     def _measure(self, metric: str, confidence: float) -> dict[str, Estimate]:
         if min(self.counts) < 2 or (metric != "auc" and self.counts[1] < statistics.min_nonmembers(parse_fpr(metric))):
@@ -537,15 +543,9 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
 
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     """Say how many records match, and how many would by chance."""
-    what = {
-        WHOLE_ROWS: "stand in the release as whole rows, and nobody else in the population has such a row",
-        "values": "have a value that stands in the release and that nobody else in the population has",
-        "value-sets": "have two or three values together that the release has and nobody else in the population has",
-        "passages": "have five words in a row that stand in the release and with nobody else in the population",
-    }[proof.name]
     return (
-        f"{proof.members:,} of {n_members:,} members {what}; of {n_nonmembers:,} non-members, whom the generator never "
-        f"saw, {proof.nonmembers:,} do. Chance does not explain the difference."
+        f"{proof.members:,} of {n_members:,} members {PROOFS[proof.name]}; of {n_nonmembers:,} non-members, whom the "
+        f"generator never saw, {proof.nonmembers:,} do. Chance does not explain the difference."
     )
 
 

@@ -2,7 +2,7 @@
 
 Codes, scales and bins are fitted on the population alone, and members and non-members go through the same calls, so
 their scores are exchangeable where the generator saw neither. Rows of the population are scored as well, each left out
-of the population: they are the null against which `combine` weighs the scores, without a look at membership.
+of the population: they are the null against which `combine_scores` weighs the scores, without a look at membership.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 from scipy.spatial import distance
 
 from divulge import lazy, seeds
@@ -48,20 +48,28 @@ SCORES = {
 """Scores of a table → what they weigh. They catch different generators: none is best for all."""
 MAX_REFERENCE = 10_000
 """Rows of the population that distances are measured to."""
-MAX_NULL = 2_000
+MAX_SCORED_POPULATION = 2_000
 """Rows of the population that are scored."""
-_BLOCK = 256
+_BLOCK = 256  # rows whose distances to all others are in memory at once
 _MAX_SPACING = 2_000  # rows of the population from which the usual distance between neighbours is found
+_MAX_INDICATED = 100  # values of a category up to which rows are compared by a dense product of matrices
+_FURTHEST = 1e6  # standard deviations of one number
+_MAX_DISTANCE = 1e6  # of a row that nobody else is left to be near to
 _FLOOR = -12.0  # of the logarithm of a density
 _NEAR = 0.05  # of the usual distance, added to every distance so that logarithms stay finite
-_BINS, _MAX_CATEGORIES, _MAX_CELLS = 6, 30, 80
-_MAX_PAIRS, _MAX_TRIPLES = 300, 60
-_TREES, _LEAF, _ROWS_PER_TREE = 150, 2, 4_000
-_MAX_INDICATED = 100  # values of a category up to which rows are compared by a product of matrices
-_MIN_NULL = 100
+_DECAY = 2.0  # of a kernel exp(-decay · distance / usual distance)
 _RARE = 0.05  # share of the population up to which a value is looked for in rows nearby
-_WIDTH, _EMPTY = 3.0, 0.01  # of the neighbourhood, in usual distances; rows that count as there where none is
-_FURTHEST = 1e6  # standard deviations
+_WIDTH = 3.0  # of the kernel in which a rare value is looked for, in usual distances
+_EMPTY = 0.01  # rows that count as there where none is
+_BINS = 6  # of a number, in cells
+_MAX_CATEGORIES = 30  # of a category, in cells
+_MAX_CELLS = 80  # pairs of columns whose cells are counted, and triples
+_MAX_PAIRS = 300  # pairs of columns whose values are looked for together
+_MAX_TRIPLES = 60  # triples of columns
+_TREES = 150  # of the forest that tells the release from the population
+_LEAF = 2  # rows of a leaf at least
+_ROWS_PER_TREE = 4_000  # at most
+_MIN_NULL = 100  # rows of the population with fewer of which all scores weigh alike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +92,7 @@ class Rows:
 def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
     """Return every score of the rows ``[n]``; larger means more like a row that the generator saw."""
     codes = Codes.fit(tables.columns, rows.reference)
-    near = draw(rows.reference, MAX_REFERENCE, seed, "reference")
+    near = sample_rows(rows.reference, MAX_REFERENCE, seed, "reference")
     ratio, counts = compare_values(tables, rows)
     by_rank = _score_by_rank(codes, rows, near, tables.columns)
     by_deviation = score_by_deviation(codes, rows, near)
@@ -106,7 +114,7 @@ def score_table(tables: Tables, rows: Rows, seed: int) -> dict[str, Floats]:
     return {name: score for name, score in scores.items() if np.ptp(score) > 0}
 
 
-def draw(rows: Ints, maximum: int, seed: int, purpose: str) -> Ints:
+def sample_rows(rows: Ints, maximum: int, seed: int, purpose: str) -> Ints:
     """Return at most so many of the rows, in their order."""
     if len(rows) <= maximum:
         return rows
@@ -156,71 +164,64 @@ class Codes:
         """Yield places among ``rows`` and their distances to all ``others``; squared ones in standard deviations."""
         by_rank = space == "rank"
         values = self.ranks if by_rank else self.deviations
-        theirs, (mine, matching, holders) = values[others], _indicate(self.categories, rows, others)
-        squares = (theirs**2).sum(axis=1)
+        other_values = values[others]
+        frequent, rare = _indicate_values(self.categories, rows, others)
         for start in range(0, len(rows), _BLOCK):
             place = slice(start, min(start + _BLOCK, len(rows)))
-            ours = values[rows[place]]
             if by_rank and values.shape[1]:
-                between = distance.cdist(ours, theirs, "cityblock")
-            else:  # by a product of matrices, which is several times faster
-                between = ours @ (-2 * theirs.T)
-                between += squares
-                between += (ours**2).sum(axis=1)[:, None]
-                np.maximum(between, 0, out=between)
+                distances = distance.cdist(values[rows[place]], other_values, "cityblock")
+            else:
+                distances = _squared_distances(values[rows[place]], other_values)
+            # Every column of categories in which two rows differ counts 1: all of them, less those that agree.
             if self.categories.shape[1]:
-                between += self.categories.shape[1]
-            if mine.shape[1]:
-                between -= mine[place] @ matching
-            for each in holders:
-                between[each.find_pairs(place)] -= 1
-            yield place, between
+                distances += self.categories.shape[1]
+            if frequent[0].shape[1]:
+                distances -= frequent[0][place] @ frequent[1]
+            if rare[0].shape[1]:
+                agreements = (rare[0][place] @ rare[1]).tocoo()
+                distances[agreements.row, agreements.col] -= agreements.data
+            yield place, distances
 
 
-def _indicate(categories: Ints, rows: Ints, others: Ints) -> tuple[Floats, Floats, list[_Holders]]:
-    """Return indicators of frequent values of categories, of rows ``[n, w]`` and of others ``[w, m]``, and the rest.
+def _squared_distances(values: Floats, others: Floats) -> Floats:
+    """Return all squared Euclidean distances by a product of matrices, which is several times faster than cdist."""
+    distances = values @ (-2 * others.T)
+    distances += (others**2).sum(axis=1)
+    distances += (values**2).sum(axis=1)[:, None]
+    return np.maximum(distances, 0, out=distances)
 
-    Their product counts the columns in which two rows agree in a frequent value; who shares another is listed. A value
-    that others do not have agrees with none.
+
+def _indicate_values(
+    categories: Ints, rows: Ints, others: Ints
+) -> tuple[tuple[Floats, Floats], tuple[sparse.csr_array, sparse.csr_array]]:
+    """Return indicators of the values of categories, of rows ``[n, w]`` and of others ``[w, m]``, twice.
+
+    Their product counts the columns in which two rows agree: in a frequent value by a dense product, in a rarer one
+    by a sparse one. A value that others do not have agrees with none.
     """
-    ours, theirs, rest = [np.empty((len(rows), 0))], [np.empty((len(others), 0))], []
+    row_parts, other_parts = [np.empty((len(rows), 0))], [np.empty((len(others), 0))]
+    rare = [(sparse.csr_array((len(rows), 0)), sparse.csr_array((0, len(others))))]
     for column in categories.T:
         values, counts = np.unique(column[others], return_counts=True)
         frequent = values[np.argsort(-counts, kind="stable")][:_MAX_INDICATED]
-        ours.append(column[rows][:, None] == frequent)
-        theirs.append(column[others][:, None] == frequent)
+        row_parts.append(column[rows][:, None] == frequent)
+        other_parts.append(column[others][:, None] == frequent)
         if len(values) > len(frequent):
-            rest.append(_Holders.find(column, rows, others, ~np.isin(column[rows], frequent)))
-    return np.hstack(ours).astype(np.float32), np.ascontiguousarray(np.hstack(theirs).T, dtype=np.float32), rest
+            rare.append(_one_hot(column, rows, others, ~np.isin(column[rows], frequent)))
+    dense = np.hstack(row_parts).astype(np.float32), np.ascontiguousarray(np.hstack(other_parts).T, dtype=np.float32)
+    return dense, (sparse.hstack([a for a, _ in rare]).tocsr(), sparse.vstack([b for _, b in rare]).tocsr())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Holders:
-    """Which other rows have the same value in a column as each row.
-
-    Args:
-        order: places of the other rows, by value.
-        first: where those of a row's value begin in it ``[n]``.
-        last: where they end.
-    """
-
-    order: Ints
-    first: Ints
-    last: Ints
-
-    @classmethod
-    def find(cls, codes: Ints, rows: Ints, others: Ints, is_searched: Bools) -> _Holders:
-        """Find them for some of the rows ``[n]``; others have none."""
-        order = np.argsort(codes[others], kind="stable")
-        first, last = (np.searchsorted(codes[others][order], codes[rows], side) for side in ("left", "right"))
-        return cls(order, first, np.where(is_searched, last, first))
-
-    def find_pairs(self, place: slice) -> tuple[Ints, Ints]:
-        """Return the number of a row within ``place``, and the place of another that holds its value, for each pair."""
-        first, count = self.first[place], (self.last - self.first)[place]
-        owner = np.repeat(np.arange(len(count)), count)
-        step = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
-        return owner, self.order[first[owner] + step]
+def _one_hot(codes: Ints, rows: Ints, others: Ints, is_compared: Bools) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return indicators of the values of some rows ``[n, w]`` and of others ``[w, m]``, where ``is_compared``."""
+    values, numbers = np.unique(codes[others], return_inverse=True)
+    places = np.minimum(np.searchsorted(values, codes[rows]), len(values) - 1)
+    has_value = np.flatnonzero(is_compared & (values[places] == codes[rows]))
+    ones = np.ones(max(len(rows), len(others)), dtype=np.float32)
+    return (
+        sparse.csr_array((ones[: len(has_value)], (has_value, places[has_value])), shape=(len(rows), len(values))),
+        sparse.csr_array((ones[: len(others)], (numbers, np.arange(len(others)))), shape=(len(values), len(others))),
+    )
 
 
 def _rank_within(values: Floats, known: Floats) -> Floats:
@@ -233,63 +234,98 @@ def _rank_within(values: Floats, known: Floats) -> Floats:
     return inside + np.clip(beyond, -_FURTHEST, _FURTHEST)
 
 
-def _usual_distance(codes: Codes, near: Ints, owners: Ints, space: str) -> float:
+def _median_nearest_distance(codes: Codes, near: Ints, owners: Ints, space: str) -> float:
     """Return the median distance of a row of the population to its nearest; where that is 0, a tenth of a usual one."""
     nearest, all_distances = [], []
     sample = near[:_MAX_SPACING]
-    for place, between in codes.blocks(sample, near, space):
-        between[owners[sample[place]][:, None] == owners[near]] = np.inf
-        nearest.append(between.min(axis=1))
-        all_distances.append(between[:: max(1, len(between) // 50)].ravel())
-    usual = float(np.median(np.concatenate(nearest)))
-    if usual == 0:
-        distances = np.concatenate(all_distances)
-        positive = distances[(distances > 0) & np.isfinite(distances)]
-        usual = float(np.median(positive)) * (0.1 if space == "rank" else 0.01) if len(positive) else 1.0
-    if not np.isfinite(usual):
+    for place, distances in codes.blocks(sample, near, space):
+        distances[owners[sample[place]][:, None] == owners[near]] = np.inf
+        nearest.append(distances.min(axis=1))
+        all_distances.append(distances[:: max(1, len(distances) // 50)].ravel())
+    median = float(np.median(np.concatenate(nearest)))
+    if median == 0:
+        sampled = np.concatenate(all_distances)
+        positive = sampled[(sampled > 0) & np.isfinite(sampled)]
+        median = float(np.median(positive)) * (0.1 if space == "rank" else 0.01) if len(positive) else 1.0
+    if not np.isfinite(median):
         return 1.0  # one person is the whole population
-    return usual if space == "rank" else float(np.sqrt(usual))
+    return median if space == "rank" else float(np.sqrt(median))
 
 
-def _leave_owners_out(between: Floats, rows: Rows, place: slice, others: Ints) -> None:
+def _leave_owners_out(distances: Floats, rows: Rows, place: slice, others: Ints) -> None:
     """Set the distances of a row to itself, and to rows of the same person, to infinity."""
     owners = rows.owners[rows.scored[place]]
-    between[owners[:, None] == rows.owners[others]] = np.inf
+    distances[owners[:, None] == rows.owners[others]] = np.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Surroundings:
+    """What is near each row ``[n]`` in the release, or in the population.
+
+    Args:
+        nearest: distance to the nearest row.
+        log_distance: mean log distance to the nearest and the third nearest row.
+        log_density: log of the mean kernel.
+        log_values: log of the mean kernel of rows with the same value, summed over columns in which the value is rare.
+    """
+
+    nearest: Floats
+    log_distance: Floats
+    log_density: Floats
+    log_values: Floats
 
 
 def _score_by_rank(codes: Codes, rows: Rows, near: Ints, columns: Sequence[TableColumn]) -> dict[str, Floats]:
-    usual = _usual_distance(codes, near, rows.owners, "rank")
-    edge, n = _NEAR * usual, len(rows.scored)
-    nearest, logs, density, values = np.empty(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    is_rare = [_is_rare(column.codes, rows.scored, near) for column in columns]
-    for sign, others in ((1, rows.released), (-1, near)):
-        holders = [
-            _Holders.find(column.codes, rows.scored, others, rare)
-            for column, rare in zip(columns, is_rare, strict=True)
-        ]
-        for place, between in codes.blocks(rows.scored, others, "rank"):
-            if sign < 0:
-                _leave_owners_out(between, rows, place, others)
-            closest = np.partition(between, (0, 2), axis=1)[:, [0, 2]]
-            if sign > 0:
-                nearest[place] = -closest[:, 0]
-            logs[place] -= sign * np.log(np.minimum(closest, 1e6) + edge).mean(axis=1)
-            for each, rare in zip(holders, is_rare, strict=True):
-                pairs = each.find_pairs(place)
-                kernels = np.exp(-2 / (_WIDTH * usual) * between[pairs])
-                crowding = np.bincount(pairs[0], kernels, minlength=len(between)) / len(others)
-                values[place] += sign * np.where(rare[place], np.log(crowding + _EMPTY / len(near)), 0)
-            np.exp(np.multiply(between, -2 / usual, out=between), out=between)
-            with np.errstate(divide="ignore"):
-                density[place] += sign * np.maximum(np.log(between.mean(axis=1)), _FLOOR)
-    return {"nearest": nearest, "ratio": logs, "density": density, "values": values}
+    usual = _median_nearest_distance(codes, near, rows.owners, "rank")
+    is_rare = [
+        (count_equal(column.codes, near, rows.scored) <= _RARE * len(near)) & (column.codes[rows.scored] != MISSING)
+        for column in columns
+    ]
+    floor = _EMPTY / len(near)
+    released = _measure_surroundings(codes, rows, rows.released, columns, is_rare, usual, floor)
+    population = _measure_surroundings(codes, rows, near, columns, is_rare, usual, floor)
+    return {
+        "nearest": -released.nearest,
+        "ratio": population.log_distance - released.log_distance,
+        "density": released.log_density - population.log_density,
+        "values": released.log_values - population.log_values,
+    }
 
 
-def _is_rare(codes: Ints, rows: Ints, population: Ints) -> Bools:
-    """Check which rows have a value that few of the population have."""
-    known = np.sort(codes[population])
-    count = np.searchsorted(known, codes[rows], "right") - np.searchsorted(known, codes[rows], "left")
-    return (count <= _RARE * len(population)) & (codes[rows] != MISSING)
+def _measure_surroundings(
+    codes: Codes, rows: Rows, others: Ints, columns: Sequence[TableColumn], is_rare: Sequence[Bools], usual: float,
+    floor: float,
+) -> _Surroundings:  # fmt: skip
+    """Measure what is near the scored rows among others, without rows of the same person.
+
+    Args:
+        codes: coordinates of all rows.
+        rows: of which those that are scored.
+        others: rows of the release or of the population.
+        columns: whose values are looked for.
+        is_rare: of each column, in which rows its value is rare ``[n]``.
+        usual: distance between neighbours.
+        floor: density of a rare value where no row has it.
+    """
+    n = len(rows.scored)
+    nearest, log_distance, log_density, log_values = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
+    indicators = [
+        _one_hot(column.codes, rows.scored, others, rare) for column, rare in zip(columns, is_rare, strict=True)
+    ]
+    for place, distances in codes.blocks(rows.scored, others, "rank"):
+        _leave_owners_out(distances, rows, place, others)
+        closest = np.partition(distances, (0, 2), axis=1)[:, [0, 2]]
+        nearest[place] = closest[:, 0]
+        log_distance[place] = np.log(np.minimum(closest, _MAX_DISTANCE) + _NEAR * usual).mean(axis=1)
+        for (row_values, other_values), rare in zip(indicators, is_rare, strict=True):
+            pairs = (row_values[place] @ other_values).nonzero()  # of rows that share the value
+            kernels = np.exp(-_DECAY / (_WIDTH * usual) * distances[pairs])
+            density = np.bincount(pairs[0], kernels, minlength=len(distances)) / len(others)
+            log_values[place] += np.where(rare[place], np.log(density + floor), 0)
+        np.exp(np.multiply(distances, -_DECAY / usual, out=distances), out=distances)
+        with np.errstate(divide="ignore"):
+            log_density[place] = np.maximum(np.log(distances.mean(axis=1)), _FLOOR)
+    return _Surroundings(nearest, log_distance, log_density, log_values)
 
 
 def score_by_deviation(codes: Codes, rows: Rows, near: Ints, *, with_influence: bool = True) -> dict[str, Floats]:
@@ -298,24 +334,26 @@ def score_by_deviation(codes: Codes, rows: Rows, near: Ints, *, with_influence: 
     Influence is the generator-likelihood ratio in closed form (Gen-LRA with a kernel density on the population that
     needs no refit for each row and no covariance, which mixed columns make singular).
     """
-    usual = _usual_distance(codes, near, rows.owners, "deviation")
-    edge, n = _NEAR * usual, len(rows.scored)
-    nearest, theirs, influence = np.empty(n), np.empty(n), np.zeros(n)
+    usual = _median_nearest_distance(codes, near, rows.owners, "deviation")
+    n = len(rows.scored)
+    to_released, to_population, influence = np.empty(n), np.empty(n), np.zeros(n)
     density = np.zeros(len(rows.released))
-    for place, between in codes.blocks(rows.released, near, "deviation") if with_influence else ():
-        density[place] = np.exp(np.multiply(between, -2 / usual**2, out=between), out=between).sum(axis=1)
+    for place, distances in codes.blocks(rows.released, near, "deviation") if with_influence else ():
+        kernels = np.exp(np.multiply(distances, -_DECAY / usual**2, out=distances), out=distances)
+        density[place] = kernels.sum(axis=1)
     is_reference = np.isin(rows.scored, near)
-    for place, between in codes.blocks(rows.scored, rows.released, "deviation"):
-        nearest[place] = np.sqrt(np.maximum(between.min(axis=1), 0))
+    for place, distances in codes.blocks(rows.scored, rows.released, "deviation"):
+        to_released[place] = np.sqrt(np.maximum(distances.min(axis=1), 0))
         if with_influence:
-            np.exp(np.multiply(between, -2 / usual**2, out=between), out=between)
-            own = np.where(is_reference[place][:, None], between, 0.0)  # a row of the population is left out of it
-            between /= np.maximum(density - own, 0) + np.exp(_FLOOR)
-            influence[place] = np.log1p(between, out=between).sum(axis=1)
-    for place, between in codes.blocks(rows.scored, near, "deviation"):
-        _leave_owners_out(between, rows, place, near)
-        theirs[place] = np.sqrt(np.minimum(np.maximum(between.min(axis=1), 0), 1e12))
-    return {"nearest": -nearest, "ratio": np.log(theirs + edge) - np.log(nearest + edge), "influence": influence}
+            kernels = np.exp(np.multiply(distances, -_DECAY / usual**2, out=distances), out=distances)
+            own = np.where(is_reference[place][:, None], kernels, 0.0)  # a row of the population is left out of it
+            kernels /= np.maximum(density - own, 0) + np.exp(_FLOOR)
+            influence[place] = np.log1p(kernels, out=kernels).sum(axis=1)
+    for place, distances in codes.blocks(rows.scored, near, "deviation"):
+        _leave_owners_out(distances, rows, place, near)
+        to_population[place] = np.minimum(np.sqrt(np.maximum(distances.min(axis=1), 0)), _MAX_DISTANCE)
+    ratio = np.log(to_population + _NEAR * usual) - np.log(to_released + _NEAR * usual)
+    return {"nearest": -to_released, "ratio": ratio, "influence": influence}
 
 
 def _score_cells(columns: Sequence[TableColumn], rows: Rows, seed: int) -> Floats:
@@ -327,12 +365,11 @@ def _score_cells(columns: Sequence[TableColumn], rows: Rows, seed: int) -> Float
     in_reference = np.isin(rows.scored, rows.reference).astype(float)
     total, sets = np.zeros(len(rows.scored)), []
     for size in (2, 3):
-        sets += _draw_sets(len(columns), size, _MAX_CELLS, seed, "cells")
+        sets += sample_column_sets(len(columns), [size], _MAX_CELLS, seed, "cells", size)
     for chosen in sets:
         cells = combine_columns([bins[i] for i in chosen])
-        width = int(cells.max()) + 1
-        released = np.bincount(cells[rows.released], minlength=width)[cells[rows.scored]]
-        reference = np.bincount(cells[rows.reference], minlength=width)[cells[rows.scored]] - in_reference
+        released = count_equal(cells, rows.released, rows.scored)
+        reference = count_equal(cells, rows.reference, rows.scored) - in_reference
         total += np.log((released + 0.5) / (len(rows.released) + 1))
         total -= np.log((reference + 0.5) / (len(rows.reference) - in_reference + 1))
     return total / max(1, len(sets))
@@ -346,10 +383,9 @@ def _bin(column: TableColumn, reference: Ints) -> Ints:
         return np.where(np.isnan(column.numbers), 0, 1 + np.searchsorted(edges, np.nan_to_num(column.numbers), "right"))
     values, counts = np.unique(column.codes[reference], return_counts=True)
     frequent = values[np.argsort(-counts, kind="stable")][:_MAX_CATEGORIES]
-    codes = np.zeros(len(column.codes), dtype=np.int64)
-    for number, value in enumerate(frequent, start=1):
-        codes[column.codes == value] = number
-    return codes
+    numbers = np.zeros(int(column.codes.max()) - MISSING + 1, dtype=np.int64)
+    numbers[frequent - MISSING] = np.arange(1, len(frequent) + 1)
+    return numbers[column.codes - MISSING]
 
 
 def _score_classifier(codes: Codes, rows: Rows, near: Ints, seed: int) -> Floats:
@@ -380,9 +416,8 @@ def count_copied_values(columns: Sequence[TableColumn], rows: Rows) -> Floats:
 
 def count_copied_sets(columns: Sequence[TableColumn], rows: Rows, seed: int) -> Floats:
     """Return the same for pairs and triples of columns."""
-    sets = _draw_sets(len(columns), 2, _MAX_PAIRS, seed, "pairs") + _draw_sets(
-        len(columns), 3, _MAX_TRIPLES, seed, "triples"
-    )
+    sets = sample_column_sets(len(columns), [2], _MAX_PAIRS, seed, "pairs", 2)
+    sets += sample_column_sets(len(columns), [3], _MAX_TRIPLES, seed, "triples", 3)
     total = np.zeros(len(rows.scored))
     for chosen in sets:
         total += _is_copied(combine_columns([columns[i].codes + 1 for i in chosen]), rows)
@@ -396,39 +431,44 @@ def compare_values(tables: Tables, rows: Rows) -> tuple[Floats, Floats]:
     member, beside those that equal ones of others give. Both are Poisson counts; `_is_copied` knows only values that
     nobody else has.
     """
-    given_on = len(rows.released) / tables.sizes["members"]
+    copies_per_member = len(rows.released) / tables.sizes["members"]
     own = np.isin(rows.scored, rows.reference)
     ratio, counts = np.zeros(len(rows.scored)), np.zeros(len(rows.scored))
     for column in tables.columns:
-        dense = np.unique(column.codes, return_inverse=True)[1]
-        width = int(dense.max()) + 1
-        released = np.bincount(dense[rows.released], minlength=width)[dense[rows.scored]]
-        others = np.bincount(dense[rows.reference], minlength=width)[dense[rows.scored]] - own
+        released = count_equal(column.codes, rows.released, rows.scored)
+        others = count_equal(column.codes, rows.reference, rows.scored) - own
         by_others = len(rows.released) * (others + 0.5) / (len(rows.reference) + 1)
-        present = np.log(np.expm1(-given_on - by_others) / np.expm1(-by_others))
-        ratio += np.where(released > 0, present, -given_on)
-        counts += released * np.log1p(given_on / by_others) - given_on
+        present = np.log(np.expm1(-copies_per_member - by_others) / np.expm1(-by_others))
+        ratio += np.where(released > 0, present, -copies_per_member)
+        counts += released * np.log1p(copies_per_member / by_others) - copies_per_member
     return ratio, counts
 
 
 def _is_copied(codes: Ints, rows: Rows) -> Bools:
     """Check which rows have a code that stands in the release, and in the population with nobody else."""
-    dense = np.unique(codes, return_inverse=True)[1]
-    width = int(dense.max()) + 1
-    scored = dense[rows.scored]
-    is_released = np.bincount(dense[rows.released], minlength=width)[scored] > 0
+    is_released = count_equal(codes, rows.released, rows.scored) > 0
     # How many persons of the population have the code, and whether the row's own person is one of them.
-    pairs = np.unique(np.c_[dense[rows.reference], rows.owners[rows.reference]], axis=0)
-    persons = np.bincount(pairs[:, 0], minlength=width)[scored]
+    owned = np.c_[codes[rows.reference], rows.owners[rows.reference]]
+    one_per_person = rows.reference[np.unique(owned, axis=0, return_index=True)[1]]
+    persons = count_equal(codes, one_per_person, rows.scored)
     own = np.isin(rows.owners[rows.scored], rows.owners[rows.reference])
     return is_released & (persons - own == 0)
 
 
-def _draw_sets(n: int, size: int, maximum: int, seed: int, purpose: str) -> list[tuple[int, ...]]:
-    sets = list(combinations(range(n), size))
+def count_equal(codes: Ints, among: Ints, at: Ints) -> Ints:
+    """Return how many rows ``among`` have the code of each row ``at``; codes are numbered through from `MISSING`."""
+    counts = np.bincount(codes[among] - MISSING, minlength=int(codes.max()) - MISSING + 1)
+    return counts[codes[at] - MISSING]
+
+
+def sample_column_sets(
+    n: int, sizes: Sequence[int], maximum: int, seed: int, *purpose: str | int
+) -> list[tuple[int, ...]]:
+    """Return at most so many of the sets of n columns that have one of the sizes, in their order."""
+    sets = [chosen for size in sizes for chosen in combinations(range(n), size)]
     if len(sets) <= maximum:
         return sets
-    chosen = np.sort(seeds.generator(seed, "synthetic", purpose, size).permutation(len(sets))[:maximum])
+    chosen = np.sort(seeds.generator(seed, "synthetic", *purpose).permutation(len(sets))[:maximum])
     return [sets[i] for i in chosen]
 
 
@@ -440,7 +480,7 @@ def combine_columns(parts: Sequence[Ints]) -> Ints:
     return np.unique(joined, return_inverse=True)[1]
 
 
-def combine(scores: Mapping[str, Floats], is_candidate: Bools, seed: int, *, equally: bool = False) -> Floats:
+def combine_scores(scores: Mapping[str, Floats], is_candidate: Bools, seed: int, *, equally: bool = False) -> Floats:
     """Return one score of all, weighed without labels: those count in which more rows stand out than by chance.
 
     Of each score, a row's conformal p-value among the rows of the population, ties by half; its weight is the square of

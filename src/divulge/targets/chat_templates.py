@@ -59,7 +59,7 @@ def encode_document(tokenizer: Any, text: str, bos: str) -> EncodedDocument:
     Raises:
         divulge.InputError: a chat, and a tokenizer without a chat template or with one that refuses it.
     """
-    dialogue = chats.parse(text)
+    dialogue = chats.parse_dialogue(text)
     if dialogue is not None and dialogue.is_chat:
         return _encode_chat(tokenizer, dialogue, bos)
     whole = text if dialogue is None else "".join(turn.content for turn in dialogue.turns)
@@ -171,8 +171,8 @@ def find_answer_tokens(tokenizer: Any, text: str, bos: str, document: EncodedDoc
         bos: a policy of `divulge.targets.CausalLM`.
         document: its tokens.
     """
-    dialogue = chats.parse(text)
-    shown = chats.shown_answers(text)
+    dialogue = chats.parse_dialogue(text)
+    shown = chats.find_answer_spans(text)
     if dialogue is None or not dialogue.is_chat:
         whole, starts = chats.show_text(text), [place for place, _ in shown]
     else:

@@ -124,7 +124,7 @@ class Endpoint:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("texts: a sequence of strings is needed")
-        texts = chats.join_turns(texts, "an endpoint")
+        texts = chats.to_plain_texts(texts, "an endpoint")
         journal = EndpointJournal(self.journal, self.key())
         prompts = [text[: self.length] for text in texts]
         new_prompts = list(dict.fromkeys(text for text in prompts if text and text not in journal))

@@ -118,7 +118,7 @@ def compressed_sizes(texts: Sequence[str]) -> Ints:
         >>> compressed_sizes(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
         array([ 8, 11])
     """
-    return np.array([len(zlib.compress(chats.answer_text(text).encode())) for text in texts], np.int64)
+    return np.array([len(zlib.compress(chats.extract_scored_text(text).encode())) for text in texts], np.int64)
 
 
 @runtime_checkable
@@ -295,7 +295,7 @@ def _document_token_spans(target: GivesTokens, text: str) -> list[tuple[int, int
     if not getattr(tokenizer, "is_fast", False):
         return None
     bos = getattr(target, "bos", "tokenizer")
-    dialogue = chats.parse(text)
+    dialogue = chats.parse_dialogue(text)
     if dialogue is not None and dialogue.tokens == "answer":
         if not isinstance(target, ReadsAnswers):
             return None
