@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from divulge.auditing.prepared import PreparedAudit
+    from divulge.auditing.prepared import Forecast, PreparedAudit
     from divulge.references.progress import ProgressSetting
     from divulge.settings import Duplicates, Outputs, UnknownClasses
     from divulge.targets import Task
@@ -206,33 +206,32 @@ def identify_records(
         >>> print(found.guarantee)
         FDR ≤ 0.2, assuming non-member candidates are exchangeable with the calibration records
     """
-    settings = SearchSettings.check(
-        recipes=recipes, calibration=calibration, fdr=fdr, method=method, eta=eta, lam=lam, by=by, seed=seed,
-        show_records=show_records,
+    question = _check_question(
+        {"candidates": candidates, "population": population, "members": members, "holdout": holdout},
+        unseen_classes,
+        known,
+        features,
+        SearchSettings.check(
+            recipes=recipes, calibration=calibration, fdr=fdr, method=method, eta=eta, lam=lam, by=by, seed=seed,
+            show_records=show_records,
+        ),
+        _check_options(
+            recipes=recipes, references=references, imputer=imputer, duplicates=duplicates, outputs=outputs,
+            task=task, unknown_classes=unknown_classes, device=device, calls=calls, seed=seed,
+        ),
     )  # fmt: skip
-    policy = _choose_policy(settings)
-    # No threshold is asked for: the audit sets aside as little as it can, for a level that any sample can test.
-    options = AuditOptions.check(
-        recipes=settings.recipes, references=references, imputer=imputer, duplicates=duplicates, outputs=outputs,
-        task=task, unknown_classes=unknown_classes, device=device, calls=calls, seed=settings.seed,
-        fpr=(0.5,), calibration=1e-9,
-    )  # fmt: skip
+    settings, policy, rows, classes = question.settings, question.policy, question.rows, question.classes
     pool_folder = None if pool is None else check_path(pool, "pool")
     out_folder = None if out is None else check_path(out, "out")
-    sets = _check_sets({"candidates": candidates, "population": population, "members": members, "holdout": holdout})
-    rows, first_copies, notes = _separate_sets(sets, duplicates)
-    classes, doubts = _find_unseen_classes(candidates, population, as_list(unseen_classes, "unseen_classes"))
-    rows |= _split_off_calibration(population, rows["population"], settings)
-    subject = _make_audit_data(sets, rows, known, features, settings.seed)
     writing = contextlib.nullcontext() if out_folder is None else _open_run(out_folder, overwrite=overwrite)
     with writing as draft:
         if draft is not None and pool_folder is None:
             pool_folder = draft.home / "pool"  # reference models that were finished outlive an interruption
-        scored = _score_sets(target, subject, sets, options, progress, pool_folder)
+        scored = _score_sets(target, question, progress, pool_folder)
         kept, scores = scored.candidate_rows, scored.scores
         is_seen_class = classes[kept] == ""
         compared = _compare_records(scored, is_seen_class, settings.seed)
-        lists = _divide_candidates(classes[kept], (compared, *doubts), by)
+        lists = _divide_candidates(classes[kept], (compared, *question.doubts), by)
         selections = {
             name: select(
                 _as_score_sets(scores, mask), policy.method, settings.fdr, seed=settings.seed,
@@ -247,7 +246,7 @@ def identify_records(
             f"candidates were scored by {recipe_names} of {name_model(scored.prepared.target)}; they are compared with "
             f"{n_compared:,} of {len(population):,} records of the population",
             *members_note,
-            *notes,
+            *question.notes,
             *(note for note in scored.notes if not (len(unseen_classes) and _LACKS in note)),
             *([f"{format_count(n_left_out, 'candidate')} left out, and not selected"] if n_left_out else []),
             *([] if selections[""].count else [f"{recipe_names} lists nothing; other recipes may see more"]),
@@ -257,7 +256,7 @@ def identify_records(
             """Return values of the distinct candidates of a list as values of all candidates."""
             filled = np.full(len(candidates), left_out, dtype=np.asarray(values).dtype)
             filled[kept[mask]] = values
-            return filled[first_copies]
+            return filled[question.first_copies]
 
         answers = {
             name: replace(
@@ -290,6 +289,85 @@ def identify_records(
     return answer
 
 
+def forecast_identification(target: Any, candidates: Any, **options: Any) -> Forecast:
+    """Forecast `identify_records`; everything is checked as there, and ten records are scored.
+
+    Args:
+        target: as for `identify_records`.
+        candidates: as for `identify_records`.
+        options: its other arguments that decide what is scored.
+
+    Raises:
+        divulge.InputError: as `identify_records`, before work starts.
+    """
+    sets = {name: options.pop(name, None) for name in ("population", "members", "holdout")}
+    rules = {name: options.pop(name) for name in SearchSettings.model_fields if name in options}
+    shared = {name: rules[name] for name in ("recipes", "seed") if name in rules}
+    options.pop("pool", None)
+    question = _check_question(
+        {"candidates": candidates} | sets,
+        options.pop("unseen_classes", ()),
+        options.pop("known", None),
+        options.pop("features", None),
+        SearchSettings.check(**rules),
+        _check_options(**options | shared),
+    )
+    with _translate_errors():
+        return pipeline.forecast(target, question.subject, question.options)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """What is asked, after everything that needs no model has been checked.
+
+    Args:
+        settings: of the search.
+        policy: level and method.
+        options: of the audit that stands behind it.
+        sets: name → records, of those that are given.
+        rows: set → its rows that are used; of the population also those that are ``learned`` from and ``compared``.
+        first_copies: row of the first copy of each candidate.
+        classes: each candidate's class where it is unseen, else an empty text.
+        doubts: about classes that nobody named as unseen.
+        notes: what was left out.
+        subject: what is audited.
+    """
+
+    settings: SearchSettings
+    policy: Policy
+    options: AuditOptions
+    sets: Mapping[str, Records]
+    rows: Mapping[str, Ints]
+    first_copies: Ints
+    classes: Array
+    doubts: tuple[Any, ...]
+    notes: tuple[str, ...]
+    subject: AuditData
+
+
+def _check_options(**options: Any) -> AuditOptions:
+    """Check options of the audit: no threshold is asked for, so it sets aside as little as it can of the records."""
+    return AuditOptions.check(**options, fpr=(0.5,), calibration=1e-9)
+
+
+def _check_question(
+    given: Mapping[str, Any],
+    unseen_classes: Sequence[int | str],
+    known: Any,
+    features: Any,
+    settings: SearchSettings,
+    options: AuditOptions,
+) -> _Question:
+    policy = _choose_policy(settings)
+    sets = _check_sets(given)
+    rows, first_copies, notes = _separate_sets(sets, options.duplicates)
+    candidates, population = sets["candidates"], sets["population"]
+    classes, doubts = _find_unseen_classes(candidates, population, as_list(unseen_classes, "unseen_classes"))
+    rows |= _split_off_calibration(population, rows["population"], settings)
+    subject = _make_audit_data(sets, rows, known, features, settings.seed)
+    return _Question(settings, policy, options, sets, rows, first_copies, classes, doubts, notes, subject)
+
+
 def _open_run(out: Path, *, overwrite: bool) -> contextlib.AbstractContextManager[RunDraft]:
     return RunDirectory(out).writing(RUN_TYPE, "records", overwrite=overwrite)
 
@@ -319,7 +397,7 @@ def _make_audit_data(
         members=joined["members"],
         nonmembers=joined["nonmembers"],
         population=joined["population"],
-        known=_extend_mask(known, len(sets["candidates"]), parts_by_place, seed),
+        known=_extend_mask(known, sets["candidates"], parts_by_place, seed),
         features=_divide_features(features, parts_by_place),
     )
 
@@ -351,24 +429,19 @@ class _ScoredSets:
     notes: tuple[str, ...]
 
 
-def _score_sets(
-    target: Any,
-    subject: AuditData,
-    sets: Mapping[str, Records],
-    options: AuditOptions,
-    progress: ProgressSetting,
-    pool: Path | None,
-) -> _ScoredSets:
+def _score_sets(target: Any, question: _Question, progress: ProgressSetting, pool: Path | None) -> _ScoredSets:
     """Score all sets in the same calls."""
     with _translate_errors(), show_progress(check_progress(progress), "reference models") as report:
-        prepared, _ = pipeline.prepare_audit(target, subject, options, report, pool)
+        prepared, _ = pipeline.prepare_audit(target, question.subject, question.options, report, pool)
         log = AuditLog()
         prepared, _, results = pipeline.score_records(prepared, log)
     inputs, scored_rows = prepared.inputs, prepared.layout.scored_rows
     scored_ids = np.concatenate(
         [np.asarray(part.ids, dtype=np.int64) for part in (inputs.candidates, inputs.calibration)]
     )
-    places = {name: np.flatnonzero(np.isin(scored_ids, numbers)) for name, numbers in _number_records(sets).items()}
+    places = {
+        name: np.flatnonzero(np.isin(scored_ids, numbers)) for name, numbers in _number_records(question.sets).items()
+    }
     records = prepared.views[0][scored_rows]
     return _ScoredSets(
         prepared,
@@ -661,13 +734,15 @@ def _list_labels(records: Records) -> list[Any]:
     return [class_name(label, records.class_names) for label in records.labels.tolist()]
 
 
-def _extend_mask(known: Any, n_candidates: int, places: Mapping[str, Sequence[tuple[str, Ints]]], seed: int) -> Any:
+def _extend_mask(known: Any, candidates: Records, places: Mapping[str, Sequence[tuple[str, Ints]]], seed: int) -> Any:
     """Return a mask with one for each candidate as one for all that is scored, others' drawn from the candidates'."""
     if known is None or isinstance(known, str):
         return known
     mask = to_numpy(known, "known")
-    if mask.ndim < 2 or len(mask) != n_candidates:
+    if mask.ndim != candidates.x.ndim:
         return mask  # of one record, or refused later
+    if len(mask) != len(candidates):
+        raise InputError(f"known: one mask, or one for each of {len(candidates)} candidates is needed, got {len(mask)}")
     (_, own), *others = [*places["members"], *places["nonmembers"]]
     count = sum(len(rows) for _, rows in others)
     drawn = seeds.generator(seed, "known parts of compared records").integers(len(own), size=count)

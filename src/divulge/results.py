@@ -329,6 +329,7 @@ class DecisionSummary:
         nonmembers: number of non-members.
         guarantee: what is claimed, in words.
         warnings: what the user must know before relying on it.
+        fpr_unseen: share of the non-members of classes declared unseen that are called members; None without any.
     """
 
     selected: int
@@ -341,6 +342,7 @@ class DecisionSummary:
     nonmembers: int
     guarantee: str
     warnings: tuple[str, ...]
+    fpr_unseen: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class TestCommands:
     @pytest.mark.parametrize(
         ("error", "code", "text"),
         [
-            (InputError("bad"), Exit.INPUT, "bad"), (KeyboardInterrupt(), Exit.INTERRUPTED, "finished stay in"),
+            (InputError("bad"), Exit.INPUT, "bad"), (KeyboardInterrupt(), Exit.INTERRUPTED, "the same command resumes"),
             (EOFError("gone"), Exit.INTERRUPTED, "gone"), (MemoryError(), Exit.INPUT, "out of memory"),
             (OSError(2, "No such", "a"), Exit.INPUT, "a: No such"), (RuntimeError("secret"), Exit.INTERNAL, "internal"),
             (UserCodeError("mine"), Exit.INPUT, "mine"), (BrokenPipeError(), Exit.INPUT, ""),

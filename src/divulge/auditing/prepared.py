@@ -533,7 +533,10 @@ def name_model(target: Any) -> str:
         target = target.target
     if not type(target).__module__.startswith("divulge."):
         return type(target).__name__
-    inner = next((getattr(target, name) for name in ("module", "function", "model") if hasattr(target, name)), target)
+    inner = next(
+        (getattr(target, name) for name in ("module", "function", "model", "estimator") if hasattr(target, name)),
+        target,
+    )
     if isinstance(inner, FunctionType):
         return "a function without a name" if inner.__name__ == "<lambda>" else f"the function {inner.__name__}"
     class_name = inner if isinstance(inner, str) else type(inner).__name__

@@ -141,7 +141,10 @@ def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None
         if exceeds
         else []
     )
-    rates = evaluation.rates(selection.selected[counted_rows], distinct.members)
+    is_selected = selection.selected[counted_rows]
+    rates, fpr_unseen = evaluation.rates(is_selected, distinct.members), None
+    if distinct.labels is not None and (is_unseen := np.isin(distinct.labels, outcome.unseen_classes)).any():
+        fpr_unseen = evaluation.rates(is_selected[is_unseen], distinct.members[is_unseen]).fpr
     return DecisionSummary(
         selected=selection.count,
         threshold=selection.threshold if selection.count else None,
@@ -153,6 +156,7 @@ def summarise_decision(outcome: Outcome, selection: Selection, fpr: float | None
         nonmembers=rates.nonmembers,
         guarantee=str(selection.guarantee),
         warnings=(*selection.warnings, *overrun),
+        fpr_unseen=fpr_unseen,
     )
 
 

@@ -211,9 +211,7 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort, EOFError) as stop:
-        printing.error(
-            str(stop) or "interrupted; reference models, answers and shards that are finished stay in the run directory"
-        )
+        printing.error(str(stop) or "interrupted; what is finished stays in the run folder: the same command resumes")
         return Exit.INTERRUPTED
     except UserCodeError as error:
         printing.error(error)

@@ -302,6 +302,8 @@ def name_options(message: str, command: Any, arguments: Sequence[str]) -> str:
 
     def replace(match: re.Match[str]) -> str:
         words, name = match[0], match["dotted"] or match["first"]
+        if words == "target.model" and "target" in flags:  # where --model is another model's
+            return flags["target"]
         return words if words in arguments else flags.get(name, words)
 
     return _KEYS.sub(replace, message)

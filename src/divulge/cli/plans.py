@@ -12,6 +12,7 @@ from divulge import auditing, recipes, references, results, validation
 from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
+from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.report import page as report_page
@@ -83,7 +84,7 @@ def init(
         printing.line(f"Assumed: {', '.join(f'{name} = {value!r}' for name, value in assumed.items())}")
     for text in missing:
         printing.remark(text)
-    printing.line(f"Next: divulge {'check' if answers.known == 'yes' else 'identify'} {written[0]}")
+    printing.line(f"Next: divulge check {written[0]}")
 
 
 def _ask(question: str, default: str) -> str:
@@ -93,16 +94,23 @@ def _ask(question: str, default: str) -> str:
 def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = False) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
     read = plan_files.read(plan)
-    resolved = plan_files.resolve(read, plan.parent, trust or ())
-    forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
+    is_search = read.data.candidates is not None
+    if is_search:
+        arguments, origins = plan_files.resolve_candidates(read, plan.parent, trust or ())
+        forecast = forecast_identification(**arguments)
+        names = arguments["recipes"]
+    else:
+        resolved = plan_files.resolve(read, plan.parent, trust or ())
+        forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
+        origins, names = resolved.origins, read.recipes
     if json:
-        printing.as_json({"plan": str(plan), "recipes": read.recipes, "forecast": results.to_json_values(forecast)})
+        printing.as_json({"plan": str(plan), "recipes": names, "forecast": results.to_json_values(forecast)})
         return
-    for key, origin in resolved.origins.items():
+    for key, origin in origins.items():
         printing.line(f"{key}: from {origin}")
-    printing.line(f"{plan} can be run: {', '.join(read.recipes)}")
+    printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    if forecast.too_few:
+    if forecast.too_few and not is_search:
         printing.remark(forecast.too_few)
 
 
@@ -222,7 +230,8 @@ def _show_audit(result: auditing.Audit, title: str) -> None:
         printing.table("Unseen classes", *audit_page.recipe_table(summary, unseen=True))
     if summary.adjusted is not None:
         printing.line(summary.adjusted.text)
-        printing.table("Adjusted, as the verdict judges", *audit_page.recipe_table(summary, adjusted=True))
+        if (adjusted := audit_page.recipe_table(summary, adjusted=True)) != audit_page.recipe_table(summary):
+            printing.table("Adjusted, as the verdict judges", *adjusted)
     printing.table("All candidates", *audit_page.recipe_table(summary))
     for note in audit_page.recipe_notes(summary):
         printing.line(f"note: {note}")

@@ -93,8 +93,8 @@ def paragraph(text: str) -> None:
         line(part)
 
 
-# How a message begins in which `auto` names its choice and nothing speaks against it.
-_CHOICE = re.compile(r"auto[\w-]*: (used|chose) |auto chose (?!bh, not )")
+# How a message begins that says what was done, and nothing speaks against it.
+_CHOICE = re.compile(r"auto[\w-]*: (used|chose) |auto chose (?!bh, not )|candidates were scored by ")
 
 
 def remark(text: str, *, style: str = "") -> None:

@@ -180,6 +180,10 @@ def decide(
         [name, f"{d.selected:,}", *map(formatting.format_percent_estimate, (d.fpr, d.tpr, d.precision))]
         for name, d in decisions.items()
     ]
+    if any(d.fpr_unseen for d in decisions.values()):
+        columns.append("FPR, unseen classes")
+        for row, d in zip(rows, decisions.values(), strict=True):
+            row.append(formatting.format_percent_estimate(d.fpr_unseen))
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for guarantee in dict.fromkeys(d.guarantee for d in decisions.values()):
