@@ -485,6 +485,15 @@ class AccessPlan(Settings):
     drop_groups: list[str] = Field([], description="These subgroups.")
 
 
+Gpus = Annotated[
+    Annotated[Number, Field(ge=0, le=64)] | None,
+    Field(
+        description="GPUs of a task of the engine ray, also a part of one, as .25 for four tasks on each; by default "
+        "1 for networks where the cluster has any, and none for estimators and functions of your own."
+    ),
+]
+
+
 class PlacementSettings(Settings):
     """Engine and devices for the training of reference models."""
 
@@ -494,6 +503,7 @@ class PlacementSettings(Settings):
         "(several on this machine), ray (several machines), or auto (a short measured trial chooses).",
     )
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
+    gpus: Gpus = None
 
 
 class TrainingSettings(PlacementSettings):
@@ -535,6 +545,7 @@ class CustomTrainingSettings(OutputsSetting):
         "auto.",
     )
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
+    gpus: Gpus = None
 
 
 class DifferentialPrivacySettings(Settings):
@@ -584,6 +595,7 @@ class FineTuningSettings(Settings):
         "auto (processes, on a CPU and where a short measured trial says that the work is worth their start).",
     )
     workers: Count | None = Field(None, description="Processes for the engine processes; one per core by default.")
+    gpus: Gpus = None
 
 
 MatchPlan: TypeAlias = Literal["auto"] | dict[Name, Annotated[list[Any], Field(min_length=1)]]

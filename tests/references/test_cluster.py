@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from divulge import InputError
+from divulge.errors import UserCodeError
 from divulge.references import Custom, Train
 
 ray = pytest.importorskip("ray", reason="the engine for many machines comes with divulge[ray]")
@@ -125,6 +127,91 @@ def test_a_node_that_goes_away_takes_nothing_with_it(fit, cluster, tmp_path):
     assert lost <= repeated
     assert len(references) == 6
     assert (references.outputs[0] == fit(Custom(patient, 6)).outputs[0]).all()
+
+
+def _node_of_training(folder):
+    def train(records, seed):
+        import pathlib
+        import time
+
+        (pathlib.Path(folder) / f"{ray.get_runtime_context().get_node_id()}-{seed}").touch()
+        time.sleep(0.3)  # so that both nodes get some
+        weights = np.random.default_rng(seed).normal(size=(36, 4))
+        return lambda x: x.reshape(len(x), -1) @ weights
+
+    return train
+
+
+@pytest.fixture
+def gpu_node(cluster):
+    """A third node, with one GPU by name alone."""
+    before = {node["NodeID"] for node in ray.nodes()}
+    node = cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=80 * 2**20)
+    cluster.wait_for_nodes()
+    (name,) = {node["NodeID"] for node in ray.nodes()} - before
+    yield name
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def _names_of_nodes(folder):
+    return {mark.name.split("-")[0] for mark in folder.iterdir()}
+
+
+def test_a_gpu_in_the_cluster_is_for_those_that_use_it(fit, networks, gpu_node, tmp_path):
+    (tmp_path / "any").mkdir(), (tmp_path / "gpu").mkdir()
+    anywhere = fit(Custom(_node_of_training(tmp_path / "any"), 8, engine="ray"))
+    assert len(_names_of_nodes(tmp_path / "any")) > 1
+    quarters = Custom(_node_of_training(tmp_path / "gpu"), 4, engine="ray", gpus=0.25)
+    fit(quarters)
+    assert _names_of_nodes(tmp_path / "gpu") == {gpu_node}
+    assert len(anywhere) == 8
+    train = Train(networks.mlp, 4, epochs=1, engine="ray")
+    assert (fit(train).outputs[0] == fit(replace(train, gpus=0)).outputs[0]).all()
+    with pytest.raises(InputError, match=r"gpus: 2 are wanted.* more than 1"):
+        fit(replace(quarters, gpus=2))
+
+
+def test_what_users_code_raises_is_said_as_without_a_cluster(fit, cluster):
+    def broken(records, seed):
+        raise ValueError("no such column: age")
+
+    messages = []
+    for engine in ("serial", "ray"):
+        with pytest.raises(UserCodeError) as raised:
+            fit(Custom(broken, 2, engine=engine))
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+    assert "age" in messages[0]
+
+
+def test_what_still_runs_is_cancelled_at_an_interruption(fit, cluster, tmp_path):
+    def endless(records, seed):
+        import pathlib
+        import time
+
+        while True:
+            (pathlib.Path(folder) / f"{seed}").touch()
+            time.sleep(0.1)
+
+    def interrupt():
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.05)
+        signal.raise_signal(signal.SIGINT)
+
+    folder = str(tmp_path)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        fit(Custom(endless, 2, engine="ray"))
+    interrupter.join()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        for mark in tmp_path.iterdir():
+            mark.unlink()
+        time.sleep(0.5)
+        if not list(tmp_path.iterdir()):
+            return
+    pytest.fail("tasks go on after the interruption; cancel them where the engine ends")
 
 
 def test_a_cluster_that_was_there_stays(cluster):

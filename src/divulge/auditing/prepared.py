@@ -582,7 +582,7 @@ def _describe_value(value: Any) -> str:
 
 
 # How models are trained, but not what comes out.
-_EXECUTION_SETTINGS = ("engine", "device", "workers")
+_EXECUTION_SETTINGS = ("engine", "device", "workers", "gpus")
 
 
 def training_settings(references: Any) -> dict[str, str]:

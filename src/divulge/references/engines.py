@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import joblib
 import numpy as np
 import threadpoolctl
 
 from divulge import lazy, store
-from divulge.errors import InputError
+from divulge.errors import InputError, UserCodeError
 from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job
 from divulge.references.pool import Pool
 from divulge.settings import EngineName, PlacementSettings
@@ -47,14 +47,15 @@ Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[JobResult]]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where models are trained: the engine asked for, and its number of processes (None: one per core).
+    """Where models are trained: the engine asked for, its number of processes (None: one per core), and GPUs of a task.
 
     Raises:
-        divulge.InputError: fewer than 1 process.
+        divulge.InputError: fewer than 1 process, or than 0 GPUs.
     """
 
     engine: EngineName = "auto"
     workers: int | None = None
+    gpus: float | None = None
 
     def __post_init__(self) -> None:
         PlacementSettings.check_attributes(self)
@@ -155,9 +156,9 @@ def _run_parallel(task: Task, jobs: Sequence[Job], folder: Path, inner: LocalEng
         )
 
 
-def split_jobs(jobs: Sequence[Job], workers: int, inner: LocalEngine) -> Sequence[Sequence[Job]]:
+def split_jobs(jobs: Sequence[Job], workers: int, inner: LocalEngine, widest: int = 4) -> Sequence[Sequence[Job]]:
     """Split jobs into units of work: single models, or stacks small enough that every worker has some."""
-    width = min(4, -(-len(jobs) // workers)) if inner == "stacked" else 1
+    width = min(widest, -(-len(jobs) // workers)) if inner == "stacked" else 1
     return [jobs[start : start + width] for start in range(0, len(jobs), width)]
 
 
@@ -180,56 +181,87 @@ def _collect_results(folder: Path, waiting: dict[int, Job]) -> Iterator[JobResul
             yield JobResult(waiting.pop(model), [arrays[str(k)] for k in range(len(arrays))] if good else None)
 
 
+_WIDEST_ON_GPU = 1024  # models of a task; its memory says how many of them are one stack
 RAY_RETRIES = 10
 """Times Ray repeats a task whose worker or node died."""
 
 _NodeResult: TypeAlias = "tuple[int, Sequence[Floats] | None, Mapping[str, Array]]"
 
 
-def run_ray(task: Task, jobs: Sequence[Job], watch: Watch, *, inner: LocalEngine) -> Iterator[JobResult]:
+def run_ray(
+    task: Task, jobs: Sequence[Job], watch: Watch, *, inner: LocalEngine, gpus: float | None = None
+) -> Iterator[JobResult]:
     """Train jobs on the Ray cluster this program is connected to, else on ``RAY_ADDRESS``, else on a local one.
 
-    A connection made here is closed at the end; one that was there stays.
+    A connection made here is closed at the end; one that was there stays. Tasks that still run when this ends, by an
+    error or by Ctrl-C, are cancelled.
+
+    Args:
+        task: what all jobs share.
+        jobs: models to train.
+        watch: told nothing: tasks do not report before they end.
+        inner: the arithmetic of a task.
+        gpus: of a task; None for 1 where models are networks and the cluster has any.
 
     Raises:
         divulge.MissingExtraError: Ray is not installed.
-        divulge.InputError: a task was lost more often than `RETRIES`.
+        divulge.InputError: a task was lost more often than `RETRIES`; no node has so many GPUs; what training itself
+            raises.
     """
     ours = not ray.is_initialized()
     if ours:
         ray.init(include_dashboard=False, log_to_driver=False)
     try:
-        yield from _run_tasks(task, jobs, inner)
+        yield from _run_tasks(task, jobs, inner, gpus)
     finally:
         if ours:
             ray.shutdown()
 
 
-def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine) -> Iterator[JobResult]:
+def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine, gpus: float | None) -> Iterator[JobResult]:
     jobs_by_model = {job.model: job for job in jobs}
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    slots = int(sum(node.get("CPU", 0) for node in nodes)) or 1
-    gpus = 1 if any(node.get("GPU") for node in nodes) else 0
-    work = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RAY_RETRIES)(_run_on_node)
+    share, slots, widest = _count_slots(task.learner.device, gpus)
+    # Ray ends the worker of a task with GPUs after each task; here the next one imports all again and gains nothing.
+    work = ray.remote(num_cpus=1, num_gpus=share, max_retries=RAY_RETRIES, max_calls=0)(_run_on_node)
     shared = ray.put(replace(task, pool=None))
-    running = [work.remote(shared, unit, inner, task.pool is not None) for unit in split_jobs(jobs, slots, inner)]
-    while running:
-        ready, running = ray.wait(running, num_returns=1)
-        try:
-            results: Sequence[_NodeResult] = ray.get(ready[0])
-        except (
-            ray.exceptions.WorkerCrashedError,
-            ray.exceptions.NodeDiedError,
-            ray.exceptions.ObjectLostError,
-        ) as lost:
-            reason = type(lost).__name__
-            raise InputError(
-                f"engine: a Ray task was lost {RAY_RETRIES} times ({reason}); finished models are kept"
-            ) from None
-        for model, rows, arrays in results:
-            if rows is not None and task.pool is not None:
-                Pool(task.pool).put(jobs_by_model[model].key, arrays, task.describe_job(jobs_by_model[model]))
-            yield JobResult(jobs_by_model[model], rows)
+    units = split_jobs(jobs, slots, inner, widest)
+    running = [work.remote(shared, unit, inner, task.pool is not None) for unit in units]
+    try:
+        while running:
+            ready, running = ray.wait(running, num_returns=1)
+            for model, rows, arrays in _take_result(ready[0]):
+                if rows is not None and task.pool is not None:
+                    Pool(task.pool).put(jobs_by_model[model].key, arrays, task.describe_job(jobs_by_model[model]))
+                yield JobResult(jobs_by_model[model], rows)
+    finally:
+        for each in running:
+            ray.cancel(each)
+
+
+def _count_slots(device: str, gpus: float | None) -> tuple[float, int, int]:
+    """Return the GPUs of a task, how many tasks the cluster runs at once, and the widest stack of a task."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    most = max((node.get("GPU", 0) for node in nodes), default=0)
+    if gpus is not None and gpus > most:
+        raise InputError(f"gpus: {gpus:g} are wanted for each task, and no node of the cluster has more than {most:g}")
+    share = float(gpus if gpus is not None else device != "cpu" and most >= 1)
+    on_gpu = [int(min(node.get("GPU", 0) / share, node.get("CPU", 0))) for node in nodes] if share else []
+    slots = sum(on_gpu) if share else int(sum(node.get("CPU", 0) for node in nodes))
+    return share, slots or 1, _WIDEST_ON_GPU if share else 4
+
+
+def _take_result(reference: Any) -> Sequence[_NodeResult]:
+    try:
+        return ray.get(reference)
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError) as lost:
+        reason = type(lost).__name__
+        raise InputError(
+            f"engine: a Ray task was lost {RAY_RETRIES} times ({reason}); finished models are kept"
+        ) from None
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, InputError | UserCodeError):  # as it would be without Ray
+            raise error.cause from None
+        raise
 
 
 def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool) -> Sequence[_NodeResult]:

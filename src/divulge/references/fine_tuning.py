@@ -43,7 +43,7 @@ else:
 
 
 _MAX_GRADIENT_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
-_EXECUTION = ("base", "count", "engine", "device", "workers", "match")
+_EXECUTION = ("base", "count", "engine", "device", "workers", "gpus", "match")
 _TRIAL_BATCHES = 3  # batches that a trial times, the first of them to warm up
 
 
@@ -126,7 +126,7 @@ class LoadedFineTune:
             raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
         work = fitting.TrainingRequest(records, splits, tuple(observe), None, 0, pool, out, progress)
         return fitting.fit_references(
-            DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers)
+            DocumentLearner(self), work, config.count, seed, Placement(config.engine, config.workers, config.gpus)
         )
 
     def train_model(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
@@ -304,6 +304,11 @@ class DocumentLearner(OutputLearner):
     def timed_by_doing(self) -> bool:
         """False: a few steps tell the time."""
         return False
+
+    @property
+    def device(self) -> str:
+        """The device that the base is on, or is loaded onto."""
+        return self.tuning.config.device
 
     def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
         """Estimate the seconds of the jobs one after the other, from a few timed steps."""

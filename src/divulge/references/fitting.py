@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import machine, seeds
+from divulge import lazy, machine, seeds
 from divulge.errors import InputError
 from divulge.references import engines, pool
 from divulge.references.jobs import InternalSignal, Job, JobResult, Learner, OutputStore, Signal, Task, Trained
@@ -19,6 +20,11 @@ from divulge.references.progress import Progress, ignore_progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 from divulge.validation import require_callable
+
+if TYPE_CHECKING:
+    from divulge.targets import torch_modules
+else:
+    torch_modules = lazy.module("divulge.targets.torch_modules")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,9 +184,15 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
         return partial(engines.run_after_first, workers=workers), note
     inner, seconds, reason = task.learner.trial(task, jobs, untimed=is_single)
     if placement.engine == "ray":
-        return partial(engines.run_ray, inner=inner), f"ray, {inner} in each task{reason}"
-    if placement.engine == "processes" or (not is_single and seconds >= engines.MIN_PROCESS_SECONDS):
+        return partial(engines.run_ray, inner=inner, gpus=placement.gpus), f"ray, {inner} in each task{reason}"
+    # Processes would share one GPU, each with a context and the data of its own.
+    is_worth_processes = not is_single and seconds >= engines.MIN_PROCESS_SECONDS and not _uses_gpu(task.learner.device)
+    if placement.engine == "processes" or is_worth_processes:
         return partial(
             engines.run_processes, inner=inner, workers=workers
         ), f"{workers} processes, {inner} in each{reason}"
     return engines.LOCAL_ENGINES[inner], f"{inner}{reason}"
+
+
+def _uses_gpu(device: str) -> bool:
+    return device != "cpu" and torch_modules.resolve_device(device).type != "cpu"

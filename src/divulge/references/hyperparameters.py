@@ -213,6 +213,7 @@ class FineTuneSettings:
     engine: Literal["auto", "serial", "processes", "ray"] = _FINE_TUNING.engine
     device: str = "auto"
     workers: int | None = _FINE_TUNING.workers
+    gpus: float | None = _FINE_TUNING.gpus
     match: Literal["auto"] | Mapping[str, Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:

@@ -74,6 +74,11 @@ class Learner(Protocol):
         """Whether only training a whole model tells how long one takes."""
         ...
 
+    @property
+    def device(self) -> str:
+        """The device that models are trained on, as `divulge.targets.torch_modules.resolve_device` takes it."""
+        ...
+
     def settings(self) -> dict[str, str]:
         """Return the settings by name, for a reader of the pool."""
         ...
@@ -127,6 +132,11 @@ class OutputLearner(ABC):
     """Models of which the pool keeps their outputs on the observed records, and which are trained one by one."""
 
     __slots__ = ()
+
+    @property
+    def device(self) -> str:
+        """The CPU, or what the user's own code takes."""
+        return "cpu"
 
     @abstractmethod
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:

@@ -491,7 +491,16 @@ def _methods(class_: type) -> Iterator[tuple[str, FunctionType]]:
 
 def list_settings(config: Any) -> list[tuple[str, str]]:
     """List the settings that determine the trained models; where they are trained determines nothing."""
-    execution = ["make_model", "count", "engine", "device", "workers", "match", "lr"]  # `learning_rate` is listed
+    execution = [
+        "make_model",
+        "count",
+        "engine",
+        "device",
+        "workers",
+        "gpus",
+        "match",
+        "lr",
+    ]  # `learning_rate` is listed
     if config.stop_after is None:  # models that were stored before there was this setting keep their keys
         execution.append("stop_after")
     pairs = [(f.name, digest_value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]

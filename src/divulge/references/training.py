@@ -134,6 +134,7 @@ class Train(Hyperparameters, _ReferenceTraining):
             "ray" (several machines), or "auto" (a short measured trial chooses).
         device: "auto", "cpu", "cuda" or "mps".
         workers: processes for "processes"; None means one per core.
+        gpus: GPUs of each task of "ray", also a part of one; None means 1 where the cluster has any, 0 for estimators.
         match: in an audit, choose the settings whose models answer most like the target on records of the population
             that neither was trained on (`divulge.references.matching`): "auto" tries learning rates and epochs (of an
             estimator that ``make_model`` returns, its usual parameters), a mapping of settings or an estimator's
@@ -152,6 +153,7 @@ class Train(Hyperparameters, _ReferenceTraining):
     engine: EngineName = _TRAINING.engine
     device: str = "auto"
     workers: int | None = _TRAINING.workers
+    gpus: float | None = _TRAINING.gpus
     match: Literal["auto"] | Mapping[str, Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
@@ -206,7 +208,7 @@ class Train(Hyperparameters, _ReferenceTraining):
         with networks.single_thread():
             config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
             learner = network_learner.NetworkLearner(config, self.device)
-            placement = Placement(self.engine, self.workers)
+            placement = Placement(self.engine, self.workers, self.gpus)
             return fitting.fit_references(learner, request, self.count, seed, placement)
 
     def train_model(
@@ -259,6 +261,7 @@ class Custom(_ReferenceTraining):
             spread over processes, except for a ``train`` that uses a GPU or cannot be pickled. All but "serial" train
             on one thread, and give the same models bit for bit.
         workers: processes for "processes"; None means one per core.
+        gpus: GPUs that ``train`` uses, in each task of "ray"; None means 0.
 
     What the pool keeps of such a model are its outputs on the observed records.
 
@@ -272,6 +275,7 @@ class Custom(_ReferenceTraining):
     outputs: Literal["logits", "probabilities"] = _CUSTOM.outputs
     engine: Literal["auto", "serial", "processes", "ray"] = _CUSTOM.engine
     workers: int | None = _CUSTOM.workers
+    gpus: float | None = _CUSTOM.gpus
 
     def __post_init__(self) -> None:
         if not callable(self.train):
@@ -280,7 +284,7 @@ class Custom(_ReferenceTraining):
 
     def _train(self, request: fitting.TrainingRequest, seed: int) -> Trained:
         return fitting.fit_references(
-            _CustomLearner(self), request, self.count, seed, Placement(self.engine, self.workers)
+            _CustomLearner(self), request, self.count, seed, Placement(self.engine, self.workers, self.gpus)
         )
 
 
