@@ -242,7 +242,10 @@ class LocalRay:
     """What is used of Ray, in one process: connections are counted, and tasks lost where that is asked for."""
 
     exceptions = SimpleNamespace(
-        **{name: type(name, (Exception,), {}) for name in ("WorkerCrashedError", "NodeDiedError", "ObjectLostError")}
+        **{
+            name: type(name, (Exception,), {})
+            for name in ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "RayTaskError")
+        }
     )
 
     def __init__(self, was_there, lost=None):
@@ -265,6 +268,9 @@ class LocalRay:
 
     def remote(self, **options):
         return lambda function: SimpleNamespace(remote=lambda *arguments: (function, arguments))
+
+    def cancel(self, item):
+        pass
 
     def wait(self, running, num_returns):
         return running[:num_returns], running[num_returns:]
@@ -291,3 +297,11 @@ def test_a_connection_to_a_cluster_is_closed_if_it_was_made_here_and_stays_other
         outputs = [fit(replace(train, engine=engine)).outputs[0] for engine in ("ray", "stacked")]
         np.testing.assert_array_equal(*outputs)
     assert ray.calls == ([] if was_there else ["init", "shutdown"])
+
+
+def test_one_gpu_is_not_shared_by_processes(monkeypatch, fit, networks):
+    monkeypatch.setattr(engines, "MIN_PROCESS_SECONDS", 0.0)
+    train = Train(networks.mlp, 4, epochs=2, workers=2)
+    assert "processes" in fit(train).engine
+    monkeypatch.setattr("divulge.targets.torch_modules.resolve_device", lambda device: torch.device("cuda"))
+    assert fit(train).engine.startswith("stacked")

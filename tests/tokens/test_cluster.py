@@ -26,14 +26,28 @@ from divulge.identification import document_scoring
 from divulge.results import to_json_values
 
 folder = Path(sys.argv[1])
-nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-nodes.add_node(num_cpus=1)
+
+
+class CountsThreads:
+    def __init__(self):
+        self.target = document_scoring.load_target(str(folder / "model"), None, device="cpu")
+        self.key = self.target.key
+
+    def tokens(self, *arguments, **options):
+        import torch
+
+        (folder / f"threads-{torch.get_num_threads()}").touch()
+        return self.target.tokens(*arguments, **options)
+
+
+nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "include_dashboard": False})
+nodes.add_node(num_cpus=3)
 ray.init(address=nodes.address, logging_level="ERROR")
 seen = []
 run = partial(
     document_scoring.score_on_ray,
     [folder / "t.parquet"],
-    partial(document_scoring.load_target, str(folder / "model"), None, device="cpu"),
+    CountsThreads,
     folder / "out",
     document_scoring.ScoringOptions(shard=10),
 )
@@ -54,6 +68,7 @@ def test_a_cluster_of_two_nodes_gives_what_one_machine_gives(model, tokenizer, t
     assert process.returncode == 0, process.stderr[-3000:]
     nodes, first_summary, last_progress, second_summary = json.loads(process.stdout.splitlines()[-1])
     assert nodes == 2
+    assert [mark.name for mark in tmp_path.glob("threads-*")] == ["threads-3"]
     assert first_summary["documents"] == 60
     assert first_summary["resumed"] == 0
     assert last_progress == [60, 60]

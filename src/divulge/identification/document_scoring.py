@@ -10,6 +10,7 @@ import io
 import itertools
 import logging
 import os
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -182,8 +183,10 @@ def score_on_ray(
     if not ray.is_initialized():
         ray.init(logging_level=logging.ERROR)
     n_gpus = int(ray.cluster_resources().get("GPU", 0))
-    n_actors = actors or n_gpus or len(ray.nodes())
+    cores = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    n_actors = actors or n_gpus or len(cores)
     gpus_per_actor = 1 if n_gpus else 0
+    n_threads = max(1, min(cores) * len(cores) // n_actors)
     key = ray.get(ray.remote(num_gpus=gpus_per_actor)(_target_key).remote(factory))
     with _scoring_run(out, key, options, overwrite=overwrite) as draft, draft.scratch_folder() as folder:
         draft.write_json("key", {**key, **options.key()})
@@ -200,7 +203,9 @@ def score_on_ray(
                     n_resumed, n_done = n_resumed + len(shard.texts), n_done + len(shard.texts)
                 else:
                     remaining.append(shard)
-            for name, tokens, documents in _map_shards(remaining, factory, options, n_actors, gpus_per_actor):
+            for name, tokens, documents in _map_shards(
+                remaining, factory, options, n_actors, gpus_per_actor, n_threads
+            ):
                 _write_shard(draft, name, tokens, documents)
                 n_done += len(documents)
                 if progress is not None:
@@ -354,6 +359,7 @@ def _map_shards(
     options: ScoringOptions,
     n_actors: int,
     gpus_per_actor: int,
+    n_threads: int,
 ) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
     """Score shards on the cluster; yield the name, token statistics and signals of each as it is finished."""
     if not shards:
@@ -364,7 +370,7 @@ def _map_shards(
     ]
     scored = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         _Actor,
-        fn_constructor_args=(factory, options),
+        fn_constructor_args=(factory, options, n_threads),
         batch_size=1,
         num_gpus=gpus_per_actor,
         compute=ray.data.ActorPoolStrategy(size=min(n_actors, len(rows))),
@@ -374,12 +380,14 @@ def _map_shards(
 
 
 class _Actor:
-    """Holds a model on a node and scores shards with it."""
+    """Holds a model on a node and scores shards with it, on all cores that are for it; Ray leaves it one."""
 
-    def __init__(self, factory: Callable[[], GivesTokens], options: ScoringOptions) -> None:
-        self.target, self.options = factory(), options
+    def __init__(self, factory: Callable[[], GivesTokens], options: ScoringOptions, n_threads: int) -> None:
+        self.target, self.options, self.n_threads = factory(), options, n_threads
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if "torch" in sys.modules:  # of the thread in which this is called
+            sys.modules["torch"].set_num_threads(self.n_threads)
         scored = {"name": list(batch["name"]), "tokens": [], "documents": []}
         for name, content in zip(batch["name"], batch["shard"], strict=True):
             rows = tables.read_parquet(content)

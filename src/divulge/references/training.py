@@ -390,6 +390,7 @@ class FineTune(FineTuneSettings):
             CPU and where a short measured trial says that the work is worth their start).
         device: where models are trained: "auto", "cpu", "cuda".
         workers: processes for "processes"; None means one per core.
+        gpus: GPUs of each task of "ray", also a part of one; None means 1 where the cluster has any.
         match: in an audit, choose the settings whose models answer most like the target on documents of the population
             that neither was trained on (`divulge.references.matching`): "auto" tries learning rates and epochs, a
             mapping of settings to lists all combinations of these values. None: the settings as they are.
