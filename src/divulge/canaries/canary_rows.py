@@ -234,7 +234,8 @@ def append_rows(data: Any, rows: list[Any]) -> Any:
     if isinstance(data, tuple):
         return (*data, *rows)
     if not hasattr(data, "features"):
-        return torch.utils.data.ConcatDataset([data, rows])
+        both: list[Any] = [data, rows]
+        return torch.utils.data.ConcatDataset(both)
     try:
         return datasets.concatenate_datasets([data, datasets.Dataset.from_list(rows, features=data.features)])
     except (TypeError, ValueError) as error:
@@ -277,11 +278,12 @@ def append_pairs(data: Any, inserted: Records) -> Any:
             return joined.table.to_native(), _join(to_numpy(y, "y"), labels)
         return _join(x, inserted.x), _join(y, labels)
     x, y = first_row(data)
+    assert labels is not None
     rows = []
-    for value, label in zip(inserted.x, labels if labels is not None else [], strict=True):
-        new_x = torch.as_tensor(value, dtype=x.dtype) if hasattr(x, "detach") else np.asarray(value, to_numpy(x, "x").dtype)
-        new_y = torch.as_tensor(label, dtype=y.dtype) if hasattr(y, "detach") else type(y)(label)
-        rows.append((new_x, new_y))
+    for value, label in zip(inserted.x, labels, strict=True):
+        is_tensor = hasattr(x, "detach")
+        new_x = torch.as_tensor(value, dtype=x.dtype) if is_tensor else value.astype(to_numpy(x, "x").dtype)
+        rows.append((new_x, torch.as_tensor(label, dtype=y.dtype) if hasattr(y, "detach") else type(y)(label)))
     return append_rows(data, rows)
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from divulge.canaries.canary_rows import RowForm
     from divulge.evaluation.epsilon import Sides
-    from divulge.types import Bools, Floats
+    from divulge.types import Floats
 else:
     torch = lazy.module("torch")
 
@@ -119,6 +119,7 @@ class Monitor:
         self._notes: list[str] = []
         self._tokenizer: Any = None
         self._result: CanaryAudit | None = None
+        self._is_checked = self._is_resumed = False
 
     def insert(self, data: Any, *, text: str = "text") -> Any:
         """Return the training set with canaries, each inserted by its own fair coin, at its end.
@@ -173,9 +174,7 @@ class Monitor:
             fingerprints(stored.records) != fingerprints(canaries.records)
             or (stored.included != canaries.included).any()
         ):
-            raise InputError(
-                "out: holds canaries of other data or settings; give another directory, or overwrite=True"
-            )
+            raise InputError("out: holds canaries of other data or settings; give another directory, or overwrite=True")
         self._canaries = canaries
         if stored is None:  # What stands there is a training that goes on, or one that must not be replaced.
             self._save()
@@ -211,13 +210,20 @@ class Monitor:
                 canary that was left out and is in the data; a model that nothing of it is trained; a training from the
                 start with canaries whose scores have been looked at.
         """
-        canaries = self._planted()
+        self._planted()
+        if resume and self._seed is None and not self._is_resumed:
+            raise InputError(
+                "resume: the coins that this training began with are not known; give the out that it began with, "
+                "or a seed"
+            )
         if self._looks and not resume:
             raise InputError(
                 "out: these canaries were looked at in an earlier training, and prove nothing of another; give another "
                 "directory, or overwrite=True for new coins (resume=True goes on with that training)"
             )
         with _undisturbed(model):
+            if hasattr(model, "parameters"):
+                preflight.require_trained(model, optimizer, int(self._planted().included.sum()))
             if self._form is None:
                 self._check_records(canary_rows.read_pairs(loader, "loader"), model, optimizer)
             else:
@@ -225,6 +231,7 @@ class Monitor:
                 self._check_documents(loader, model, optimizer, max_length, packs)
         if model is not None and not resume:
             self._start = self._score(model)[0]
+        self._is_checked = True
         self._save()
 
     def _check_records(self, records: Records, model: Any, optimizer: Any) -> None:
@@ -374,9 +381,7 @@ class Monitor:
 
     def _score_records(self, target: Any, planted: Canaries) -> tuple[Floats, str, tuple[str, ...]]:
         device = str(next(target.parameters()).device) if hasattr(target, "parameters") else _DEFAULTS.device
-        return score_canaries(
-            target, planted, _DEFAULTS.recipe, None, None, _DEFAULTS.outputs, device, _DEFAULTS.seed
-        )
+        return score_canaries(target, planted, _DEFAULTS.recipe, None, None, _DEFAULTS.outputs, device, _DEFAULTS.seed)
 
     def _measure_members(self, target: Any) -> dict[str, float]:
         """Return how well members are told from non-members by their loss, and without the model."""
@@ -408,13 +413,11 @@ class Monitor:
     def _read_stored(self) -> Canaries | None:
         """Read what a training that is resumed has left in ``out``."""
         directory = self._out
-        if directory is None or self._overwrite or peek_manifest(directory.path) is None:
+        if directory is None or self._overwrite or _is_helper() or peek_manifest(directory.path) is None:
             return None
         kind = directory.kind()
         if kind not in (CANARIES_TYPE, AUDIT_TYPE) or not (directory.path / "secret" / "monitor.json").exists():
-            raise InputError(
-                f"out: {directory.path} holds another run; give another directory, or overwrite=True"
-            )
+            raise InputError(f"out: {directory.path} holds another run; give another directory, or overwrite=True")
 
         def read() -> tuple[Canaries, Any, Mapping[str, Any]]:
             return read_secret(directory), directory.read_json("secret/monitor"), directory.read_arrays("secret/scores")
@@ -428,11 +431,12 @@ class Monitor:
         self._start = scores.get("start")
         if "last" in scores:
             self._last = (scores["last"], str(state["recipe"]))
+        self._is_resumed = True
         return stored
 
     def _save(self) -> None:
         """Write canaries, scores and evaluations, and the result if there is one."""
-        if self._out is None or int(os.environ.get("RANK", "0")) > 0:
+        if self._out is None or _is_helper():
             return
         canaries, result = self._planted(), self._result
         kind = CANARIES_TYPE if result is None else AUDIT_TYPE
@@ -451,6 +455,11 @@ class Monitor:
 
 
 MIN_WHOLE = 0.9  # share of a secret's tokens below which it counts as cut
+
+
+def _is_helper() -> bool:
+    """Return whether another process of the same training writes."""
+    return int(os.environ.get("RANK", "0")) > 0
 
 
 def _is_pair(data: Any) -> bool:

@@ -161,11 +161,7 @@ def count_leaked(found: Sightings, included: Bools) -> int:
 
 
 def count_without_gradient(model: Any, examples: Sequence[tuple[Mapping[str, Any], list[int]]], optimizer: Any) -> int:
-    """Return on how many canaries the loss has no gradient for any parameter that the optimizer changes.
-
-    Raises:
-        divulge.InputError: no parameter is trained at all.
-    """
+    """Return on how many canaries the loss has no gradient for any parameter that is trained."""
     parameters = find_trained(model, optimizer)
     n_without = 0
     for row, positions in examples:
@@ -180,37 +176,37 @@ def count_without_gradient(model: Any, examples: Sequence[tuple[Mapping[str, Any
     return n_without
 
 
-def find_trained(model: Any, optimizer: Any) -> list[Any]:
-    """Return the parameters that are trained.
+def require_trained(model: Any, optimizer: Any, n_inserted: int) -> None:
+    """Raise where no parameter of a model is trained.
 
     Raises:
-        divulge.InputError: there is none.
+        divulge.InputError: in that case.
     """
-    in_optimizer = {id(each) for group in getattr(optimizer, "param_groups", ()) for each in group["params"]}
-    trained = [each for each in model.parameters() if each.requires_grad and (not in_optimizer or id(each) in in_optimizer)]
-    if not trained:
+    if not find_trained(model, optimizer):
         raise InputError(
-            "model: frozen: no parameter of it is trained, so that no canary can be learnt; attach an adapter, or set "
-            "requires_grad, and hand the optimizer these parameters"
+            f"model: frozen: no parameter of it is trained, so that none of {n_inserted} inserted canaries would be "
+            "learnt; attach an adapter, or set requires_grad, and hand these parameters to the optimizer"
         )
-    return trained
+
+
+def find_trained(model: Any, optimizer: Any) -> list[Any]:
+    """Return the parameters of a model that are trained: by the optimizer, where it is known."""
+    in_optimizer = {id(each) for group in getattr(optimizer, "param_groups", ()) for each in group["params"]}
+    return [
+        each for each in model.parameters() if each.requires_grad and (not in_optimizer or id(each) in in_optimizer)
+    ]
 
 
 def _has_gradient(loss: Any, parameters: list[Any]) -> bool:
     if not loss.requires_grad:
         return False
     return any(
-        each is not None and bool(each.ne(0).any())
-        for each in torch.autograd.grad(loss, parameters, allow_unused=True)
+        each is not None and bool(each.ne(0).any()) for each in torch.autograd.grad(loss, parameters, allow_unused=True)
     )
 
 
 def has_gradient(model: Any, x: Array, optimizer: Any) -> bool:
-    """Return whether what a network gives for records ``[n, …]`` depends on a parameter that is trained.
-
-    Raises:
-        divulge.InputError: no parameter is trained at all.
-    """
+    """Return whether what a network gives for records ``[n, …]`` depends on a parameter that is trained."""
     parameters = find_trained(model, optimizer)
     device = parameters[0].device
     with torch.enable_grad():

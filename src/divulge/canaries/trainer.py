@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from divulge.canaries.monitor import Monitor
 from divulge.errors import missing_extra
-
-if TYPE_CHECKING:
-    from transformers import TrainerControl, TrainerState, TrainingArguments
 
 try:
     import transformers
@@ -19,10 +16,10 @@ except ImportError:  # pragma: no cover - exercised by the light install
 class TrainerCallback(Monitor, transformers.TrainerCallback):
     """A `Monitor` that checks, measures and finishes by the events of a Trainer.
 
-    Before the first step it raises where an inserted canary would not be learnt; it measures at each evaluation
-    (without evaluations at the end of each epoch) and at the end, and logs what `Monitor.measure` returns. Call `insert`
-    on the training set before the trainer is made, and `attach` after. Handed over in ``callbacks=[…]`` alone it does
-    the same, but trackers (MLflow, W&B, TensorBoard) see nothing of it: a callback does not know its trainer.
+    Before the first step it raises where an inserted canary would not be learnt. It measures at each evaluation (at the
+    end of each epoch where there is none) and at the end, and logs what `Monitor.measure` returns. Call `insert` on the
+    training set before the trainer is made, and `attach` after. Handed over in ``callbacks=[…]`` alone it does the
+    same, but trackers (MLflow, W&B, TensorBoard) see nothing of it: a callback does not know its trainer.
 
     The arguments are those of `Monitor`.
 
@@ -48,9 +45,7 @@ class TrainerCallback(Monitor, transformers.TrainerCallback):
         callbacks[:] = [self, *(each for each in callbacks if each is not self)]
         self._trainer = trainer
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Check that canaries will be learnt, before the first step."""
         loader, model = kwargs["train_dataloader"], kwargs["model"]
         is_sharded = bool(getattr(args, "fsdp", None) or getattr(args, "deepspeed", None))
@@ -68,28 +63,28 @@ class TrainerCallback(Monitor, transformers.TrainerCallback):
         n_rows = len(loader.dataset)
         if state.max_steps * per_step < n_rows:
             self._note(
-                f"{state.max_steps} steps read {state.max_steps * per_step} of {n_rows} rows: canaries among the others "
-                "are not learnt, so that more may leak than the bound shows."
+                f"{state.max_steps} steps read {state.max_steps * per_step} of {n_rows} rows: canaries among the "
+                "others are not learnt, so that more may leak than the bound shows."
             )
 
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure, and log what was measured."""
         self._measure_once(args, state, kwargs["model"])
 
-    def on_epoch_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure where the trainer does not evaluate."""
         if str(getattr(args.eval_strategy, "value", args.eval_strategy)) == "no":
             self._measure_once(args, state, kwargs["model"])
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model that training ends with, and finish."""
         # With the best model loaded, it is another than the one at the last step.
         self._measure_once(args, state, kwargs["model"], again=bool(args.load_best_model_at_end))
         self.finish()
 
-    def _measure_once(self, args: TrainingArguments, state: TrainerState, model: Any, *, again: bool = False) -> None:
+    def _measure_once(self, args: Any, state: Any, model: Any, *, again: bool = False) -> None:
         """Measure once per step, however many data sets the trainer evaluates on; nothing before training."""
-        if self._start is None and not self._looks:
+        if not self._is_checked:
             return
         if self._looks and self._looks[-1]["step"] == state.global_step and not again:
             return
