@@ -81,6 +81,8 @@ class Monitor:
         (True, True)
     """
 
+    _probes_gradients = True
+
     def __init__(
         self,
         count: int = 200,
@@ -229,8 +231,8 @@ class Monitor:
             else:
                 self._tokenizer = tokenizer if tokenizer is not None else self._tokenizer
                 self._check_documents(loader, model, optimizer, max_length, packs)
-        if model is not None and not resume:
-            self._start = self._score(model)[0]
+            if model is not None and not resume:
+                self._start = self._score(model)[0]
         self._is_checked = True
         self._save()
 
@@ -262,7 +264,7 @@ class Monitor:
                 f"canaries: {n_lost} of {included.sum()} inserted canaries would not be learnt: {'; '.join(reasons)}. "
                 "Training was not started"
             )
-        if model is not None:
+        if model is not None and self._probes_gradients:
             examples = list(found.examples.values())
             n_without = preflight.count_without_gradient(model, examples, optimizer)
             if n_without:
@@ -303,6 +305,7 @@ class Monitor:
                 scores, recipe = scores - self._start, f"{recipe}, less that at the start"
             if not np.isfinite(scores).all():
                 self._note("At an evaluation the loss of canaries was not finite; it was left out.")
+                self._last = None
                 return {}
             members = self._measure_members(target) if self._sets else {}
         number = len(self._looks) + 1
@@ -328,11 +331,11 @@ class Monitor:
         what holds for the largest of all.
 
         Raises:
-            divulge.InputError: no evaluation.
+            divulge.InputError: no evaluation, or one with losses that are not finite.
         """
         canaries = self._planted()
         if self._last is None:
-            raise InputError("monitor: there was no evaluation; call measure")
+            raise InputError("monitor: there is no last evaluation, or its losses were not finite; call measure")
         scores, recipe = self._last
         notes = list(self._notes)
         if len(self._looks) > 1:

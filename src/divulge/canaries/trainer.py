@@ -49,6 +49,7 @@ class TrainerCallback(Monitor, transformers.TrainerCallback):
         """Check that canaries will be learnt, before the first step."""
         loader, model = kwargs["train_dataloader"], kwargs["model"]
         is_sharded = bool(getattr(args, "fsdp", None) or getattr(args, "deepspeed", None))
+        self._probes_gradients = not is_sharded  # Whose backward pass is the engine's own.
         self.check(
             loader,
             model,
