@@ -59,9 +59,9 @@ def with_adapter():
 
 def make_trainer(data, tokenizer, folder, *, model=None, collator=None, callbacks=(), **settings):
     options = {
-        **{"num_train_epochs": 12, "per_device_train_batch_size": 16, "learning_rate": 5e-3, "use_cpu": True},
-        **{"report_to": "none", "logging_strategy": "no", "save_strategy": "no", "disable_tqdm": True},
-        **{"lr_scheduler_type": "constant"},
+        "num_train_epochs": 12, "per_device_train_batch_size": 16, "learning_rate": 5e-3, "use_cpu": True,
+        "report_to": "none", "logging_strategy": "no", "save_strategy": "no", "disable_tqdm": True,
+        "lr_scheduler_type": "constant",
     }
     return transformers.Trainer(
         language_model() if model is None else model,
@@ -139,7 +139,7 @@ class TestTrainer:
         trainer.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{trainer.state.max_steps // 3 or 5}"))
         assert len(second.history) == 2 * len(first.history) - 1
         assert (second.result.included == first.result.included).all()
-        third, _, trainer = start()
+        _, _, trainer = start()
         with pytest.raises(dv.InputError, match="looked at"):
             trainer.train()
         with pytest.raises(dv.InputError, match="other data"):
