@@ -59,8 +59,14 @@ def with_adapter():
 
 def make_trainer(data, tokenizer, folder, *, model=None, collator=None, callbacks=(), **settings):
     options = {
-        "num_train_epochs": 12, "per_device_train_batch_size": 16, "learning_rate": 5e-3, "use_cpu": True,
-        "report_to": "none", "logging_strategy": "no", "save_strategy": "no", "disable_tqdm": True,
+        "num_train_epochs": 12,
+        "per_device_train_batch_size": 16,
+        "learning_rate": 5e-3,
+        "use_cpu": True,
+        "report_to": "none",
+        "logging_strategy": "no",
+        "save_strategy": "no",
+        "disable_tqdm": True,
         "lr_scheduler_type": "constant",
     }
     return transformers.Trainer(

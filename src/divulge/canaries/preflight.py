@@ -76,7 +76,7 @@ def find_secrets(batches: Iterable[Mapping[str, Any]], secrets: Sequence[Sequenc
     for i, secret in enumerate(secrets):
         for position, key in enumerate(_hash_windows(np.asarray(secret), window).tolist()):
             table[key].append((i, position))
-    known = np.array(list(table), np.uint64)
+    known = np.sort(np.array(list(table), np.uint64))
     present, trained = ([np.zeros(len(secret), bool) for secret in secrets] for _ in range(2))
     found = Sightings(np.zeros(len(secrets)), np.zeros(len(secrets)), np.zeros(len(secrets)))
     for batch in batches:
@@ -84,7 +84,8 @@ def find_secrets(batches: Iterable[Mapping[str, Any]], secrets: Sequence[Sequenc
             found.longest = max(found.longest, len(ids))
             keys = _hash_windows(ids, window)
             alignments: dict[tuple[int, int], set[int]] = defaultdict(set)
-            for at in np.flatnonzero(np.isin(keys, known)).tolist():
+            nearest = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)]
+            for at in np.flatnonzero(nearest == keys).tolist():
                 for i, position in table[int(keys[at])]:
                     alignments[i, at - position].update(range(position, position + window))
             for (i, shift), positions in alignments.items():
