@@ -216,6 +216,37 @@ class TestBeforeTheFirstStep:
         self.refuse(make_trainer(rows, tokenizer, tmp_path), callback, f"{n} missing")
 
 
+class TestSFTTrainer:
+    """The trainer of TRL, which tokenizes, masks, truncates and packs rows when it is made."""
+
+    def train(self, tokenizer, folder, **settings):
+        trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+        rows = [{"prompt": draw_words(5, i) + " ", "completion": draw_words(10, i + 500)} for i in range(60)]
+        callback = dv.canaries.TrainerCallback(60, seed=1)
+        data = callback.insert(datasets.Dataset.from_list(rows))
+        options = {"use_cpu": True, "report_to": "none", "save_strategy": "no", "learning_rate": 5e-3, "bf16": False}
+        trainer = trl.SFTTrainer(
+            language_model(),
+            trl.SFTConfig(folder, num_train_epochs=12, lr_scheduler_type="constant", **options | settings),
+            train_dataset=data,
+            processing_class=tokenizer,
+            peft_config=peft.LoraConfig(r=32, lora_alpha=32, target_modules=LEARNED),
+        )
+        callback.attach(trainer)
+        trainer.train()
+        return callback
+
+    @pytest.mark.parametrize("packing", [False, True])
+    def test_canaries_that_are_learnt_by_heart_are_given_away(self, packing, tokenizer, tmp_path):
+        assert self.train(tokenizer, tmp_path, packing=packing, max_length=40).history["divulge/auc_low"][-1] > 0.5
+
+    def test_canaries_that_are_packed_away_or_cut_off_stop_training(self, tokenizer, tmp_path):
+        with pytest.raises(dv.InputError, match=r"inserted canaries would not be learnt.*packing"):
+            self.train(tokenizer, tmp_path, packing=True, max_length=8)
+        with pytest.raises(dv.InputError, match=r"inserted canaries would not be learnt.*truncated"):
+            self.train(tokenizer, tmp_path, max_length=8)
+
+
 @pytest.mark.parametrize(
     "row",
     [

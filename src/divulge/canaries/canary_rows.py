@@ -237,7 +237,10 @@ def append_rows(data: Any, rows: list[Any]) -> Any:
         both: list[Any] = [data, rows]
         return torch.utils.data.ConcatDataset(both)
     try:
-        return datasets.concatenate_datasets([data, datasets.Dataset.from_list(rows, features=data.features)])
+        further = datasets.Dataset.from_list(rows, features=data.features)
+        form = data.format
+        further.set_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
+        return datasets.concatenate_datasets([data, further])
     except (TypeError, ValueError) as error:
         raise InputError(f"data: canaries do not fit its columns ({str(error).splitlines()[0]})") from None
 

@@ -231,7 +231,7 @@ class Monitor:
             else:
                 self._tokenizer = tokenizer if tokenizer is not None else self._tokenizer
                 self._check_documents(loader, model, optimizer, max_length, packs)
-            if model is not None and not resume:
+            if hasattr(model, "parameters") and not resume:  # An estimator has not been fitted yet.
                 self._start = self._score(model)[0]
         self._is_checked = True
         self._save()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.errors import InputError
+from divulge.errors import InputError, user_code_errors
 from divulge.validation import to_numpy
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def has_gradient(model: Any, x: Array, optimizer: Any) -> bool:
     """Return whether what a network gives for records ``[n, …]`` depends on a parameter that is trained."""
     parameters = find_trained(model, optimizer)
     device = parameters[0].device
-    with torch.enable_grad():
+    with torch.enable_grad(), user_code_errors("model"):
         dtype = parameters[0].dtype if x.dtype.kind == "f" else None
         outputs = model(torch.as_tensor(x, dtype=dtype, device=device))
         outputs = getattr(outputs, "logits", outputs)

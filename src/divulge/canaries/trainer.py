@@ -48,12 +48,13 @@ class TrainerCallback(Monitor, transformers.TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Check that canaries will be learnt, before the first step."""
         loader, model = kwargs["train_dataloader"], kwargs["model"]
+        processor = kwargs.get("processing_class") or getattr(loader.collate_fn, "tokenizer", None)
         is_sharded = bool(getattr(args, "fsdp", None) or getattr(args, "deepspeed", None))
         self._probes_gradients = not is_sharded  # Whose backward pass is the engine's own.
         self.check(
             loader,
             model,
-            tokenizer=kwargs.get("processing_class"),
+            tokenizer=getattr(processor, "tokenizer", processor),
             # Parameters in shards are others in the optimizer than in the model.
             optimizer=None if is_sharded else kwargs.get("optimizer"),
             resume=state.global_step > 0,
