@@ -19,6 +19,16 @@ def test_example(name):
     assert "AUC" in process.stdout
 
 
+def test_a_network_gives_away_more_after_each_epoch():
+    pytest.importorskip("torch")
+    process = subprocess.run(
+        [sys.executable, EXAMPLES / "leak_per_epoch.py"], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    areas = [float(area) for area in re.findall(r"canaries (\d\.\d+)", process.stdout)]
+    assert areas[-1] > max(areas[0], 0.9)
+
+
 def test_one_model_seen_from_five_sides_leaves_one_folder_of_reports(tmp_path):
     pytest.importorskip("torch")
     process = subprocess.run(

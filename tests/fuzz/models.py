@@ -116,8 +116,26 @@ def planted_gradients(canaries):
     return canaries.scores()
 
 
+def watched_training(monitor):
+    monitor.check(monitor.insert(RECORDS))
+    return monitor.measure(targets.SklearnTarget(MODEL))["divulge/auc"]
+
+
 PLANTED = canaries.make(RECORDS, count=20, seed=0)
 CANARIES = {
+    "canaries.Monitor": call(
+        count=20,
+        kind="random",
+        claim=dv.Claim(1.0, 1e-5),
+        sides="both",
+        confidence=0.95,
+        members=None,
+        nonmembers=None,
+        seed=0,
+        overwrite=False,
+        use=watched_training,
+    ),
+    "canaries.TrainerCallback": call(count=20, kind="random", seed=0, use=watched_training),
     "canaries.make": call(
         data=RECORDS, kind="random", count=20, design="coins", own=None, seed=0, use=lambda made: made.included
     ),

@@ -193,11 +193,11 @@ def audit(
     CanaryAuditSettings.check(sides=sides, confidence=confidence, outputs=outputs, device=device, seed=seed)
     planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
     if claim is not None:
-        _check_delta(check_instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
+        check_delta(check_instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
     if training is not None:
         check_not_trained_on(planted, check_instance(training, "training", Records))
     check_both_sides(planted.included, "canaries")
-    scores, name, notes = _score(target, planted, recipe, population, references, outputs, device, seed)
+    scores, name, notes = score_canaries(target, planted, recipe, population, references, outputs, device, seed)
     proof = prove(
         scores,
         planted.included,
@@ -279,11 +279,11 @@ def play(
         planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))
         training = concatenate_records([data, planted.insert]) if planted.included.any() else data
         targets.append(_train(train, training, seeds.derive_seed(start, "training", i)))
-        games.append((planted, _score(targets[-1], planted, recipe, population, None, outputs, device, start)))
+        games.append((planted, score_canaries(targets[-1], planted, recipe, population, None, outputs, device, start)))
     scores = np.concatenate([scored[0] for _, scored in games])
     included = np.concatenate([planted.included for planted, _ in games])
     if claim is not None:
-        _check_delta(check_instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
+        check_delta(check_instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
     proof = prove(
         scores,
         included,
@@ -335,7 +335,7 @@ def _training_accuracy(target: Any, records: Records | None, outputs: Outputs) -
     return _accuracy(target, records, outputs)
 
 
-def _check_delta(claim: Claim, records: int) -> None:
+def check_delta(claim: Claim, records: int) -> None:
     """Raise for a δ so large that the claim allows publishing whole records."""
     if claim.delta * records >= 1:
         raise InputError(
@@ -344,7 +344,7 @@ def _check_delta(claim: Claim, records: int) -> None:
         )
 
 
-def _score(
+def score_canaries(
     target: Any,
     canaries: Canaries,
     recipe: Any,

@@ -99,23 +99,33 @@ class Canaries:
             divulge.InputError: the folder is in use, cannot be written, or holds canaries (unless ``overwrite``).
         """
         place = check_path(folder, "out")
-        rows = self.rows if self.rows is not None or self.records.table is None else _rows_of_table(self.records)
+        rows = self._file_rows()
         content = _to_arrays(self.records) if rows is None else {"rows": rows.file.to_bytes()}
         key = store.hash_values(RUN_TYPE, self.seed, self.design, self.kind, *(v for _, v in sorted(content.items())))
         with RunDirectory(place).writing(RUN_TYPE, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
             if rows is None:
                 draft.write_arrays("insert", _to_arrays(self.insert))
-                draft.write_arrays("secret/canaries", content | {"included": self.included})
             else:
                 _write_rows(draft, "insert", rows.file.filter(self.included))
-                _write_rows(draft, "secret/canaries", rows.file)
-                draft.write_arrays("secret/canaries", {"included": self.included})
-            order = self.records.class_names if self.records.has_class_order else None
-            table = None if rows is None else rows.description
-            metadata = asdict(_Metadata(1, self.design, self.kind, self.seed, self.trained_on, order, table))
-            if metadata["table"] is not None:
-                del metadata["table"]["layout"]["user_set"]  # which columns the user named matters while a file is read
-            draft.write_json("secret/canaries", metadata)
+            self.write_secret(draft)
+
+    def write_secret(self, draft: RunDraft) -> None:
+        """Write ``secret/``: all canaries, and which were included."""
+        rows = self._file_rows()
+        if rows is None:
+            draft.write_arrays("secret/canaries", _to_arrays(self.records) | {"included": self.included})
+        else:
+            _write_rows(draft, "secret/canaries", rows.file)
+            draft.write_arrays("secret/canaries", {"included": self.included})
+        order = self.records.class_names if self.records.has_class_order else None
+        table = None if rows is None else rows.description
+        metadata = asdict(_Metadata(1, self.design, self.kind, self.seed, self.trained_on, order, table))
+        if metadata["table"] is not None:
+            del metadata["table"]["layout"]["user_set"]  # which columns the user named matters while a file is read
+        draft.write_json("secret/canaries", metadata)
+
+    def _file_rows(self) -> CanaryRows | None:
+        return self.rows if self.rows is not None or self.records.table is None else _rows_of_table(self.records)
 
     @classmethod
     def load(cls, folder: str | Path, *, texts: Sequence[str] = ()) -> Canaries:
@@ -131,7 +141,7 @@ class Canaries:
         place = check_path(folder, "canaries")
         directory = RunDirectory(place)
         try:
-            canaries = directory.read(RUN_TYPE, lambda: _read(directory, texts), only="secret/")
+            canaries = directory.read(RUN_TYPE, lambda: read_secret(directory, texts), only="secret/")
         except InputError as error:
             raise InputError(f"canaries: {error}") from None
         path = place / f"insert{'.npz' if canaries.rows is None else canaries.rows.file.ending}"
@@ -330,7 +340,7 @@ def _make(
         distinct = set(fingerprints(canaries))
         if len(distinct) < len(canaries):
             raise InputError(f"own: {len(canaries) - len(distinct)} canaries repeat others; each must be unique")
-        if shared := int(_find_copies(canaries, data).sum()):
+        if shared := int(find_copies(canaries, data).sum()):
             raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
         if len(canaries) < _MIN_COUNT:
             raise InputError(f"own: at least {_MIN_COUNT} canaries are needed, got {len(canaries)}")
@@ -352,7 +362,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
     elif training.y is None:
         raise InputError("training: its labels are needed, as the canaries have labels; name their column")
     left_out = np.flatnonzero(~canaries.included)
-    excluded = left_out[_find_copies(records[left_out], _align_columns(records, training, "training"))]
+    excluded = left_out[find_copies(records[left_out], _align_columns(records, training, "training"))]
     if len(excluded):
         raise InputError(
             f"training: {len(excluded)} canaries that were not to be included are records of the training set "
@@ -360,7 +370,7 @@ def check_not_trained_on(canaries: Canaries, training: Records) -> None:
         )
 
 
-def _find_copies(canaries: Records, others: Records) -> Bools:
+def find_copies(canaries: Records, others: Records) -> Bools:
     """Return which canaries are among other records of the same columns, in whatever precision these are stored.
 
     Of few canaries those that are rounded further than to single precision may be coincidences, and are not counted.
@@ -462,7 +472,8 @@ def _write_rows(draft: RunDraft, name: str, rows: FileRows) -> None:
     store.write_file(path, lambda out: out.write(rows.to_bytes()))
 
 
-def _read(directory: RunDirectory, texts: Sequence[str]) -> Canaries:
+def read_secret(directory: RunDirectory, texts: Sequence[str] = ()) -> Canaries:
+    """Return the canaries that `Canaries.write_secret` wrote into a run of any kind."""
     path = directory.path / "secret" / "canaries"
     arrays = directory.read_arrays("secret/canaries")
     metadata = store.parse_json(directory.read_json("secret/canaries"), _Metadata, path.with_suffix(".json"))
