@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from divulge import columns, identification, seeds, statistics
+from divulge import chats, columns, identification, seeds, statistics
 from divulge.auditing import pipeline
 from divulge.auditing.inputs import split_population
 from divulge.auditing.prepared import AuditLog, name_model
@@ -712,7 +712,7 @@ def _describe_records(records: Records) -> list[str]:
             for row, label in enumerate(_list_labels(records))
         ]
     if records.x.dtype == object:
-        return [str(text) for text in records.x]
+        return [chats.show_text(str(text)) for text in records.x]
     rows = records.x.reshape(len(records), -1)
     if rows.shape[1] > _MAX_VALUES:
         return [

@@ -8,7 +8,7 @@ that Unicode reserves for use inside programs) say whose turn begins and which t
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,6 +232,15 @@ def parse_dialogue(text: str) -> Dialogue | None:
             role = head.removeprefix(_ANSWER)
             turns.append(Turn(role, content, head.startswith(_ANSWER), json.loads(fields) if fields else {}))
     return Dialogue(tuple(turns), tokens)
+
+
+def to_lowercase(text: str) -> str:
+    """Return a document with what its turns say in lower case; a template reads their roles and fields as they are."""
+    dialogue = parse_dialogue(text)
+    if dialogue is None:
+        return text.lower()
+    turns = [replace(turn, content=turn.content.lower()) for turn in dialogue.turns]
+    return _encode_turns(turns, dialogue.tokens, "text")
 
 
 def score_answers_only(text: str) -> str:

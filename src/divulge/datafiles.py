@@ -395,6 +395,9 @@ def require_labels(files: dict[str, DataFile], layout: FileLayout) -> None:
             reason = (
                 f"no column {layout.label!r} among {_format_names(file.columns)}" if file.columns else "no array 'y'"
             )
+            if found := find_answer_columns(file.columns):
+                keys = " and ".join(f"data.{key} = {name!r}" for key, name in found.items())
+                reason += f"; of answers of a language model, set {keys}"
             raise InputError(
                 f"data.{key}: there are no labels ({reason}), which the recipes read; "
                 f"set data.label to the column that holds them{suggest_label_column(file.columns)}"
@@ -557,9 +560,7 @@ def _from_texts(path: Path, layout: FileLayout, documents_from: Mapping[str, str
         check_choice(path.suffix, "file type of texts", tables.ENDINGS)
     _check_text_layout(layout, tuple(documents_from.values()))
     table = _scan(path, layout)
-    if layout.text is not None and layout.text not in table and (found := find_answer_columns(table)):
-        keys = " and ".join(f"data.{key} = {name!r}" for key, name in found.items())
-        raise InputError(f"data.text: there is no column {layout.text!r}; set {keys} in its place")
+    check_text_column(table, layout)
     for key, name in documents_from.items():
         _require_column(name, f"data.{key}", table.columns)
     _require_named(layout, table.columns)
@@ -592,6 +593,19 @@ def _from_texts(path: Path, layout: FileLayout, documents_from: Mapping[str, str
     records = _add_features(records, frame.select(features) if features else None)
     columns = tuple(documents_from.values())
     return DataFile(records, group, columns, unlabelled=unlabelled, covariates=_covariate_columns(frame, layout))
+
+
+def check_text_column(table: Table, layout: FileLayout) -> None:
+    """Check that whole texts are what the user wants of a table that seems to hold answers, too.
+
+    Raises:
+        divulge.InputError: it seems so, and there is no column of texts, or the user named none.
+    """
+    is_named = "text" in layout.user_set and layout.text in table
+    if layout.text is not None and not is_named and (found := find_answer_columns(table.columns)):
+        keys = " and ".join(f"data.{key} = {name!r}" for key, name in found.items())
+        has = "also has answers" if layout.text in table else f"has no column {layout.text!r}"
+        raise InputError(f"data.text: the table {has}; set {keys} to score answers, or data.text to score whole texts")
 
 
 def read_chats(table: Table, columns: Mapping[str, str], tokens: str = "answer") -> list[str]:
@@ -627,15 +641,15 @@ _PROMPTS = ("prompt", "instruction", "question", "query", "input")
 _ANSWERS = ("completion", "answer", "response", "output", "chosen")
 
 
-def find_answer_columns(table: Table) -> dict[str, str]:
+def find_answer_columns(names: Sequence[str]) -> dict[str, str]:
     """Return the columns of messages, or of prompts and answers, that a table seems to have, by their keys in a plan.
 
     A table in which two columns may be the prompt, such as instruction and input, has none: a template joins these.
     """
-    columns = {name.lower(): name for name in table.columns}
+    columns = {name.lower(): name for name in names}
     if messages := [columns[name] for name in _MESSAGES if name in columns]:
         return {"messages": messages[0]}
-    prompts, answers = ([columns[name] for name in names if name in columns] for names in (_PROMPTS, _ANSWERS))
+    prompts, answers = ([columns[name] for name in usual if name in columns] for usual in (_PROMPTS, _ANSWERS))
     return {"prompt": prompts[0], "answer": answers[0]} if len(prompts) == 1 and answers else {}
 
 
@@ -714,8 +728,8 @@ def _check_values(
     if nested := [name for name in frame.columns if frame[name].dtype.is_nested()]:
         raise InputError(
             f"the columns {_format_names(nested)} hold lists or images, and a value is a number, a text or a date; "
-            "bring them as the array x of an .npz, images in a folder for each class, or chats by the name of their "
-            "column (data.messages, --messages)"
+            "bring them as the array x of an .npz, images in a folder for each class, or, where chats are read, name "
+            "their column (data.messages)"
         )
     if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name], stores_types)]:
         raise InputError(

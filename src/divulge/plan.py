@@ -675,7 +675,7 @@ def find_columns(
     try:
         if is_text and tables.is_table(Path(members)):
             table = tables.scan_table(Path(members))
-            if columns := datafiles.find_answer_columns(table):
+            if columns := datafiles.find_answer_columns(table.columns):
                 ids = [name for name in table.columns if _is_id_name(name) and name not in columns.values()]
                 return TableColumns("", record_id or next(iter(ids), ""), next(iter(columns.values())), chats=columns)
         frame = tables.read_table(Path(members)) if tables.is_table(Path(members)) else None

@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from divulge import lazy
 from divulge.errors import InputError
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -339,6 +340,11 @@ class ColumnNames(BaseModel):
     )
     prompt: str | None = Field(None, description="Column of prompts, beside the one of their answers.")
     answer: str | None = Field(None, description="Column of the answers to prompts.")
+    tokens: Literal["answer", "all"] = Field(
+        "answer",
+        description="Which tokens of chats, and of prompts with answers, the model was tuned on: all turns of the "
+        "assistant and answers alone, or all tokens. Those are scored, and fine-tuned references learn them.",
+    )
     group: str | None = Field(None, description="Column of the subgroups that are reported apart.")
     person: str | None = Field(
         None, description="Column of whose each document is; all documents of one person are one record."
@@ -365,13 +371,16 @@ class ColumnNames(BaseModel):
         """Return the names from options of the command line, of which None means that the user did not say.
 
         Raises:
-            divulge.InputError: two columns that are one.
+            divulge.InputError: two columns that are one, unknown tokens.
         """
-        columns = {key: value for key, value in options.items() if value is not None and value != []}
+        settings = {key: value for key, value in options.items() if value is not None and value != []}
+        columns = {key: value for key, value in settings.items() if key != "tokens"}
         if len(set(map(str, columns.values()))) < len(columns):
             twice = next(name for name in columns.values() if list(columns.values()).count(name) > 1)
             raise InputError(f"--{next(iter(columns))}: {twice!r} is named for two things")
-        return cls(**columns)
+        if "tokens" in settings:
+            check_choice(settings["tokens"], "--tokens", choices(cls.model_fields["tokens"]))
+        return cls(**settings)
 
 
 # A plan.
@@ -429,11 +438,6 @@ class DataPlan(ColumnNames):
     population: str = Field(
         description="Further records that it was not trained on: attacks learn from them, decisions are calibrated on "
         "them."
-    )
-    tokens: Literal["answer", "all"] = Field(
-        "answer",
-        description="Which tokens of chats, and of prompts with answers, the model was tuned on: all turns of the "
-        "assistant and answers alone, or all tokens. Those are scored, and fine-tuned references learn them.",
     )
     covariates: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,

@@ -177,7 +177,7 @@ def identify(
         table = score_tables.scan_scores(candidate_tables, "candidates")
         summary = _decide(folder, make_plan(table, scores, names), groups, table, overwrite)
     else:
-        scoring = document_scoring.ScoringOptions(names.get("text", "text"), names.get("id"))
+        scoring = document_scoring.ScoringOptions.from_column_names(columns)
         with _score_tables(model, endpoint, folder, scoring, groups, overwrite) as (draft, scored):
             # What scoring writes has columns of its own, id and text.
             table = score_tables.scan_scores(scored[0], "candidates")
@@ -334,7 +334,7 @@ def score(
     model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, a .gguf file, or a name with --endpoint.")],
     out: Annotated[Path, typer.Option(help="Folder for token statistics and signals.")],
     endpoint: Endpoint = None,
-    columns: options.TextColumns,
+    columns: options.ScoredColumns,
     settings: ScoreSettings,
     reference: Annotated[str | None, typer.Option(help="Another model, to add the difference from it.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
@@ -345,8 +345,8 @@ def score(
     model_options = settings.model_dump(exclude={"lowercase", "shard"})
     with options.model_errors("--reference"):
         reference_model = document_scoring.load_target(reference, None, **model_options) if reference else None
-    scoring = document_scoring.ScoringOptions(
-        columns.text or "text", columns.required().get("id"), settings.lowercase, reference_model, settings.shard
+    scoring = document_scoring.ScoringOptions.from_column_names(
+        columns, lowercase=settings.lowercase, reference=reference_model, shard=settings.shard
     )
     validation.check_choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:

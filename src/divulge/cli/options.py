@@ -37,14 +37,12 @@ ShowRecords = Annotated[
     bool, typer.Option("--show-records/--no-show-records", help="Whether the report shows and names single records.")
 ]
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
-TextColumns = Annotated[ColumnNames, ("id", "text")]
-"""The columns of a table of documents."""
-
-
 ChatColumns = Annotated[ColumnNames, ("id", "text", "messages", "prompt", "answer")]
 """The columns of a table of documents, chats, or prompts with answers."""
+ScoredColumns = Annotated[ColumnNames, ("id", "text", "messages", "prompt", "answer", "tokens")]
+"""The same, where their tokens are scored."""
 
-_COLUMN_OPTIONS = "label id text messages prompt answer group person drop"
+_COLUMN_OPTIONS = "label id text messages prompt answer tokens group person drop"
 _ORACLE_OPTIONS = "clip decimals noise noise_kind submission class_weight scored"
 ADVANCED: Mapping[str, str] = {
     "audit": "seed",
@@ -57,7 +55,7 @@ ADVANCED: Mapping[str, str] = {
     "power": "seed method wanted",
     "extract": "show_records dtype device bos length temperature top_k top_p place seed",
     "forget": "other factory outputs device trust seed margin confidence fdr at_random label text messages "
-    "prompt answer group person drop",
+    "prompt answer tokens group person drop",
     "synthetic": "text drop attributes duplicates fpr fdr margin confidence seed",
     "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
     "reconstruct": "margin algorithm truth show_records",

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from divulge import lazy, store, tables
+from divulge import chats, datafiles, lazy, store, tables
+from divulge.datafiles import FileLayout
 from divulge.errors import InputError
 from divulge.identification.score_tables import require_columns, scan_scores
 from divulge.results import ScoringSummary, SkippedDocuments
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from divulge.identification.from_tables import Progress
     from divulge.run_directory import RunDraft
+    from divulge.settings import ColumnNames
     from divulge.targets import folders
     from divulge.targets.token_statistics import GivesTokens
     from divulge.types import Array
@@ -47,6 +49,7 @@ RUN_TYPE = "scores"
 _JOURNAL = ".journal.jsonl"
 _RESUMABLE = ("tokens", "documents", _JOURNAL)  # finished work in a draft, from which an interrupted run resumes
 _DEFAULTS = ScoreSettings()
+_NAMED_COLUMNS = ("id", "text", "messages", "prompt", "answer")
 _MAX_SKIPPED_IDS = 10
 _ROWS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
 _SHARDS_PER_WAVE = 1024  # submitted to the cluster at a time, to bound the memory of the driver
@@ -57,18 +60,39 @@ class ScoringOptions:
     """Columns of the documents, and signals beside those of one pass.
 
     Args:
-        text: column of the documents.
+        text: column of the documents; ``text`` where None and no chats or answers are named.
         id: column of their ids; the row number where None and no column is called ``id``.
         lowercase: also score the lower-cased texts, which doubles the work.
         reference: a model with the same tokenizer that did not see the documents.
         shard: documents per file.
+        messages: column of chats, in place of ``text``; see `divulge.chats`.
+        prompt: column of prompts, in place of ``text``.
+        answer: column of their answers.
+        tokens: which tokens of chats and answers are scored.
     """
 
-    text: str = "text"
+    text: str | None = None
     id: str | None = None
     lowercase: bool = _DEFAULTS.lowercase
     reference: GivesTokens | None = None
     shard: int = _DEFAULTS.shard
+    messages: str | None = None
+    prompt: str | None = None
+    answer: str | None = None
+    tokens: str = "answer"
+
+    @classmethod
+    def from_column_names(cls, names: ColumnNames, **options: Any) -> ScoringOptions:
+        """Return options with the columns that the user named."""
+        columns: dict[str, Any] = {key: name for key, name in names.required().items() if key in _NAMED_COLUMNS}
+        return cls(**columns, tokens=names.tokens, **options)
+
+    @property
+    def layout(self) -> FileLayout:
+        """How documents are read from the tables."""
+        named = {key: name for key in _NAMED_COLUMNS if (name := getattr(self, key)) is not None}
+        text = {} if named.keys() - {"id"} else {"text": "text"}
+        return FileLayout(**named, **text, tokens=self.tokens, user_set=frozenset(named))
 
     def key(self) -> dict[str, Any]:
         """Return the part of the options that determines the numbers."""
@@ -100,10 +124,10 @@ def score(
 ) -> ScoringSummary:
     """Write token statistics and signals of every document to ``out``.
 
-    ``out/tokens`` gets one row per document with a list per statistic and one of the places where its tokens end,
-    ``out/documents`` one row per document with id, text and every signal (larger = more member-like), which
-    `divulge identify` reads. Shards are written whole and named by their content: a shard that an interrupted run, or
-    the run that is replaced, computed with the same model is not computed again.
+    ``out/tokens`` gets one row per document with a list per statistic and one of the places where its tokens end (of
+    answers, also where they begin), ``out/documents`` one row per document with id, text and every signal (larger =
+    more member-like), which `divulge identify` reads. Shards are written whole and named by their content: a shard
+    that an interrupted run, or the run that is replaced, computed with the same model is not computed again.
 
     Args:
         paths: tables with a text column.
@@ -252,20 +276,29 @@ class _Shard:
 def write_texts(paths: Sequence[Path], options: ScoringOptions, folder: Path) -> int:
     """Write ids and texts of tables to ``folder`` and return their number; a missing text is an empty one.
 
+    Chats and answers are texts with marks, see `divulge.chats`; they are read into memory.
+
     Raises:
-        divulge.InputError: no such column.
+        divulge.InputError: no such column, a row without an answer.
     """
-    table = scan_scores(paths, "texts")
-    require_columns(table, [options.text, *([options.id] if options.id else [])])
+    table, layout = scan_scores(paths, "texts"), options.layout
+    columns = layout.document_columns()
+    datafiles.check_text_column(table, layout)
+    require_columns(table, [*columns.values(), *([options.id] if options.id else [])])
     id_column = options.id or ("id" if "id" in table else None)
-    columns = [options.text, *([id_column] if id_column else [])]
+    chat_texts = None if layout.text else pl.Series("text", datafiles.read_chats(table, columns, layout.tokens))
+    read = [name for name in (layout.text, id_column) if name]
     n_documents, writer = 0, tables.PieceWriter(folder)
-    for batch in table.batches(dict.fromkeys(columns, tables.TEXT), _ROWS_PER_BATCH):
+    for batch in table.batches(dict.fromkeys(read or table.columns[:1], tables.TEXT), _ROWS_PER_BATCH):
         if id_column:
             ids = batch[id_column].alias("id")
         else:
             ids = pl.Series("id", np.arange(n_documents, n_documents + len(batch), dtype=np.uint32))
-        writer.add(pl.DataFrame([ids, batch[options.text].alias("text").fill_null("")]))
+        if chat_texts is not None:
+            texts = chat_texts.slice(n_documents, len(batch))
+        else:  # in which nothing is read as a mark
+            texts = batch[str(layout.text)].alias("text").fill_null("").str.replace_all(r"[\x{FDD0}-\x{FDD4}]", " ")
+        writer.add(pl.DataFrame([ids, texts]))
         n_documents += len(batch)
     writer.close()
     if not n_documents:
@@ -296,7 +329,7 @@ def _score_shard(
     statistics = target.tokens(shard.texts)
     values = signals.all_signals(statistics)
     if options.lowercase:
-        lowercase = target.tokens([text.lower() for text in shard.texts], vocabulary=False)
+        lowercase = target.tokens([chats.to_lowercase(text) for text in shard.texts], vocabulary=False)
         values["lowercase"] = signals.lowercase(statistics, lowercase)
     if options.reference is not None:
         reference = options.reference.tokens(shard.texts, vocabulary=False)
@@ -305,16 +338,19 @@ def _score_shard(
     lists = {
         name: _as_objects([np.asarray(row, np.float32) for row in rows]) for name, rows in statistics.rows().items()
     }
-    ends = []
+    places: dict[str, list[Any]] = {"end": []} | ({"start": []} if chats.has_answers(shard.texts) else {})
     for text, count in zip(shard.texts, statistics.lengths, strict=True):
-        text_ends = token_statistics.token_ends(target, text)  # None where the target does not show them
-        fits = text_ends is not None and len(text_ends) == count
-        ends.append(np.asarray(text_ends, np.int32) if fits else None)
+        spans = token_statistics.token_spans(target, text)  # None where the target does not show them
+        fits = spans is not None and len(spans) == count
+        for name, column in places.items():
+            column.append(np.asarray([span[name == "end"] for span in spans or ()], np.int32) if fits else None)
     tokens = tables.from_arrays(
-        {"id": ids, "zlib_bytes": np.asarray(statistics.zlib_bytes), **lists, "end": _as_objects(ends)},
-        {"end": pl.List(pl.Int32)},
+        {"id": ids, "zlib_bytes": np.asarray(statistics.zlib_bytes), **lists}
+        | {name: _as_objects(values) for name, values in places.items()},
+        dict.fromkeys(places, pl.List(pl.Int32)),
     )
-    documents = {"id": ids, "text": _as_objects(shard.texts), "tokens": np.asarray(statistics.lengths), **values}
+    shown = _as_objects([chats.show_text(text) for text in shard.texts])
+    documents = {"id": ids, "text": shown, "tokens": np.asarray(statistics.lengths), **values}
     skipped = _as_objects([statistics.skipped.get(row) for row in range(len(statistics))])
     return tokens, tables.from_arrays({**documents, "skipped": skipped})
 

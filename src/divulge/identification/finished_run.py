@@ -394,15 +394,16 @@ def _read_heat_strips(sources: Sequence[Path], ids: Collection[str]) -> dict[str
                 continue
             matching = statistics.filter(pl.col("id").cast(pl.String).is_in(list(ids)))
             with tables.table_errors(str(file)):
-                rows = matching.select("id", *_STATISTICS).collect().to_dicts()
+                rows = matching.select("id", *_STATISTICS, pl.col("^start$")).collect().to_dicts()
             for row in rows:
                 ends, logp, entropy = (row[name] for name in _STATISTICS)
                 if not ends or not entropy:
                     continue
                 values = np.add(logp, entropy).round(_HEAT_DIGITS).tolist()
-                visible = [pair for pair in zip(ends, values, strict=True) if pair[0] <= _MAX_CHARACTERS]
+                n_visible = sum(end <= _MAX_CHARACTERS for end in ends)
+                starts = tuple(row["start"][:n_visible]) if "start" in row else None
                 strips[str(row["id"])] = HeatStrip(
-                    tuple(end for end, _ in visible), tuple(value for _, value in visible), _HEAT_AGAINST
+                    tuple(ends[:n_visible]), tuple(values[:n_visible]), _HEAT_AGAINST, starts
                 )
     return strips
 

@@ -599,7 +599,7 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
     if value_type in (json_lines.LIST, json_lines.OBJECT):
         raise InputError(
             f"the columns {name} hold lists or images, and a value is a number; bring them as the array x of an .npz, "
-            "or chats by the name of their column (data.messages, --messages)"
+            "or, where chats are read, name their column (data.messages)"
         )
     value_type = json_lines.TEXT if as_text else value_type
     dtype = {json_lines.NUMBER: pl.Float64, json_lines.BOOLEAN: pl.Boolean}.get(value_type, pl.String)
