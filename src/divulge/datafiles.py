@@ -1,6 +1,6 @@
 """Records and labels from files: arrays in an ``.npz``, or a table with a column of texts or one column per value.
 
-A folder of images, or a data set that Hugging Face `datasets` saved, is read like a file.
+A folder of images or of texts, or a data set that Hugging Face `datasets` saved, is read like a file.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class NamedRows:
 
 
 def read_records(path: Path, layout: FileLayout) -> DataFile:
-    """Read the records in a file, or in a folder of images, tables or a saved data set.
+    """Read the records in a file, or in a folder of images, texts, tables or a saved data set.
 
     Raises:
         divulge.InputError: no such file, a damaged one, columns that are missing or not numeric, no rows, rows without
@@ -176,12 +176,21 @@ def read_records(path: Path, layout: FileLayout) -> DataFile:
     try:
         if path.is_dir() and not tables.is_table(path):
             return _from_images(path, layout)
+        if tables.is_text_folder(path):
+            layout = _layout_of_texts(layout)
         if documents := layout.document_columns():
             return _from_texts(path, layout, documents)
         return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
     except InputError as error:
         message = str(error)
         raise InputError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def _layout_of_texts(layout: FileLayout) -> FileLayout:
+    """Return how a folder of texts is read, whose columns have names of their own."""
+    if {*layout.document_columns()} - {"text"} or layout.person is not None or layout.group is not None:
+        raise InputError("data.messages, data.prompt, data.person, data.group: a folder of texts has no columns")
+    return replace(layout, text="text", id="id", user_set=layout.user_set - {"text", "id", "label"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -894,9 +903,10 @@ def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Record
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not tables.is_hidden(folder, path))
     class_files = {folder.name: files for folder in folders if (files := _image_files(folder))}
     if not class_files:
+        tables.check_no_texts(path)
         raise InputError(
-            f"{path} is no folder of images (one folder for each class, of {' '.join(_ENDINGS)}), nor of tables, nor a "
-            "data set that was saved by `datasets`"
+            f"{path} is no folder of images (one folder for each class, of {' '.join(_ENDINGS)}), nor of tables or "
+            "texts (.txt), nor a data set that was saved by `datasets`"
         )
     positions = {name: i for i, name in enumerate(class_files if classes is None else classes)}
     for name in class_files:

@@ -240,8 +240,10 @@ def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -
     sets = {key: _read_records(folder, plan.data, key) for key in keys}
     if codes := datafiles.find_code_columns(list(sets.values())):
         sets = {key: _read_records(folder, plan.data, key, codes) for key in sets}
+    sets = _tell_texts_apart(folder, plan.data, sets)
     _check_same_columns(sets)
-    holds_documents = bool(_layout(plan.data).document_columns())
+    is_text = any(tables.is_text_folder(folder / getattr(plan.data, key)) for key in keys)
+    holds_documents = is_text or bool(_layout(plan.data).document_columns())
     if not holds_documents:
         _check_labels(plan, recipes, sets)
     population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
@@ -388,6 +390,18 @@ def _read_records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...]
     # Each set may have a cat/0.png.
     ids = [f"{Path(name).as_posix()}/{record_id}" for record_id in np.asarray(file.records.ids)]
     return replace(file, records=file.records.with_ids(ids))
+
+
+def _tell_texts_apart(folder: Path, plan: DataPlan, sets: dict[str, DataFile]) -> dict[str, DataFile]:
+    """Return the sets with the folders in the ids of texts, where several folders have files of one name."""
+    names = {key: Path(getattr(plan, key)) for key in sets if tables.is_text_folder(folder / getattr(plan, key))}
+    all_ids = [record_id for key in names for record_id in np.asarray(sets[key].records.ids).tolist()]
+    if len(set(all_ids)) == len(all_ids):
+        return sets
+    ids = {
+        key: [f"{name.as_posix()}/{each}" for each in np.asarray(sets[key].records.ids)] for key, name in names.items()
+    }
+    return sets | {key: replace(sets[key], records=sets[key].records.with_ids(ids[key])) for key in names}
 
 
 def _layout(plan: DataPlan) -> FileLayout:

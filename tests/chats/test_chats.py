@@ -224,3 +224,44 @@ def test_extraction_asks_for_the_answer_to_the_prompt(target):
     assert result.members.target.verbatim.all()
     assert not result.nonmembers.target.verbatim.any()
     assert set(result.members.suffixes) == {" bye you"}
+
+
+@pytest.mark.parametrize("tokens", ["answer", "all"])
+def test_documents_of_an_identification_are_scored_by_their_answers(tokens, tmp_path, divulge, target, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target.model.save_pretrained("tuned")
+    target.tokenizer.save_pretrained("tuned")
+    rows = [{"id": f"c{i}", "messages": [CHAT[1], {"role": "assistant", "content": f"bye you {i}"}]} for i in range(9)]
+    (tmp_path / "chats.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    code, _, shown = divulge("identify", "score", "chats.jsonl", "--model=tuned", "--out=refused")
+    assert code != 0
+    assert "--messages" in shown
+    columns = ["--messages=messages", f"--tokens={tokens}"]
+    code, _, shown = divulge("identify", "score", "chats.jsonl", "--model=tuned", "--out=scores", *columns)
+    assert code == 0, shown
+    scored = pl.read_parquet("scores/documents/*.parquet")
+    expected = target.tokens(list(dv.from_messages([row["messages"] for row in rows], tokens=tokens).x))
+    assert scored["tokens"].to_list() == expected.lengths.tolist()
+    assert scored["text"][0] == "user: hello\nassistant: bye you 0"
+
+
+def test_a_list_of_chats_of_unknown_membership_names_those_that_were_used(tmp_path, divulge, target, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    chats_of = [
+        [turn | {"content": "".join(rng.choice(list("abcdefgh"), 12))} for turn in CHAT[1:3]] for _ in range(160)
+    ]
+    tuned = dv.references.FineTune(target, count=1, epochs=150, lr=4e-3, batch_size=16).train_model(
+        dv.from_messages(chats_of[:40]), seed=0
+    )
+    tuned.model.save_pretrained("tuned")
+    tuned.tokenizer.save_pretrained("tuned")
+    for name, part in {"candidates": chats_of[:80], "population": chats_of[80:]}.items():
+        rows = [{"id": f"{name}{i}", "messages": chat} for i, chat in enumerate(part)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    options = ["--candidates=candidates.jsonl", "--population=population.jsonl", "--recipes=loss", "--fdr=0.2"]
+    code, _, shown = divulge("identify", "--target=tuned", *options, "--messages=messages", "--out=run")
+    assert code == 0, shown
+    listed = pl.read_csv("run/selected.csv")["id"].str.strip_prefix("candidates").cast(int)
+    assert (listed < 40).sum() > 25
+    assert not any(mark in (tmp_path / "run" / "report.html").read_text() for mark in "\ufdd0\ufdd1\ufdd2")

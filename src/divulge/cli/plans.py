@@ -72,6 +72,10 @@ def init(
     missing = plan_files.list_missing(answers)
     found = plan_files.choose_columns(answers)
     unasked = {} if is_asking else answers.model_dump(exclude={"id", "task", "known"}, exclude_unset=True)
+    if answers.records == "text":  # which have no classes, and the models beside them a base
+        unasked.pop("label", None)
+        unasked |= {**found.chats, "tokens": "answer"} if found.chats else {"text": found.text} if found.text else {}
+        unasked |= {"base": "base/"} if answers.references else {}
     guesses = unasked | ({"id": found.id} if found.id else {}) | ({"drop": list(found.drop)} if found.drop else {})
     assumed = {name: value for name, value in guesses.items() if answers_given.get(name) is None}
     if json:

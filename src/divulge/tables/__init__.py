@@ -13,7 +13,6 @@ from divulge.tables.sources import (
     find_files,
     is_hidden,
     is_saved_dataset,
-    is_table,
     is_table_file,
     table_errors,
 )
@@ -24,6 +23,7 @@ from divulge.tables.table import (
     PieceWriter,
     Table,
     escape_formulas,
+    is_table,
     open_parquet,
     open_pieces,
     read_parquet,
@@ -33,6 +33,7 @@ from divulge.tables.table import (
     write_csv,
     write_parquet,
 )
+from divulge.tables.text_folders import check_no_texts, is_text_folder
 
 __all__ = [
     "ENDINGS",
@@ -43,6 +44,7 @@ __all__ = [
     "Part",
     "PieceWriter",
     "Table",
+    "check_no_texts",
     "escape_formulas",
     "find_files",
     "from_arrays",
@@ -50,6 +52,7 @@ __all__ = [
     "is_saved_dataset",
     "is_table",
     "is_table_file",
+    "is_text_folder",
     "open_parquet",
     "open_pieces",
     "read_parquet",

@@ -128,15 +128,6 @@ def is_table_file(path: Path) -> bool:
     return bool(_ending(path))
 
 
-def is_table(path: Path) -> bool:
-    """Return whether a path is a table: a file by its name, or a folder of such files or of a saved data set."""
-    if not path.is_dir():
-        return is_table_file(path)
-    return (
-        is_saved_dataset(path) or bool(_files_in(path)) or bool((path / "data").is_dir() and _files_in(path / "data"))
-    )
-
-
 def _ending(path: Path) -> str:
     if path.suffix.lower() in COMPRESSED:
         inner = Path(path.stem).suffix.lower()
@@ -266,6 +257,13 @@ def blocks_of_lines(stream: IO[bytes]) -> Iterator[bytes]:
         yield block + stream.readline()
 
 
+def holds_tables(path: Path) -> bool:
+    """Return whether a folder holds files of tables, or is a data set that `datasets` saved."""
+    return (
+        is_saved_dataset(path) or bool(_files_in(path)) or bool((path / "data").is_dir() and _files_in(path / "data"))
+    )
+
+
 def find_files(path: Path) -> list[Path]:
     """Return the files of a table: the one given, or those of a folder in the order of their names.
 
@@ -284,7 +282,7 @@ def find_files(path: Path) -> list[Path]:
     files = _files_in(path) or (_files_in(path / "data") if (path / "data").is_dir() else [])
     if not files:
         below = "; folders inside it are not read" if any(each.is_dir() for each in path.iterdir()) else ""
-        raise InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder{below}")
+        raise InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder, nor .txt files alone{below}")
     matches = [match for file in files if (match := _SPLIT.fullmatch(file.name))]
     splits = sorted({match["split"] or match["named"] for match in matches})
     if len(splits) > 1:

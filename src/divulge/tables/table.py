@@ -37,10 +37,13 @@ from divulge.tables.sources import (
     error_summary,
     file_type,
     find_files,
+    holds_tables,
+    is_table_file,
     is_utf8_name,
     table_errors,
     without_panic_output,
 )
+from divulge.tables.text_folders import SCHEMA, is_text_folder, read_text_folder
 from divulge.validation import check_column_names, check_memory, format_value
 
 if TYPE_CHECKING:
@@ -382,6 +385,11 @@ def _error_prefix(argument: str, file: str) -> str:
     return f"{argument}: {file}" if argument else file
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a path is a table: a file by its name, or a folder of such files, of texts or a saved data set."""
+    return holds_tables(path) or is_text_folder(path) if path.is_dir() else is_table_file(path)
+
+
 def scan_table(sources: Source | Iterable[Source], name: str = "", *, separator: str | None = None) -> Table:
     """Return the table in one or more files or folders, of which only the columns are read yet.
 
@@ -396,6 +404,11 @@ def scan_table(sources: Source | Iterable[Source], name: str = "", *, separator:
     source_list: Any = [sources] if isinstance(sources, str | Path | bytes) or hasattr(sources, "read") else sources
     parts = []
     for source in source_list:
+        if isinstance(source, str | Path) and is_text_folder(Path(source)):
+            with table_errors(_error_prefix(name, str(source))):
+                texts = read_text_folder(Path(source))
+            parts.append(Part(str(source), SCHEMA, (texts.lazy,)))
+            continue
         if isinstance(source, str | Path):
             with table_errors(
                 _error_prefix(name, str(source)) if not str(source).startswith(name or "\0") else str(source)
