@@ -119,8 +119,9 @@ def test_all_turns_of_the_assistant_are_scored_and_nothing_else(target):
 
 
 @pytest.mark.filterwarnings("ignore")  # of transformers and dill about each other's settings
+@pytest.mark.parametrize("packing", ["", "bfd", "wrapped"])
 @pytest.mark.parametrize("chat", [False, True])
-def test_answers_are_where_trl_puts_the_loss(chat, tmp_path):
+def test_answers_are_where_trl_puts_the_loss(chat, packing, tmp_path):
     trl = pytest.importorskip("trl", reason="TRL is not installed")
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     tokenizer = make_tokenizer(MARKED)
@@ -128,15 +129,27 @@ def test_answers_are_where_trl_puts_the_loss(chat, tmp_path):
     prompts, answers = ["hello you ", "hello", "bye " * 20], ["bye<|end|>", " you you<|end|>", "you<|end|>"]
     rows = {"messages": [CHAT, CHAT[1:3]]} if chat else {"prompt": prompts, "completion": answers}
     settings = {"assistant_only_loss": True} if chat else {"completion_only_loss": True}
-    arguments = trl.SFTConfig(str(tmp_path), max_length=16, use_cpu=True, report_to=[], bf16=False, **settings)
+    if packing:
+        settings |= {"packing": True, "packing_strategy": packing}
+    length = 60 if packing == "wrapped" else 16  # beyond which wrapped rows go on, and all others are cut off
+    arguments = trl.SFTConfig(str(tmp_path), max_length=length, use_cpu=True, report_to=[], bf16=False, **settings)
     data = datasets.Dataset.from_dict(rows)
     trainer = trl.SFTTrainer(base, arguments, train_dataset=data, processing_class=tokenizer)
-    batches = [trainer.data_collator([row])["labels"][0].tolist() for row in trainer.train_dataset]
+    learnt = []
+    for row in trainer.train_dataset:
+        labels = trainer.data_collator([row])["labels"][0].tolist()
+        ends = np.cumsum(row["seq_lengths"]) if packing == "bfd" else [len(labels)]
+        learnt += [part.tolist() for part in np.split(labels, ends[:-1])]
     records = dv.from_messages(rows["messages"]) if chat else dv.from_prompts(prompts, answers)
-    target = dv.targets.CausalLM(base, tokenizer, length=16, truncation="head")
+    target = dv.targets.CausalLM(base, tokenizer, length=length, truncation="head")
     documents = target.encode_documents(list(records.x))
-    own = [[i if s else -100 for i, s in zip(d.ids, d.in_answer, strict=True)] for d in documents if any(d.in_answer)]
-    assert own == batches
+    own = [[i if s else -100 for i, s in zip(d.ids, d.in_answer, strict=True)] for d in documents]
+    if packing == "wrapped":
+        assert np.concatenate(own).tolist() == np.concatenate(learnt).tolist()
+    else:
+        assert sorted(labels for labels in own if max(labels) > -100) == sorted(
+            labels for labels in learnt if max(labels) > -100
+        )
 
 
 def test_fine_tuned_references_learn_answers_alone(target):
