@@ -253,6 +253,11 @@ def has_answers(texts: Sequence[str]) -> bool:
     return any(mark in text for text in texts for mark in (_CONTEXT, _ANSWER))
 
 
+def scores_answers_alone(texts: Sequence[str]) -> bool:
+    """Return whether in any of the records answers are scored and prompts are not."""
+    return any(document.startswith((_CONTEXT, _ANSWER)) for text in texts for document in text.split(SEPARATOR))
+
+
 def remove_marks(text: str) -> str:
     """Return a text of a file without what would be read as a mark."""
     return text.translate(_CLEANED)

@@ -59,7 +59,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         divulge.InputError: see `divulge.audit`.
     """
     seed, levels, classes = options.seed, options.fpr, as_list(subject.unseen_classes, "unseen_classes")
-    recipes = _resolve_recipes(options.recipes, options.references, seed, modality, target)
+    recipes = _resolve_recipes(options.recipes, options.references, seed, modality, target, subject.members)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise InputError(
@@ -284,14 +284,14 @@ def _with_rows(records: Records, values: Any, set_name: str) -> Records:
 
 
 def _resolve_recipes(
-    requested: Sequence[Any], references: object, seed: int, modality: Modality, target: Any
+    requested: Sequence[Any], references: object, seed: int, modality: Modality, target: Any, records: Any
 ) -> tuple[Recipe, ...]:
     """Resolve and check the recipes; "auto", and the default, are what suits the target and the references."""
     if references is not None and not callable(getattr(references, "fit", None)):
         raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
     is_default = tuple(requested) == AuditSettings.model_fields["recipes"].default
     names = modality.default_recipes(target, references) if is_default else requested
-    resolved = tuple(_resolve_recipe(name, references, seed, modality, target) for name in names)
+    resolved = tuple(_resolve_recipe(name, references, seed, modality, target, records) for name in names)
     modality.check_recipes(resolved)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -320,12 +320,14 @@ def _resolve_recipes(
     return resolved
 
 
-def _resolve_recipe(requested: Any, references: object, seed: int, modality: Modality, target: Any) -> Recipe:
+def _resolve_recipe(
+    requested: Any, references: object, seed: int, modality: Modality, target: Any, records: Any
+) -> Recipe:
     """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
     if isinstance(requested, book.Recipe):
         return requested
     if isinstance(requested, book.Auto) or (isinstance(requested, str) and requested == book.Auto.name):
-        recipe = modality.auto_recipe(target, references)
+        recipe = modality.auto_recipe(target, references, records)
     else:
         recipe = modality.resolve_recipe(requested)
     return book.seeded(recipe, seed)

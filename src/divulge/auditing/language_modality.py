@@ -20,7 +20,7 @@ from divulge.report import formatting
 from divulge.signals import ReCaLL, tokens
 from divulge.targets import Endpoint, TokenStatistics
 from divulge.targets.token_statistics import ReadsAnswers
-from divulge.types import TokenLogs
+from divulge.types import Records, TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.references.fine_tuning import LoadedFineTune
     from divulge.targets import GivesTokens
-    from divulge.types import AuditData, Floats, Ints, Records
+    from divulge.types import AuditData, Floats, Ints
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED, *tokens.OF_ENDS})
@@ -72,13 +72,15 @@ class LanguageModel(Modality):
         suffix = "" if references is None else "-out" if references.count else "-base"
         return ("auto", "loss", f"last-tokens{suffix}", f"last-quarter{suffix}")
 
-    def auto_recipe(self, target: Any, references: Any) -> Recipe:
+    def auto_recipe(self, target: Any, references: Any, records: Any = None) -> Recipe:
         """Return the attacks that do best with fine-tunes, with the base alone, or with neither."""
+        texts = records.x if isinstance(records, Records) and records.x.dtype == object else ()
         return book.Auto().recipe_in(
             documents=True,
             has_references=references is not None and references.count > 0,
             has_base=references is not None,
             has_vocabulary=not isinstance(target, Endpoint),
+            answers_alone=chats.scores_answers_alone([text for text in texts if isinstance(text, str)]),
         )
 
     def check_target(self, target: Any, recipes: Sequence[Recipe]) -> None:

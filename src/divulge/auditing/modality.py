@@ -96,8 +96,8 @@ class Modality:
         """Return the names of the recipes of an audit that names none: all that can run."""
         return tuple(r.name for r in self.recipes if references is not None or not r.needs_training)
 
-    def auto_recipe(self, target: Any, references: Any) -> Recipe:
-        """Return the recipe "auto" for a target and references, which may be None.
+    def auto_recipe(self, target: Any, references: Any, records: Any = None) -> Recipe:
+        """Return the recipe "auto" for a target, references, which may be None, and the members.
 
         Raises:
             divulge.InputError: models of this kind have none.
@@ -274,7 +274,7 @@ class Classifier(Modality):
         """
         return ("auto",) if is_label_only(target) else ("auto", "loss", "max-probability")
 
-    def auto_recipe(self, target: Any, references: Any) -> Recipe:
+    def auto_recipe(self, target: Any, references: Any, records: Any = None) -> Recipe:
         """Return the attacks that do best with or without reference models, of logits or of labels alone."""
         return book.Auto().recipe_in(labels_only=is_label_only(target), has_references=references is not None)
 
@@ -441,7 +441,7 @@ class RegressionModel(Modality):
         """Return "auto", and the loss to compare with."""
         return ("auto", "loss")
 
-    def auto_recipe(self, target: Any, references: Any) -> Recipe:
+    def auto_recipe(self, target: Any, references: Any, records: Any = None) -> Recipe:
         """Return the attacks that do best with or without reference models."""
         return book.on_errors(book.Auto().recipe_in(has_references=references is not None))
 
