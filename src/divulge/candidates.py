@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from divulge import chats, columns, identification, seeds, statistics
+from divulge import chats, columns, identification, provenance, seeds, statistics
 from divulge.auditing import pipeline
 from divulge.auditing.inputs import split_population
 from divulge.auditing.prepared import AuditLog, name_model
@@ -697,7 +697,9 @@ def _write_run(
                 plan,
                 holdout=[files["holdout"]] if "holdout" in files else [],
                 members=[files["members"]] if "members" in files and len(recipes) == 1 else [],
-                asked=from_tables.AskedModel(controls, (*own, *notes)),
+                asked=from_tables.AskedModel(
+                    controls, (*own, *notes), tuple(provenance.list_declared_files("candidates"))
+                ),
             )
 
 

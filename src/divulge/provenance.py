@@ -98,6 +98,11 @@ def declare_input_files(**files: Path | str | None) -> None:
     _INPUT_FILES.set({role.replace("_", " "): [Path(path)] for role, path in files.items() if path is not None})
 
 
+def list_declared_files(role: str) -> list[Path]:
+    """Return the files that the running command declared for a role and that exist."""
+    return [path for path in _INPUT_FILES.get().get(role, ()) if path.exists()]
+
+
 def collect_provenance(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Return the provenance of the work in progress.
 

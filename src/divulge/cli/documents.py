@@ -182,7 +182,7 @@ def identify(
             # What scoring writes has columns of its own, id and text.
             table = score_tables.scan_scores(scored[0], "candidates")
             plan = make_plan(table, scores or ["log_likelihood:high"], {})
-            summary = _decide(draft, plan, scored, table, overwrite)
+            summary = _decide(draft, plan, scored, table, overwrite, listed=candidate_tables)
     _show_selection(summary, folder, json)
 
 
@@ -281,7 +281,12 @@ def _score_tables(
 
 
 def _decide(
-    out: Path | RunDraft, plan: DecisionPlan, groups: tuple[Sequence[Path], ...], scanned: Table, overwrite: bool
+    out: Path | RunDraft,
+    plan: DecisionPlan,
+    groups: tuple[Sequence[Path], ...],
+    scanned: Table,
+    overwrite: bool,
+    listed: Sequence[Path] = (),
 ) -> IdentificationSummary:
     candidates, calibration, holdout, members = groups
     with printing.bar("deciding") as progress:
@@ -295,6 +300,7 @@ def _decide(
             scanned=scanned,
             overwrite=overwrite,
             progress=progress,
+            listed=listed,
         )
 
 

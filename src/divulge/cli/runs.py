@@ -22,7 +22,7 @@ from divulge.decisions.unseen_classes import Promise
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run
 from divulge.references.pool import Pool, PoolEntry
-from divulge.report import formatting, html, markdown, sections
+from divulge.report import formatting, html, markdown, run_kinds, sections
 from divulge.report import one_page as one_page_report
 from divulge.report import page as report_page
 from divulge.settings import DecisionSettings
@@ -99,7 +99,9 @@ def report(
             store.write_json(path, values)
         case "csv":
             frame = tables.escape_formulas(run_kind.load_records(run))
-            store.write_file(path, lambda out: tables.write_csv(frame, out))
+            columns = run_kinds.read_input_columns(run)
+            dialect = {} if columns is None else columns.dialect
+            store.write_file(path, lambda out: tables.write_csv(frame, out, **dialect))
         case "parquet":
             frame = run_kind.load_records(run)
             store.write_file(path, lambda out: tables.write_parquet(frame, out))

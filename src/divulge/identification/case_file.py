@@ -18,14 +18,16 @@ from divulge import store, tables
 from divulge.decisions.controls import BLIND_SCORE
 from divulge.decisions.counts import Counts, ranks
 from divulge.identification.decision import UNTESTED, alarms
-from divulge.identification.finished_run import rank_shifts, stored_controls
+from divulge.identification.finished_run import highest_rows, rank_shifts, stored_controls
 from divulge.identification.score_adjustment import KNOWN_MEMBERS
+from divulge.report import run_kinds
 from divulge.report.formatting import as_sentence, format_count, format_estimate, format_percent, join_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from divulge.identification.score_tables import Columns
     from divulge.results import ControlResult, IdentificationSummary
     from divulge.run_directory import RunDraft
     from divulge.types import Estimate, Tone
@@ -310,15 +312,35 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows
 
 
 def list_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:
-    """Return `selected_documents` with the score under the name that the user's tables give it."""
+    """Return `selected_documents` with the score under the name that the user's tables give it, and their columns."""
     frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
-    return frame if name in frame.columns else frame.rename({"score": name})
+    named = frame if name in frame.columns else frame.rename({"score": name})
+    return tables.add_input_columns(named, run_kinds.read_input_columns(folder))
+
+
+def write_columns(draft: RunDraft, paths: Sequence[Path], columns: Columns | None) -> None:
+    """Write what tables say of the candidates with the highest scores into ``draft``, for the list of the selected.
+
+    Args:
+        draft: holds ``selection.parquet``.
+        paths: of the tables.
+        columns: which of their columns mean what; None where these are no tables of scores.
+    """
+    if not paths:
+        return
+    best = highest_rows(draft.path / "selection.parquet", ["id", "score"], MAX_LISTED)
+    ids = {str(row["id"]) for row in best}
+    id_column = "id" if columns is None else columns.id
+    documents = () if columns is None or columns.text is None else (columns.text,)
+    run_kinds.write_input_columns(draft, tables.read_input_columns(paths, ids, id_column, without=documents))
 
 
 def write_list(draft: RunDraft, summary: IdentificationSummary) -> None:
     """Write the selected documents as a CSV that spreadsheets open, the best `MAX_LISTED` of them."""
     frame = tables.escape_formulas(list_documents(summary, draft.path, max_rows=MAX_LISTED))
-    store.write_file(draft.path / LIST_FILE, lambda out: tables.write_csv(frame, out, spreadsheet=True))
+    columns = run_kinds.read_input_columns(draft.path, draft.home)
+    dialect = {} if columns is None else columns.dialect
+    store.write_file(draft.path / LIST_FILE, lambda out: tables.write_csv(frame, out, spreadsheet=True, **dialect))
 
 
 def score_name(summary: IdentificationSummary) -> tuple[str, int]:

@@ -103,10 +103,12 @@ class AskedModel:
     Args:
         controls: those that were run on the records.
         notes: what was asked, and how.
+        files: where the candidates were read.
     """
 
     controls: tuple[Control, ...]
     notes: tuple[str, ...]
+    files: tuple[Path, ...] = ()
 
 
 def run(
@@ -121,6 +123,7 @@ def run(
     overwrite: bool = False,
     progress: Progress | None = None,
     asked: AskedModel | None = None,
+    listed: Sequence[Path] = (),
 ) -> IdentificationSummary:
     """Decide on tables of scores and write the selection, ``selected.csv``, ``summary.json`` and ``counts.npz``.
 
@@ -138,6 +141,7 @@ def run(
         overwrite: replace a finished run in ``out``.
         progress: called with the number of rows finished and of all, over both passes.
         asked: where candidates and calibration were scored in one call by a model at hand; texts are then not compared.
+        listed: tables of the candidates whose other columns the list shows; by default ``candidates``.
 
     Returns:
         The summary, as written.
@@ -153,9 +157,9 @@ def run(
         "members": list(members),
     }
     if isinstance(out, RunDraft):
-        return _run(out, sources, plan, scanned, progress, asked)
+        return _run(out, sources, plan, scanned, progress, asked, listed)
     with RunDirectory(out).writing(RUN_TYPE, _KEY, overwrite=overwrite) as draft:
-        return _run(draft, sources, plan, scanned, progress, asked)
+        return _run(draft, sources, plan, scanned, progress, asked, listed)
 
 
 def _run(
@@ -165,6 +169,7 @@ def _run(
     scanned: Table | None,
     progress: Progress | None,
     asked: AskedModel | None,
+    listed: Sequence[Path],
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
     candidates = scan_scores(sources["candidates"], "candidates") if scanned is None else scanned
@@ -220,6 +225,8 @@ def _run(
         _write_selection(rows, draft.path, decision.rule, scored.counts.calibration, report_written)
     if plan.show_records:
         finished_run.write_documents(draft, candidates, plan.columns, sources["candidates"])
+        files = listed or (sources["candidates"] if asked is None else asked.files)
+        case_file.write_columns(draft, files, None if listed or asked else plan.columns)
     provenance.write_provenance(draft, sources)
     return _write_results(
         draft,

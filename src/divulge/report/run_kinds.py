@@ -7,17 +7,19 @@ reading a finished run back, with its verdict recomputed from its scores.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from divulge import provenance, results
+from divulge import provenance, results, store, tables
 from divulge.errors import InputError
 from divulge.report import formatting, html
 from divulge.report.page import Page, Paragraph, Section, hide_records
 from divulge.report.sections import WARNINGS_TITLE, date_fact, provenance_section
 from divulge.run_directory import RunDirectory
+from divulge.tables import InputColumns
 from divulge.types import Tone
 
 if TYPE_CHECKING:
@@ -165,6 +167,31 @@ class RunKind(Generic[RunT]):
         if self.records is None:
             raise InputError(f"{folder}: a run of kind {self.name!r} keeps no records, so it is no table")
         return self.records(folder)
+
+
+_COLUMNS = "columns"  # of the input, for lists of records
+
+
+def write_input_columns(draft: RunDraft, columns: InputColumns | None) -> None:
+    """Store what input tables say of the records that the run lists, so that its lists say it, too."""
+    if columns is not None:
+        draft.write_table(_COLUMNS, columns.frame)
+        draft.write_json(_COLUMNS, dict(columns.dialect))
+
+
+def read_input_columns(*folders: Path) -> InputColumns | None:
+    """Return what `write_input_columns` stored in the first of ``folders`` that has it; None if none has.
+
+    Raises:
+        divulge.InputError: a damaged file.
+    """
+    folder = next((folder for folder in folders if os.path.lexists(folder / f"{_COLUMNS}.json")), None)
+    if folder is None:
+        return None
+    dialect = store.read_json(folder / f"{_COLUMNS}.json", inside=folder)
+    if not isinstance(dialect, dict) or set(dialect) != {"separator", "decimal_comma"}:
+        raise InputError(f"{folder / _COLUMNS}.json: damaged: separator and decimal_comma are needed")
+    return InputColumns(tables.read_parquet(folder / f"{_COLUMNS}.parquet"), dialect)
 
 
 def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = None) -> Page:

@@ -8,6 +8,7 @@ missing value; whatever is wrong with a file is one `divulge.InputError` that na
 from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
 from divulge.tables.delimited import MISSING
+from divulge.tables.input_columns import InputColumns, add_input_columns, read_input_columns
 from divulge.tables.sources import (
     ENDINGS,
     find_files,
@@ -38,6 +39,9 @@ from divulge.tables.text_folders import check_no_texts, is_text_folder
 __all__ = [
     "ENDINGS",
     "MISSING",
+    "InputColumns",
+    "add_input_columns",
+    "read_input_columns",
     "NUMBER",
     "TEXT",
     "ColumnNames",

@@ -800,9 +800,16 @@ def write_parquet(frame: pl.DataFrame | pl.LazyFrame, file: str | Path | IO[byte
         frame.write_parquet(file, compression="zstd")
 
 
-def write_csv(frame: pl.DataFrame, file: str | Path | IO[bytes], *, spreadsheet: bool = False) -> None:
+def write_csv(
+    frame: pl.DataFrame,
+    file: str | Path | IO[bytes],
+    *,
+    spreadsheet: bool = False,
+    separator: str = ",",
+    decimal_comma: bool = False,
+) -> None:
     """Write a table as CSV, with a header; for a ``spreadsheet`` with the mark by which it knows UTF-8."""
-    frame.write_csv(file, include_bom=spreadsheet)
+    frame.write_csv(file, include_bom=spreadsheet, separator=separator, decimal_comma=decimal_comma)
 
 
 # What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.
