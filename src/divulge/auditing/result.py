@@ -27,7 +27,7 @@ from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.report import formatting, html, notebook
-from divulge.report.run_kinds import RunKind, build_page, write_run
+from divulge.report.run_kinds import RunKind, build_page, read_input_columns, write_columns_of_sets, write_run
 from divulge.results import AuditSummary
 from divulge.run_directory import RunDirectory
 from divulge.validation import (
@@ -151,6 +151,9 @@ class Audit(Findings):
             draft.write_table("covariates", covariates_to_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
+        if any(isinstance(values, str) for values in self.exhibits.values()):  # documents, which may be shown
+            ids = {True: self.ids[self.members], False: self.ids[~self.members]}
+            write_columns_of_sets(draft, "member", ids, files)
         write_run(draft, AUDIT, AuditRun(self), files)
 
     def to_frame(self) -> pl.DataFrame:
@@ -375,5 +378,5 @@ AUDIT = RunKind(
     facts=audit_page.facts,
     origin=audit_page.origin,
     read=_read_run,
-    records=lambda folder: records_table(load(folder)),
+    records=lambda folder: tables.add_input_columns(records_table(load(folder)), read_input_columns(folder)),
 )

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from divulge import results
+from divulge import results, tables
 from divulge.duplicates import groups_are_split_whole
 from divulge.errors import InputError
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completions import MeasuredDocuments
 from divulge.provenance import collect_environment
+from divulge.report import run_kinds
 from divulge.report.run_kinds import RunKind
 from divulge.results import ExtractionRate, ExtractionSummary
 from divulge.settings import ExtractSettings
@@ -171,6 +172,9 @@ class Extraction(Study):
     def write(self, draft: RunDraft) -> None:
         """Write one row per document."""
         draft.write_table("documents", _documents_table(self.members, self.nonmembers))
+        if self.members.prompts is not None:
+            ids = {"member": self.members.ids, "non-member": self.nonmembers.ids}
+            run_kinds.write_columns_of_sets(draft, "set", ids)
 
 
 def hits_beyond_reference(measured: MeasuredDocuments, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
@@ -420,7 +424,10 @@ EXTRACTION = RunKind(
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
     records=lambda folder: EXTRACTION.open(
-        folder, lambda run: _documents_table(run.result.members, run.result.nonmembers)
+        folder,
+        lambda run: tables.add_input_columns(
+            _documents_table(run.result.members, run.result.nonmembers), run_kinds.read_input_columns(folder)
+        ),
     ),
 )
 Extraction.run_kind = EXTRACTION

@@ -311,11 +311,13 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows
     return frame.with_columns(pl.col("score") * sign, survives.alias("survives_shift"))
 
 
-def list_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:
+def list_documents(
+    summary: IdentificationSummary, folder: Path, home: Path | None = None, *, max_rows: int | None = None
+) -> pl.DataFrame:
     """Return `selected_documents` with the score under the name that the user's tables give it, and their columns."""
     frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
     named = frame if name in frame.columns else frame.rename({"score": name})
-    return tables.add_input_columns(named, run_kinds.read_input_columns(folder))
+    return tables.add_input_columns(named, run_kinds.read_input_columns(folder, home or folder))
 
 
 def write_columns(draft: RunDraft, paths: Sequence[Path], columns: Columns | None) -> None:
@@ -337,7 +339,7 @@ def write_columns(draft: RunDraft, paths: Sequence[Path], columns: Columns | Non
 
 def write_list(draft: RunDraft, summary: IdentificationSummary) -> None:
     """Write the selected documents as a CSV that spreadsheets open, the best `MAX_LISTED` of them."""
-    frame = tables.escape_formulas(list_documents(summary, draft.path, max_rows=MAX_LISTED))
+    frame = tables.escape_formulas(list_documents(summary, draft.path, draft.home, max_rows=MAX_LISTED))
     columns = run_kinds.read_input_columns(draft.path, draft.home)
     dialect = {} if columns is None else columns.dialect
     store.write_file(draft.path / LIST_FILE, lambda out: tables.write_csv(frame, out, spreadsheet=True, **dialect))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import polars as pl
 
 from divulge import provenance, results, store, tables
 from divulge.errors import InputError
@@ -23,11 +25,10 @@ from divulge.tables import InputColumns
 from divulge.types import Tone
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from divulge.provenance import Provenance
     from divulge.report.page import Block, DotGrid
     from divulge.run_directory import RunDraft
+    from divulge.types import Array
 
     Result = TypeVar("Result")
 
@@ -177,6 +178,28 @@ def write_input_columns(draft: RunDraft, columns: InputColumns | None) -> None:
     if columns is not None:
         draft.write_table(_COLUMNS, columns.frame)
         draft.write_json(_COLUMNS, dict(columns.dialect))
+
+
+def write_columns_of_sets(
+    draft: RunDraft, key: str, ids: Mapping[Any, Array], files: Mapping[str, Sequence[Path]] | None = None
+) -> None:
+    """Store what input tables say of members and non-members; see `write_input_columns`.
+
+    Args:
+        draft: the run.
+        key: the column that tells both in its list.
+        ids: value of that column for members, and for non-members → their ids.
+        files: of "members" and "nonmembers"; by default those that the command declared.
+    """
+    found = {}
+    for role, (value, set_ids) in zip(("members", "nonmembers"), ids.items(), strict=True):
+        paths = provenance.list_declared_files(role) if files is None else files.get(role, ())
+        columns = tables.read_input_columns(paths, {str(each) for each in set_ids.tolist()}, without=("text",))
+        if columns is not None:
+            found[role] = replace(columns, frame=columns.frame.with_columns(pl.lit(value).alias(key)))
+    if found:
+        frame = pl.concat([columns.frame for columns in found.values()], how="diagonal")
+        write_input_columns(draft, replace(next(iter(found.values())), frame=frame))
 
 
 def read_input_columns(*folders: Path) -> InputColumns | None:

@@ -75,12 +75,11 @@ def read_input_columns(
 
 
 def add_input_columns(frame: pl.DataFrame, columns: InputColumns | None) -> pl.DataFrame:
-    """Return a list with the columns of the input that it does not have, by its column ``id``."""
+    """Return a list with the columns of the input that it does not have, by its ``id``, and of which set a row is."""
     if columns is None or "id" not in frame.columns:
         return frame
-    keys = ["id", *(["member"] if "member" in columns.frame.columns else [])]
+    sets = [name for name in ("member", "set") if name in frame.columns and name in columns.frame.columns]
     new = [name for name in columns.frame.columns if name not in frame.columns]
-    added = columns.frame.select(pl.col("id").alias("\0id"), *keys[1:], *new)
-    on = ["\0id", *keys[1:]]
+    added = columns.frame.select(pl.col("id").alias("\0id"), *sets, *new)
     listed = frame.with_columns(pl.col("id").cast(pl.String).alias("\0id"))
-    return listed.join(added, on=on, how="left", maintain_order="left").drop("\0id")
+    return listed.join(added, on=["\0id", *sets], how="left", maintain_order="left").drop("\0id")
