@@ -145,7 +145,7 @@ def print_tables(rows):
     names = list(rows[0]["found"])
     print("# Models tuned on answers alone: signals on answers and on all tokens\n")
     print(
-        f"Mean over {' or '.join(map(str, n_draws))} draws a cell, ± 1.96 standard errors over draws; {COUNT} members, "
+        f"Mean [smallest, largest] of {' or '.join(map(str, n_draws))} draws a cell; {COUNT} members, "
         f"{COUNT} non-members, {COUNT} further documents for the null (non-members against these).\n"
     )
     for key, title in (("auc", "AUC"), ("tpr", "TPR at 1 %"), ("null", "AUC of the null")):
@@ -158,9 +158,9 @@ def print_tables(rows):
 
 
 def format_mean(values):
-    """Return the mean of draws with its interval."""
-    spread = 1.96 * np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{np.mean(values):.3f} ± {spread:.3f}".replace("0.", ".")
+    """Return the mean of draws, with the smallest and the largest where there are several."""
+    span = f" [{min(values):.2f}, {max(values):.2f}]" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{span}".replace("0.", ".")
 
 
 if __name__ == "__main__":

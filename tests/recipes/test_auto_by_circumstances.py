@@ -21,7 +21,7 @@ CIRCUMSTANCES = [
     ({"documents": True, "has_references": False, "has_base": True}, "log_likelihood", "base", ("wbc", "base-ratio")),
     ({"documents": True, "has_references": False}, "min_k_plus", "none", ("min-k++",)),
     ({"documents": True, "has_references": False, "has_vocabulary": False}, "min_k", "none", ("min-k",)),
-    ({"documents": True, "has_references": False, "answers_alone": True}, "log_likelihood", "none", ("loss",)),
+    ({"documents": True, "has_references": False, "short_answers": True}, "log_likelihood", "none", ("loss",)),
 ]
 
 

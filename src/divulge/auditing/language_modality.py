@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _LIKELIHOOD_SIGNALS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED, *tokens.OF_ENDS})
 _MAX_LISTED = 3  # rows that a message names
+_MAX_COUNTED = 200  # records whose scored tokens are counted to choose an attack
+_FEW_TOKENS = 50  # of which min-k++ averages ten
 _CHARACTERS_PER_TOKEN = 4  # in most languages and tokenizers
 _BYTES_PER_TOKEN = 7 * 8  # of the target
 _BYTES_PER_REFERENCE_TOKEN = 4
@@ -74,13 +76,12 @@ class LanguageModel(Modality):
 
     def auto_recipe(self, target: Any, references: Any, records: Any = None) -> Recipe:
         """Return the attacks that do best with fine-tunes, with the base alone, or with neither."""
-        texts = records.x if isinstance(records, Records) and records.x.dtype == object else ()
         return book.Auto().recipe_in(
             documents=True,
             has_references=references is not None and references.count > 0,
             has_base=references is not None,
             has_vocabulary=not isinstance(target, Endpoint),
-            answers_alone=chats.scores_answers_alone([text for text in texts if isinstance(text, str)]),
+            short_answers=_has_short_answers(target, records),
         )
 
     def check_target(self, target: Any, recipes: Sequence[Recipe]) -> None:
@@ -168,6 +169,19 @@ class LanguageModel(Modality):
     def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
         """Compute the signals of every document under the target and under reference models."""
         return compute_document_signals(audit, log)
+
+
+def _has_short_answers(target: Any, records: Any) -> bool:
+    """Return whether answers alone are scored, and half of the first records have few tokens of them."""
+    if not isinstance(target, ReadsAnswers) or not isinstance(records, Records) or records.x.dtype != object:
+        return False
+    texts = [str(text) for text in records.x[:_MAX_COUNTED]]
+    if not chats.scores_answers_alone(texts):
+        return False
+    counts = [
+        sum(document.n_scored for document in target.encode_documents(people.split_record(text))) for text in texts
+    ]
+    return float(np.median(counts)) < _FEW_TOKENS
 
 
 def mean_of_tokens(values: Floats, offsets: Ints) -> Floats:

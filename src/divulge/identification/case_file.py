@@ -312,12 +312,12 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows
 
 
 def list_documents(
-    summary: IdentificationSummary, folder: Path, home: Path | None = None, *, max_rows: int | None = None
+    summary: IdentificationSummary, folder: Path, *stored: Path, max_rows: int | None = None
 ) -> pl.DataFrame:
     """Return `selected_documents` with the score under the name that the user's tables give it, and their columns."""
     frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
     named = frame if name in frame.columns else frame.rename({"score": name})
-    return tables.add_input_columns(named, run_kinds.read_input_columns(folder, home or folder))
+    return tables.add_input_columns(named, run_kinds.read_input_columns(folder, *stored))
 
 
 def write_columns(draft: RunDraft, paths: Sequence[Path], columns: Columns | None) -> None:
@@ -337,10 +337,10 @@ def write_columns(draft: RunDraft, paths: Sequence[Path], columns: Columns | Non
     run_kinds.write_input_columns(draft, tables.read_input_columns(paths, ids, id_column, without=documents))
 
 
-def write_list(draft: RunDraft, summary: IdentificationSummary) -> None:
+def write_list(draft: RunDraft, summary: IdentificationSummary, *stored: Path) -> None:
     """Write the selected documents as a CSV that spreadsheets open, the best `MAX_LISTED` of them."""
-    frame = tables.escape_formulas(list_documents(summary, draft.path, draft.home, max_rows=MAX_LISTED))
-    columns = run_kinds.read_input_columns(draft.path, draft.home)
+    frame = tables.escape_formulas(list_documents(summary, draft.path, *stored, max_rows=MAX_LISTED))
+    columns = run_kinds.read_input_columns(draft.path, *stored)
     dialect = {} if columns is None else columns.dialect
     store.write_file(draft.path / LIST_FILE, lambda out: tables.write_csv(frame, out, spreadsheet=True, **dialect))
 

@@ -461,8 +461,14 @@ def _write_results(
     settings: IdentificationSettings,
     share_of_members: Estimate,
     baseline: BlindScoreResult | None,
+    *,
+    stored: Sequence[Path] = (),
 ) -> IdentificationSummary:
-    """Write counts, summary and report of a decision whose ``selection.parquet`` is in ``draft``."""
+    """Write counts, summary and report of a decision whose ``selection.parquet`` is in ``draft``.
+
+    What was stored of the documents is read there or in the run that is decided again, ``stored``; a run that is
+    replaced is another one.
+    """
     rule, selection = decision.rule, draft.path / "selection.parquet"
     counts.save(draft.path / "counts.npz")
     selected = n_selected(counts, rule)
@@ -491,9 +497,9 @@ def _write_results(
         settings=settings,
         baseline=baseline,
     )
-    documents = finished_run.read_documents(draft.path, draft.home)
-    origin = provenance.read_provenance(draft.path, draft.home)
-    case_file.write_list(draft, summary)
+    documents = finished_run.read_documents(draft.path, *stored)
+    origin = provenance.read_provenance(draft.path, *stored)
+    case_file.write_list(draft, summary, *stored)
     write_run(draft, IDENTIFICATION, IdentificationRun(summary, draft.path, documents), origin=origin)
     return summary
 
@@ -540,7 +546,7 @@ def redecide(
         new_settings = _settings(
             policy, settings.seed, settings.scores, settings.notes, together=settings.scored_together
         )
-        return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline)
+        return _write_results(draft, counts, decision, new_settings, before.usage, before.baseline, stored=[draft.home])
 
 
 def _choose_again(policy: Policy, control_results: Sequence[Control], before: IdentificationSummary) -> Choice:

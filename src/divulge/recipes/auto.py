@@ -31,7 +31,7 @@ class Auto(AttackSettings):
         has_references: bool = True,
         has_base: bool = False,
         has_vocabulary: bool = True,
-        answers_alone: bool = False,
+        short_answers: bool = False,
     ) -> Recipe:
         """Return the recipe "auto" for the circumstances; docs/methods/attacks.md says why each is what it is.
 
@@ -41,11 +41,11 @@ class Auto(AttackSettings):
             has_references: whether there are reference models (of documents: fine-tunes).
             has_base: whether there is the model that a language model was fine-tuned from.
             has_vocabulary: whether a language model gives probabilities of the whole vocabulary.
-            answers_alone: whether tokens of answers alone are scored, of which there may be few.
+            short_answers: whether tokens of answers alone are scored, and there are few of them.
         """
         if documents and (has_references or has_base):
             return self._document_ratio("out" if has_references else "base", has_vocabulary=has_vocabulary)
-        if documents and answers_alone:
+        if documents and short_answers:
             # Of one token, the likelier of two, min-k++ is √((1 - p) / p): it falls as a model becomes certain of it.
             attack = attacks.Consensus((attacks.Threshold(),), ("loss",), _NO_REFERENCES)
             return make_recipe("auto", "log_likelihood", attack, "loss, as there are no reference models")
