@@ -211,10 +211,20 @@ def read_input_columns(*folders: Path) -> InputColumns | None:
     folder = next((folder for folder in folders if os.path.lexists(folder / f"{_COLUMNS}.json")), None)
     if folder is None:
         return None
-    dialect = store.read_json(folder / f"{_COLUMNS}.json", inside=folder)
-    if not isinstance(dialect, dict) or set(dialect) != {"separator", "decimal_comma"}:
-        raise InputError(f"{folder / _COLUMNS}.json: damaged: separator and decimal_comma are needed")
-    return InputColumns(tables.read_parquet(folder / f"{_COLUMNS}.parquet"), dialect)
+    path = folder / f"{_COLUMNS}.json"
+    dialect = store.read_json(path, inside=folder)
+    if (
+        not isinstance(dialect, dict)
+        or dialect.get("separator") not in tables.SEPARATORS
+        or not isinstance(dialect.get("decimal_comma"), bool)
+        or len(dialect) != 2
+    ):
+        raise InputError(f"{path}: damaged: a separator and decimal_comma are needed")
+    frame = tables.read_parquet(path.with_suffix(".parquet"))
+    of_sets = [name for name in ("id", "member", "set") if name in frame.columns]
+    if frame.schema.get("id") != pl.String or frame.select(of_sets).is_duplicated().any():
+        raise InputError(f"{path.with_suffix('.parquet')}: damaged: a row for each id is needed")
+    return InputColumns(frame, dialect)
 
 
 def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = None) -> Page:

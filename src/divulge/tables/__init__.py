@@ -7,7 +7,7 @@ missing value; whatever is wrong with a file is one `divulge.InputError` that na
 
 from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
-from divulge.tables.delimited import MISSING
+from divulge.tables.delimited import MISSING, SEPARATORS
 from divulge.tables.input_columns import InputColumns, add_input_columns, read_input_columns
 from divulge.tables.sources import (
     ENDINGS,
@@ -43,6 +43,7 @@ __all__ = [
     "add_input_columns",
     "read_input_columns",
     "NUMBER",
+    "SEPARATORS",
     "TEXT",
     "ColumnNames",
     "Part",
