@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,6 +41,7 @@ except ImportError:  # pragma: no cover - exercised by the light install
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.
 _LOGITS_PER_BLOCK, _LOGITS_PER_BLOCK_CPU = 1 << 25, 7 << 20
+_BYTES_PER_LOGIT = 32  # in all, of float32, while statistics are made of it
 # Tokens in a batch: more make a GPU faster; a CPU's caches hold few.
 _TOKEN_BUDGET, _TOKEN_BUDGET_CPU = 8192, 1024
 
@@ -99,20 +100,34 @@ class CausalLM:
         object.__setattr__(self, "_split", has_separate_head(self.model))
 
     @classmethod
-    def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
+    def load(
+        cls,
+        name: str,
+        *,
+        dtype: str = "float32",
+        device: str = "auto",
+        quantization: Literal["4bit"] | None = None,
+        **options: Any,
+    ) -> CausalLM:
         """Load from ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder; weights are read from safetensors alone.
 
         Args:
             name: which model.
             dtype: "float32", "bfloat16" or "float16"; logits are cast up in any case.
             device: "auto" (a GPU if there is one), "cpu", "cuda", or "map" to spread layers over all devices.
+            quantization: "4bit" to hold the layers' weights in four bits each (needs bitsandbytes).
             **options: the other arguments of `CausalLM`.
 
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
         model, tokenizer = load_pretrained(
-            transformers.AutoModelForCausalLM, transformers.AutoTokenizer, name, dtype, device
+            transformers.AutoModelForCausalLM,
+            transformers.AutoTokenizer,
+            name,
+            dtype,
+            device,
+            **({} if quantization is None else {"quantization_config": pretrained.quantize(quantization, dtype)}),
         )
         return cls(model, tokenizer, name=name, **options)
 
@@ -298,7 +313,7 @@ def reduce_in_blocks(
         head: from some of the rows to their logits.
         reduce: from logits and tokens to what is kept, ``[k, t]``.
     """
-    size = max((_LOGITS_PER_BLOCK_CPU if rows.device.type == "cpu" else _LOGITS_PER_BLOCK) // n_logits, 1)
+    size = max(logits_per_block(rows.device) // n_logits, 1)
 
     def reduce_block(block: torch.Tensor, block_tokens: torch.Tensor) -> torch.Tensor:
         logits = head(block)
@@ -317,6 +332,14 @@ def reduce_in_blocks(
         )
     ]
     return torch.cat(parts, dim=1) if parts else reduce_block(rows, tokens)
+
+
+def logits_per_block(device: torch.device) -> int:
+    """Return how many logits are held at a time on a device: fewer where it has little memory left."""
+    if device.type == "cpu":
+        return _LOGITS_PER_BLOCK_CPU
+    free = device_memory.free_memory(device)
+    return _LOGITS_PER_BLOCK if free is None else min(_LOGITS_PER_BLOCK, free // _BYTES_PER_LOGIT)
 
 
 def context_length(model: Any) -> int:

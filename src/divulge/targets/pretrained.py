@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import io
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import safetensors
 
@@ -86,6 +87,23 @@ def load_pretrained(
     return _load(model_class, tokenizer_class, name, source, dtype, device, tokenizer, lacks, options)
 
 
+def quantize(bits: Literal["4bit"], dtype: str) -> Any:
+    """Return transformers' settings for weights of four bits each (NF4, Dettmers et al. 2023).
+
+    Raises:
+        divulge.InputError: bitsandbytes is not installed.
+    """
+    check_choice(bits, "quantization", ("4bit",))
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise InputError("quantization: weights of 4 bits need the package bitsandbytes, which is not installed")
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=DTYPES[dtype],
+    )
+
+
 def is_gguf(name: str) -> bool:
     """Return whether ``name`` is a file of llama.cpp's format, which holds weights, configuration and tokenizer."""
     return name.lower().endswith(".gguf") and Path(name).is_file()
@@ -125,6 +143,8 @@ def _load(
     revision_option: dict[str, Any] = {"revision": revision} if revision else {}
     origin_option = {"gguf_file": _GGUF} if is_gguf(name) else revision_option
     device_option = {"device_map": "auto"} if device == "map" else {}
+    if "quantization_config" in options and device != "map":  # such weights are put in place as they are read
+        device_option = {"device_map": {"": _choose_device(device)}}
     try:
         # transformers would read an adapter beside a model in ways that are not safe.
         if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
@@ -160,12 +180,15 @@ def _load(
                 raise ValueError(
                     "it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)"
                 )
-        if device != "map":
-            cuda = torch.cuda.is_available()
-            model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
+        if device != "map" and getattr(model, "hf_device_map", None) is None:
+            model = model.to(_choose_device(device))
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise InputError(f"model: {format_value(name)} cannot be loaded: {format_exception(error)}") from None
     return model.eval(), tokenizer_object
+
+
+def _choose_device(device: str) -> str:
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 @contextlib.contextmanager
