@@ -26,7 +26,7 @@ from divulge.targets import device_memory, folders, language_models, token_stati
 from divulge.targets.language_models import CausalLM
 from divulge.targets.pretrained import tokenizer_digest, weights_digest
 from divulge.types import Array, Floats, Ints, Records
-from divulge.validation import check_instance
+from divulge.validation import check_instance, format_bytes
 
 if TYPE_CHECKING:
     import peft
@@ -55,6 +55,33 @@ _LATER_SETTINGS = (
 )
 _EXECUTION = ("base", "count", "engine", "device", "workers", "gpus", "match")
 _TRIAL_BATCHES = 3  # batches that a trial times, the first of them to warm up
+
+
+_TIMED_PLACES = (0.5, 0.17, 0.83)  # of the batches in the order of their length, those that are timed
+_TIMED_EPOCHS = 2
+# In single precision: a copy; and where it is trained its gradients, and the two moments of AdamW.
+_BYTES_PER_COPIED_WEIGHT, _BYTES_PER_WEIGHT = 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """What a step of training takes, as measured.
+
+    Args:
+        seconds: of a step.
+        per_record: steps for each record in an epoch.
+        memory: bytes beside the base's weights: copies, gradients, the optimiser's, activations.
+        weights: bytes of the base's weights.
+        free: bytes that the device can still give, the base being on it; None where it does not say.
+        device: where.
+    """
+
+    seconds: float
+    per_record: float
+    memory: int
+    weights: int
+    free: int | None
+    device: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +143,55 @@ class LoadedFineTune:
         """Return settings for one model and one epoch in this process, from which the time is forecast."""
         return _with_settings(
             self, replace(self.config, count=1, epochs=1, engine="serial", stop_after=None, match=None)
+        )
+
+    def check_memory(self) -> None:
+        """Check that what training certainly holds beside the base fits: a copy, gradients, the optimiser's moments.
+
+        Raises:
+            divulge.InputError: it does not.
+        """
+        if self.shares_base:
+            return
+        n_weights = sum(weight.numel() for weight in self.base.model.parameters())
+        n_bytes = n_weights * (_BYTES_PER_WEIGHT if self.config.lora is None else _BYTES_PER_COPIED_WEIGHT)
+        free = device_memory.free_memory(self.base.device)
+        if free is not None and n_bytes > free:
+            raise InputError(
+                f"references: training all {n_weights / 1e9:.2g} billion weights needs at least {format_bytes(n_bytes)} "
+                f"beside the base, and {self.base.device} has {format_bytes(free)} left; adapters need far less "
+                "(lora, with precision='bfloat16' or quantization='4bit' for a large base)"
+            )
+
+    def measure_step(self, records: Records) -> TrainingStep:
+        """Measure a training step: its seconds on documents of several lengths, its memory on the longest.
+
+        Raises:
+            divulge.InputError: not even one document at a time fits into memory.
+        """
+        config, device = self.config, self.base.device
+        stretches = [stretch for document in self.tokenised(_require_texts(records)) for stretch in document]
+        stretches.sort(key=len, reverse=True)
+        n_steps = -(-len(stretches) // config.batch_size)
+        longest, timed = stretches[: config.batch_size], []
+        for share in _TIMED_PLACES[:n_steps]:
+            start = int(share * n_steps) * config.batch_size
+            timed += stretches[start : start + config.batch_size]
+        brief = _with_settings(
+            self, replace(config, count=1, epochs=_TIMED_EPOCHS, engine="serial", stop_after=None, match=None)
+        )
+        with networks.single_thread(), device_memory.measure_peak(device) as peak:
+            self.brief().learned([longest], 0, lambda share: None)
+        epoch_ends: list[float] = []  # the first epoch warms up
+        brief.learned([timed], 0, lambda share: epoch_ends.append(time.perf_counter()))
+        seconds = (epoch_ends[-1] - epoch_ends[0]) / (len(epoch_ends) - 1) / -(-len(timed) // config.batch_size)
+        return TrainingStep(
+            seconds,
+            n_steps / max(len(records), 1),
+            peak.n_bytes,
+            device_memory.weights_size(self.base.model),
+            device_memory.free_memory(device),
+            str(device),
         )
 
     def fit(
@@ -569,13 +645,15 @@ def _gradient_checkpointing(model: Any, *, enabled: bool) -> Iterator[None]:
         yield
         return
     try:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        names = ("activation_checkpointing", "gradient_checkpointing")  # transformers renames it
+        name = next(name for name in names if hasattr(model, f"{name}_enable"))
+        getattr(model, f"{name}_enable")({"use_reentrant": False})
     except ValueError as error:
         raise InputError(f"gradient_checkpointing: {error}") from None
     try:
         yield
     finally:
-        model.gradient_checkpointing_disable()
+        getattr(model, f"{name}_disable")()
 
 
 def _rate_factor(config: FineTuneSettings, step: int, total: int) -> float:

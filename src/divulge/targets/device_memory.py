@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-
 from divulge import lazy, validation
-from divulge.errors import InputError
+from divulge.errors import InputError, missing_extra
+
+try:
+    import torch
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from accelerate.utils import memory as accelerate_memory
 else:
@@ -103,6 +111,80 @@ def free_memory(device: torch.device) -> int | None:
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
     return None
+
+
+@dataclass(slots=True)
+class MemoryPeak:
+    """Bytes that a block of code held at most, beyond what was held before it."""
+
+    n_bytes: int = 0
+
+
+@contextlib.contextmanager
+def measure_peak(device: torch.device) -> Iterator[MemoryPeak]:
+    """Measure the memory of tensors that a block holds at once: by the allocator of a GPU, else tensor by tensor.
+
+    Elsewhere than on a GPU what other threads hold is not seen, nor what an operation holds inside.
+
+    Examples:
+        >>> with measure_peak(torch.device("cpu")) as peak:
+        ...     x = torch.zeros(1000) + 1  # the zeros and the sum
+        ...     del x
+        ...     y = torch.zeros(500).view(2, 250)
+        >>> peak.n_bytes
+        8000
+    """
+    peak = MemoryPeak()
+    if device.type == "cuda":
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        yield peak
+        peak.n_bytes = torch.cuda.max_memory_allocated(device) - before
+        return
+    with _TensorCounter() as counter:
+        yield peak
+    peak.n_bytes = counter.most
+
+
+class _TensorCounter(TorchDispatchMode):
+    """Counts the bytes of new tensors, from when they are made until they are gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = self.most = 0
+        self._storages: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {id(tensor.untyped_storage()) for tensor in _tensors((args, kwargs))}
+        for tensor in _tensors(result):
+            storage = tensor.untyped_storage()
+            # A view, or an operation in place, makes nothing new.
+            if id(storage) not in given and id(storage) not in self._storages:
+                self._add(storage)
+        return result
+
+    def _add(self, storage: Any) -> None:
+        key, n_bytes = id(storage), storage.nbytes()
+
+        def release(_: object) -> None:
+            self.held -= n_bytes
+            del self._storages[key]
+
+        self._storages[key] = weakref.ref(storage, release)
+        self.held += n_bytes
+        self.most = max(self.most, self.held)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def weights_size(model: Any) -> int:
+    """Return the bytes of a model's weights; shared ones count once."""
+    return sum({id(part.untyped_storage()): part.untyped_storage().nbytes() for part in model.parameters()}.values())
 
 
 def module_device(module: Any) -> torch.device:

@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import math
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,13 +17,14 @@ import safetensors
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import MAX_LINES_BYTES, panic_errors, read_untrusted
-from divulge.validation import check_choice, format_exception, format_value
+from divulge.validation import check_choice, format_bytes, format_exception, format_value
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
     raise missing_extra("torch", "text") from None
 
+from divulge.targets import device_memory
 from divulge.targets.torch_modules import reject_quantised_weights
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ else:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+_BYTES_IN_4_BIT = 0.53  # a weight in NF4, its scales quantised too
 _GGUF = "model.gguf"
 _MAX_PADDING = 1 << 24  # tokens that texts may be filled up to
 _MAX_COUNT = (
@@ -151,6 +154,7 @@ def _load(
             raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
         _reject_unsafe_config(source, origin_option)
         _reject_long_padding(tokenizer or source)
+        _check_weights_fit(source, dtype, device, quantised="quantization_config" in options)
         with hide_progress_bars():
             model, report = model_class.from_pretrained(
                 source,
@@ -219,6 +223,30 @@ def _reject_unsafe_config(source: str, origin_option: Mapping[str, str]) -> None
             size = len(value) if isinstance(value, dict | list) else value
             if any(word in key for word in _COUNT_KEYS) and isinstance(size, int | float) and size > _MAX_COUNT:
                 raise ValueError(f"its configuration asks for more than {_MAX_COUNT:,} ({key}: {format_value(value)})")
+
+
+def _check_weights_fit(source: str, dtype: str, device: str, *, quantised: bool) -> None:
+    """Check that a folder's weights fit onto the device before any is read; of other sources nothing is known yet.
+
+    Raises:
+        ValueError: they do not.
+    """
+    files = sorted(Path(source).glob("*.safetensors")) if Path(source).is_dir() else []
+    n_values = 0
+    for path in files:
+        with safetensors.safe_open(path, framework="pt") as file:
+            n_values += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - no dictionary
+    n_bytes = n_values * (_BYTES_IN_4_BIT if quantised else DTYPES[dtype].itemsize)
+    if device == "map":
+        devices = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
+    else:
+        devices = [torch.device(_choose_device(device))]
+    free = [device_memory.free_memory(each) for each in devices]
+    if None not in free and n_bytes > (total := sum(size for size in free if size is not None)):
+        raise ValueError(
+            f"its weights need {format_bytes(n_bytes)} in {dtype}, and {format_bytes(total)} are free on "
+            f"{' and '.join(map(str, devices))}; dtype='bfloat16' or device='map' may help"
+        )
 
 
 def _reject_unscaled_weights(model: Any, source: str) -> None:
