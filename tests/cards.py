@@ -89,7 +89,9 @@ def spread(model):
             for key, value in tensors.items():
                 if value is not None and not isinstance(value.data, CardTensor):
                     moved = CardTensor(value.detach(), device)
-                    tensors[key] = torch.nn.Parameter(moved, requires_grad=False) if tensors is module._parameters else moved
+                    tensors[key] = (
+                        torch.nn.Parameter(moved, requires_grad=False) if tensors is module._parameters else moved
+                    )
         if module not in whole and not isinstance(module, torch.nn.ModuleList):
             _hook(module, hooks.AlignDevicesHook(execution_device=device))
     _hook(model, hooks.AlignDevicesHook(execution_device=first, io_same_device=True))

@@ -402,7 +402,9 @@ def _training_seconds(
     if len(plans) > _MAX_TIMED_SETTINGS:
         return None, None
     timed = [(*_time_epoch(audit, plan.training, records), plan) for plan in plans]
-    seconds = max(sum(fixed + per_record * size for size in sizes) * plan.longest for fixed, per_record, _, plan in timed)
+    seconds = max(
+        sum(fixed + per_record * size for size in sizes) * plan.longest for fixed, per_record, _, plan in timed
+    )
     if audit.held_out is not None:
         n_records = float(training_data(audit, Need.REFERENCES_OUT)[1].sum(1).mean()) + int(audit.held_out.sum())
         seconds += sum((fixed + per_record * n_records) * plan.trial_epochs for fixed, per_record, _, plan in timed)

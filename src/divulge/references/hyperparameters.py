@@ -230,7 +230,10 @@ class FineTuneSettings:
             check_instance(self.lora, "lora", LoRA)
         settings.FineTuningSettings.check_attributes(self)
         matching.check_stop(self.stop_after, self.epochs)
-        for name, value, default in (("precision", self.precision, "bfloat16"), ("quantization", self.quantization, "4bit")):
+        for name, value, default in (
+            ("precision", self.precision, "bfloat16"),
+            ("quantization", self.quantization, "4bit"),
+        ):
             if value == default and self.lora is None:
                 raise InputError(f"{name}: {value} holds the base as it is, and only adapters can be trained; set lora")
         if self.quantization is not None and not isinstance(self.base, str | Path):

@@ -71,7 +71,9 @@ def run_in_slices(
             if not is_out_of_memory(error):
                 raise
             if stop - start == 1:
-                raise InputError(f"memory: {device} has too little for {item_size:,} {unit} at once; {remedy}") from None
+                raise InputError(
+                    f"memory: {device} has too little for {item_size:,} {unit} at once; {remedy}"
+                ) from None
         # Not within the handler: the exception's frames hold on to the tensors of the attempt.
         remember_halved((stop - start) * item_size, unit, device)
     return results
