@@ -45,28 +45,9 @@ def _compute(function, args, kwargs):
     if parts is not NotImplemented:
         return parts
     tensors = [value for value in pytree.tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-    devices = {tensor.device for tensor in tensors if tensor.dim() or isinstance(tensor, CardTensor)}
-    if len(devices) > 1:
-        devices.discard(torch.device(_TYPE))  # torch.tensor(…, device=…) forgets the index
-    copies = function is torch.ops.aten.copy_.default
-    if len(devices) > 1 and not copies:
-        raise RuntimeError(f"{function}: tensors on several devices: {sorted(map(str, devices))}")
-    device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else None
-    if device is not None and device.type == _TYPE:
-        kwargs = kwargs | {"device": torch.device("cpu")}
-        if device.index is None:  # `new_zeros` and its like
-            device = next(iter(devices), torch.device(_TYPE, 0))
-    elif device is None:
-        device = args[0].device if copies else next(iter(devices), torch.device("cpu"))
+    device, kwargs = _place(function, args, kwargs, tensors)
     wrappers = {id(tensor.values): tensor for tensor in tensors if isinstance(tensor, CardTensor)}
-
-    def unwrap(value):
-        if isinstance(value, CardTensor):
-            return value.values
-        is_empty = isinstance(value, torch.Tensor) and value.is_meta and not value.numel()  # of a new cache
-        return torch.empty(value.shape, dtype=value.dtype) if is_empty else value
-
-    result = function(*pytree.tree_map(unwrap, args), **pytree.tree_map(unwrap, kwargs))
+    result = function(*pytree.tree_map(_unwrap, args), **pytree.tree_map(_unwrap, kwargs))
 
     def wrap(value):
         if not isinstance(value, torch.Tensor) or isinstance(value, CardTensor):
@@ -76,6 +57,32 @@ def _compute(function, args, kwargs):
         return CardTensor(value, device) if device.type == _TYPE else value
 
     return pytree.tree_map(wrap, result)
+
+
+def _place(function, args, kwargs, tensors):
+    """Return where the result is, and the arguments with which it is computed here."""
+    devices = {tensor.device for tensor in tensors if tensor.dim() or isinstance(tensor, CardTensor)}
+    if len(devices) > 1:
+        devices.discard(torch.device(_TYPE))  # torch.tensor(…, device=…) forgets the index
+    if function is torch.ops.aten.copy_.default:
+        return args[0].device, kwargs
+    if len(devices) > 1:
+        raise RuntimeError(f"{function}: tensors on several devices: {sorted(map(str, devices))}")
+    if kwargs.get("device") is None:
+        return next(iter(devices), torch.device("cpu")), kwargs
+    device = torch.device(kwargs["device"])
+    if device.type != _TYPE:
+        return device, kwargs
+    if device.index is None:  # `new_zeros` and its like
+        device = next(iter(devices), torch.device(_TYPE, 0))
+    return device, kwargs | {"device": torch.device("cpu")}
+
+
+def _unwrap(value):
+    if isinstance(value, CardTensor):
+        return value.values
+    is_empty = isinstance(value, torch.Tensor) and value.is_meta and not value.numel()  # of a new cache
+    return torch.empty(value.shape, dtype=value.dtype) if is_empty else value
 
 
 def spread(model):

@@ -8,7 +8,6 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 import cards  # noqa: E402
-
 import divulge as dv  # noqa: E402
 from divulge.signals import PreparedReCaLL  # noqa: E402
 from divulge.targets import CausalLM, device_memory  # noqa: E402
@@ -83,7 +82,7 @@ def test_where_memory_runs_out_fewer_are_run_at_once_and_scores_stay(make, token
 def test_one_document_that_does_not_fit_is_an_error_that_says_what_helps(make, tokenizer):
     model = make("llama")
     refuse_above(model.get_input_embeddings(), 0)
-    with pytest.raises(dv.InputError, match="memory: .*bfloat16"):
+    with pytest.raises(dv.InputError, match=r"memory: .*bfloat16"):
         CausalLM.tokens(_without_probe(model, tokenizer), TEXTS)
 
 

@@ -7,7 +7,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,7 +158,7 @@ class LoadedFineTune:
         free = device_memory.free_memory(self.base.device)
         if free is not None and n_bytes > free:
             raise InputError(
-                f"references: training all {n_weights / 1e9:.2g} billion weights needs at least {format_bytes(n_bytes)} "
+                f"references: training all {n_weights / 1e9:.2g} billion weights needs {format_bytes(n_bytes)} "
                 f"beside the base, and {self.base.device} has {format_bytes(free)} left; adapters need far less "
                 "(lora, with precision='bfloat16' or quantization='4bit' for a large base)"
             )
@@ -358,7 +358,7 @@ class LoadedFineTune:
         return f"{self.base.name}, fine-tuned"
 
     @contextlib.contextmanager
-    def wearing(self, weights: Mapping[str, torch.Tensor]) -> Iterator[CausalLM]:
+    def wearing(self, weights: Mapping[str, torch.Tensor]) -> Generator[CausalLM]:
         """Put trained adapters on the base inside the block, and give it as a target."""
         # New adapters are drawn at random before they get their weights, which is to move nobody's random numbers.
         with networks.torch_seed(0, self.base.device), self._adapters_on_base() as model:
@@ -367,7 +367,7 @@ class LoadedFineTune:
                 yield target
 
     @contextlib.contextmanager
-    def merged(self, model: Any) -> Iterator[CausalLM]:
+    def merged(self, model: Any) -> Generator[CausalLM]:
         """Give an adapted base as a target inside the block, its adapters merged where `folders.merge_adapter` would.
 
         Afterwards the base's weights are as they were, to the bit: taking off what was added would round.
@@ -388,13 +388,13 @@ class LoadedFineTune:
                         weight.copy_(before)
 
     @contextlib.contextmanager
-    def _seeded(self, seed: int) -> Iterator[None]:
+    def _seeded(self, seed: int) -> Generator[None]:
         # Dropout and the adapters' first weights are drawn from torch's own generators.
         with networks.torch_seed(seeds.derive_seed(seed, "fine-tune"), self.base.device), networks.single_thread():
             yield
 
     @contextlib.contextmanager
-    def _in_training(self) -> Iterator[Any]:
+    def _in_training(self) -> Generator[Any]:
         """Give the model that is trained: the base with adapters on it, or a copy of the base."""
         if not self.shares_base:
             yield self._prepare(copy.deepcopy(self.base.model))
@@ -403,7 +403,7 @@ class LoadedFineTune:
             yield model
 
     @contextlib.contextmanager
-    def _adapters_on_base(self) -> Iterator[Any]:
+    def _adapters_on_base(self) -> Generator[Any]:
         """Put new adapters on the base itself inside the block; afterwards it is as it was."""
         base = self.base.model
         trainable = {name for name, weight in base.named_parameters() if weight.requires_grad}
@@ -639,7 +639,7 @@ def _train_epochs(
 
 
 @contextlib.contextmanager
-def _gradient_checkpointing(model: Any, *, enabled: bool) -> Iterator[None]:
+def _gradient_checkpointing(model: Any, *, enabled: bool) -> Generator[None]:
     """Compute layers again for their gradients inside the block, where a model can."""
     if not enabled:
         yield

@@ -1,4 +1,4 @@
-"""Memory of the device that a model is on: where it runs out, less is run at a time, and the rest of the work goes on."""
+"""Memory of the device that a model is on: where it runs out, less is run at a time, and the work goes on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ except ImportError:  # pragma: no cover - exercised by the light install
     raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from accelerate.utils import memory as accelerate_memory
 else:
@@ -123,7 +123,7 @@ class MemoryPeak:
 
 
 @contextlib.contextmanager
-def measure_peak(device: torch.device) -> Iterator[MemoryPeak]:
+def measure_peak(device: torch.device) -> Generator[MemoryPeak]:
     """Measure the memory of tensors that a block holds at once: by the allocator of a GPU, else tensor by tensor.
 
     Elsewhere than on a GPU what other threads hold is not seen, nor what an operation holds inside.
@@ -199,5 +199,5 @@ def module_device(module: Any) -> torch.device:
 
 
 def input_device(model: Any) -> torch.device:
-    """Return where a model takes its tokens, which is where its embedding is: of a model on several devices, the first."""
+    """Return where a model takes its tokens: where its embedding is, of a model on several devices the first."""
     return module_device(model.get_input_embeddings())

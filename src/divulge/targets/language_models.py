@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -487,12 +486,12 @@ def read_shared_prefix(model: Any, prefixes: Sequence[Sequence[int]]) -> SharedP
 
     Models that keep anything else than the keys and values of all tokens (a sliding window, a state) read them anew.
     """
-    common = os.path.commonprefix([tuple(prefix) for prefix in prefixes])
+    common = list(itertools.takewhile(lambda column: len(set(column)) == 1, zip(*prefixes, strict=False)))
     length = min(len(common), min(map(len, prefixes), default=0) - 1)
     if len(prefixes) < 2 or length < _MIN_SHARED_TOKENS:
         return None
     argument = cache_argument(model)
-    ids = torch.tensor([list(common[:length])]).to(device_memory.input_device(model))
+    ids = torch.tensor([[column[0] for column in common[:length]]]).to(device_memory.input_device(model))
     answer = model.base_model(input_ids=ids, use_cache=True)
     cache = getattr(answer, argument, None)
     cache = getattr(answer, "past_key_values", None) if cache is None else cache
