@@ -584,9 +584,15 @@ def reduce_logits(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: boo
         vocabulary: False for the log-probability of the token alone, ``[1, t]``, which is cheaper.
     """
     part = _vocabulary_statistics if vocabulary else _token_log_probability
-    # A dozen passes over the same numbers: few enough rows at a time that they stay in the cache.
+    return _reduce_in_cache(part, logits, target)
+
+
+def _reduce_in_cache(
+    reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], logits: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
+    """Reduce few enough rows at a time that they stay in the cache: there are several passes over the same numbers."""
     size = max(_LOGITS_IN_CACHE // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
-    return torch.cat([part(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
+    return torch.cat([reduce(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
 
 
 def _token_log_probability(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -627,20 +633,23 @@ def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decod
         target: the token that stands there, ``[t]``.
         decoding: how tokens are drawn; what it leaves out has minus infinity.
     """
-    x = logits.float()
-    greedy = x.argmax(1) == target
     # In the order of transformers: another one would draw otherwise.
     warpers = []
     if decoding.temperature != 1:
         warpers.append(transformers.TemperatureLogitsWarper(float(decoding.temperature)))
-    if decoding.top_k is not None and decoding.top_k < x.shape[1]:
+    if decoding.top_k is not None and decoding.top_k < logits.shape[1]:
         warpers.append(transformers.TopKLogitsWarper(decoding.top_k))
     if decoding.top_p is not None and decoding.top_p < 1:
         warpers.append(transformers.TopPLogitsWarper(float(decoding.top_p)))
-    for warp in warpers:
-        x = warp(None, x)
-    log_probability = x.gather(1, target[:, None])[:, 0] - x.logsumexp(1)
-    return torch.stack([log_probability, greedy.float()])
+
+    def reduce(block: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        x = block.float()
+        greedy = x.argmax(1) == tokens
+        for warp in warpers:
+            x = warp(None, x)
+        return torch.stack([x.gather(1, tokens[:, None])[:, 0] - x.logsumexp(1), greedy.float()])
+
+    return _reduce_in_cache(reduce, logits, target)
 
 
 @dataclass(frozen=True, slots=True)
