@@ -43,6 +43,18 @@ def torch_seed(seed: int, device: torch.device) -> Generator[None]:
         yield
 
 
+def random_states(device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Return the states of torch's generators on this machine and on ``device``."""
+    return (torch.get_rng_state(), *((torch.cuda.get_rng_state(device),) if device.type == "cuda" else ()))
+
+
+def restore_random_states(states: tuple[torch.Tensor, ...], device: torch.device) -> None:
+    """Bring torch's generators back to what `random_states` gave."""
+    torch.set_rng_state(states[0])
+    for state in states[1:]:
+        torch.cuda.set_rng_state(state, device)
+
+
 def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
     """Check that no value is NaN or infinite."""
     return all(bool(t.isfinite().all()) for t in tensors)

@@ -593,6 +593,20 @@ class FineTuningSettings(Settings):
     bos: Literal["tokenizer", "add", "none"] = Field(
         "tokenizer", description="Whether documents begin with a BOS token, for a base given as a folder."
     )
+    precision: Literal["single", "mixed", "bfloat16"] = Field(
+        "single",
+        description="Arithmetic of training: single; mixed (weights in single precision, products in bfloat16); or "
+        "bfloat16 (the base too, which is then left as it is: adapters alone are trained, in single precision).",
+    )
+    quantization: Literal["4bit"] | None = Field(
+        None, description="Weights of a frozen base in four bits each, under adapters; needs bitsandbytes."
+    )
+    gradient_checkpointing: Flag = Field(
+        False, description="Whether layers are computed again for their gradients, which takes time and saves memory."
+    )
+    gradient_accumulation_steps: Count = Field(
+        1, description="Parts in which the documents of a step go through the model, one after the other."
+    )
     engine: Literal["auto", "serial", "processes", "ray"] = Field(
         "auto",
         description="How models are trained: serial, processes (several on this machine), ray (several machines), or "

@@ -180,11 +180,11 @@ def test_batches_stand_side_by_side_on_a_processor_alone(device, in_threads):
     """A graphics card is given one batch after the other, by the thread that asks."""
     thread_ids = []
 
-    def run(batch, reduce):
+    def run(batch, reduce, shared):
         thread_ids.append(threading.get_ident())
         return [batch]
 
-    target = SimpleNamespace(model=SimpleNamespace(device=SimpleNamespace(type=device)), _run=run)
+    target = SimpleNamespace(device=SimpleNamespace(type=device), _run=run)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -145,11 +145,25 @@ class LanguageModel(Modality):
 
     def open_references(self, references: FineTune | None, recipes: Sequence[Recipe]) -> LoadedFineTune | None:
         """Load the base of the references into memory, if a recipe reads reference models."""
-        return references.load_base() if references is not None and required_references(recipes) else None
+        if references is None or not required_references(recipes):
+            return None
+        loaded = references.load_base()
+        if references.count and any(need != Need.REFERENCES_BASE for need in required_references(recipes)):
+            loaded.check_memory()
+        return loaded
 
     def query(self, target: Any, records: Records) -> None:
         """Ask the target for the tokens of the documents once."""
         target.tokens(list(records.x))
+
+    def count_reference_answers(self, audit: PreparedAudit, n_models: int) -> int:
+        """Return the documents that reference models, and the base, are asked about."""
+        n_bases = any(Need.REFERENCES_BASE in recipe.needs for recipe in audit.inputs.recipes)
+        return (n_models + n_bases) * len(audit.views[0])
+
+    def relative_size(self, records: Records, sample: Records) -> float:
+        """Return by how much documents are longer than those of ``sample``."""
+        return float(np.mean([len(text) for text in records.x]) / np.mean([len(text) for text in sample.x]))
 
     def matched_answer(self, target: Any) -> str:
         """Return what is compared: log-likelihoods."""

@@ -182,6 +182,14 @@ class Modality:
         measure_outputs(target, inputs.candidates[:_N_PROBED], list(signals.output_signals(inputs.recipes).values()))
         return 0
 
+    def count_reference_answers(self, audit: PreparedAudit, n_models: int) -> int:
+        """Return how many answers of reference models take as long as the target's; 0 where they hardly count."""
+        return 0
+
+    def relative_size(self, records: Records, sample: Records) -> float:
+        """Return how much longer an answer about one of ``records`` takes than about one of ``sample``."""
+        return 1.0
+
     def open_references(self, references: Any, recipes: Sequence[Recipe]) -> Any:
         """Return the references ready for use, such as with their base model in memory."""
         return references

@@ -33,7 +33,7 @@ from divulge.signals import internals
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
 from divulge.targets.rights import Averaged, FramedTarget, UserTarget, weights_key
 from divulge.types import PartialRecords, Records
-from divulge.validation import check_memory
+from divulge.validation import check_memory, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
     from divulge.references import Progress
+    from divulge.references.fine_tuning import TrainingStep
     from divulge.results import ClassFit, MatchedReferences, RegressionFit, TokenFit
     from divulge.settings import AuditOptions
     from divulge.types import Array, Bools, Ints
@@ -278,6 +279,7 @@ class Forecast:
         memory: bytes held at once, without what training takes.
         trials: models that are trained at most to find settings that match the target; they count in ``training``.
         too_few: why the answer cannot be "no leak found"; empty where there are enough records for it.
+        step: a training step of a reference language model, as measured; None for other models.
     """
 
     records: int
@@ -288,6 +290,18 @@ class Forecast:
     memory: float
     trials: int = 0
     too_few: str = ""
+    step: TrainingStep | None = None
+
+    @property
+    def too_large(self) -> str:
+        """Why training will run out of memory, or be slower than forecast; empty where it fits."""
+        if self.step is None or self.step.free is None or self.step.memory <= self.step.free:
+            return ""
+        return (
+            f"references: a step needs {format_bytes(self.step.memory)} beside the base, and {self.step.device} has "
+            f"{format_bytes(self.step.free)} left: fewer documents will go through the model at a time. Less is needed "
+            "with lora, gradient_checkpointing, gradient_accumulation_steps, length, precision or quantization"
+        )
 
     @property
     def text(self) -> str:
@@ -299,6 +313,12 @@ class Forecast:
             parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
             duration = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
             parts.append(f"training {duration or 'of unknown length'}")
+        if self.step is not None:
+            free = "" if self.step.free is None else f", of which {format_bytes(self.step.free)} are free"
+            parts.append(
+                f"a step of it {self.step.seconds:.2g} s and {format_bytes(self.step.memory)} beside the base's "
+                f"{format_bytes(self.step.weights)} on {self.step.device}{free}"
+            )
         if self.scoring is not None:
             parts.append(f"scoring at most {_format_duration(self.scoring)}")
         return "; ".join([*parts, f"memory about {max(1, round(self.memory / 2**20)):,} MiB, without training"])
@@ -309,15 +329,17 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
     needs = [need for need in TRAINED_REFERENCES if any(need in recipe.needs for recipe in audit.inputs.recipes)]
     training_sets = [training_data(audit, need) for need in needs]
     sizes = np.concatenate([rows.sum(1) for _, rows in training_sets]) if training_sets else np.zeros(0)
+    training, step = _training_seconds(audit, training_sets[0][0], sizes) if len(sizes) else (0.0, None)
     return Forecast(
         records=audit.layout.total,
         models=len(sizes),
         lessons=round(float(sizes.mean())) if len(sizes) else 0,
-        training=_training_seconds(audit, training_sets[0][0], sizes) if len(sizes) else 0.0,
+        training=training,
         scoring=None,
         memory=estimate_memory(audit, on_disk=on_disk),
         trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],
         too_few=_describe_too_few(audit.inputs.truth),
+        step=step,
     )
 
 
@@ -352,11 +374,10 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast, *, check_queries:
     white_box_seconds = (
         records * _time_call(lambda: internals.measure(audit.target, sample, white_box)) if white_box else 0.0
     )
-    return replace(
-        forecast,
-        scoring=(answers * _time_call(lambda: audit.modality.query(audit.averaged_target, sample)) + white_box_seconds)
-        / len(sample),
-    )
+    answers += audit.modality.count_reference_answers(audit, forecast.models)
+    seconds = _time_call(lambda: audit.modality.query(audit.averaged_target, sample))
+    size = audit.modality.relative_size(audit.views[0], sample)
+    return replace(forecast, scoring=(answers * size * seconds + white_box_seconds) / len(sample))
 
 
 def _time_call(work: Callable[[], object]) -> float:
@@ -367,34 +388,45 @@ def _time_call(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _training_seconds(audit: PreparedAudit, records: Records, sizes: np.ndarray) -> float | None:
-    """Estimate the seconds for training all models from a few batches; None without batches.
+def _training_seconds(
+    audit: PreparedAudit, records: Records, sizes: np.ndarray
+) -> tuple[float | None, TrainingStep | None]:
+    """Estimate the seconds for training all models from a few batches, None without batches; return a measured step.
 
     Where settings are to be chosen, all references are taken for those whose training takes longest. A trial model is
     asked about the held-out records after an epoch, which takes less than training on them.
     """
     if not hasattr(audit.references, "brief"):
-        return None
+        return None, None
     plans = matching.plan_epochs(audit.references)
     if len(plans) > _MAX_TIMED_SETTINGS:
-        return None
+        return None, None
     timed = [(*_time_epoch(audit, plan.training, records), plan) for plan in plans]
-    seconds = max(sum(fixed + per_record * size for size in sizes) * plan.longest for fixed, per_record, plan in timed)
+    seconds = max(
+        sum(fixed + per_record * size for size in sizes) * plan.longest for fixed, per_record, _, plan in timed
+    )
     if audit.held_out is not None:
         n_records = float(training_data(audit, Need.REFERENCES_OUT)[1].sum(1).mean()) + int(audit.held_out.sum())
-        seconds += sum((fixed + per_record * n_records) * plan.trial_epochs for fixed, per_record, plan in timed)
-    return seconds
+        seconds += sum((fixed + per_record * n_records) * plan.trial_epochs for fixed, per_record, _, plan in timed)
+    steps = [step for _, _, step, _ in timed if step is not None]
+    return seconds, max(steps, key=lambda step: step.memory, default=None)
 
 
-def _time_epoch(audit: PreparedAudit, training: Any, records: Records) -> tuple[float, float]:
-    """Return the seconds of an epoch: of any, where all records are one batch, and of each record, elsewhere."""
+def _time_epoch(audit: PreparedAudit, training: Any, records: Records) -> tuple[float, float, TrainingStep | None]:
+    """Return the seconds of an epoch: of any, where all records are one batch, and of each record, elsewhere.
+
+    Of a language model a step is measured, and returned too.
+    """
+    if hasattr(training, "measure_step"):
+        step = training.measure_step(records)
+        return 0.0, step.seconds * step.per_record, step
     size = getattr(training, "config", training).batch_size
     small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
     small_seconds = _epoch_seconds(audit, training, records, small_count)
     if large_count == small_count:
-        return small_seconds, 0.0
+        return small_seconds, 0.0, None
     seconds = max(_epoch_seconds(audit, training, records, large_count) - small_seconds, 0.0)
-    return 0.0, seconds / (large_count - small_count)
+    return 0.0, seconds / (large_count - small_count), None
 
 
 def _epoch_seconds(audit: PreparedAudit, training: Any, records: Records, count: int) -> float:

@@ -114,8 +114,8 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    if forecast.too_few and not is_search:
-        printing.remark(forecast.too_few)
+    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large)):
+        printing.remark(remark)
 
 
 def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:

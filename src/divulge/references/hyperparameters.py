@@ -210,6 +210,10 @@ class FineTuneSettings:
     stop_after: int | None = _FINE_TUNING.stop_after
     length: int | None = _FINE_TUNING.length
     bos: Literal["tokenizer", "add", "none"] = _FINE_TUNING.bos
+    precision: Literal["single", "mixed", "bfloat16"] = _FINE_TUNING.precision
+    quantization: Literal["4bit"] | None = _FINE_TUNING.quantization
+    gradient_checkpointing: bool = _FINE_TUNING.gradient_checkpointing
+    gradient_accumulation_steps: int = _FINE_TUNING.gradient_accumulation_steps
     engine: Literal["auto", "serial", "processes", "ray"] = _FINE_TUNING.engine
     device: str = "auto"
     workers: int | None = _FINE_TUNING.workers
@@ -226,6 +230,14 @@ class FineTuneSettings:
             check_instance(self.lora, "lora", LoRA)
         settings.FineTuningSettings.check_attributes(self)
         matching.check_stop(self.stop_after, self.epochs)
+        for name, value, default in (
+            ("precision", self.precision, "bfloat16"),
+            ("quantization", self.quantization, "4bit"),
+        ):
+            if value == default and self.lora is None:
+                raise InputError(f"{name}: {value} holds the base as it is, and only adapters can be trained; set lora")
+        if self.quantization is not None and not isinstance(self.base, str | Path):
+            raise InputError("quantization: a base given as a folder or hf:NAME is needed; this one is loaded already")
 
     @property
     def learning_rate(self) -> float:

@@ -263,6 +263,10 @@ class Custom(_ReferenceTraining):
         workers: processes for "processes"; None means one per core.
         gpus: GPUs that ``train`` uses, in each task of "ray"; None means 0.
 
+    Adapters are put on the base itself and taken off again: it is in memory once, for all models and for what asks the
+    base alone. (Not where it is in half precision and ``precision`` is another: then models are trained on copies.)
+    Where memory runs out the documents of a step go through the model in more parts.
+
     What the pool keeps of such a model are its outputs on the observed records.
 
     Raises:
@@ -386,6 +390,10 @@ class FineTune(FineTuneSettings):
         stop_after: epochs after which training stops, of the ``epochs`` that the schedule is made for; None for all.
         length: longest stretch of tokens in training; the base's context when None.
         bos: "tokenizer", "add" or "none", see `divulge.targets.CausalLM`; for a base given as a folder.
+        precision: "single"; "mixed" (products in bfloat16); or "bfloat16" (the base too, which needs ``lora``).
+        quantization: "4bit" for a base given as a folder whose layers have four bits a weight (needs ``lora``).
+        gradient_checkpointing: whether layers are computed again for their gradients, which saves memory.
+        gradient_accumulation_steps: parts in which the documents of a step go through the model.
         engine: "serial", "processes" (several on this machine), "ray" (several machines), or "auto" (processes, on a
             CPU and where a short measured trial says that the work is worth their start).
         device: where models are trained: "auto", "cpu", "cuda".

@@ -335,7 +335,12 @@ def apply_adapter(model: Any, adapter: Adapter) -> Any:
 
 
 def merge_adapter(peft_model: Any) -> Any:
-    """Merge an adapter into its base; in half precision, or on shared weights, leave it beside them.
+    """Merge an adapter into its base; where `can_merge` denies it, leave it beside."""
+    return peft_model.merge_and_unload() if can_merge(peft_model) else peft_model.get_base_model()
+
+
+def can_merge(peft_model: Any) -> bool:
+    """Return whether an adapter can be added to the weights: not in half precision, nor on shared weights.
 
     Where the embedding is the output layer too, what an adapter adds to the one would go into the other.
     """
@@ -345,7 +350,7 @@ def merge_adapter(peft_model: Any) -> Any:
     ]
     shared = len(embeddings) == 2 and embeddings[0].weight is embeddings[1].weight
     adapted = any(hasattr(embedding, "base_layer") for embedding in embeddings)
-    return base if (shared and adapted) or base.dtype != torch.float32 else peft_model.merge_and_unload()
+    return base.dtype == torch.float32 and not (shared and adapted) and not getattr(base, "is_quantized", False)
 
 
 def _read_lora_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from divulge import chats, lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
-from divulge.targets import pretrained
+from divulge.targets import device_memory, pretrained
 from divulge.targets.chat_templates import EncodedDocument, encode_document
 from divulge.targets.pretrained import check_token_ids, load_pretrained, tokenizer_digest, weights_digest
 from divulge.targets.token_statistics import PER_TOKEN, Continuations, Decoding, TokenStatistics
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import transformers
+    from transformers import cache_utils
 else:
     transformers = lazy.module("transformers")
+    cache_utils = lazy.module("transformers.cache_utils")
 
 
 try:
@@ -37,6 +40,7 @@ except ImportError:  # pragma: no cover - exercised by the light install
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.
 _LOGITS_PER_BLOCK, _LOGITS_PER_BLOCK_CPU = 1 << 25, 7 << 20
+_BYTES_PER_LOGIT = 32  # in all, of float32, while statistics are made of it
 # Tokens in a batch: more make a GPU faster; a CPU's caches hold few.
 _TOKEN_BUDGET, _TOKEN_BUDGET_CPU = 8192, 1024
 
@@ -77,7 +81,7 @@ class CausalLM:
     def __post_init__(self) -> None:
         check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
         check_choice(self.truncation, "truncation", ("windows", "head"))
-        default_budget = _TOKEN_BUDGET_CPU if self.model.device.type == "cpu" else _TOKEN_BUDGET
+        default_budget = _TOKEN_BUDGET_CPU if self.device.type == "cpu" else _TOKEN_BUDGET
         budget = default_budget if self.budget is None else check_integer(self.budget, "budget", minimum=1)
         object.__setattr__(self, "budget", budget)
         max_length = context_length(self.model)
@@ -95,28 +99,49 @@ class CausalLM:
         object.__setattr__(self, "_split", has_separate_head(self.model))
 
     @classmethod
-    def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
+    def load(
+        cls,
+        name: str,
+        *,
+        dtype: str = "float32",
+        device: str = "auto",
+        quantization: Literal["4bit"] | None = None,
+        **options: Any,
+    ) -> CausalLM:
         """Load from ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder; weights are read from safetensors alone.
 
         Args:
             name: which model.
             dtype: "float32", "bfloat16" or "float16"; logits are cast up in any case.
             device: "auto" (a GPU if there is one), "cpu", "cuda", or "map" to spread layers over all devices.
+            quantization: "4bit" to hold the layers' weights in four bits each (needs bitsandbytes).
             **options: the other arguments of `CausalLM`.
 
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
         model, tokenizer = load_pretrained(
-            transformers.AutoModelForCausalLM, transformers.AutoTokenizer, name, dtype, device
+            transformers.AutoModelForCausalLM,
+            transformers.AutoTokenizer,
+            name,
+            dtype,
+            device,
+            **({} if quantization is None else {"quantization_config": pretrained.quantize(quantization, dtype)}),
         )
         return cls(model, tokenizer, name=name, **options)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model takes its tokens."""
+        return device_memory.input_device(self.model)
+
     def key(self) -> Mapping[str, Any]:
         """Return what determines the numbers: two runs with equal keys may share their results."""
+        return {"model": self.name, "weights": weights_digest(self.model), **self.reading_key()}
+
+    def reading_key(self) -> dict[str, Any]:
+        """Return what of `key` is known without reading the weights."""
         return {
-            "model": self.name,
-            "weights": weights_digest(self.model),
             "tokenizer": tokenizer_digest(self.tokenizer),
             "bos": self.bos,
             "length": self.length,
@@ -189,16 +214,20 @@ class CausalLM:
         return greedy_continuations(self, prefixes, tokens)
 
     def side_by_side(
-        self, window_batches: Sequence[Sequence[Window]], reduce: Callable[..., torch.Tensor]
+        self,
+        window_batches: Sequence[Sequence[Window]],
+        reduce: Callable[..., torch.Tensor],
+        shared: SharedPrefix | None = None,
     ) -> Iterator[Sequence[np.ndarray]]:
-        """Reduce each batch by ``reducing``; on a CPU each core has a batch of its own, and no two share one."""
-        threads = torch.get_num_threads() if self.model.device.type == "cpu" else 1
+        """Reduce each batch by ``reduce``; on a CPU each core has a batch of its own, and no two share one."""
+        threads = torch.get_num_threads() if self.device.type == "cpu" else 1
+        run = partial(self._run, reduce=reduce, shared=shared)
         if min(threads, len(window_batches)) < 2:
-            yield from (self._run(batch, reduce) for batch in window_batches)
+            yield from map(run, window_batches)
             return
         try:
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                yield from pool.map(partial(self._run, reduce=reduce), window_batches)
+                yield from pool.map(run, window_batches)
         finally:
             torch.set_num_threads(threads)  # of what torch calls, some count threads for the whole process
 
@@ -221,8 +250,23 @@ class CausalLM:
         )
 
     @torch.inference_mode()
-    def _run(self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor]) -> list[np.ndarray]:
-        """Run a batch; reduce logits and tokens of each block by ``reducing`` to rows ``[k, t]`` of each window."""
+    def _run(
+        self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor], shared: SharedPrefix | None
+    ) -> list[np.ndarray]:
+        """Run a batch; reduce logits and tokens of each block by ``reduce`` to rows ``[k, t]`` of each window."""
+        parts = device_memory.run_in_slices(
+            lambda rows: self._run_at_once(batch[rows], reduce, shared),
+            len(batch),
+            item_size=max(len(window.tokens) for window in batch) + (0 if shared is None else shared.length),
+            unit="tokens",
+            device=self.device,
+            remedy="a smaller length (of the target), dtype='bfloat16' or device='map' needs less",
+        )
+        return [row for part in parts for row in part]
+
+    def _run_at_once(
+        self, batch: Sequence[Window], reduce: Callable[..., torch.Tensor], shared: SharedPrefix | None
+    ) -> list[np.ndarray]:
         longest = max(len(window.tokens) for window in batch)
         ids = torch.zeros(len(batch), longest, dtype=torch.long)
         attention_mask = torch.zeros(len(batch), longest, dtype=torch.long)
@@ -234,35 +278,67 @@ class CausalLM:
             scored[row, window.skip : size - 1] = True
             if window.is_scored is not None:
                 scored[row, : size - 1] &= torch.tensor(window.is_scored[1:])
-        device = self.model.device
-        ids, attention_mask, scored_mask = ids.to(device), attention_mask.to(device), scored.to(device)
-        reduced = torch.cat(
-            [reduce(*part) for part in self._logits(ids, attention_mask, scored_mask, ids[:, 1:][scored_mask])], dim=1
-        )
+        inputs: dict[str, Any] = {"use_cache": False}
+        if shared is not None:
+            attention_mask = torch.cat([attention_mask.new_ones(len(batch), shared.length), attention_mask], dim=1)
+            inputs |= shared.repeat(len(batch))
+        inputs |= {"input_ids": ids.to(self.device), "attention_mask": attention_mask.to(self.device)}
+        scored_tokens = ids[:, 1:][scored]
+        if self._split:
+            hidden = self.model.base_model(**inputs).last_hidden_state[:, :-1]
+            head = partial(apply_head, self.model)
+            n_logits = self.model.get_output_embeddings().weight.shape[0]
+        else:
+            hidden, head = self.model(**inputs).logits[:, :-1], lambda rows: rows
+            n_logits = hidden.shape[-1]
+        # The layers, and the head, may each be on a device of their own.
+        reduced = reduce_in_blocks(hidden[scored.to(hidden.device)], scored_tokens, n_logits, head, reduce)
         return np.split(reduced.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
 
-    def _logits(
-        self, ids: torch.Tensor, attention_mask: torch.Tensor, scored_mask: torch.Tensor, scored_tokens: torch.Tensor
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the logits at the requested places, some at a time, and the tokens that stand there."""
-        if not self._split:
-            logits = self.model(input_ids=ids, attention_mask=attention_mask, use_cache=False).logits[:, :-1][
-                scored_mask
-            ]
-            yield from split_blocks(logits, scored_tokens, logits.shape[-1])
-            return
-        hidden = self.model.base_model(input_ids=ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        head = self.model.get_output_embeddings()
-        for rows, targets in split_blocks(hidden[:, :-1][scored_mask], scored_tokens, head.weight.shape[0]):
-            yield finish_logits(self.model, head(rows)), targets
+
+def reduce_in_blocks(
+    rows: torch.Tensor,
+    tokens: torch.Tensor,
+    n_logits: int,
+    head: Callable[[torch.Tensor], torch.Tensor],
+    reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Return ``reduce`` of logits and tokens ``[k, t]``, of as many tokens at a time as memory holds logits of.
+
+    Args:
+        rows: last hidden states, or logits, ``[t, h]``.
+        tokens: the token that stands there, ``[t]``, on any device.
+        n_logits: size of the vocabulary.
+        head: from some of the rows to their logits.
+        reduce: from logits and tokens to what is kept, ``[k, t]``.
+    """
+    size = max(logits_per_block(rows.device) // n_logits, 1)
+
+    def reduce_block(block: torch.Tensor, block_tokens: torch.Tensor) -> torch.Tensor:
+        logits = head(block)
+        return reduce(logits, block_tokens.to(logits.device))
+
+    parts = [
+        part
+        for block, block_tokens in zip(rows.split(size), tokens.split(size), strict=True)
+        for part in device_memory.run_in_slices(
+            lambda some, block=block, block_tokens=block_tokens: reduce_block(block[some], block_tokens[some]),
+            len(block),
+            item_size=n_logits,
+            unit="logits",
+            device=rows.device,
+            remedy="dtype='bfloat16' or device='map' leaves more",
+        )
+    ]
+    return torch.cat(parts, dim=1) if parts else reduce_block(rows, tokens)
 
 
-def split_blocks(
-    rows: torch.Tensor, target: torch.Tensor, vocabulary: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Split rows and their tokens into blocks whose logits fit into memory."""
-    size = max((_LOGITS_PER_BLOCK_CPU if rows.device.type == "cpu" else _LOGITS_PER_BLOCK) // vocabulary, 1)
-    return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
+def logits_per_block(device: torch.device) -> int:
+    """Return how many logits are held at a time on a device: fewer where it has little memory left."""
+    if device.type == "cpu":
+        return _LOGITS_PER_BLOCK_CPU
+    free = device_memory.free_memory(device)
+    return _LOGITS_PER_BLOCK if free is None else min(_LOGITS_PER_BLOCK, free // _BYTES_PER_LOGIT)
 
 
 def context_length(model: Any) -> int:
@@ -280,11 +356,16 @@ def has_separate_head(model: Any) -> bool:
     base = getattr(model, "base_model", model)
     if head is None or base is model:
         return False
-    ids = torch.arange(2, 6, device=model.device)[None] % head.weight.shape[0]
-    hidden = base(input_ids=ids, use_cache=False).last_hidden_state
-    logits = model(input_ids=ids, use_cache=False).logits
-    head_logits = finish_logits(model, head(hidden))
+    ids = (torch.arange(2, 6)[None] % head.weight.shape[0]).to(device_memory.input_device(model))
+    head_logits = apply_head(model, base(input_ids=ids, use_cache=False).last_hidden_state)
+    logits = model(input_ids=ids, use_cache=False).logits.to(head_logits.device)
     return head_logits.shape == logits.shape and bool(torch.allclose(head_logits, logits, rtol=1e-3, atol=1e-3))
+
+
+def apply_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """Return the logits of last hidden states, on the output layer's device."""
+    head = model.get_output_embeddings()
+    return finish_logits(model, head(hidden.to(device_memory.module_device(head))))
 
 
 def finish_logits(model: Any, logits: torch.Tensor) -> torch.Tensor:
@@ -356,15 +437,17 @@ def score_continuations(
         raise InputError(f"suffixes: {len(prefixes)} are needed (one per prefix), got {len(suffixes)}")
     for entry, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
         _check_continuation(target, entry, prefix, suffix)
+    shared = read_shared_prefix(target.model, prefixes)
+    n_shared = 0 if shared is None else shared.length
     windows = [
-        Window(entry, 0, (*prefix, *suffix), len(prefix) - 1)
+        Window(entry, 0, (*prefix[n_shared:], *suffix), len(prefix) - 1 - n_shared)
         for entry, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True))
     ]
-    window_batches = list(batch_windows(windows, target.budget or 1))
+    window_batches = list(batch_windows(windows, target.budget or 1, before=n_shared))
     rows: list[np.ndarray] = [np.empty((2, 0))] * len(windows)
     for batch, parts in zip(
         window_batches,
-        target.side_by_side(window_batches, partial(sampling_log_probabilities, decoding=chosen)),
+        target.side_by_side(window_batches, partial(sampling_log_probabilities, decoding=chosen), shared),
         strict=True,
     ):
         for window, part in zip(batch, parts, strict=True):
@@ -372,6 +455,58 @@ def score_continuations(
     joined = np.concatenate(rows, axis=1) if rows else np.empty((2, 0))
     offsets = np.append(0, np.cumsum([part.shape[1] for part in rows], dtype=np.int64))
     return Continuations(offsets, joined[0].astype(np.float64), joined[1] > 0)
+
+
+_MIN_SHARED_TOKENS = 16  # fewer are sooner read again than remembered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedPrefix:
+    """Keys and values of tokens that stand before everything that is asked, read once.
+
+    Args:
+        length: number of tokens.
+        argument: what the model calls its keys and values.
+        keys_values: of each layer, ``[1, heads, length, d]`` each.
+    """
+
+    length: int
+    argument: str
+    keys_values: tuple[tuple[torch.Tensor, torch.Tensor], ...]
+
+    def repeat(self, n_rows: int) -> dict[str, Any]:
+        """Return the model's argument for a batch; nothing is copied before new keys are put behind."""
+        repeated = [tuple(part.expand(n_rows, -1, -1, -1) for part in layer) for layer in self.keys_values]
+        return {self.argument: transformers.DynamicCache(repeated)}
+
+
+@torch.inference_mode()
+def read_shared_prefix(model: Any, prefixes: Sequence[Sequence[int]]) -> SharedPrefix | None:
+    """Read the tokens that all prefixes begin with, less their last; None where that saves nothing.
+
+    Models that keep anything else than the keys and values of all tokens (a sliding window, a state) read them anew.
+    """
+    common = list(itertools.takewhile(lambda column: len(set(column)) == 1, zip(*prefixes, strict=False)))
+    length = min(len(common), min(map(len, prefixes), default=0) - 1)
+    if len(prefixes) < 2 or length < _MIN_SHARED_TOKENS:
+        return None
+    argument = cache_argument(model)
+    ids = torch.tensor([[column[0] for column in common[:length]]]).to(device_memory.input_device(model))
+    answer = model.base_model(input_ids=ids, use_cache=True)
+    cache = getattr(answer, argument, None)
+    cache = getattr(answer, "past_key_values", None) if cache is None else cache
+    layers = getattr(cache, "layers", ())
+    if type(cache) is not transformers.DynamicCache or any(
+        type(layer) is not cache_utils.DynamicLayer or layer.keys.shape[2] != length for layer in layers
+    ):
+        return None
+    return SharedPrefix(length, argument, tuple((layer.keys, layer.values) for layer in layers))
+
+
+def cache_argument(model: Any) -> str:
+    """Return what a model calls its keys and values; transformers renamed them in 5.24."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
 
 
 def _check_continuation(target: CausalLM, number: int, prefix: Sequence[int], suffix: Sequence[int]) -> None:
@@ -406,21 +541,25 @@ def greedy_continuations(target: CausalLM, prefixes: Sequence[Sequence[int]], to
         rows_of_length = list(same)
         step = max((target.budget or 1) // (length + count), 1)
         for batch_start in range(0, len(rows_of_length), step):
-            batch_rows = rows_of_length[batch_start : batch_start + step]
-            for row, continuation in zip(
-                batch_rows, _generate_greedily(target.model, [prefixes[row] for row in batch_rows], count), strict=True
-            ):
+            batch = [prefixes[row] for row in rows_of_length[batch_start : batch_start + step]]
+            parts = device_memory.run_in_slices(
+                lambda rows, batch=batch: _generate_greedily(target.model, batch[rows], count),
+                len(batch),
+                item_size=length + count,
+                unit="tokens",
+                device=target.device,
+                remedy="a shorter prefix or suffix, dtype='bfloat16' or device='map' needs less",
+            )
+            for row, continuation in zip(rows_of_length[batch_start:], itertools.chain(*parts), strict=False):
                 continuations[row] = tuple(continuation)
     return continuations
 
 
 def _generate_greedily(model: Any, prefixes: Sequence[Sequence[int]], count: int) -> list[list[int]]:
     """Decode greedily after prefixes of one length; keys and values are kept where the model keeps any."""
-    sequences = inputs = torch.tensor([list(prefix) for prefix in prefixes], device=model.device)
-    # What the model calls its keys and values; transformers renamed them in 5.24.
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    name = "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
-    cache = None
+    device = device_memory.input_device(model)
+    sequences = inputs = torch.tensor([list(prefix) for prefix in prefixes]).to(device)
+    name, cache = cache_argument(model), None
     for _ in range(count):
         answer = model(input_ids=inputs, use_cache=True, **({} if cache is None else {name: cache}))
         next_tokens = answer.logits[:, -1].float().argmax(-1, keepdim=True)
@@ -445,9 +584,15 @@ def reduce_logits(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: boo
         vocabulary: False for the log-probability of the token alone, ``[1, t]``, which is cheaper.
     """
     part = _vocabulary_statistics if vocabulary else _token_log_probability
-    # A dozen passes over the same numbers: few enough rows at a time that they stay in the cache.
+    return _reduce_in_cache(part, logits, target)
+
+
+def _reduce_in_cache(
+    reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], logits: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
+    """Reduce few enough rows at a time that they stay in the cache: there are several passes over the same numbers."""
     size = max(_LOGITS_IN_CACHE // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
-    return torch.cat([part(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
+    return torch.cat([reduce(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
 
 
 def _token_log_probability(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -488,20 +633,23 @@ def sampling_log_probabilities(logits: torch.Tensor, target: torch.Tensor, decod
         target: the token that stands there, ``[t]``.
         decoding: how tokens are drawn; what it leaves out has minus infinity.
     """
-    x = logits.float()
-    greedy = x.argmax(1) == target
     # In the order of transformers: another one would draw otherwise.
     warpers = []
     if decoding.temperature != 1:
         warpers.append(transformers.TemperatureLogitsWarper(float(decoding.temperature)))
-    if decoding.top_k is not None and decoding.top_k < x.shape[1]:
+    if decoding.top_k is not None and decoding.top_k < logits.shape[1]:
         warpers.append(transformers.TopKLogitsWarper(decoding.top_k))
     if decoding.top_p is not None and decoding.top_p < 1:
         warpers.append(transformers.TopPLogitsWarper(float(decoding.top_p)))
-    for warp in warpers:
-        x = warp(None, x)
-    log_probability = x.gather(1, target[:, None])[:, 0] - x.logsumexp(1)
-    return torch.stack([log_probability, greedy.float()])
+
+    def reduce(block: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        x = block.float()
+        greedy = x.argmax(1) == tokens
+        for warp in warpers:
+            x = warp(None, x)
+        return torch.stack([x.gather(1, tokens[:, None])[:, 0] - x.logsumexp(1), greedy.float()])
+
+    return _reduce_in_cache(reduce, logits, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,11 +696,17 @@ def split_windows(
     return pieces
 
 
-def batch_windows(pieces: Sequence[Window], budget: int) -> Iterator[list[Window]]:
-    """Batch windows of similar length, with at most ``budget`` tokens per batch, padding included."""
+def batch_windows(pieces: Sequence[Window], budget: int, before: int = 0) -> Iterator[list[Window]]:
+    """Batch windows of similar length, with at most ``budget`` tokens per batch, padding included.
+
+    Args:
+        pieces: the windows.
+        budget: tokens in a batch.
+        before: tokens before each window that were read already; they take memory as well.
+    """
     batch: list[Window] = []
     for window in sorted(pieces, key=lambda w: len(w.tokens), reverse=True):
-        longest = len(batch[0].tokens) if batch else 0
+        longest = len(batch[0].tokens) + before if batch else 0
         if batch and (len(batch) + 1) * longest > budget:
             yield batch
             batch = []
@@ -646,7 +800,7 @@ class VisionLanguage:
         prompts = [text if image_token in text else f"{image_token}\n{text}" for text in texts]
         inputs = self.processor(
             images=images, text=prompts, return_tensors="pt", padding=True, padding_side="right"
-        ).to(self.model.device)
+        ).to(device_memory.input_device(self.model))
         if "pixel_values" in inputs:
             inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
         ids, attention_mask = inputs["input_ids"], inputs["attention_mask"].bool()
@@ -660,16 +814,14 @@ class VisionLanguage:
         ]
 
     def _reduce(self, inputs: Any, positions: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        if not self._split:
-            rows = self.model(**inputs, use_cache=False).logits[positions]
-            return torch.cat([reduce_logits(*block) for block in split_blocks(rows, target, rows.shape[-1])], 1)
-        hidden = self.model.base_model(**inputs, use_cache=False).last_hidden_state[positions]
-        head = self.model.get_output_embeddings()
-        blocks = split_blocks(hidden, target, head.weight.shape[0])
-        return torch.cat(
-            [reduce_logits(finish_logits(self.model, head(rows)), targets) for rows, targets in blocks],
-            1,
-        )
+        if self._split:
+            hidden = self.model.base_model(**inputs, use_cache=False).last_hidden_state
+            head = partial(apply_head, self.model)
+            n_logits = self.model.get_output_embeddings().weight.shape[0]
+        else:
+            hidden, head = self.model(**inputs, use_cache=False).logits, lambda rows: rows
+            n_logits = hidden.shape[-1]
+        return reduce_in_blocks(hidden[positions.to(hidden.device)], target, n_logits, head, reduce_logits)
 
 
 def _select_positions(

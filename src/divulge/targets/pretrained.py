@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import io
 import json
+import math
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import safetensors
 
 from divulge import lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import MAX_LINES_BYTES, panic_errors, read_untrusted
-from divulge.validation import check_choice, format_exception, format_value
+from divulge.validation import check_choice, format_bytes, format_exception, format_value
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
     raise missing_extra("torch", "text") from None
 
+from divulge.targets import device_memory
 from divulge.targets.torch_modules import reject_quantised_weights
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ else:
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+_BYTES_IN_4_BIT = 0.53  # a weight in NF4, its scales quantised too
 _GGUF = "model.gguf"
 _MAX_PADDING = 1 << 24  # tokens that texts may be filled up to
 _MAX_COUNT = (
@@ -86,6 +90,23 @@ def load_pretrained(
     return _load(model_class, tokenizer_class, name, source, dtype, device, tokenizer, lacks, options)
 
 
+def quantize(bits: Literal["4bit"], dtype: str) -> Any:
+    """Return transformers' settings for weights of four bits each (NF4, Dettmers et al. 2023).
+
+    Raises:
+        divulge.InputError: bitsandbytes is not installed.
+    """
+    check_choice(bits, "quantization", ("4bit",))
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise InputError("quantization: weights of 4 bits need the package bitsandbytes, which is not installed")
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=DTYPES[dtype],
+    )
+
+
 def is_gguf(name: str) -> bool:
     """Return whether ``name`` is a file of llama.cpp's format, which holds weights, configuration and tokenizer."""
     return name.lower().endswith(".gguf") and Path(name).is_file()
@@ -125,12 +146,15 @@ def _load(
     revision_option: dict[str, Any] = {"revision": revision} if revision else {}
     origin_option = {"gguf_file": _GGUF} if is_gguf(name) else revision_option
     device_option = {"device_map": "auto"} if device == "map" else {}
+    if "quantization_config" in options and device != "map":  # such weights are put in place as they are read
+        device_option = {"device_map": {"": _choose_device(device)}}
     try:
         # transformers would read an adapter beside a model in ways that are not safe.
         if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
             raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
         _reject_unsafe_config(source, origin_option)
         _reject_long_padding(tokenizer or source)
+        _check_weights_fit(source, dtype, device, quantised="quantization_config" in options)
         with hide_progress_bars():
             model, report = model_class.from_pretrained(
                 source,
@@ -160,12 +184,15 @@ def _load(
                 raise ValueError(
                     "it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)"
                 )
-        if device != "map":
-            cuda = torch.cuda.is_available()
-            model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
+        if device != "map" and getattr(model, "hf_device_map", None) is None:
+            model = model.to(_choose_device(device))
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise InputError(f"model: {format_value(name)} cannot be loaded: {format_exception(error)}") from None
     return model.eval(), tokenizer_object
+
+
+def _choose_device(device: str) -> str:
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 @contextlib.contextmanager
@@ -196,6 +223,30 @@ def _reject_unsafe_config(source: str, origin_option: Mapping[str, str]) -> None
             size = len(value) if isinstance(value, dict | list) else value
             if any(word in key for word in _COUNT_KEYS) and isinstance(size, int | float) and size > _MAX_COUNT:
                 raise ValueError(f"its configuration asks for more than {_MAX_COUNT:,} ({key}: {format_value(value)})")
+
+
+def _check_weights_fit(source: str, dtype: str, device: str, *, quantised: bool) -> None:
+    """Check that a folder's weights fit onto the device before any is read; of other sources nothing is known yet.
+
+    Raises:
+        ValueError: they do not.
+    """
+    files = sorted(Path(source).glob("*.safetensors")) if Path(source).is_dir() else []
+    n_values = 0
+    for path in files:
+        with safetensors.safe_open(path, framework="pt") as file:
+            n_values += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - no dictionary
+    n_bytes = n_values * (_BYTES_IN_4_BIT if quantised else DTYPES[dtype].itemsize)
+    if device == "map":
+        devices = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
+    else:
+        devices = [torch.device(_choose_device(device))]
+    free = [device_memory.free_memory(each) for each in devices]
+    if None not in free and n_bytes > (total := sum(size for size in free if size is not None)):
+        raise ValueError(
+            f"its weights need {format_bytes(n_bytes)} in {dtype}, and {format_bytes(total)} are free on "
+            f"{' and '.join(map(str, devices))}; dtype='bfloat16' or device='map' may help"
+        )
 
 
 def _reject_unscaled_weights(model: Any, source: str) -> None:
