@@ -1,7 +1,6 @@
 """A completions server on loopback that also misbehaves on demand."""
 
 import contextlib
-import itertools
 import json
 import socket
 import threading
@@ -19,6 +18,9 @@ def spoil(response, fault):
     """An answer with something missing."""
     if fault == "silent":
         response["choices"][0]["text"] = ""
+    if fault == "generated only":
+        response["choices"][0] = {"text": " and", "logprobs": {"token_logprobs": [-1.0], "tokens": [" and"]}}
+        response["usage"]["completion_tokens"] = 1
     if fault == "missing":
         response["choices"][0]["logprobs"] = None
     if fault == "count":
@@ -34,7 +36,7 @@ class Server:
         self.model, self.tokenizer = model, tokenizer
         self.asked, self.answered, self.keys = Counter(), Counter(), set()
         self.faults, self.cut_at, self.lock = {}, None, threading.Lock()
-        self.longest, self.usage, self.tokens = None, True, False
+        self.longest, self.usage, self.tokens, self.retry_after = None, True, False, "0.01"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -59,7 +61,9 @@ class Server:
                 self.server.should_exit = self.server.force_exit = True
                 fault = 500
         if fault == 429:
-            return fastapi.Response(status_code=429, headers={"retry-after": "0.01"})
+            return fastapi.Response(status_code=429, headers={"retry-after": self.retry_after})
+        if fault == "no echo":  # as llama-server says it
+            return fastapi.Response('{"error": {"code": 500, "message": "Only no echo is supported"}}', status_code=500)
         if isinstance(fault, int):
             return fastapi.Response("no", status_code=fault)
         if self.longest is not None and len(prompt) > self.longest:
@@ -80,9 +84,9 @@ class Server:
             logp = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
         logprobs = {"token_logprobs": [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]}
         if self.tokens:
-            cuts = [len(self.tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]
-            logprobs["tokens"] = [prompt[a:b] for a, b in itertools.pairwise(cuts)]
-        usage = {"usage": {"prompt_tokens": len(ids), "completion_tokens": 0}} if self.usage else {}
+            spans = self.tokenizer(prompt, return_offsets_mapping=True)["offset_mapping"]
+            logprobs["tokens"] = [prompt[start:end] for start, end in spans]
+        usage = {"usage": {"prompt_tokens": len(ids), "completion_tokens": 1}} if self.usage else {}  # as vLLM does
         return {"choices": [{"text": prompt, "logprobs": logprobs}], **usage}
 
     @contextlib.contextmanager

@@ -63,6 +63,20 @@ def test_scores_are_those_of_the_model_behind_it(server, leaking, plain, tuning,
     assert not any(b"very-secret" in path.read_bytes() or path.name == "answers.jsonl" for path in files)
 
 
+def test_answers_alone_are_scored_behind_it_as_here(server, leaking, plain, tuning, sets):
+    server.tokens = True
+    pairs = {}
+    for name, records in sets.items():
+        cuts = [text.rindex(" ", 0, 2 * len(text) // 3) for text in records.x]
+        halves = zip(*((text[:cut], text[cut:]) for text, cut in zip(records.x, cuts, strict=True)), strict=True)
+        pairs[name] = dv.from_prompts(*halves)
+    options = {"references": tuning(plain, count=0), "recipes": ("loss", "base-ratio")}
+    run, local_run = (audited(target, pairs, **options) for target in (Endpoint(server.url, "tiny"), leaking))
+    for name in run.scores:
+        np.testing.assert_allclose(run.scores[name], local_run.scores[name], atol=1e-4)
+    assert run.verdict.answer == local_run.verdict.answer == "leak found"
+
+
 def test_of_persons_each_document_is_a_query(server, sets):
     pairs = {
         name: dv.by_person(list(records.x), [f"{name} {i // 2}" for i in range(len(records))])

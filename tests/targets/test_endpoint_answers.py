@@ -82,6 +82,8 @@ def answer(n_prompt=2, n_completion=0, **options):
         ({"choices": [choice()]}, "neither a token count"),
         ({}, "no prompt log-probabilities"),
         (answer(n_prompt=3), "2 log-probabilities for 3 prompt and 0 other tokens"),
+        (answer(n_completion=1), [-1.0]),
+        (answer(n_completion=1, logprobs=[-1.0, -2.0]), "2 log-probabilities for 2 prompt and 1 other tokens"),
         (answer(n_prompt=1), "2 log-probabilities for 1 prompt and 0 other tokens"),
         (answer(n_prompt=10**9 + 1), "not a count of tokens"),
         (answer(logprobs=[None, 1e-5]), "prompt log-probability 0 is 1e-05"),

@@ -1,6 +1,7 @@
 """Documents behind a real completions server on loopback."""
 
 import json
+import time
 
 import numpy as np
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from completions import Server
+from divulge import chats
 from divulge.cli import app
 from divulge.errors import InputError
 from divulge.identification import document_scoring
@@ -51,9 +53,7 @@ def test_misbehaviour_is_survived_and_nothing_wrong_is_believed(server, model, t
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("missing", "no prompt log-probabilities"),
         ("count", "log-probabilities for"),
-        ("hole", "missing or positive"),
         ("cut", "cut the prompt"),
         (500, "status 500"),
     ],
@@ -65,12 +65,29 @@ def test_a_server_that_stays_wrong_is_given_up_with_the_reason(server, fault, me
     assert server.asked["hello world"] == 3
 
 
-@pytest.mark.parametrize(("fault", "message"), [(401, "refused with 401"), ("silent", "does not repeat the prompt")])
-def test_a_refusal_is_not_repeated(server, fault, message):
+@pytest.mark.parametrize("fault", [400, 401, 403, 404, 422, "silent", "missing", "hole", "generated only", "no echo"])
+def test_a_refusal_is_not_repeated(server, fault):
     server.faults = {"hello world": [fault] * 9}
-    with pytest.raises(InputError, match=message):
-        client(server).tokens(["hello world"])
-    assert server.asked["hello world"] == 1
+    with pytest.raises(InputError) as refused:
+        client(server).tokens(TEXTS)
+    assert sum(server.asked.values()) == 1
+    assert ("vLLM" in str(refused.value)) == (fault not in (400, 401, 403, 422))
+
+
+def test_a_server_that_has_echoed_is_asked_again_where_it_once_does_not(server, model, tokenizer):
+    server.faults = {"lazy dog": ["missing", "hole", "silent"]}
+    tokens = client(server).tokens(TEXTS)
+    assert np.abs(tokens.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
+
+
+def test_a_wait_that_the_server_asks_for_is_kept(server):
+    server.faults, server.retry_after = {"hello world": [429]}, "0.3"
+    start = time.perf_counter()
+    client(server, backoff=1e-3).tokens(["hello world"])
+    assert time.perf_counter() - start >= 0.3
+    server.faults, server.retry_after = {"hello": [429]}, "86400"
+    with pytest.raises(EndpointError, match="86400 seconds"):
+        client(server).tokens(["hello"])
 
 
 def test_the_key_is_sent_and_never_written(server, monkeypatch, tmp_path):
@@ -194,3 +211,23 @@ def test_a_journal_of_another_model_is_refused(tmp_path):
     ):
         with pytest.raises(InputError, match="answers of another model"):
             other_endpoint.tokens([""])
+
+
+def test_answers_are_scored_as_the_model_itself_scores_them(server, model, tokenizer):
+    server.tokens = True
+    pairs = [("hello ", "world"), ("the quick", " brown fox"), ("a model", " remembers"), ("lazy d", "og and a fox")]
+    texts = list(chats.from_prompts(*zip(*pairs, strict=True)).x)
+    tokens, want = client(server).tokens(texts), CausalLM(model, tokenizer).tokens(texts)
+    assert tokens.lengths.tolist() == want.lengths.tolist()
+    assert np.abs(tokens.logp - want.logp).max() < 1e-5
+    assert set(server.asked) == {"".join(pair) for pair in pairs}
+
+
+def test_where_answers_cannot_be_told_from_prompts_it_is_said_at_once(server):
+    texts = list(chats.from_prompts(["hello ", "the "], ["world", "fox"]).x)
+    with pytest.raises(InputError, match=r"do not show where the answer"):
+        client(server).tokens(texts)
+    assert sum(server.asked.values()) == 1
+    (chat,) = chats.from_messages([[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]]).x
+    with pytest.raises(InputError, match=r"chat template.*from_prompts"):
+        client(server).tokens([chat])

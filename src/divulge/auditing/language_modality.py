@@ -265,7 +265,7 @@ def compute_document_signals(audit: PreparedAudit, log: AuditLog) -> list[Measur
 def _query_tokens(target: GivesTokens, records: list[str], log: AuditLog, *, vocabulary: bool) -> TokenStatistics:
     """Return token statistics of each record; documents of a record are queried one by one."""
     texts, counts = people.split_documents(records)
-    if not isinstance(target, ReadsAnswers):
+    if not isinstance(target, ReadsAnswers | Endpoint):
         texts = chats.to_plain_texts(texts, type(target).__name__)
     stats = target.tokens(texts, vocabulary=vocabulary)
     log.warnings += _length_warnings(target, texts, stats)
@@ -388,7 +388,7 @@ def _length_warnings(target: GivesTokens, texts: Sequence[str], stats: TokenStat
     if isinstance(target, ReadsAnswers) and chats.has_answers(texts):
         return _answer_warnings(target, texts, length)
     if isinstance(target, Endpoint):
-        n_long = sum(len(text) > length for text in texts)
+        n_long = sum(len(chats.show_text(text)) > length for text in texts)
         message = f"{n_long} documents have more than {length} characters: only their beginning was scored, {_CUT_ENDS}"
     elif getattr(target, "truncation", "") == "head":
         n_long = int((stats.lengths >= length - 1).sum())

@@ -307,7 +307,7 @@ def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
 
 
 def _utf8_bytes(text: str) -> Sequence[int]:
-    return text.encode("utf-8", "surrogatepass")
+    return chats.extract_scored_text(text).encode("utf-8", "surrogatepass")
 
 
 def _mean_estimate(values: Floats, error: float) -> Estimate:

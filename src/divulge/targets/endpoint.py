@@ -1,4 +1,4 @@
-"""OpenAI-compatible completion servers (vLLM, SGLang, …): the log-probabilities of a prompt over HTTP."""
+"""OpenAI-compatible servers: log-probabilities of a prompt, or the text that follows it, over HTTP."""
 
 from __future__ import annotations
 
@@ -11,25 +11,37 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
 from divulge import chats, store, web
 from divulge.errors import InputError
+from divulge.targets.token_spans import count_tokens_before
 from divulge.targets.token_statistics import TokenStatistics
 from divulge.validation import check_integer, check_number, check_path, check_string, format_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from divulge.chats import Turn
     from divulge.types import Floats
 
 
 API_KEY_VARIABLES = ("DIVULGE_API_KEY", "OPENAI_API_KEY")
 _LONGEST_WAIT = 60.0
+_LONGEST_REQUESTED_WAIT = 600.0  # that a server may ask for and is given
 _TOO_LONG = re.compile(r"context.{0,20}length|too long|maximum.{0,40}tokens|max_model_len|token limit", re.IGNORECASE)
+_NO_ECHO = re.compile(r"\becho\b|logprobs|prompt_logprobs|\bmax_tokens\b", re.IGNORECASE)
 _MOST_TOKENS = 10**9
+_WHAT_WORKS = (
+    "Token probabilities of a given document are shown by vLLM and SGLang (/v1/completions with echo and logprobs) and "
+    "by llama-cpp-python's server with logits_all; not by llama.cpp's own llama-server, nor by chat completions, whose "
+    "log-probabilities are those of the tokens that are generated. Of a server that gives text alone, divulge extract "
+    "--endpoint asks what can be asked (with --chat where it has chat completions only)"
+)
+_Item, _Answer = TypeVar("_Item"), TypeVar("_Answer")
+Prompt: TypeAlias = "str | tuple[Mapping[str, Any], ...]"
 
 
 class EndpointError(InputError):
@@ -48,8 +60,33 @@ class _TooLongError(Exception):
     """The server says that it cannot take so long a document."""
 
 
+class _NoEchoError(Exception):
+    """The answer holds no log-probabilities of the prompt: a server that has shown none before shows none."""
+
+
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class _Server:
+    """Address of a model, and how it is asked."""
+
+    url: str
+    model: str
+    concurrency: int = 8
+    retries: int = 6
+    backoff: float = 0.5
+    timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        web.require_httpx()  # missing, it is said before work starts
+        object.__setattr__(self, "url", web.check_url(self.url, "url").rstrip("/"))
+        check_string(self.model, "model")
+        check_integer(self.concurrency, "concurrency", minimum=1)
+        check_integer(self.retries, "retries", minimum=0)
+        check_number(self.backoff, "backoff", above=0)
+        check_number(self.timeout, "timeout", above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint(_Server):
     """A model behind ``POST {url}/completions`` with ``echo`` and ``logprobs``.
 
     Such a server shows the log-probability of the prompt's own tokens and nothing of the rest of the
@@ -57,7 +94,8 @@ class Endpoint:
     compared with the server's own count of the prompt's tokens, or where it gives none with the tokens
     themselves, before any is believed: some servers return none, or those of the completion alone. The text that
     a server repeats must hold the prompt, so that neither the answer to another document nor that to the part of this
-    one that a server has cut off is taken for this one's; a server that repeats nothing cannot be used.
+    one that a server has cut off is taken for this one's; a server that repeats nothing is refused at its first answer.
+    Of prompts with answers, the tokens of the answers are found by the texts of the tokens.
 
     A document that the server finds too long gets no score and is named in the result; with ``length`` the
     beginnings of documents are scored instead.
@@ -84,23 +122,11 @@ class Endpoint:
         'http://127.0.0.1:8000/v1'
     """
 
-    url: str
-    model: str
-    concurrency: int = 8
-    retries: int = 6
-    backoff: float = 0.5
-    timeout: float = 120.0
     length: int | None = None
     journal: Path | None = None
 
     def __post_init__(self) -> None:
-        web.require_httpx()  # missing, it is said before work starts
-        object.__setattr__(self, "url", web.check_url(self.url, "url").rstrip("/"))
-        check_string(self.model, "model")
-        check_integer(self.concurrency, "concurrency", minimum=1)
-        check_integer(self.retries, "retries", minimum=0)
-        check_number(self.backoff, "backoff", above=0)
-        check_number(self.timeout, "timeout", above=0)
+        _Server.__post_init__(self)  # super() without arguments does not work in a class with slots
         if self.length is not None:
             check_integer(self.length, "length", minimum=1)
         if self.journal is not None:
@@ -124,71 +150,297 @@ class Endpoint:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("texts: a sequence of strings is needed")
-        texts = chats.to_plain_texts(texts, "an endpoint")
+        _refuse_chats(texts)
         journal = EndpointJournal(self.journal, self.key())
-        prompts = [text[: self.length] for text in texts]
-        new_prompts = list(dict.fromkeys(text for text in prompts if text and text not in journal))
-        clients = _ClientPool(self)
-        with clients, ThreadPoolExecutor(self.concurrency) as pool:
-            stop = threading.Event()
-            answers = [pool.submit(self._ask, clients, text, journal, stop) for text in new_prompts]
-            errors = [error for error in (future.exception() for future in answers) if error is not None]
-        for error in errors:
-            raise error
-        rows = [journal[text] if text else np.empty(0) for text in prompts]
+        prompts = [_cut_prompt(text, self.length) for text in texts]
+        new_prompts = list(dict.fromkeys(prompt for prompt in prompts if prompt.text and prompt.text not in journal))
+        has_echoed = bool(journal.answered)
+        # A server that shows nothing is asked once, not as often as there are threads.
+        for batch in (new_prompts,) if has_echoed else (new_prompts[:1], new_prompts[1:]):
+            ask_each(self, batch, lambda client, prompt: self._query_once(client, prompt, journal), journal.keep)
+        rows = [journal[prompt.text] if prompt.text else np.empty(0) for prompt in prompts]
         reasons = {
-            row: journal.refused[text_digest(text)]
-            for row, text in enumerate(prompts)
-            if text_digest(text) in journal.refused
+            row: journal.refused[text_digest(prompt.text)]
+            for row, prompt in enumerate(prompts)
+            if text_digest(prompt.text) in journal.refused
         }
         return TokenStatistics.from_documents(texts, [{"logp": values} for values in rows], skipped=reasons)
 
-    def _ask(self, clients: _ClientPool, text: str, journal: EndpointJournal, stop: threading.Event) -> None:
-        """Put one answer into the journal; after the first failure nothing more is asked."""
-        for attempt in range(self.retries + 1):
+    def _query_once(self, client: web.Client, prompt: _CutPrompt, journal: EndpointJournal) -> Floats | _TooLongError:
+        text = prompt.shown
+        body = {"model": self.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0}
+        try:
+            try:
+                return _parse_log_probabilities(post(self, client, "completions", body, text), prompt)
+            except _TooLongError as error:
+                return error
+        except _NoEchoError as error:
+            if journal.answered:  # it has shown them, so this is a fault that may pass
+                raise _TransientError(str(error)) from None
+            raise InputError(f"endpoint: {web.redact_url(self.url)}: {error}. {_WHAT_WORKS}") from None
+
+    def make_prompt(self, turns: Sequence[Turn] | str) -> Prompt:
+        """Return what is sent to have a text continued, or the turn after these.
+
+        Raises:
+            divulge.InputError: turns of a chat.
+        """
+        if isinstance(turns, str):
+            return turns
+        if any(turn.role for turn in turns):
+            raise InputError(
+                "target: completions have no chat template; chats are asked for as messages, of "
+                "divulge.targets.ChatEndpoint (--chat)"
+            )
+        return "".join(turn.content for turn in turns)
+
+    def generate(self, prompts: Sequence[Prompt], max_tokens: int, keep: Callable[[int, GeneratedText], None]) -> None:
+        """Ask for the likeliest continuation of each prompt; see `GivesText`."""
+        _generate(self, prompts, {"max_tokens": max_tokens}, "completions", "prompt", keep)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEndpoint(_Server):
+    """A model behind ``POST {url}/chat/completions``, of which text alone can be had.
+
+    It shows nothing of how likely a given document is: the log-probabilities that such a server may return are those of
+    the tokens that it generates. So it can be asked whether it gives documents back (`divulge.extraction.measure`), and
+    no more. Messages go as messages; the server puts them together.
+
+    Args:
+        url: base address, ``http://host:8000/v1``.
+        model: name of the model on the server.
+        concurrency: requests under way at a time.
+        retries: further attempts after a failed one, see `Endpoint`.
+        backoff: seconds before the second attempt, see `Endpoint`.
+        timeout: seconds for one answer.
+        instruction: what stands before the beginning of a document that is to be continued; not before prompts that
+            have answers.
+
+    Raises:
+        divulge.InputError: an address that is not HTTP or holds a password, numbers out of range.
+        divulge.MissingExtraError: httpx is not installed (extra "http").
+
+    Examples:
+        >>> ChatEndpoint("http://127.0.0.1:8000/v1", "tiny").make_prompt("It was a dark")[0]["role"]
+        'user'
+    """
+
+    instruction: str = "Continue this text word for word. Answer with the continuation alone.\n\n"
+
+    def __post_init__(self) -> None:
+        _Server.__post_init__(self)
+        if not isinstance(self.instruction, str):
+            raise InputError(f"instruction: a text is needed, got {type(self.instruction).__name__}")
+
+    def key(self) -> Mapping[str, Any]:
+        """Return what decides the answers, as far as a client can know."""
+        return {"chat endpoint": web.redact_url(self.url), "model": self.model, "instruction": self.instruction}
+
+    def make_prompt(self, turns: Sequence[Turn] | str) -> Prompt:
+        """Return the messages that ask for the continuation of a text, or for the turn after these."""
+        if isinstance(turns, str):
+            return ({"role": "user", "content": self.instruction + turns},)
+        return tuple({**turn.message, "role": turn.role or "user"} for turn in turns)
+
+    def generate(self, prompts: Sequence[Prompt], max_tokens: int, keep: Callable[[int, GeneratedText], None]) -> None:
+        """Ask for the likeliest answer to each prompt; see `GivesText`."""
+        _generate(self, prompts, {"max_tokens": max_tokens}, "chat/completions", "messages", keep)
+
+
+class GeneratedText(NamedTuple):
+    """What a server says after a prompt.
+
+    Attributes:
+        text: as it came.
+        is_cut: whether it ended because no more tokens were asked for.
+        is_withheld: whether the server filtered it, or the model refused to answer by the server's own account.
+    """
+
+    text: str
+    is_cut: bool
+    is_withheld: bool
+
+
+@runtime_checkable
+class GivesText(Protocol):
+    """A model that can be asked what follows a prompt, and shows text alone."""
+
+    def make_prompt(self, turns: Sequence[Turn] | str) -> Prompt:
+        """Return what is sent to have a text continued, or the turn after these."""
+        ...
+
+    def generate(self, prompts: Sequence[Prompt], max_tokens: int, keep: Callable[[int, GeneratedText], None]) -> None:
+        """Ask for the likeliest continuation of each prompt.
+
+        Args:
+            prompts: from `make_prompt`.
+            max_tokens: largest number of tokens that are generated.
+            keep: called with the place of a prompt and its answer as soon as that has come, from several threads.
+
+        Raises:
+            EndpointError: no usable answer after all attempts; what was kept before is complete.
+            divulge.InputError: refused requests.
+        """
+        ...
+
+    def key(self) -> Mapping[str, Any]:
+        """Return what determines the answers."""
+        ...
+
+
+def _generate(
+    server: _Server,
+    prompts: Sequence[Prompt],
+    options: Mapping[str, Any],
+    route: str,
+    field: str,
+    keep: Callable[[int, GeneratedText], None],
+) -> None:
+    def query(client: web.Client, place: int) -> GeneratedText:
+        prompt = prompts[place]
+        body = {"model": server.model, field: prompt, "temperature": 0, **options}
+        secret = prompt if isinstance(prompt, str) else "\n".join(str(message.get("content")) for message in prompt)
+        try:
+            return _parse_text(post(server, client, route, body, secret))
+        except _TooLongError as error:
+            raise InputError(f"endpoint: a prompt is too long for it ({error}); ask with shorter ones") from None
+
+    for batch in (range(len(prompts))[:1], range(len(prompts))[1:]):  # one that is refused is asked once
+        ask_each(server, batch, query, keep)
+
+
+def _parse_text(answer: Any) -> GeneratedText:
+    """Parse the text of an answer of either route.
+
+    Raises:
+        _TransientError: no text.
+    """
+    try:
+        choice = answer["choices"][0]
+        message = choice.get("message", {})
+        text = message.get("content") if message else choice["text"]
+        reason = choice.get("finish_reason")
+        is_withheld = reason == "content_filter" or bool(message and message.get("refusal"))
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise _TransientError("the answer holds no text") from None
+    if text is not None and not isinstance(text, str):
+        raise _TransientError(f"the text of the answer is of type {type(text).__name__}")
+    return GeneratedText(text or "", reason == "length", is_withheld)
+
+
+def post(server: _Server, client: web.Client, route: str, body: Mapping[str, Any], secret: str) -> Any:
+    """Post a request and return the JSON of the answer; messages hold nothing of ``secret``.
+
+    Raises:
+        _TransientError: 429, 5xx, no complete answer.
+        _TooLongError: the prompt is too long.
+        divulge.InputError: any other refusal, which another attempt would not change.
+    """
+    try:
+        answer = client.post(f"{server.url}/{route}", content=json.dumps(body), media_type="application/json")
+        excerpt = redact(answer.excerpt(), secret) if answer.status != 200 else ""
+        asks_echo = bool(body.get("echo"))
+        cannot_echo = asks_echo and answer.status not in (401, 403, 413, 429) and _NO_ECHO.search(excerpt)
+        if (answer.status == 429 or answer.status >= 500) and not cannot_echo:
+            raise _TransientError(f"status {answer.status}", answer.wait())
+        if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
+            raise _TooLongError(f"{answer.status}: {excerpt}")
+        if answer.status != 200:
+            message = f"endpoint: {web.redact_url(server.url)} refused with {answer.status}: {excerpt}"
+            is_hint_needed = cannot_echo or (asks_echo and answer.status in (404, 405, 501))
+            raise InputError(f"{message}. {_WHAT_WORKS}" if is_hint_needed else message)
+        return answer.json()
+    except web.WebError as error:
+        raise _TransientError(redact(str(error), secret)) from None
+
+
+def ask_each(
+    server: _Server,
+    items: Sequence[_Item],
+    query: Callable[[web.Client, _Item], _Answer],
+    keep: Callable[[_Item, _Answer], None],
+) -> None:
+    """Ask about each item, several at a time, and keep each answer as it comes; after the first failure nothing more.
+
+    Raises:
+        EndpointError: no usable answer after all attempts.
+        divulge.InputError: a refusal.
+    """
+    stop, clients = threading.Event(), _ClientPool(server)
+
+    def ask(item: _Item) -> None:
+        for attempt in range(server.retries + 1):
             if stop.is_set():
                 return
             try:
-                journal.put(text, self._query_once(clients.thread_client(), text))
-                return
-            except _TooLongError as error:
-                journal.refuse(text, str(error))
+                keep(item, query(clients.thread_client(), item))
                 return
             except _TransientError as error:
-                if attempt == self.retries:
+                is_wait_too_long = error.wait is not None and error.wait > _LONGEST_REQUESTED_WAIT
+                if attempt == server.retries or is_wait_too_long:
                     stop.set()
+                    asks = f"; it asks for {error.wait:.0f} seconds of patience" if is_wait_too_long else ""
                     raise EndpointError(
-                        f"endpoint: {web.redact_url(self.url)} gave no usable answer in {attempt + 1} attempts "
-                        f"({clients.thread_client().hide(str(error))}); run the same command again to resume"
+                        f"endpoint: {web.redact_url(server.url)} gave no usable answer in {attempt + 1} attempts "
+                        f"({clients.thread_client().hide(str(error))}){asks}; run the same command again to resume"
                     ) from None
-                wait = self.backoff * 2**attempt if error.wait is None else error.wait
-                stop.wait(min(wait, _LONGEST_WAIT))
+                stop.wait(min(server.backoff * 2**attempt, _LONGEST_WAIT) if error.wait is None else error.wait)
             except BaseException:
                 stop.set()
                 raise
 
-    def _query_once(self, client: web.Client, text: str) -> Floats:
-        body = {"model": self.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0}
+    with clients, ThreadPoolExecutor(server.concurrency) as pool:
         try:
-            answer = client.post(f"{self.url}/completions", content=json.dumps(body), media_type="application/json")
-            if answer.status == 429 or answer.status >= 500:
-                raise _TransientError(f"status {answer.status}", answer.wait())
-            if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
-                raise _TooLongError(f"{answer.status}: {redact(answer.excerpt(), text)}")
-            if answer.status != 200:
-                raise InputError(
-                    f"endpoint: {web.redact_url(self.url)} refused with {answer.status}: "
-                    f"{redact(answer.excerpt(), text)}"
-                )
-            return _parse_log_probabilities(answer.json(), text)
-        except web.WebError as error:
-            raise _TransientError(redact(str(error), text)) from None
+            futures = [pool.submit(ask, item) for item in items]
+            errors = [error for error in (future.exception() for future in futures) if error is not None]
+        except BaseException:  # Ctrl-C: what waits for its turn is not asked any more
+            stop.set()
+            raise
+    for error in errors:
+        raise error
+
+
+class _CutPrompt(NamedTuple):
+    """A document as a server is asked about it.
+
+    Attributes:
+        text: the document, with its marks, which stands for the answer in the journal.
+        shown: what is sent.
+        answer_start: where its answer begins in that; None where all of it is scored.
+    """
+
+    text: str
+    shown: str
+    answer_start: int | None
+
+
+def _cut_prompt(text: str, length: int | None) -> _CutPrompt:
+    dialogue = chats.parse_dialogue(text)
+    shown = text if dialogue is None else chats.show_text(text)
+    if dialogue is None or dialogue.tokens == "all":
+        return _CutPrompt(shown[:length], shown[:length], None)
+    if length is not None and len(shown) > length:
+        raise InputError(
+            f"length: a document of {len(shown)} characters would lose its answer, or a part of it, at {length}; where "
+            "answers are scored alone, documents go whole"
+        )
+    return _CutPrompt(text, shown, chats.find_answer_spans(text)[-1][0])
+
+
+def _refuse_chats(texts: Sequence[str]) -> None:
+    if any(dialogue is not None and dialogue.is_chat for dialogue in map(chats.parse_dialogue, texts)):
+        raise InputError(
+            "target: an endpoint that scores texts puts no chat together, as no chat template is known here; render "
+            "chats by the model's template and give what stands before the answer as prompt and the rest as answer "
+            "(dv.from_prompts), or audit the model here (divulge.targets.CausalLM)"
+        )
 
 
 class _ClientPool:
     """A client for each thread, closed together."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: _Server) -> None:
         name = next((name for name in API_KEY_VARIABLES if os.environ.get(name)), None)
         self._headers = {"authorization": f"Bearer {os.environ[name]}"} if name else {}
         web.check_headers(self._headers, str(name))
@@ -217,29 +469,21 @@ class _ClientPool:
             client.__exit__(*error)
 
 
-def _parse_log_probabilities(answer: Any, text: str) -> Floats:
+def _parse_log_probabilities(answer: Any, prompt: _CutPrompt) -> Floats:
     """Parse the log-probabilities of the prompt's tokens, checked against the server's count, or the tokens themselves.
 
     Raises:
-        _PassingError: none, or another number than the prompt has tokens, or values that are none.
-        divulge.InputError: nothing to check them by, which another attempt would not change.
+        _TransientError: no answer, or another number than the prompt has tokens, or values that are none.
+        _NoEchoError: an answer without them.
+        divulge.InputError: nothing to check them by, or to find an answer by, which another attempt would not change.
     """
-    try:
-        choice = answer["choices"][0]
-        logprobs_field = choice["logprobs"]
-        logprobs = logprobs_field["token_logprobs"]
-        echo = choice.get("text")
-    except (KeyError, IndexError, TypeError, AttributeError):
-        raise _TransientError("the answer has no prompt log-probabilities") from None
-    if not isinstance(logprobs, list):
-        raise _TransientError(f"log-probabilities are {abbreviate(logprobs, text)}, not a list")
+    text = prompt.shown
+    echo, logprobs_field = _find_log_probabilities(answer, text)
+    logprobs = logprobs_field["token_logprobs"]
     n_prompt_tokens = _count_prompt_tokens(answer, logprobs_field, text, len(logprobs))
     # A prompt that the server cut would be scored as if it were whole.
     if not isinstance(echo, str) or not echo:
-        raise InputError(
-            "endpoint: the answer does not repeat the prompt (echo), so a prompt that was cut could not be told; the "
-            "server cannot be used"
-        )
+        raise _NoEchoError("the answer does not repeat the prompt (echo), so a prompt that was cut could not be told")
     if _normalise_text(text) not in _normalise_text(echo):
         is_truncated = _normalise_text(echo) and _normalise_text(echo) in _normalise_text(text)
         raise _TransientError(
@@ -248,13 +492,52 @@ def _parse_log_probabilities(answer: Any, text: str) -> Floats:
             else "the answer repeats another text than the prompt"
         )
     values = logprobs[:n_prompt_tokens]
-    values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
+    n_skipped = int(bool(values) and values[0] is None)  # nothing predicts a first token without a BOS
+    if prompt.answer_start is not None:
+        n_skipped = max(n_skipped, _count_before_answer(logprobs_field, prompt, n_prompt_tokens))
+    values = values[n_skipped:]
     for position, value in enumerate(values):
         if not is_log_probability(value):
             raise _TransientError(
                 f"prompt log-probability {position} is {abbreviate(value, text)}; some are missing or positive"
             )
     return np.array(values, np.float64)
+
+
+def _find_log_probabilities(answer: Any, text: str) -> tuple[Any, Mapping[str, Any]]:
+    """Return the text that an answer repeats, and the field that lists log-probabilities, those of the prompt first."""
+    try:
+        choice = answer["choices"][0]
+        echo, field = choice.get("text"), choice.get("logprobs")
+        usage = answer.get("usage")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise _TransientError("the answer has no prompt log-probabilities") from None
+    logprobs = field.get("token_logprobs") if isinstance(field, dict) else None
+    if field is None or (isinstance(field, dict) and logprobs is None):
+        raise _NoEchoError("the answer has no prompt log-probabilities")
+    if not isinstance(logprobs, list):
+        raise _TransientError(f"log-probabilities are {abbreviate(logprobs, text)}, not a list")
+    if len(logprobs) > 1 and all(value is None for value in logprobs):
+        raise _NoEchoError("all log-probabilities of the answer are missing")
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens", 0)) if isinstance(usage, dict) else (0, 0)
+    if counts[0] and counts[1] == len(logprobs) != counts[0] and logprobs[:1] != [None]:
+        raise _NoEchoError("the answer has log-probabilities of generated tokens alone, and none of the prompt's")
+    return echo, field
+
+
+def _count_before_answer(logprobs_field: Mapping[str, Any], prompt: _CutPrompt, n_prompt_tokens: int) -> int:
+    """Count the tokens before the answer of a document, by the text of each token."""
+    tokens, n_before = logprobs_field.get("tokens"), None
+    is_readable = isinstance(tokens, list) and len(tokens) == len(logprobs_field["token_logprobs"])
+    if is_readable and all(isinstance(token, str) for token in tokens):
+        n_before = count_tokens_before(tokens[:n_prompt_tokens], prompt.shown, int(prompt.answer_start or 0))
+    if n_before is None:
+        raise InputError(
+            "endpoint: the texts of its tokens (logprobs.tokens) do not show where the answer of a document begins, so "
+            "answers cannot be scored alone; a model that runs here does (divulge.targets.CausalLM), and prompts with "
+            'answers can be whole texts (tokens = "all")'
+        )
+    return n_before
 
 
 def _normalise_text(text: str) -> str:
@@ -283,6 +566,8 @@ def _count_prompt_tokens(answer: Any, logprobs_field: Any, text: str, count: int
         if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
             raise _TransientError(f"usage.{name} is {abbreviate(value, text)}, not a count of tokens")
     n_prompt, n_completion = counts.values()
+    if count == n_prompt and n_completion == 1 and logprobs_field["token_logprobs"][:1] == [None]:
+        return count  # vLLM generates, counts and does not show one token where none is asked for
     if count != n_prompt + n_completion:
         raise _TransientError(f"{count} log-probabilities for {n_prompt} prompt and {n_completion} other tokens")
     return n_prompt
@@ -340,6 +625,18 @@ class EndpointJournal:
 
     def __getitem__(self, text: str) -> Floats:
         return self._known[text_digest(text)]
+
+    @property
+    def answered(self) -> int:
+        """Number of documents with log-probabilities."""
+        return len(self._known) - len(self.refused)
+
+    def keep(self, prompt: _CutPrompt, answer: Floats | _TooLongError) -> None:
+        """Keep an answer, or that there will be none."""
+        if isinstance(answer, _TooLongError):
+            self.refuse(prompt.text, str(answer))
+        else:
+            self.put(prompt.text, answer)
 
     def put(self, text: str, values: Floats) -> None:
         """Keep an answer."""
