@@ -36,6 +36,7 @@ class Server:
         self.model, self.tokenizer = model, tokenizer
         self.asked, self.answered, self.keys = Counter(), Counter(), set()
         self.faults, self.cut_at, self.lock = {}, None, threading.Lock()
+        self.n_tokens = 0
         self.longest, self.usage, self.tokens, self.retry_after = None, True, False, "0.01"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -80,6 +81,7 @@ class Server:
         assert body["echo"]
         assert body["logprobs"]
         ids = self.tokenizer(prompt)["input_ids"]
+        self.n_tokens += len(ids)
         with torch.no_grad():
             logp = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
         logprobs = {"token_logprobs": [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]}

@@ -1125,6 +1125,7 @@ class ExtractionSummary(Summary):
         confounded: whether the sets can be told apart without the model.
         shared: documents whose passage is in both sets: members, non-members, and of each those taken as given back in
             the reading that shows least; None where there is none.
+        unit: what prompts and suffixes are counted in; words where a server shows text alone.
     """
 
     kind: Literal["extraction"] = field(default="extraction", repr=False)
@@ -1146,6 +1147,7 @@ class ExtractionSummary(Summary):
     warnings: tuple[str, ...]
     environment: Environment
     shared: tuple[int, int, int, int] | None = None
+    unit: Literal["token", "word"] = "token"
 
 
 MEANING = {

@@ -136,6 +136,32 @@ def test_from_a_plan(server, sets, divulge, tmp_path):
     assert json.loads(out)["verdict"]["answer"] == "leak found"
 
 
+def test_a_check_says_how_much_the_server_will_be_asked(server, sets, divulge, tmp_path):
+    for name, records in sets.items():
+        pl.DataFrame({"text": list(records.x)}).write_ndjson(tmp_path / f"{name}.jsonl")
+    (tmp_path / "plan.toml").write_text(PLAN.format(url=server.url))
+    code, out, errors = divulge("check", tmp_path / "plan.toml", "--json")
+    assert code == 0, errors
+    forecast = json.loads(out)["forecast"]
+    assert sum(server.asked.values()) == 10
+    server.asked.clear()
+    server.n_tokens = 0
+    divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run")
+    assert sum(server.asked.values()) <= forecast["requests"] <= 1.1 * sum(server.asked.values())
+    assert 0.8 < forecast["prompt_tokens"] / server.n_tokens < 1.25
+
+
+def test_a_server_that_echoes_nothing_is_asked_once_by_a_check(server, sets, divulge, tmp_path):
+    for name, records in sets.items():
+        pl.DataFrame({"text": list(records.x)}).write_ndjson(tmp_path / f"{name}.jsonl")
+    (tmp_path / "plan.toml").write_text(PLAN.format(url=server.url))
+    server.faults = {text: ["missing"] * 9 for text in sets["population"].x}
+    code, _, errors = divulge("check", tmp_path / "plan.toml")
+    assert code == 2
+    assert "vLLM" in errors
+    assert sum(server.asked.values()) == 1
+
+
 def test_from_a_plan_documents_of_one_author_are_one_record(server, sets, divulge, tmp_path):
     for name, records in sets.items():
         authors = [f"{name} {row // 2}" for row in range(len(records))]

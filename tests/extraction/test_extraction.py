@@ -355,11 +355,6 @@ class TestInput:
         with pytest.raises(dv.InputError, match=message):
             extraction.measure(**arguments)
 
-    def test_an_endpoint_gives_no_continuations(self):
-        target = dv.targets.Endpoint("http://127.0.0.1:1/v1", "tiny")
-        with pytest.raises(dv.InputError, match="Endpoint gives none"):
-            extraction.measure(target, MEMBERS, NONMEMBERS)
-
     def test_a_reference_with_other_tokens_is_refused(self, trained):
         with pytest.raises(dv.InputError, match="reference: a model with the target's tokenizer"):
             extraction.measure(trained, MEMBERS, NONMEMBERS, reference=Words(), **LENGTHS)

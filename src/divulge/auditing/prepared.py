@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from divulge import completion, evaluation, store
+from divulge import chats, completion, evaluation, people, store
 from divulge.attacks import Need
 from divulge.auditing.scopes import LARGEST_UNSEEN_AUC
 from divulge.auditing.signals import (
@@ -30,6 +30,7 @@ from divulge.references import matching
 from divulge.references.progress import ignore_progress
 from divulge.results import Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts, RunSettings
 from divulge.signals import internals
+from divulge.targets import Endpoint
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, describe_estimator
 from divulge.targets.rights import Averaged, FramedTarget, UserTarget, weights_key
 from divulge.types import PartialRecords, Records
@@ -262,6 +263,7 @@ class AuditLog:
 
 _N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up
 _N_TIMED_RECORDS = 10  # records that the target is asked about
+_CHARACTERS_PER_TOKEN = 4  # before a server was asked
 _MAX_TIMED_SETTINGS = 12  # of a grid, on which the time of an epoch depends; of more no time is forecast
 
 
@@ -280,6 +282,8 @@ class Forecast:
         trials: models that are trained at most to find settings that match the target; they count in ``training``.
         too_few: why the answer cannot be "no leak found"; empty where there are enough records for it.
         step: a training step of a reference language model, as measured; None for other models.
+        requests: to a server, at most, for all recipes together; 0 where the target is none.
+        prompt_tokens: of these requests, from the tokens of ten documents where they were asked about.
     """
 
     records: int
@@ -291,6 +295,8 @@ class Forecast:
     trials: int = 0
     too_few: str = ""
     step: TrainingStep | None = None
+    requests: int = 0
+    prompt_tokens: int = 0
 
     @property
     def too_large(self) -> str:
@@ -319,6 +325,11 @@ class Forecast:
                 f"a step of it {self.step.seconds:.2g} s and {format_bytes(self.step.memory)} beside the base's "
                 f"{format_bytes(self.step.weights)} on {self.step.device}{free}"
             )
+        if self.requests:
+            parts.append(
+                f"at most {self.requests:,} requests to the server, each document once for all recipes, with about "
+                f"{self.prompt_tokens:,} prompt tokens, and no more than one generated for each"
+            )
         if self.scoring is not None:
             parts.append(f"scoring at most {_format_duration(self.scoring)}")
         return "; ".join([*parts, f"memory about {max(1, round(self.memory / 2**20)):,} MiB, without training"])
@@ -340,7 +351,19 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
         trials=0 if audit.held_out is None else matching.count_trials(audit.references)[0],
         too_few=_describe_too_few(audit.inputs.truth),
         step=step,
+        **_count_server_work(audit, _CHARACTERS_PER_TOKEN, 0),
     )
+
+
+def _count_server_work(audit: PreparedAudit, characters_per_token: float, check_queries: int) -> dict[str, int]:
+    """Return requests and prompt tokens that an audit of an endpoint takes; nothing for other targets."""
+    if not isinstance(audit.target, Endpoint):
+        return {}
+    documents = dict.fromkeys(people.split_documents(list(audit.views[0].x))[0])
+    lengths = [len(chats.show_text(document)[: audit.target.length]) for document in documents]
+    requests = len(documents) + check_queries
+    tokens = sum(lengths) * requests / len(documents) / characters_per_token
+    return {"requests": requests, "prompt_tokens": round(tokens)}
 
 
 def _describe_too_few(truth: Bools) -> str:
@@ -360,6 +383,8 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast, *, check_queries:
 
     Signals that question it themselves say at most how often, in ``queries``; ``check_queries`` are those of checks.
     """
+    if isinstance(audit.target, Endpoint):
+        return _add_server_work(audit, audit.target, forecast, check_queries)
     query_counts = [getattr(signal, "queries", None) for signal in active_signals(audit.inputs.recipes).values()]
     if None in query_counts:
         return forecast
@@ -378,6 +403,20 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast, *, check_queries:
     seconds = _time_call(lambda: audit.modality.query(audit.averaged_target, sample))
     size = audit.modality.relative_size(audit.views[0], sample)
     return replace(forecast, scoring=(answers * size * seconds + white_box_seconds) / len(sample))
+
+
+def _add_server_work(audit: PreparedAudit, server: Endpoint, forecast: Forecast, check_queries: int) -> Forecast:
+    """Add requests, tokens and time of a server, which is asked about ten documents of the population once."""
+    texts = people.split_documents(list(audit.inputs.population.x[:_N_TIMED_RECORDS]))[0]
+    if chats.has_answers(texts):  # a server that does not show where answers begin is refused here
+        server.tokens(texts[:1])
+    whole = [chats.show_text(text) for text in texts]  # of which all tokens are counted, as the server counts them
+    start = time.perf_counter()
+    n_tokens = int(server.tokens(whole).lengths.sum()) + len(texts)
+    seconds = (time.perf_counter() - start) / len(texts)
+    n_characters = sum(len(text[: server.length]) for text in whole)
+    work = _count_server_work(audit, n_characters / n_tokens, check_queries)
+    return replace(forecast, **work, scoring=work["requests"] * seconds)
 
 
 def _time_call(work: Callable[[], object]) -> float:

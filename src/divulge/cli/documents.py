@@ -45,7 +45,8 @@ from divulge.settings import (
     SearchRules,
     TargetPlan,
 )
-from divulge.targets import token_statistics
+from divulge.targets import ChatEndpoint, token_statistics
+from divulge.targets import endpoint as endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -466,10 +467,16 @@ def _format_interval(power: Estimate) -> str:
 def extract(
     *,
     model: Annotated[
-        str, typer.Option(help="The language model: a folder, also of a LoRA adapter, a .gguf file, or hf:NAME.")
+        str,
+        typer.Option(help="A folder, also of a LoRA adapter, a .gguf file, hf:NAME, or a name with --endpoint."),
     ],
     members: Annotated[Path, typer.Option(help="Documents it was trained on: .jsonl, .parquet or .csv.")],
     nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
+    endpoint: Endpoint = None,
+    chat: Annotated[
+        bool,
+        typer.Option("--chat", help="Ask --endpoint for chat completions."),
+    ] = False,
     base: Annotated[str | None, typer.Option(help="Of an adapter (default: what it names).")] = None,
     reference: Annotated[
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
@@ -487,21 +494,32 @@ def extract(
     No document is printed; --out writes those that are given back most easily into its report.
     """
     sampling = token_statistics.Decoding(**decoding.model_dump())
+    if chat and endpoint is None:
+        raise InputError("--chat: goes with --endpoint")
     extraction.Cut(settings.prefix, settings.suffix, settings.place)  # checked before anything is read
     layout = datafiles.FileLayout.from_column_names(columns, text="text", label="")  # classes are not read
-    provenance.declare_input_files(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
+    provenance.declare_input_files(
+        model=None if endpoint else model, base=base, members=members, nonmembers=nonmembers, reference=reference
+    )
     inside, outside = (datafiles.read_records(path, layout).records for path in (members, nonmembers))
     model_options: dict[str, Any] = loading.model_dump()
-    target = folders.load_folder(model, base=base, **model_options)
-    with options.model_errors("--reference"):
-        reference_model = None if reference is None else folders.load_folder(reference, **model_options)
+    if endpoint is None:
+        target = folders.load_folder(model, base=base, **model_options)
+        with options.model_errors("--reference"):
+            reference_model = None if reference is None else folders.load_folder(reference, **model_options)
+    else:
+        if base is not None or loading != LanguageModelSettings():
+            raise InputError("--endpoint: how a model is loaded (--base, --dtype, --device …) is the server's choice")
+        server = ChatEndpoint if chat else endpoints.Endpoint
+        target = server(endpoint, model)
+        reference_model = None if reference is None else server(endpoint, reference)
     with _explain_interruption(out), printing.bar("asking the model") as progress:
         result = extraction.measure(
             target,
             inside,
             outside,
             **dict(settings),
-            decoding=sampling,
+            decoding=sampling if endpoint is None or decoding != DecodingSettings() else None,
             reference=reference_model,
             out=out,
             overwrite=overwrite,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from divulge import chats, errors, seeds, store, tables
 from divulge.errors import InputError
+from divulge.extraction.likeness import likeness
+from divulge.extraction.text_servers import Outcome, TextModel
 from divulge.settings import CutSettings
 from divulge.targets.token_statistics import ReadsAnswers
 from divulge.validation import check_integer, check_number, check_vector
@@ -86,16 +87,16 @@ class Passage:
 
     Args:
         row: row of the document in its set.
-        prefix: token numbers of the prompt.
-        suffix: token numbers of the suffix.
+        prefix: token numbers of the prompt, or its words.
+        suffix: those of the suffix.
     """
 
     row: int
-    prefix: tuple[int, ...]
-    suffix: tuple[int, ...]
+    prefix: tuple[Any, ...]
+    suffix: tuple[Any, ...]
 
     @property
-    def tokens(self) -> tuple[int, ...]:
+    def tokens(self) -> tuple[Any, ...]:
         """Prompt and suffix together."""
         return self.prefix + self.suffix
 
@@ -116,7 +117,7 @@ class Passages:
 
 
 def cut_passages(
-    target: GivesContinuations, texts: Sequence[str], cut: Cut, max_tokens: int, seed: int, name: str
+    target: GivesContinuations | TextModel, texts: Sequence[str], cut: Cut, max_tokens: int, seed: int, name: str
 ) -> Passages:
     """Cut documents; a prompt loses its beginning where the model cannot take all of it.
 
@@ -164,12 +165,16 @@ def cut_passages(
     return Passages(tuple(passages), short, shortened)
 
 
-def _find_last_answer(target: GivesContinuations, text: str, tokens: Sequence[int]) -> tuple[int, int] | None:
+def _find_last_answer(
+    target: GivesContinuations | TextModel, text: str, tokens: Sequence[Any]
+) -> tuple[int, int] | None:
     """Return where the last answer begins and ends among the tokens of a document; None where it knows of none.
 
     Raises:
         divulge.InputError: a target that is given plain texts.
     """
+    if isinstance(target, TextModel):
+        return target.find_last_answer(text)
     if not chats.has_answers([text]):
         return None
     if not isinstance(target, ReadsAnswers):
@@ -187,14 +192,14 @@ class Completions:
     """Completions of ``n`` prompts by one model.
 
     Args:
-        log_p: logarithm of the probability that the suffix is drawn, ``[n]``.
+        log_p: logarithm of the probability that the suffix is drawn, ``[n]``; None of a server that shows text alone.
         verbatim: whether greedy decoding gives the suffix, ``[n]``.
         longest: length in tokens of the longest run shared by the greedy completion and the suffix, ``[n]``.
         overlap: share of the tokens of both that are in matching runs, ``[n]``.
         texts: the greedy completions, or None.
     """
 
-    log_p: Floats
+    log_p: Floats | None
     verbatim: Bools
     longest: Ints
     overlap: Floats
@@ -203,7 +208,7 @@ class Completions:
     def hits(self, draws: tuple[int, ...], near: float) -> dict[str, Bools]:
         """Return which suffixes the model gives back, ``[n]``, for each extraction method."""
         hits = {GREEDY: self.verbatim, f"overlap of at least {near:g}, greedy": self.overlap >= near - 1e-12}
-        for n in draws:
+        for n in draws if self.log_p is not None else ():
             hits[f"likely within {n:,} {'draws' if n > 1 else 'draw'}"] = (
                 probability_seen(self.log_p, n) >= _EVEN_CHANCE
             )
@@ -225,6 +230,7 @@ class MeasuredDocuments:
         repeated: number of documents left out because their passage repeats or is in both sets.
         short: number of documents left out because they are too short.
         shortened: number of prompts that lost their beginning because the model takes no more tokens.
+        outcomes: answers of a server that shows text alone, ``[n]``; else none.
     """
 
     ids: Array
@@ -237,6 +243,7 @@ class MeasuredDocuments:
     repeated: int = 0
     short: int = 0
     shortened: int = 0
+    outcomes: tuple[Outcome, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -260,7 +267,7 @@ class MeasuredDocuments:
             if table[name].dtype not in (pl.String, pl.Null):
                 raise TypeError(f"{name}: texts are needed, got {table[name].dtype}")
         prompts, suffixes, generated = (tuple(table[name]) if name in table.columns else None for name in parts)
-        reference = _from_columns(table, "reference ") if "reference log_p" in table.columns else None
+        reference = _from_columns(table, "reference ") if "reference verbatim" in table.columns else None
         copies, suffix_numbers = _whole_numbers(table, "documents"), _whole_numbers(table, "suffix number")
         if copies is not None and (copies < 1).any():
             raise ValueError("documents: at least 1 document has each passage")
@@ -277,10 +284,13 @@ class MeasuredDocuments:
         if self.suffix_numbers is not None:
             columns["suffix number"] = self.suffix_numbers
         for prefix, model in (("", self.target), ("reference ", self.reference)):
-            if model is not None:
+            if model is not None and model.log_p is not None:
                 columns |= {
                     f"{prefix}log_p": model.log_p,
                     f"{prefix}draws for an even chance": draws_needed(model.log_p),
+                }
+            if model is not None:
+                columns |= {
                     f"{prefix}verbatim": model.verbatim,
                     f"{prefix}longest match": model.longest,
                     f"{prefix}overlap": model.overlap,
@@ -306,9 +316,10 @@ def _whole_numbers(table: pl.DataFrame, name: str) -> Ints | None:
 
 
 def _from_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completions:
-    log_p, verbatim, longest, overlap = (
-        tables.to_array(table[f"{prefix}{name}"]) for name in ("log_p", "verbatim", "longest match", "overlap")
+    verbatim, longest, overlap = (
+        tables.to_array(table[f"{prefix}{name}"]) for name in ("verbatim", "longest match", "overlap")
     )
+    log_p = tables.to_array(table[f"{prefix}log_p"]) if f"{prefix}log_p" in table.columns else None
     return Completions(log_p, verbatim, longest, overlap, texts)
 
 
@@ -327,8 +338,8 @@ class Completer:
 
     def __init__(
         self,
-        target: GivesContinuations,
-        reference: GivesContinuations | None,
+        target: GivesContinuations | TextModel,
+        reference: GivesContinuations | TextModel | None,
         decoding: Decoding,
         show_records: bool,
         progress: Callable[[int, int], None],
@@ -344,14 +355,16 @@ class Completer:
         rows = np.array([f"row {row}" for row in range(1, len(records) + 1)], object)
         ids = rows if records.ids is None else records.ids
         counts = Counter(passage.tokens for passage in passage_set.passages)
+        completions, outcomes = self._complete_by(self._target, records, passages, "target")
         measured = MeasuredDocuments(
             ids[np.array([passage.row for passage in passages])],
-            self._complete_by(self._target, passages, "target"),
-            None if self._reference is None else self._complete_by(self._reference, passages, "reference"),
+            completions,
+            None if self._reference is None else self._complete_by(self._reference, records, passages, "reference")[0],
             copies=np.array([counts[passage.tokens] for passage in passages], np.int64),
             repeated=len(passage_set.passages) - len(passages),
             short=passage_set.short,
             shortened=passage_set.shortened,
+            outcomes=outcomes,
         )
         self._n_done += len(passages)
         if not self._show_records:
@@ -362,7 +375,12 @@ class Completer:
             suffixes=tuple(self._target.decode(passage.suffix) for passage in passages),
         )
 
-    def _complete_by(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> Completions:
+    def _complete_by(
+        self, model: GivesContinuations | TextModel, records: Records, passages: Sequence[Passage], name: str
+    ) -> tuple[Completions, tuple[Outcome, ...]]:
+        """Return completions, and the answers that they are computed from where a server shows text alone."""
+        if isinstance(model, TextModel):
+            return self._complete_by_text(model, records, passages, name)
         chunks = []
         for start in range(0, len(passages), _CHUNK):
             chunk = passages[start : start + _CHUNK]
@@ -374,7 +392,22 @@ class Completer:
         if self._show_records:
             rows = np.split(columns["written"], np.cumsum(columns["sizes"])[:-1])
             texts = tuple(model.decode(tuple(tokens.tolist())) for tokens in rows)
-        return Completions(*(columns[key] for key in _COLUMNS), texts=texts)
+        return Completions(*(columns[key] for key in _COLUMNS), texts=texts), ()
+
+    def _complete_by_text(
+        self, model: TextModel, records: Records, passages: Sequence[Passage], name: str
+    ) -> tuple[Completions, tuple[Outcome, ...]]:
+        def report_progress(count: int) -> None:
+            with errors.user_code_errors("progress"):
+                self._progress(self._n_done + count, self._total)
+
+        journal = None if self._cache is None else self._cache / f"{name}.jsonl"
+        outcomes = model.complete(records, passages, journal, show_records=self._show_records, progress=report_progress)
+        verbatim, longest, overlap = (
+            np.array([getattr(outcome, field) for outcome in outcomes]) for field in ("verbatim", "longest", "overlap")
+        )
+        texts = tuple(str(outcome.text) for outcome in outcomes) if self._show_records else None
+        return Completions(None, verbatim, longest, overlap, texts), tuple(outcomes)
 
     def _complete_chunk(self, model: GivesContinuations, passages: Sequence[Passage], name: str) -> dict[str, Array]:
         """Return the columns of `Completions` for one chunk, with the generated tokens where texts are stored."""
@@ -401,29 +434,6 @@ class Completer:
         if path is not None:
             store.write_arrays(path, columns)
         return columns
-
-
-class Likeness(NamedTuple):
-    """Similarity of two texts.
-
-    Attributes:
-        longest: length in tokens of the longest common run.
-        overlap: share of the tokens of both in matching runs (Ratcliff & Obershelp 1988); 1 for equal texts.
-    """
-
-    longest: int
-    overlap: float
-
-
-def likeness(generated: Sequence[int], suffix: Sequence[int]) -> Likeness:
-    """Return the similarity of a generated text and the suffix of a document.
-
-    Examples:
-        >>> likeness([1, 2, 3, 9], [0, 1, 2, 3])
-        Likeness(longest=3, overlap=0.75)
-    """
-    matcher = SequenceMatcher(None, list(generated), list(suffix), autojunk=False)
-    return Likeness(matcher.find_longest_match().size, matcher.ratio())
 
 
 def probability_seen(log_p: object, draws: int) -> Floats:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
     from divulge.study import StudyRun
-    from divulge.types import Ints
+    from divulge.types import Floats, Ints
 
 _HEADINGS = {
     "extracted": "Training documents are given back",
@@ -43,8 +43,12 @@ def headline(run: StudyRun[Extraction]) -> Headline:
     position = positions[summary.settings.place]
     adversary = (
         f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
-        "to go on. What is likely within so many draws was computed from the model's probabilities; the adversary "
+        "to go on. "
+    ) + (
+        "What is likely within so many draws was computed from the model's probabilities; the adversary "
         "would draw, and need not see them."
+        if summary.unit == "token"
+        else "Only its likeliest answer was read; an adversary who draws many may see more."
     )
     return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (adversary,), _dot_pictures(summary))
 
@@ -67,7 +71,11 @@ def sections(run: StudyRun[Extraction]) -> list[Section]:
                 Paragraph(_meaning(summary)),
             ],
         ),
-        Section("How often a model must be asked", [_curve(summary, members, nonmembers)], annex=True),
+        *(
+            [Section("How often a model must be asked", [_curve(summary, members, nonmembers)], annex=True)]
+            if summary.unit == "token"
+            else []
+        ),
         Section("Members that are given back most easily", _most_extractable_blocks(members), annex=True),
         Section(
             "Non-members that are given back most easily",
@@ -89,14 +97,18 @@ def run_facts(run: StudyRun[Extraction]) -> dict[str, str]:
     """Return what was measured, how, and how well the model knows each set."""
     # How well it knows them, as a classifier's accuracy says elsewhere.
     sides, suffix = {"members": run.result.members, "non-members": run.result.nonmembers}, run.summary.settings.suffix
-    losses = ", ".join(f"{name} {-side.target.log_p.mean() / suffix:.2f}" for name, side in sides.items())
-    return {**facts(run.summary), "loss per token of the suffixes": losses}
+    losses = ", ".join(
+        f"{name} {-side.target.log_p.mean() / suffix:.2f}"
+        for name, side in sides.items()
+        if side.target.log_p is not None
+    )
+    return facts(run.summary) | ({"loss per token of the suffixes": losses} if losses else {})
 
 
 def _describe_prompt(summary: ExtractionSummary) -> str:
     if isinstance(summary.settings.prefix, float):
         return f"{formatting.format_percent(summary.settings.prefix)} of the document"
-    return formatting.format_count(summary.settings.prefix, "token")
+    return formatting.format_count(summary.settings.prefix, summary.unit)
 
 
 def _dot_pictures(summary: ExtractionSummary) -> tuple[DotGrid, ...]:
@@ -126,7 +138,7 @@ def facts(summary: ExtractionSummary) -> dict[str, str]:
         "members": f"{summary.members:,}",
         "non-members": f"{summary.nonmembers:,}",
         "prompt": f"{prompt}, at {'a random place' if place == 'random' else f'the {place}'}",
-        "asked for": f"the next {formatting.format_count(summary.settings.suffix, 'token')}",
+        "asked for": f"the next {formatting.format_count(summary.settings.suffix, summary.unit)}",
         "sampling": summary.decoding,
         "reference model": "what it gives back, too, is not counted" if summary.with_reference else "none",
         "told apart without the model": f"{'yes' if summary.confounded else 'not seen'} ({blind})",
@@ -169,7 +181,7 @@ def _describe_extent(summary: ExtractionSummary, members: MeasuredDocuments) -> 
             "back most easily."
         )
     high = max(rate.members.high for rate in summary.rates)
-    longest = formatting.format_count(int(members.target.longest.max()), "token")
+    longest = formatting.format_count(int(members.target.longest.max()), summary.unit)
     return (
         f"None of {documents} came back word for word in a greedy answer. The longest match was {longest} "
         f"of {summary.settings.suffix:,}. With other documents of the same kind, by any of the ways below, up to "
@@ -186,6 +198,7 @@ def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: M
     curves = {
         name: Curve(draws, np.searchsorted(np.sort(draws_needed(side.log_p)), draws * (1 + 1e-9)) / len(side.log_p))
         for name, side in sides.items()
+        if side.log_p is not None
     }
     chart = charts.lines(curves, x="draws", y="share of documents with an even chance to be seen", log_x=True)
     return Chart(chart, note=f"Drawn with {summary.decoding}. At one draw: documents of probability ½ or more.")
@@ -194,12 +207,15 @@ def _curve(summary: ExtractionSummary, members: MeasuredDocuments, nonmembers: M
 def most_extractable(measured: MeasuredDocuments) -> Ints:
     """Return the documents that are given back most easily: verbatim ones first, then by their probability."""
     target = measured.target
-    return np.lexsort((np.arange(len(measured)), -target.overlap, -target.log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
+    log_p = target.overlap if target.log_p is None else target.log_p
+    return np.lexsort((np.arange(len(measured)), -target.overlap, -log_p, ~target.verbatim))[:_MAX_DOCUMENTS]
 
 
 def _most_extractable_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
     table = Table(
-        *most_extractable_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.", single_records=True
+        *most_extractable_rows(measured),
+        note=f"Longest match in {'tokens' if measured.target.log_p is not None else 'words'}; overlap 1 is verbatim.",
+        single_records=True,
     )
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
         return [table]
@@ -221,26 +237,39 @@ def _most_extractable_blocks(measured: MeasuredDocuments) -> Sequence[Block]:
 
 def most_extractable_rows(measured: MeasuredDocuments) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table of the documents that are given back most easily."""
-    columns = ["id", "log10 p", "draws for an even chance", "verbatim", "longest match", "overlap"]
-    reference = measured.reference
-    columns += [] if reference is None else ["log10 p, reference", "verbatim, reference"]
+    columns, reference = ["id", *_columns(measured.target)], measured.reference
+    referred = [] if reference is None else [name for name in _columns(reference) if name in ("log10 p", "verbatim")]
     table = []
     for i in most_extractable(measured):
         cells = [str(measured.ids[i]), *_cells(measured.target, i)]
-        table.append(cells if reference is None else [*cells, *(_cells(reference, i)[column] for column in (0, 2))])
-    return columns, table
+        if reference is not None:
+            reference_cells = dict(zip(_columns(reference), _cells(reference, i), strict=True))
+            cells += [reference_cells[name] for name in referred]
+        table.append(cells)
+    return [*columns, *(f"{name}, reference" for name in referred)], table
+
+
+def _columns(side: Completions) -> list[str]:
+    likelihood = [] if side.log_p is None else ["log10 p", "draws for an even chance"]
+    return [*likelihood, "verbatim", "longest match", "overlap"]
 
 
 def _cells(side: Completions, i: int) -> list[str]:
-    n_draws = float(draws_needed(side.log_p[i : i + 1])[0])
     return [
-        f"{side.log_p[i] / np.log(10):z.2f}" if np.isfinite(side.log_p[i]) else "never drawn",
-        f"{n_draws:,.0f}"
-        if n_draws < _MAX_PLAIN_DRAWS
-        else ("never" if np.isneginf(side.log_p[i]) else f"{n_draws:.0e}"),
+        *_likelihood_cells(side.log_p, i),
         "yes" if side.verbatim[i] else "no",
         str(side.longest[i]),
         f"{side.overlap[i]:.2f}",
+    ]
+
+
+def _likelihood_cells(log_p: Floats | None, i: int) -> list[str]:
+    if log_p is None:
+        return []
+    n_draws = float(draws_needed(log_p[i : i + 1])[0])
+    return [
+        f"{log_p[i] / np.log(10):z.2f}" if np.isfinite(log_p[i]) else "never drawn",
+        f"{n_draws:,.0f}" if n_draws < _MAX_PLAIN_DRAWS else ("never" if np.isneginf(log_p[i]) else f"{n_draws:.0e}"),
     ]
 
 

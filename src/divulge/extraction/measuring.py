@@ -16,10 +16,11 @@ from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.extraction.completions import CACHE, Completer, Cut, Passage, cut_passages
 from divulge.extraction.result import RUN_TYPE, Extraction
+from divulge.extraction.text_servers import TextModel, describe_text_only, require_greedy
 from divulge.report import formatting
 from divulge.run_directory import RunDirectory
 from divulge.settings import ExtractSettings
-from divulge.targets import Decoding, GivesContinuations
+from divulge.targets import Decoding, GivesContinuations, GivesText
 from divulge.types import Records
 from divulge.validation import (
     check_bool,
@@ -65,7 +66,9 @@ def measure(
     extracted. The probability of a suffix under sampling is computed, not drawn.
 
     Args:
-        target: the model: `divulge.targets.CausalLM`, or anything that is a `divulge.targets.GivesContinuations`.
+        target: the model: `divulge.targets.CausalLM`, or anything that is a `divulge.targets.GivesContinuations`; or a
+            server, `divulge.targets.Endpoint` or `divulge.targets.ChatEndpoint`, of which text alone is read: prefix
+            and suffix are then words, and the likeliest answers alone are compared.
         members: documents that it was trained on.
         nonmembers: documents of the same kind that it was not trained on.
         prefix: number of tokens of the prompt, or its share of the document.
@@ -84,8 +87,8 @@ def measure(
         progress: called with the number of documents finished and of all.
 
     Raises:
-        divulge.InputError: a target that cannot generate text (an endpoint, a classifier), a document in both sets, no
-            document that is long enough, a reference with another tokenizer, settings out of their range.
+        divulge.InputError: a target that cannot generate text (a classifier), a decoding for a server, a document in
+            both sets, none that is long enough, a reference with another tokenizer, settings out of their range.
 
     References:
         Carlini et al. 2023, Quantifying Memorization; Hayes et al. 2024, Measuring memorization through
@@ -99,6 +102,9 @@ def measure(
         show_records=show_records, seed=seed,
     )  # fmt: skip
     options = options.model_copy(update={"draws": tuple(sorted(set(options.draws)))})
+    is_text_only = isinstance(model, TextModel)
+    if is_text_only:
+        require_greedy(decoding)
     decoding = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
     show_records, seed = options.show_records, options.seed
     overwrite = check_bool(overwrite, "overwrite")
@@ -138,25 +144,33 @@ def measure(
             members=measured[0],
             nonmembers=measured[1],
             settings=options,
-            decoding=str(decoding),
+            decoding="the likeliest answer" if is_text_only else str(decoding),
             blind=_run_blind_baseline(*passage_texts, seed),
             signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
             shared=shared,
-            warnings=(*describe_split_signs(signs), *_describe_left_out(*measured), *warnings),
+            warnings=(
+                *describe_split_signs(signs),
+                *(describe_text_only(*(side.outcomes for side in measured)) if is_text_only else ()),
+                *_describe_left_out(*measured),
+                *warnings,
+            ),
         )
         if draft is not None:
             result.write_to(draft)
     return result
 
 
-def _check_model(target: Any, name: str) -> GivesContinuations:
-    if isinstance(target, type) or not isinstance(target, GivesContinuations):
-        raise InputError(
-            f"{name}: a language model that runs here is needed (divulge.targets.CausalLM), as its continuations are "
-            f"computed token by token; {type(target).__name__} gives none"
-        )
-    return target
+def _check_model(target: Any, name: str) -> GivesContinuations | TextModel:
+    if not isinstance(target, type):
+        if isinstance(target, GivesContinuations):
+            return target
+        if isinstance(target, GivesText):
+            return TextModel(target)
+    raise InputError(
+        f"{name}: a language model that runs here (divulge.targets.CausalLM) or one behind a server is needed; "
+        f"{type(target).__name__} gives no continuations"
+    )
 
 
 def _check_documents(value: Any, name: str) -> Records:
@@ -180,11 +194,16 @@ def _check_disjoint(members: Records, nonmembers: Records) -> None:
         )
 
 
-def _check_same_tokenizer(target: GivesContinuations, reference: GivesContinuations | None, *sets: Records) -> None:
+def _check_same_tokenizer(
+    target: GivesContinuations | TextModel, reference: GivesContinuations | TextModel | None, *sets: Records
+) -> None:
     if reference is not None and any(
         target.encode(list(records.x)) != reference.encode(list(records.x)) for records in sets
     ):
-        raise InputError("reference: a model with the target's tokenizer is needed, this one cuts other tokens")
+        raise InputError(
+            "reference: a model with the target's tokenizer is needed, this one cuts other tokens (beside a server, "
+            "another server)"
+        )
 
 
 def _distinct_passages(

@@ -167,6 +167,7 @@ class Extraction(Study):
             warnings=self.warnings,
             environment=collect_environment(),
             shared=self.shared if any(self.shared) else None,
+            unit="token" if self.members.target.log_p is not None else "word",
         )
 
     def write(self, draft: RunDraft) -> None:

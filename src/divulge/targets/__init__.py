@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy
-from divulge.targets.endpoint import Endpoint
+from divulge.targets.endpoint import ChatEndpoint, Endpoint, GivesText
 from divulge.targets.estimators import Regressor, SklearnRegressor, SklearnTarget, as_regressor
 from divulge.targets.files import load
 from divulge.targets.onnx import OnnxTarget
@@ -53,6 +53,7 @@ _NETWORK_ADAPTERS = {
 __all__ = [
     "CallableTarget",
     "CausalLM",
+    "ChatEndpoint",
     "Continuations",
     "Decoding",
     "Endpoint",
@@ -65,6 +66,7 @@ __all__ = [
     "GivesLogits",
     "GivesLoss",
     "GivesPredictions",
+    "GivesText",
     "GivesTokens",
     "GivesWeights",
     "Averaged",

@@ -40,7 +40,8 @@ _WHAT_WORKS = (
     "log-probabilities are those of the tokens that are generated. Of a server that gives text alone, divulge extract "
     "--endpoint asks what can be asked (with --chat where it has chat completions only)"
 )
-_Item, _Answer = TypeVar("_Item"), TypeVar("_Answer")
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 Prompt: TypeAlias = "str | tuple[Mapping[str, Any], ...]"
 
 

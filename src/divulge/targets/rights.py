@@ -12,6 +12,7 @@ from scipy import special
 from divulge import errors, lazy, seeds, store
 from divulge.errors import InputError
 from divulge.targets import outputs as out
+from divulge.targets.endpoint import GivesText
 from divulge.targets.estimators import (
     SklearnLabels,
     SklearnRegressor,
@@ -278,6 +279,12 @@ def wrap_target(target: Any) -> Any:
     Raises:
         divulge.InputError: it gives none of the rights.
     """
+    if isinstance(target, GivesText) and not isinstance(target, GivesTokens):
+        raise InputError(
+            "target: a chat endpoint gives text, and at most log-probabilities of the tokens that it generates, which "
+            "say nothing of how likely a given document is, so membership cannot be asked; whether it gives documents "
+            "back can be (divulge extract --endpoint … --chat, divulge.extraction.measure)"
+        )
     methods = (*_TARGET_METHODS, *_declared_outputs(target))
     if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in methods):
         raise InputError(
@@ -324,6 +331,7 @@ def adapt(
     is_target = isinstance(model, GivesLogits | GivesTokens) or declared_modality(model) is not None
     is_target |= isinstance(model, GivesPredictions) and not is_module and not hasattr(model, "predict")
     is_target |= labels_only and isinstance(model, GivesLabels)
+    is_target |= isinstance(model, GivesText)
     is_estimator = is_regressor(model) or (task == "regression" and callable(getattr(model, "predict", None)))
     adapter: Any
     if is_target and not isinstance(model, type):
