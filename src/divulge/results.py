@@ -1647,6 +1647,68 @@ class ReconstructionSummary(Summary):
 
 
 @dataclass(frozen=True, slots=True)
+class SubsetResult:
+    """A subset of cohorts, see `divulge.margin.SubsetFit`."""
+
+    cohorts: tuple[str, ...]
+    records: int
+    distance: float | None
+    accepted: bool
+    chance: float
+    penalty: float | None
+    told_apart: int | None
+    undecided: str
+
+
+@dataclass(frozen=True, slots=True)
+class OddRecordResult:
+    """A record by which a training set differs from cohorts, see `divulge.margin.OddRecord`."""
+
+    cohorts: tuple[str, ...]
+    missing: bool
+    values: Mapping[str, float]
+    label: float
+    errors: Mapping[str, float]
+    row: int | None
+    chance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortsSummary(Summary):
+    """Cohorts that a published regression can have been fitted on.
+
+    Args:
+        verdict: sentences.
+        tone: of the verdict.
+        answer: "found" where one subset alone fits, "one record off" where a record by which it differs is read off,
+            "several" or "undecided" where it cannot be told, "none" where no subset fits.
+        cohorts: name → number of records.
+        coefficients: how many there are, the intercept among them.
+        decimals: of them; None where all digits are given.
+        units: rounding error that was allowed, in units of the last decimal.
+        tried: number of subsets.
+        chance: at most, that any of them is accepted by chance.
+        subsets: those accepted, and the nearest others.
+        odd_record: where one is read off and may be shown.
+        assumes: what all of this holds under.
+    """
+
+    kind: Literal["cohorts"] = field(default="cohorts", repr=False)
+    verdict: str
+    tone: Tone
+    answer: Literal["found", "one record off", "several", "undecided", "none"]
+    cohorts: Mapping[str, int]
+    coefficients: int
+    decimals: int | None
+    units: float
+    tried: int
+    chance: float
+    subsets: tuple[SubsetResult, ...]
+    odd_record: OddRecordResult | None
+    assumes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayMatch:
     """Candidates in one array.
 

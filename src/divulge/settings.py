@@ -1130,4 +1130,29 @@ class WeightsSettings(Settings):
     )
 
 
+class CohortSettings(Settings):
+    """How a published regression was fitted: keywords of `divulge.margin.Publication`."""
+
+    family: Literal["logistic", "linear", "poisson"] | None = Field(
+        None, description="With --cohort, of a table of coefficients: logistic (default), linear or poisson."
+    )
+    penalty: Number | None = Field(
+        None,
+        ge=0,
+        description="With --cohort: 1 / C, or the regression's alpha (default: fitted; 0 for none).",
+    )
+    scaled: Flag = Field(
+        False, description="With --cohort: whether columns were scaled to mean 0 and deviation 1 by the training set."
+    )
+    penalises_intercept: Flag = Field(False, description="With --cohort: whether the penalty holds for the intercept.")
+    decimals: Integer | None = Field(
+        None, ge=0, le=15, description="With --cohort: of the coefficients (default: as they stand in the table)."
+    )
+    gradient: Number | None = Field(
+        None,
+        ge=0,
+        description="With --cohort: mean gradient at which the optimiser may have ended (default: 0.0001).",
+    )
+
+
 # A model's file.

@@ -1,4 +1,4 @@
-"""`divulge weights`: what the weights of a shallow ReLU network, or of the head of a frozen body, prove."""
+"""`divulge weights`: what the weights of a shallow ReLU network, of a frozen body's head, or of a regression prove."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ import typer
 from divulge import datafiles, reconstruction, results, targets, validation
 from divulge import margin as margins
 from divulge import reconstruction as reconstruction_summary
+from divulge.auditing import published_fits
 from divulge.auditing import weights as weights_audit
 from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.report import run_kinds, weights_page
-from divulge.settings import ColumnNames, WeightsSettings
+from divulge.settings import CohortSettings, ColumnNames, WeightsSettings
 from divulge.signals import margin as signals
 
 if TYPE_CHECKING:
-    from divulge.results import WeightsSummary
+    from divulge.results import CohortsSummary, WeightsSummary
 
 _N_SHOWN = 20  # records called members
 Model = Annotated[
     Path,
     typer.Argument(
-        help="safetensors file: one hidden ReLU layer without an output bias, or the linear head of a frozen body."
+        help="safetensors file: one hidden ReLU layer without an output bias, or the linear head of a frozen body; with "
+        "--cohort a regression, .skops or a .csv of names and coefficients."
     ),
 ]
 
@@ -53,7 +55,14 @@ def weights(
             "frozen (requires_grad is False), its head is read on the features of the body."
         ),
     ] = None,
+    cohort: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A table of records, one of up to 12: which of them was this regression fitted on? May be repeated."
+        ),
+    ] = None,
     settings: WeightsSettings,
+    cohort_settings: CohortSettings,
     columns: Annotated[ColumnNames, ("label", "id", "drop")],
     out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
     selection: Annotated[
@@ -66,7 +75,19 @@ def weights(
     show_records: options.ShowRecords = True,
     json: options.Json = False,
 ) -> None:
-    """Which candidates, or which points, was this network trained on? Read it off the weights."""
+    """Which candidates, points or cohorts was this model trained on? Read it off the weights."""
+    if cohort:
+        _refuse(
+            "it goes without --cohort",
+            candidates=candidates, nonmembers=nonmembers, leaked=leaked, factory=factory, selection=selection,
+            algorithm=algorithm, truth=truth,
+        )  # fmt: skip
+        layout = datafiles.FileLayout.from_column_names(columns)
+        found = published_fits.examine_cohorts(model, cohort, cohort_settings, layout, show_records=show_records)
+        _show_cohorts(found, model, cohort, out, show_records=show_records, json=json)
+        return
+    if cohort_settings != CohortSettings():
+        raise InputError("--cohort: is needed beside settings of a regression")
     if candidates is None:
         _refuse("it goes with --candidates", nonmembers=nonmembers, leaked=leaked, selection=selection, factory=factory)
         reconstruct(model, settings.margin, algorithm or "both", truth, out, show_records=show_records, json=json)
@@ -103,6 +124,27 @@ def weights(
         printing.as_json(results.to_json_values(summary))
         return
     _show(summary)
+    if out is not None:
+        printing.line(f"Report: {out}")
+
+
+def _show_cohorts(
+    summary: CohortsSummary, model: Path, cohorts: list[Path], out: Path | None, *, show_records: bool, json: bool
+) -> None:
+    """Print, and write, which cohorts a regression was fitted on."""
+    if out is not None:
+        run = weights_page.CohortsRun(summary, {"model": model.name})
+        files = {"model": [model], "cohorts": cohorts}
+        run_kinds.write_report(weights_page.COHORTS, run, out, files, show_records=show_records)
+    if json:
+        printing.as_json(results.to_json_values(summary))
+        return
+    printing.verdict(summary.tone, summary.verdict)
+    printing.table("Subsets", weights_page.SUBSET_COLUMNS, weights_page.subset_rows(summary))
+    if summary.odd_record is not None:
+        printing.table("The record", *weights_page.odd_record_table(summary.odd_record))
+    for assumption in summary.assumes:
+        printing.line(f"assumed: {assumption}")
     if out is not None:
         printing.line(f"Report: {out}")
 

@@ -5,6 +5,7 @@ Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et
 membership score. Where a statement of the paper does not hold as printed, the docstrings say so.
 """
 
+from divulge.margin.cohorts import CohortMatch, OddRecord, Publication, SubsetFit, cohorts
 from divulge.margin.gradient_flow import Optimum, Training, descend, solve, train
 from divulge.margin.membership import (
     Assumption,
@@ -26,20 +27,25 @@ from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain,
 __all__ = [
     "Assumption",
     "ClassNetwork",
+    "CohortMatch",
     "Fit",
     "Gaussian",
     "LinearHead",
     "MarginDecision",
     "Mixture",
+    "OddRecord",
     "Optimum",
     "Orthogonality",
+    "Publication",
     "ShallowClassifier",
     "ShallowReLU",
     "Sphere",
     "Stationarity",
+    "SubsetFit",
     "Training",
     "assumption",
     "bounded_margin",
+    "cohorts",
     "descend",
     "explain",
     "kkt",

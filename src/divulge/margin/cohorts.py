@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -41,6 +41,8 @@ _MIN_EIGENVALUE = 1e-9  # of the Hessian in units of its diagonal; below, column
 _FLOAT_ERROR = 1e-9  # relative, of coefficients at all decimals
 _MAX_STEPS = 30
 _SECOND_ORDER = 1.1  # what the curvature adds to linear bounds of gradients
+_MAX_CANDIDATES = 64  # records between which the coefficients with each of them decide
+_MAX_ERROR = 0.05  # of a value that is read, in standard deviations of its column
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
 
 
@@ -57,6 +59,8 @@ class Publication:
             Ridge's alpha); of "poisson" beside the mean loss (PoissonRegressor's alpha). None where it is not known.
         scaled: whether columns were scaled to mean 0 and standard deviation 1 over the training set.
         penalises_intercept: whether the penalty holds for the intercept, too.
+        units: largest rounding error in units of the last decimal: 0.5 for numbers that were rounded to the nearest, 1
+            for those that may have been cut off or rounded up.
         gradient: largest entry of the mean gradient at which the optimiser may have stopped. None for 1e-4, as
             scikit-learn's iterative solvers do by default, and 0 for "linear".
     """
@@ -68,6 +72,7 @@ class Publication:
     penalty: float | None = 0.0
     scaled: bool = False
     penalises_intercept: bool = False
+    units: float = 0.5
     gradient: float | None = None
 
     def __post_init__(self) -> None:
@@ -84,6 +89,7 @@ class Publication:
             check_number(self.penalty, "penalty", above=0, closed=True, below=np.inf)
         check_bool(self.scaled, "scaled")
         check_bool(self.penalises_intercept, "penalises_intercept")
+        check_number(self.units, "units", above=0, below=10)
         if self.gradient is not None:
             check_number(self.gradient, "gradient", above=0, closed=True, below=np.inf)
         if (self.decimals is None or self.decimals >= 4) and (coefficients == 0).any():
@@ -99,10 +105,11 @@ class Publication:
 
     @property
     def rounding(self) -> Floats:
-        """Largest distance of each published number from the fitted one: up, down or to the nearest decimal."""
+        """Largest distance of each published number from the fitted one, ``[d]``."""
         if self.decimals is None:
             return _FLOAT_ERROR * np.maximum(np.abs(self.theta), 1e-3)
-        return np.full(len(self.theta), 10.0**-self.decimals)
+        # The last digits of a float add to a number that ends just at the edge.
+        return np.full(len(self.theta), self.units * 10.0**-self.decimals * (1 + 1e-9))
 
     @property
     def largest_gradient(self) -> float:
@@ -175,10 +182,12 @@ class CohortMatch:
         subsets: every subset, those that are accepted first, then by distance.
         odd_record: the record by which training set and a subset differ, where no subset is accepted and one can be
             read off.
+        units: rounding error that was allowed, in units of the last decimal.
     """
 
     subsets: tuple[SubsetFit, ...]
     odd_record: OddRecord | None
+    units: float
 
     @property
     def accepted(self) -> tuple[SubsetFit, ...]:
@@ -219,7 +228,8 @@ class _Fit:
 def cohorts(published: Publication, data: Mapping[str, tuple[object, object]]) -> CohortMatch:
     """Find the subsets of cohorts that a published regression can have been fitted on.
 
-    A subset is accepted where its own fit lies within rounding and optimiser of the published numbers. That holds also
+    A subset is accepted where its own fit lies within rounding and optimiser of the published numbers; where none does,
+    those are tried that would if the numbers were cut off or rounded up. It holds also
     for training sets that differ from it by so few records that the decimals do not show them; `SubsetFit.told_apart`
     says for how many records one is too many.
 
@@ -243,10 +253,21 @@ def cohorts(published: Publication, data: Mapping[str, tuple[object, object]]) -
         ('a', 'c')
     """
     names, tables = _check_cohorts(published, data)
+    _check_columns(published, tables)
+    allowed = sorted({published.units, max(published.units, 1.0)}) if published.decimals is not None else [0.5]
+    matches = (_try_subsets(replace(published, units=units), names, tables) for units in allowed)
+    tried = []
+    for match in matches:
+        if match.accepted or match.odd_record is not None:
+            return match
+        tried.append(match)
+    return tried[0]
+
+
+def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[tuple[Floats, Floats]]) -> CohortMatch:
     subsets = [
         subset for size in range(1, len(names) + 1) for subset in itertools.combinations(range(len(names)), size)
     ]
-    _check_columns(published, tables)
     fits, results = {}, []
     for subset in subsets:
         x, y = (np.concatenate([tables[number][part] for number in subset]) for part in (0, 1))
@@ -264,7 +285,7 @@ def cohorts(published: Publication, data: Mapping[str, tuple[object, object]]) -
     if not any(each.accepted for each in results) and not published.scaled and published.penalty is not None:
         odd_record = _find_odd_record(published, fits, len(subsets))
     ordered = sorted(results, key=lambda each: (not each.accepted, each.distance, len(each.cohorts)))
-    return CohortMatch(tuple(ordered), odd_record)
+    return CohortMatch(tuple(ordered), odd_record, published.units)
 
 
 def _check_cohorts(
@@ -423,94 +444,125 @@ def _find_odd_record(
     """Return the one record by which the training set differs from one of the subsets, if one alone explains it."""
     x_all = np.concatenate([x for name, (_, x, _) in fits.items() if len(name) == 1])
     y_all = np.concatenate([y for name, (_, _, y) in fits.items() if len(name) == 1])
-    steps = [_grid_step(column) for column in x_all.T]
-    found = []
+    columns, labels = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
+    penalty, found = published.penalty or 0.0, []
     for name, (fit, x, y) in fits.items():
-        if np.abs(fit.inverse @ fit.step).max() == np.inf or published.penalty is None:
-            continue
         factor = len(y) if published.family == "poisson" else 1
         mask, design = published.penalised, fit.design
         residuals, weights = _residuals(published.family, design @ published.theta, y)
-        hessian = (design * weights[:, None]).T @ design + published.penalty * factor * np.diag(mask)
-        gradient = design.T @ residuals + published.penalty * factor * mask * published.theta
+        hessian = (design * weights[:, None]).T @ design + penalty * factor * np.diag(mask)
+        gradient = design.T @ residuals + penalty * factor * mask * published.theta
         error = _SECOND_ORDER * (np.abs(hessian) @ published.rounding) + len(y) * published.largest_gradient
         for record in (
-            _read_missing(published, gradient, error, steps, _grid_step(y_all)),
-            _find_untrained(design * residuals[:, None], x, y, gradient, error),
+            *_read_missing(published, gradient, error, columns, labels),
+            *_find_untrained(design * residuals[:, None], x, y, gradient, error),
         ):
-            if record is not None and record.chance * 2 * n_subsets <= MAX_CHANCE:
-                odd = replace(record, cohorts=name, chance=record.chance * 2 * n_subsets)
-                found += [odd] if _explains(published, odd, x, y) else []
+            odd = replace(record, cohorts=name, chance=record.chance * 2 * n_subsets)
+            if odd.chance <= MAX_CHANCE and _explains(published, odd, x, y):
+                found.append(odd)
     return found[0] if len(found) == 1 else None
 
 
-def _grid_step(column: Floats) -> float:
-    """Return the smallest power of 10 of which all values are multiples; 0 where there is none down to 0.001."""
-    for decimals in range(4):
-        if np.abs(column * 10**decimals - np.round(column * 10**decimals)).max() < 1e-6:
-            return 10.0**-decimals
-    return 0.0
-
-
 def _read_missing(
-    published: Publication, gradient: Floats, error: Floats, steps: Sequence[float], y_step: float
-) -> OddRecord | None:
+    published: Publication, gradient: Floats, error: Floats, columns: Sequence[_Column], labels: _Column
+) -> list[OddRecord]:
     """Read a record off what the others leave of the gradient: x times its residual, with the residual beside it.
 
     What is left must be that of one record: its label one of the family, its linear predictor that of its residual, and
-    each value one that the column can have.
+    each value one that the column can have, known to a small part of the column's spread. Where several values can be,
+    so do several records.
     """
     if published.intercept is None or published.penalises_intercept:
-        return None
+        return []
     left, left_error = float(gradient[-1]), float(error[-1])  # minus the residual of the record
     if abs(left) <= 2 * left_error:
-        return None
+        return []
     x = gradient[:-1] / left
     x_error = (error[:-1] + np.abs(x) * left_error) / (abs(left) - left_error)
     predictor = float(x @ published.coefficients) + float(published.intercept)
     predictor_error = float(np.abs(published.coefficients) @ x_error)
-    chance = 1.0
-    for place, step in enumerate(steps):
-        if step:
-            nearest = round(x[place] / step) * step
-            if abs(nearest - x[place]) > x_error[place]:
-                return None
-            chance *= min(1.0, 2 * x_error[place] / step)
-            if x_error[place] < step / 2:
-                x[place], x_error[place] = nearest, 0.0
+    values = [column.read(*value) for column, value in zip(columns, zip(x, x_error, strict=True), strict=True)]
     if published.family == "logistic":
-        y = float(left > 0)
-        mean = y - left
-        if not left_error < mean < 1 - left_error:
-            return None
-        mean_error = left_error / min((mean - left_error) * (1 - mean + left_error), mean * (1 - mean))
-        difference, difference_error = special.logit(mean) - predictor, predictor_error + mean_error
-        if abs(difference) > difference_error:
-            return None
-        chance *= min(1.0, 2 * difference_error * _DENSITY)
+        label = _read_class(left, left_error, predictor, predictor_error)
     else:
-        mean = predictor if published.family == "linear" else float(np.exp(min(predictor, 700)))
-        slope = 1.0 if published.family == "linear" else mean * np.exp(min(predictor_error, 700))
-        y, y_error = left + mean, left_error + slope * predictor_error
-        if y_step:
-            if abs(round(y / y_step) * y_step - y) > y_error:
-                return None
-            chance *= min(1.0, 2 * y_error / y_step)
-            y = round(y / y_step) * y_step if y_error < y_step / 2 else y
-        if published.family == "poisson" and y < 0:
+        is_linear = published.family == "linear"
+        mean = predictor if is_linear else float(np.exp(min(predictor, 700)))
+        slope = 1.0 if is_linear else mean * float(np.exp(min(predictor_error, 700)))
+        label = labels.read(left + mean, left_error + slope * predictor_error)
+    if label is None or None in values or (published.family == "poisson" and label.values[0] < 0):
+        return []
+    read = [*(value for value in values if value is not None), label]
+    chance = float(np.prod([value.chance for value in read]))
+    n_records = int(np.prod([len(value.values) for value in read]))
+    errors = np.array([value.error for value in read[:-1]])
+    if n_records > (1 if errors.any() else _MAX_CANDIDATES):
+        return []
+    return [
+        OddRecord((), True, np.array(record[:-1]), record[-1], errors, None, chance)
+        for record in itertools.product(*(value.values for value in read))
+    ]
+
+
+class _Value(NamedTuple):
+    """What a value can be by the coefficients, its largest error, and the chance that a wrong one passes for one."""
+
+    values: tuple[float, ...]
+    error: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What values a column takes.
+
+    Args:
+        step: the largest power of 10, down to 0.001, of which all are multiples; 0 where there is none.
+        spread: their standard deviation.
+    """
+
+    step: float
+    spread: float
+
+    @classmethod
+    def of_values(cls, values: Floats) -> _Column:
+        for decimals in range(4):
+            if np.abs(values * 10**decimals - np.round(values * 10**decimals)).max() < 1e-6:
+                return cls(10.0**-decimals, float(values.std()))
+        return cls(0.0, float(values.std()))
+
+    def read(self, value: float, error: float) -> _Value | None:
+        """Return the values that the column can have near ``value``; None where there is none, or there are many."""
+        if not self.step:
+            return _Value((value,), error, 1.0) if error <= _MAX_ERROR * self.spread else None
+        first, last = np.ceil((value - error) / self.step), np.floor((value + error) / self.step)
+        if not first <= last < first + _MAX_CANDIDATES:
             return None
-    return OddRecord((), True, x, float(y), x_error, None, chance)
+        places = range(int(first), int(last) + 1)
+        return _Value(tuple(place * self.step for place in places), 0.0, min(1.0, 2 * error / self.step))
 
 
-def _find_untrained(scores: Floats, x: Floats, y: Floats, gradient: Floats, error: Floats) -> OddRecord | None:
+def _read_class(left: float, left_error: float, predictor: float, predictor_error: float) -> _Value | None:
+    """Return the class of a record of this residual, if its probability is that of its linear predictor."""
+    y = float(left > 0)
+    mean = y - left
+    if not left_error < mean < 1 - left_error:
+        return None
+    slope = min(edge * (1 - edge) for edge in (mean - left_error, mean + left_error))
+    error = predictor_error + left_error / slope
+    if abs(special.logit(mean) - predictor) > error:
+        return None
+    return _Value((y,), 0.0, min(1.0, 2 * error * _DENSITY))
+
+
+def _find_untrained(scores: Floats, x: Floats, y: Floats, gradient: Floats, error: Floats) -> list[OddRecord]:
     """Return the record whose part of the gradient is all that is left of it, if one alone is near enough."""
     rows = np.flatnonzero((np.abs(scores - gradient) <= error).all(axis=1))
     distinct = {(*x[row], y[row]) for row in rows}
     if len(distinct) != 1:
-        return None
+        return []
     chance = len(scores) * _box_chance(np.cov(scores.T).reshape(scores.shape[1], -1), error)
     row = int(rows[0])
-    return OddRecord((), False, x[row], float(y[row]), np.zeros(x.shape[1]), row, min(1.0, chance))
+    return [OddRecord((), False, x[row], float(y[row]), np.zeros(x.shape[1]), row, min(1.0, chance))]
 
 
 def _explains(published: Publication, odd: OddRecord, x: Floats, y: Floats) -> bool:
