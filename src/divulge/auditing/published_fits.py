@@ -227,12 +227,11 @@ def _decide(match: CohortMatch) -> tuple[Any, Tone, str]:
     undecided = [each for each in match.subsets if each.undecided]
     if match.match is not None:
         fit = match.match
-        apart = "all" if fit.told_apart == fit.records else f"{fit.told_apart:,}"
         text = (
             f"If they were fitted as assumed, these coefficients are those of {_list_names(fit.cohorts)}, give or take "
-            f"records too few to show: of {n_tried:,} subsets it alone fits. Coefficients from other records fit some "
-            f"subset with a chance of at most {match.chance:.1g}. For {apart} of its {fit.records:,} records it was "
-            "tried to leave out that one alone, and the decimals show it."
+            f"records too few to show: of {n_tried:,} subsets it alone fits. The chance that coefficients from other "
+            f"records fit some subset is {formatting.format_chance(match.chance)} at most. Leaving out any single one of "
+            f"{fit.told_apart:,} of its {fit.records:,} records would show at these decimals."
         )
         return "found", "leak", text
     if len(accepted) > 1:
@@ -253,15 +252,14 @@ def _decide(match: CohortMatch) -> tuple[Any, Tone, str]:
     if match.odd_record is not None:
         odd = match.odd_record
         what = (
-            "one more record that is in none of these cohorts, and it can be read off the coefficients"
+            "and of one more record, which is in none of these cohorts and can be read off the coefficients"
             if odd.missing
-            else f"without one of these records (row {odd.row})"
+            else f"without one of their records (row {int(odd.row or 0) + 1})"
         )
         text = (
-            f"If they were fitted as assumed, these coefficients are those of {_list_names(odd.cohorts)}, {what}. Any "
-            f"other difference looks like this with a chance of about {odd.chance:.1g} at most."
+            f"If they were fitted as assumed, these coefficients are those of {_list_names(odd.cohorts)} {what}. Another "
+            f"difference would look like this with a chance of about {formatting.format_chance(odd.chance)}."
         )
-        text = text.replace(", one more record", " and one more record")
         return "one record off", "leak", text
     text = (
         "No subset of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on other "

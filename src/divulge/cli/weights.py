@@ -26,8 +26,8 @@ _N_SHOWN = 20  # records called members
 Model = Annotated[
     Path,
     typer.Argument(
-        help="safetensors file: one hidden ReLU layer without an output bias, or the linear head of a frozen body; with "
-        "--cohort a regression, .skops or a .csv of names and coefficients."
+        help="safetensors file: one hidden ReLU layer without an output bias, or the linear head of a frozen body; "
+        "with --cohort a regression, .skops or a .csv of names and coefficients."
     ),
 ]
 

@@ -274,3 +274,13 @@ def capitalize(text: str) -> str:
         ('Nothing is proven', 'The AUC')
     """
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def format_chance(chance: float) -> str:
+    """Format a small probability; what is smaller than any model of it can be trusted is given by a bound.
+
+    Examples:
+        >>> format_chance(3.2e-5), format_chance(1e-60)
+        ('3e-05', 'below 1e-09')
+    """
+    return "below 1e-09" if chance < 1e-9 else f"{chance:.1g}"
