@@ -144,7 +144,7 @@ def _read_model(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
 
 def _read_logistic(model: LogisticRegression) -> Publication:
     ratio = getattr(model, "l1_ratio", None)
-    penalty = getattr(model, "penalty", None)
+    penalty = getattr(model, "penalty", "l2")
     if (isinstance(ratio, int | float) and ratio > 0) or penalty in ("l1", "elasticnet"):
         raise InputError("model: an L1 penalty sets coefficients to 0, and no equation gives them back")
     if model.class_weight is not None:
@@ -167,7 +167,7 @@ def _read_linear(model: LinearRegression | Ridge) -> Publication:
         raise InputError(f"model: solver {model.solver} does not say how far from the optimum it stopped")
     penalty = float(model.alpha) if isinstance(model, Ridge) else 0.0
     intercept = float(model.intercept_) if model.fit_intercept else None
-    return margin.Publication(model.coef_, intercept, "linear", None, penalty, gradient=1e-10)
+    return margin.Publication(model.coef_, intercept, "linear", None, penalty)
 
 
 def _read_poisson(model: PoissonRegressor) -> Publication:
@@ -230,8 +230,8 @@ def _decide(match: CohortMatch) -> tuple[Any, Tone, str]:
         text = (
             f"If they were fitted as assumed, these coefficients are those of {_list_names(fit.cohorts)}, give or take "
             f"records too few to show: of {n_tried:,} subsets it alone fits. The chance that coefficients from other "
-            f"records fit some subset is {formatting.format_chance(match.chance)} at most. Leaving out any single one of "
-            f"{fit.told_apart:,} of its {fit.records:,} records would show at these decimals."
+            f"records fit some subset is {formatting.format_chance(match.chance)} at most. Leaving out any single one "
+            f"of {fit.told_apart:,} of its {fit.records:,} records would show at these decimals."
         )
         return "found", "leak", text
     if len(accepted) > 1:
@@ -257,8 +257,8 @@ def _decide(match: CohortMatch) -> tuple[Any, Tone, str]:
             else f"without one of their records (row {int(odd.row or 0) + 1})"
         )
         text = (
-            f"If they were fitted as assumed, these coefficients are those of {_list_names(odd.cohorts)} {what}. Another "
-            f"difference would look like this with a chance of about {formatting.format_chance(odd.chance)}."
+            f"If they were fitted as assumed, these coefficients are those of {_list_names(odd.cohorts)} {what}. "
+            f"Another difference would look like this with a chance of about {formatting.format_chance(odd.chance)}."
         )
         return "one record off", "leak", text
     text = (

@@ -38,8 +38,10 @@ MAX_CHANCE = 1e-3
 
 _NEAR = 20.0  # boxes from the published coefficients, by one Newton step, within which a subset is solved exactly
 _MIN_EIGENVALUE = 1e-9  # of the Hessian in units of its diagonal; below, columns are collinear
+_SUM_ERROR = 1e-12
 _FLOAT_ERROR = 1e-9  # relative, of coefficients at all decimals
-_MAX_STEPS = 30
+_MAX_STEPS = 50
+_LONGEST_STEP = 2.0  # of a linear predictor
 _SECOND_ORDER = 1.1  # what the curvature adds to linear bounds of gradients
 _MAX_CANDIDATES = 64  # records between which the coefficients with each of them decide
 _MAX_ERROR = 0.05  # of a value that is read, in standard deviations of its column
@@ -114,7 +116,7 @@ class Publication:
     @property
     def largest_gradient(self) -> float:
         """`gradient`, or its default."""
-        return self.gradient if self.gradient is not None else 1e-12 if self.family == "linear" else 1e-4
+        return self.gradient if self.gradient is not None else 0.0 if self.family == "linear" else 1e-4
 
     @property
     def penalised(self) -> Floats:
@@ -276,14 +278,15 @@ def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[
         if isinstance(fit, str):
             results.append(SubsetFit(name, len(y), np.inf, False, 0.0, np.nan, undecided=fit))
             continue
-        distance = float(np.sqrt(fit.step @ fit.hessian @ fit.step / len(fit.step)))
+        spread = fit.residuals.std() if published.family == "linear" else 1.0
+        distance = float(np.sqrt(fit.step @ fit.hessian @ fit.step / len(fit.step)) / max(spread, np.finfo(float).tiny))
         accepted = fit.is_accepted
         told_apart = _count_told_apart(fit) if accepted else None
         results.append(SubsetFit(name, len(y), distance, accepted, _false_match(fit), fit.penalty, told_apart))
         fits[name] = (fit, x, y)
     odd_record = None
     if not any(each.accepted for each in results) and not published.scaled and published.penalty is not None:
-        odd_record = _find_odd_record(published, fits, len(subsets))
+        odd_record = _find_odd_record(published, fits, tables, len(subsets))
     ordered = sorted(results, key=lambda each: (not each.accepted, each.distance, len(each.cohorts)))
     return CohortMatch(tuple(ordered), odd_record, published.units)
 
@@ -352,7 +355,9 @@ def _fit_subset(published: Publication, x: Floats, y: Floats) -> _Fit | str:
         inverse = _invert(hessian)
         if inverse is None:
             return "columns are collinear, or labels are separated"
-        box = published.rounding + np.abs(inverse).sum(axis=1) * n * published.largest_gradient
+        # Beside what the optimiser left stands what floating-point sums of this size lose.
+        lost = n * published.largest_gradient + _SUM_ERROR * (np.abs(design).T @ (np.abs(y) + np.abs(residuals)))
+        box = published.rounding + np.abs(inverse) @ lost
         change = -inverse @ gradient
         if is_fitted:
             free = -inverse @ (mask * (start + step))
@@ -360,6 +365,8 @@ def _fit_subset(published: Publication, x: Floats, y: Floats) -> _Fit | str:
             shift = -float((free * scale) @ ahead) / max(float((free * scale) @ free), np.finfo(float).tiny)
             shift = max(shift, -penalty)
             penalty, change = penalty + shift, change + shift * free
+        if published.family != "linear":  # a long step may overshoot, to where all records have one class
+            change = change * min(1.0, _LONGEST_STEP / max(float(np.abs(design @ change).max()), _LONGEST_STEP))
         step = step + change
         if number == 0 and np.abs(step / box).max() > _NEAR:
             break  # far off: one step says so, and what it says is shown
@@ -439,11 +446,13 @@ def _count_told_apart(fit: _Fit) -> int:
 
 
 def _find_odd_record(
-    published: Publication, fits: Mapping[tuple[str, ...], tuple[_Fit, Floats, Floats]], n_subsets: int
+    published: Publication,
+    fits: Mapping[tuple[str, ...], tuple[_Fit, Floats, Floats]],
+    tables: Sequence[tuple[Floats, Floats]],
+    n_subsets: int,
 ) -> OddRecord | None:
     """Return the one record by which the training set differs from one of the subsets, if one alone explains it."""
-    x_all = np.concatenate([x for name, (_, x, _) in fits.items() if len(name) == 1])
-    y_all = np.concatenate([y for name, (_, _, y) in fits.items() if len(name) == 1])
+    x_all, y_all = (np.concatenate([table[part] for table in tables]) for part in (0, 1))
     columns, labels = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
     penalty, found = published.penalty or 0.0, []
     for name, (fit, x, y) in fits.items():

@@ -1,0 +1,274 @@
+"""Which cohorts a published regression was fitted on, against refitting every subset."""
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import divulge as dv
+from divulge.margin import Publication, cohorts
+
+EXACT = {"gradient": 1e-12}
+COLUMNS = ["age", "prior", "sex", "region"]
+
+
+def draw(n, rng, family="logistic"):
+    """Draw records with columns of whole numbers, as a registry has them."""
+    x = np.c_[rng.integers(18, 70, n), rng.poisson(2, n), rng.random(n) < 0.6, rng.random(n) < 0.3].astype(float)
+    predictor = x @ [-0.03, 0.2, 0.4, -0.5] + 0.5
+    if family == "logistic":
+        return x, (rng.random(n) < 1 / (1 + np.exp(-predictor))).astype(float)
+    return x, rng.poisson(np.exp(predictor)).astype(float) if family == "poisson" else predictor + rng.normal(size=n)
+
+
+def draw_cohorts(n, rng, count=4, family="logistic"):
+    return {name: draw(n, rng, family) for name in "abcdefgh"[:count]}
+
+
+def join(data, names):
+    return tuple(np.concatenate([data[name][part] for name in names]) for part in (0, 1))
+
+
+def fit(x, y, family="logistic", penalty=1.0, scaled=False, **options):
+    """Return coefficients and intercept of scikit-learn's optimum."""
+    if family == "logistic":
+        model = LogisticRegression(C=1 / penalty, solver="newton-cholesky", tol=1e-12, max_iter=200, **options)
+    elif family == "linear":
+        model = Ridge(penalty)
+    else:
+        model = PoissonRegressor(alpha=penalty, solver="newton-cholesky", tol=1e-12, max_iter=200)
+    model.fit((x - x.mean(0)) / x.std(0) if scaled else x, y)
+    return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+
+
+def publish(fitted, decimals, **options):
+    options = {"penalty": 1.0, "decimals": decimals} | EXACT | options
+    return Publication(np.round(fitted[0], decimals), round(fitted[1], decimals), **options)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("family", ["logistic", "linear", "poisson"])
+def test_a_subset_is_accepted_where_its_own_fit_rounds_to_the_published_numbers(family, scaled):
+    rng = np.random.default_rng(0)
+    for decimals, n in itertools.product((0, 1, 3), (30, 200)):
+        data = draw_cohorts(n, rng, 3, family)
+        penalty = 0.5
+        published = publish(
+            fit(*join(data, "ac"), family, penalty, scaled), decimals, family=family, penalty=penalty, scaled=scaled
+        )
+        match = cohorts(published, data)
+        for subset in match.subsets:
+            w, b = fit(*join(data, subset.cohorts), family, penalty, scaled)
+            distance = np.abs(np.append(w, b) - published.theta).max() * 10**decimals
+            assert subset.accepted == (distance <= match.units * (1 + 1e-6))
+
+
+@pytest.mark.parametrize(("penalty", "decimals"), [(1.0, 2), (None, 3), (1.0, None)])
+def test_the_right_subset_is_found_and_no_other(penalty, decimals):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        data = draw_cohorts(300, rng)
+        right = tuple(sorted(rng.choice(list(data), rng.integers(1, 5), replace=False)))
+        model = LogisticRegression(max_iter=2000).fit(*join(data, right))  # at its default tolerance
+        w, b = model.coef_[0], float(model.intercept_[0])
+        if decimals is not None:
+            w, b = np.round(w, decimals), round(b, decimals)
+        match = cohorts(Publication(w, b, decimals=decimals, penalty=penalty), data)
+        assert right in [each.cohorts for each in match.accepted]
+        assert match.match is None or match.match.cohorts == right
+        assert len(match.accepted) == 1 or penalty is None
+
+
+def drop(x, y, rows):
+    return np.delete(x, rows, axis=0), np.delete(y, rows)
+
+
+OTHERWISE = {
+    "none of the cohorts": lambda x, y, rng: fit(*draw(600, rng)),
+    "a whole further cohort": lambda x, y, rng: fit(*join({"a": (x, y), "b": draw(300, rng)}, "ab")),
+    "two more records": lambda x, y, rng: fit(*join({"a": (x, y), "b": draw(2, rng)}, "ab")),
+    "two records fewer": lambda x, y, rng: fit(*drop(x, y, [3, 400])),
+    "a tenth left out": lambda x, y, rng: fit(*drop(x, y, np.arange(60))),
+    "weighted records": lambda x, y, rng: fit(x, y, class_weight="balanced"),
+    "another penalty": lambda x, y, rng: fit(x, y, penalty=9.0),
+    "columns in another order": lambda x, y, rng: fit(x[:, ::-1], y),
+    "scaled columns": lambda x, y, rng: fit(x, y, scaled=True),
+    "stopped early": lambda x, y, rng: (fit(x, y)[0] * 0.99, fit(x, y)[1] * 0.99),
+}
+
+
+@pytest.mark.parametrize("how", OTHERWISE)
+def test_of_weights_from_elsewhere_neither_cohorts_nor_a_record_are_named(how):
+    rng = np.random.default_rng(2)
+    for decimals in (4, 6, 8):
+        data = draw_cohorts(300, rng)
+        match = cohorts(publish(OTHERWISE[how](*join(data, "bc"), rng), decimals), data)
+        assert not match.accepted
+        assert match.odd_record is None
+
+
+def test_weights_of_other_cohorts_are_accepted_no_more_often_than_is_said():
+    """With one decimal they often are: the bound is the mean of what is said, here with 5 standard errors."""
+    rng = np.random.default_rng(3)
+    accepted, bounds = [], []
+    for _ in range(300):
+        x = rng.normal(size=(2, 100, 1))
+        y = x[..., 0] + rng.normal(size=(2, 100))
+        slope, intercept = np.polyfit(x[1, :, 0], y[1], 1)
+        published = Publication([round(slope, 1)], round(intercept, 1), "linear", decimals=1)
+        match = cohorts(published, {"a": (x[0], y[0])})
+        accepted.append(bool(match.accepted))
+        bounds.append(cohorts(Publication([slope], intercept, "linear", 1, units=1.0), {"a": (x[0], y[0])}).chance)
+        assert match.match is None
+    assert 0.1 < np.mean(accepted) < np.mean(bounds) + 5 * 0.5 / 300**0.5
+
+
+def test_cohorts_that_cannot_be_told_apart_are_all_named_and_none_is_claimed():
+    data = draw_cohorts(300, np.random.default_rng(4))
+    published = publish(fit(*join(data, "ab")), 4)
+    twins = cohorts(published, data | {"d": data["a"]})
+    assert {each.cohorts for each in twins.accepted} == {("a", "b"), ("b", "d")}
+    assert twins.match is None
+    tiny = cohorts(published, data | {"d": tuple(part[:3] for part in data["d"])})
+    assert tiny.accepted[0].cohorts == ("a", "b")
+    assert tiny.match is None  # the three records alone cannot be checked
+
+
+def test_cut_off_decimals_are_understood():
+    data = draw_cohorts(300, np.random.default_rng(5))
+    w, b = fit(*join(data, "ad"))
+    for turn in (np.floor, np.ceil, np.trunc):
+        match = cohorts(publish((turn(w * 1e4) / 1e4, float(turn(b * 1e4) / 1e4)), 4), data)
+        assert match.match.cohorts == ("a", "d")
+        assert match.units == 1.0
+
+
+def test_the_records_that_decimals_tell_apart_are_those_without_which_the_fit_rounds_otherwise():
+    rng = np.random.default_rng(6)
+    data = draw_cohorts(250, rng, 2)
+    published = publish(fit(*join(data, "ab")), 2)
+    match = cohorts(published, data)
+    x, y = join(data, "ab")
+    without = [np.append(*fit(*drop(x, y, row))) for row in range(len(y))]
+    told_apart = sum(np.abs(theta - published.theta).max() > 0.5e-2 for theta in without)
+    assert 0 < told_apart < len(y)
+    assert abs(match.match.told_apart - told_apart) <= 3  # one Newton step each, in the place of a fit
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_the_one_record_is_read_off_six_decimals(missing):
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        data = draw_cohorts(500, rng, 3)
+        x, y = join(data, "ab")
+        row = int(rng.integers(len(y)))
+        record = draw(1, rng) if missing else (x[[row]], y[[row]])
+        training = (np.r_[x, record[0]], np.r_[y, record[1]]) if missing else drop(x, y, row)
+        odd = cohorts(publish(fit(*training), 6), data).odd_record
+        assert odd is not None
+        assert (odd.cohorts, odd.missing, odd.y) == (("a", "b"), missing, record[1][0])
+        np.testing.assert_allclose(odd.x, record[0][0], atol=1e-9)
+    assert cohorts(publish(fit(*training), 2), data).odd_record is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"coefficients": [0.1234, 0.0, 0.3, 0.2]}, "exactly 0"),
+        ({"coefficients": [0.1]}, "1 columns are needed"),
+        ({"penalty": -1.0}, "penalty"),
+        ({"decimals": 20}, "decimals"),
+        ({"family": "cox"}, "family"),
+        ({"gradient": np.nan}, "gradient"),
+    ],
+)
+def test_bad_input_is_refused_by_name(change, message):
+    options = {"coefficients": [0.1, 0.2, 0.3, 0.4], "intercept": 0.5, "decimals": 4} | change
+    with pytest.raises(dv.InputError, match=message):
+        cohorts(Publication(**options), draw_cohorts(50, np.random.default_rng(8)))
+
+
+def test_collinear_columns_and_other_labels_are_refused():
+    (x, y) = draw(50, np.random.default_rng(9))
+    published = Publication([0.1, 0.2, 0.3, 0.4], 0.5, decimals=2)
+    for bad, message in (
+        ((np.c_[x[:, :3], x[:, 0] + x[:, 1]], y), "collinear"),
+        ((np.c_[x[:, :3], np.ones(50)], y), "collinear"),
+        ((x, y + 1), "labels 0 and 1"),
+    ):
+        with pytest.raises(dv.InputError, match=message):
+            cohorts(published, {"a": bad})
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write tables of cohorts, with columns in another order than the coefficients."""
+    data = draw_cohorts(300, np.random.default_rng(10), 3)
+    for name, (x, y) in data.items():
+        table = pl.DataFrame(x, schema=COLUMNS).with_columns(outcome=pl.Series(y.astype(int)))
+        table.select("outcome", *reversed(COLUMNS)).write_csv(tmp_path / f"{name}.csv")
+    options = [part for name in data for part in ("--cohort", tmp_path / f"{name}.csv")] + ["--label", "outcome"]
+    return tmp_path, data, options
+
+
+def write_coefficients(path, fitted, decimals):
+    rows = [*zip(COLUMNS, fitted[0], strict=True), ("(Intercept)", fitted[1])]
+    path.write_text("term,estimate\n" + "".join(f"{name},{value:.{decimals}f}\n" for name, value in rows))
+
+
+def test_a_table_of_coefficients_from_the_command_line(files, divulge):
+    folder, data, options = files
+    write_coefficients(folder / "paper.csv", fit(*join(data, "ac")), 3)
+    code, out, errors = divulge("weights", folder / "paper.csv", *options, "--json", "--out", folder / "report.html")
+    assert code == 0, errors
+    summary = json.loads(out)
+    assert summary["answer"] == "found"
+    assert summary["subsets"][0]["cohorts"] == ["a", "c"]
+    assert "What is assumed" in (folder / "report.html").read_text()
+    extra = draw(1, np.random.default_rng(11))
+    training = join(data | {"b": extra}, "acb")
+    write_coefficients(folder / "six.csv", fit(*training), 6)
+    command = ("weights", folder / "six.csv", *options, "--penalty", 1, "--gradient", 1e-12)
+    for flag, is_shown in (("--show-records", True), ("--no-show-records", False)):
+        code, out, errors = divulge(*command, flag, "--json")
+        assert code == 0, errors
+        summary = json.loads(out)
+        assert summary["answer"] == "one record off"
+        record = summary["odd_record"]
+        assert (record is not None) == is_shown
+        assert not is_shown or [record["values"][name] for name in COLUMNS] == extra[0][0].tolist()
+    code, out, _ = divulge("weights", folder / "six.csv", *options, "--penalty", 1, "--json")
+    assert json.loads(out)["answer"] == "none"  # an optimiser of which more is not known may have left as much
+
+
+def test_models_of_scikit_learn(files, divulge):
+    skops = pytest.importorskip("skops.io")
+    folder, data, options = files
+    x, y = join(data, "bc")
+    frame = pl.DataFrame(x, schema=COLUMNS).to_pandas()
+    right = (LogisticRegression(max_iter=2000), make_pipeline(StandardScaler(), LogisticRegression()), Ridge(2.0))
+    for model in right:
+        skops.dump(model.fit(frame, y), folder / "model.skops")
+        code, out, errors = divulge("weights", folder / "model.skops", *options, "--json")
+        assert code == 0, errors
+        assert json.loads(out)["subsets"][0]["cohorts"] == ["b", "c"]
+        assert json.loads(out)["answer"] == "found"
+    refused = {
+        "L1": LogisticRegression(l1_ratio=1.0, solver="saga", C=0.1, max_iter=5000),
+        "class weights": LogisticRegression(class_weight="balanced", max_iter=2000),
+        "max_iter": LogisticRegression(max_iter=3),
+    }
+    for message, model in refused.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it did not converge
+            model.fit(frame, y)
+        skops.dump(model, folder / "model.skops")
+        code, _, errors = divulge("weights", folder / "model.skops", *options)
+        assert code == 2
+        assert message in errors
