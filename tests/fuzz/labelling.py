@@ -16,6 +16,7 @@ NET = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
 DEEP = torch.nn.Sequential(*(torch.nn.Linear(1, 1, bias=False) for _ in range(3)))
 POINTS = np.array([[-2.0], [0.5], [2.001]])
 SIDES = np.array([-1, 1, 1])
+COHORTS = {name: (np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2.0) for name in ("a", "b")}
 
 
 def agreement(y, predictions):
@@ -109,6 +110,20 @@ MARGIN = {
     ),
     "margin.assumption": call(source=margin.Sphere(50), n=5, tau=0.05),
     "margin.bounded_margin": call(net=NET, x=POINTS, c=1.0, geometry=None),
+    "margin.Publication": call(
+        coefficients=np.array([0.5, -0.25]),
+        intercept=0.1,
+        family="logistic",
+        decimals=2,
+        penalty=1.0,
+        scaled=False,
+        penalises_intercept=False,
+        units=0.5,
+        gradient=1e-4,
+        use=lambda made: (made.theta, made.rounding, margin.cohorts(made, COHORTS)),
+        says=("data",),
+    ),
+    "margin.cohorts": call(published=margin.Publication([0.5, -0.25], 0.1, decimals=2), data=COHORTS),
     "margin.descend": call(
         x=np.eye(2), y=np.array([1, -1]), width=5, steps=20, learning_rate=0.5, seed=0, long=("steps",)
     ),

@@ -230,6 +230,17 @@ TARGETS = {
         journal=None,
         use=lambda made: made.key(),
     ),
+    "targets.ChatEndpoint": call(
+        url="http://127.0.0.1:1/v1",
+        model="tiny",
+        concurrency=2,
+        retries=1,
+        backoff=0.5,
+        timeout=1.0,
+        instruction="Go on: ",
+        use=lambda made: (made.key(), made.make_prompt("It was")),
+        free=("instruction",),
+    ),
     "targets.wrap_target": call(target=targets.SklearnTarget(MODEL), use=logits),
     "targets.adapt": call(model=MODEL, outputs="logits", device="cpu", use=logits, says=("target",), free=("device",)),
 }

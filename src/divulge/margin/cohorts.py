@@ -8,6 +8,7 @@ that size hardly ever fits (the idea of arXiv 2602.06110, with a bounded chance)
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -18,6 +19,7 @@ from divulge.errors import InputError
 from divulge.validation import (
     check_bool,
     check_choice,
+    check_instance,
     check_integer,
     check_matrix,
     check_number,
@@ -26,7 +28,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from divulge.types import Bools, Floats
 
@@ -294,23 +296,27 @@ def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[
 def _check_cohorts(
     published: Publication, data: Mapping[str, tuple[object, object]]
 ) -> tuple[list[str], list[tuple[Floats, Floats]]]:
+    check_instance(published, "published", Publication, "a divulge.margin.Publication")
+    if not isinstance(data, Mapping):
+        raise InputError(f"data: a mapping of names to x and y is needed, got {type(data).__name__}")
     if not 1 <= len(data) <= MAX_COHORTS:
-        raise InputError(f"cohorts: from 1 to {MAX_COHORTS} are needed, got {len(data)}")
+        raise InputError(f"data: from 1 to {MAX_COHORTS} cohorts are needed, got {len(data)}")
     tables, d = [], len(published.coefficients)
-    for name, (x, y) in data.items():
-        check_string(name, "cohorts: a name")
-        x_values = check_matrix(x, f"cohort {name}: x")
-        y_values = check_vector(y, f"cohort {name}: y", length=len(x_values))
+    for name, parts in data.items():
+        check_string(name, "data: the name of a cohort")
+        if not isinstance(parts, tuple | list) or len(parts) != 2:
+            raise InputError(f"data: cohort {name}: x and y are needed")
+        x, y = parts
+        x_values = check_matrix(x, f"data: cohort {name}: x")
+        y_values = check_vector(y, f"data: cohort {name}: y", length=len(x_values))
         if x_values.shape[1] != d:
             raise InputError(
-                f"cohort {name}: {d} columns are needed, as there are coefficients, got {x_values.shape[1]}"
+                f"data: cohort {name}: {d} columns are needed, as there are coefficients, got {x_values.shape[1]}"
             )
-        if not len(y_values):
-            raise InputError(f"cohort {name}: it has no records")
         if published.family == "logistic" and not np.isin(y_values, (0, 1)).all():
-            raise InputError(f"cohort {name}: labels 0 and 1 are needed for logistic regression")
+            raise InputError(f"data: cohort {name}: labels 0 and 1 are needed for logistic regression")
         if published.family == "poisson" and ((y_values < 0).any() or (y_values % 1 != 0).any()):
-            raise InputError(f"cohort {name}: counts (whole numbers from 0) are needed for Poisson regression")
+            raise InputError(f"data: cohort {name}: counts (whole numbers from 0) are needed for Poisson regression")
         tables.append((x_values, y_values))
     return list(data), tables
 
@@ -323,7 +329,7 @@ def _check_columns(published: Publication, tables: Sequence[tuple[Floats, Floats
         return  # every subset is too small, which is said of each
     if (norms == 0).any() or np.linalg.eigvalsh((design / norms).T @ (design / norms))[0] < _MIN_EIGENVALUE:
         raise InputError(
-            "cohorts: columns are collinear (one is a sum of others, or constant beside an intercept), so many "
+            "data: columns are collinear (one is a sum of others, or constant beside an intercept), so many "
             "coefficients fit equally well; leave such columns out of fit and file"
         )
     if published.family == "poisson" and not published.scaled:
