@@ -1657,6 +1657,7 @@ class SubsetResult:
     chance: float
     penalty: float | None
     told_apart: int | None
+    hidden: int | None
     undecided: str
 
 

@@ -213,7 +213,7 @@ def summarise(
 def _subset_result(fit: SubsetFit) -> SubsetResult:
     distance, penalty = (value if math.isfinite(value) else None for value in (fit.distance, fit.penalty))
     return SubsetResult(
-        fit.cohorts, fit.records, distance, fit.accepted, fit.chance, penalty, fit.told_apart, fit.undecided
+        fit.cohorts, fit.records, distance, fit.accepted, fit.chance, penalty, fit.told_apart, fit.hidden, fit.undecided
     )
 
 
@@ -227,11 +227,16 @@ def _decide(match: CohortMatch) -> tuple[Any, Tone, str]:
     undecided = [each for each in match.subsets if each.undecided]
     if match.match is not None:
         fit = match.match
+        spare = (
+            f"give or take up to about {formatting.format_count(fit.hidden, 'record')}"
+            if fit.hidden
+            else "give or take single records"
+        )
         text = (
-            f"If they were fitted as assumed, these coefficients are those of {_list_names(fit.cohorts)}, give or take "
-            f"records too few to show: of {n_tried:,} subsets it alone fits. The chance that coefficients from other "
-            f"records fit some subset is {formatting.format_chance(match.chance)} at most. Leaving out any single one "
-            f"of {fit.told_apart:,} of its {fit.records:,} records would show at these decimals."
+            f"If they were fitted as assumed, these coefficients are those of {_list_names(fit.cohorts)}, {spare}: of "
+            f"{n_tried:,} subsets it alone fits. The chance that coefficients from other records fit some subset is "
+            f"{formatting.format_chance(match.chance)} at most. Leaving out any single one of {fit.told_apart:,} of "
+            f"its {fit.records:,} records would show at these decimals."
         )
         return "found", "leak", text
     if len(accepted) > 1:

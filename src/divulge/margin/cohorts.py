@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy import special
 
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.validation import (
     check_bool,
@@ -45,6 +46,7 @@ _FLOAT_ERROR = 1e-9  # relative, of coefficients at all decimals
 _MAX_STEPS = 50
 _LONGEST_STEP = 2.0  # of a linear predictor
 _SECOND_ORDER = 1.1  # what the curvature adds to linear bounds of gradients
+_N_TRIALS, _MAX_HIDDEN, _HIDDEN_SHARE = 400, 1024, 0.05
 _MAX_CANDIDATES = 64  # records between which the coefficients with each of them decide
 _MAX_ERROR = 0.05  # of a value that is read, in standard deviations of its column
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
@@ -141,6 +143,8 @@ class SubsetFit:
         chance: at most, that another cohort of this size from the same population is accepted.
         penalty: with which it fits best; the given one where it is known.
         told_apart: number of records without any single one of which it would not be accepted; None if not accepted.
+        hidden: about how many records more or fewer would in one case of 20 leave it accepted, a power of 2; None if
+            not accepted.
         undecided: why nothing can be said of it; empty where something can.
     """
 
@@ -151,6 +155,7 @@ class SubsetFit:
     chance: float
     penalty: float
     told_apart: int | None = None
+    hidden: int | None = None
     undecided: str = ""
 
 
@@ -283,8 +288,8 @@ def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[
         spread = fit.residuals.std() if published.family == "linear" else 1.0
         distance = float(np.sqrt(fit.step @ fit.hessian @ fit.step / len(fit.step)) / max(spread, np.finfo(float).tiny))
         accepted = fit.is_accepted
-        told_apart = _count_told_apart(fit) if accepted else None
-        results.append(SubsetFit(name, len(y), distance, accepted, _false_match(fit), fit.penalty, told_apart))
+        told_apart, hidden = _count_told_apart(fit) if accepted else (None, None)
+        results.append(SubsetFit(name, len(y), distance, accepted, _false_match(fit), fit.penalty, told_apart, hidden))
         fits[name] = (fit, x, y)
     odd_record = None
     if not any(each.accepted for each in results) and not published.scaled and published.penalty is not None:
@@ -445,10 +450,21 @@ def _box_chance(covariance: Floats, box: Floats) -> float:
     return float(np.exp(np.log(np.minimum(widths, 1.0)).sum()))
 
 
-def _count_told_apart(fit: _Fit) -> int:
-    """Count the records without any single one of which the subset would not be accepted."""
-    steps = fit.step + (fit.design * fit.residuals[:, None]) @ fit.inverse
-    return int((~_fits_box(steps, fit.box, fit.free, fit.penalty)).sum())
+def _count_told_apart(fit: _Fit) -> tuple[int, int]:
+    """Count the records without any single one of which a subset would not be accepted, and how many can hide."""
+    shifts = (fit.design * fit.residuals[:, None]) @ fit.inverse
+    told_apart = int((~_fits_box(fit.step + shifts, fit.box, fit.free, fit.penalty)).sum())
+    # Several records together move the coefficients by a sum of such shifts; the box is the one for cut-off numbers,
+    # which is tried where the narrow one finds nothing.
+    n = len(shifts)
+    picks = seeds.generator(0, "hidden records").integers(n, size=(_N_TRIALS, _MAX_HIDDEN))
+    moved, hidden, count = np.zeros((_N_TRIALS, shifts.shape[1])), 0, 1
+    while count <= min(n, _MAX_HIDDEN):
+        moved = shifts[picks[:, :count]].sum(axis=1)
+        if _fits_box(fit.step + moved, 2 * fit.box, fit.free, fit.penalty).mean() < _HIDDEN_SHARE:
+            break
+        hidden, count = count, 2 * count
+    return told_apart, hidden
 
 
 def _find_odd_record(

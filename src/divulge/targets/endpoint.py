@@ -35,10 +35,10 @@ _TOO_LONG = re.compile(r"context.{0,20}length|too long|maximum.{0,40}tokens|max_
 _NO_ECHO = re.compile(r"\becho\b|logprobs|prompt_logprobs|\bmax_tokens\b", re.IGNORECASE)
 _MOST_TOKENS = 10**9
 _WHAT_WORKS = (
-    "Token probabilities of a given document are shown by vLLM and SGLang (/v1/completions with echo and logprobs) and "
-    "by llama-cpp-python's server with logits_all; not by llama.cpp's own llama-server, nor by chat completions, whose "
-    "log-probabilities are those of the tokens that are generated. Of a server that gives text alone, divulge extract "
-    "--endpoint asks what can be asked (with --chat where it has chat completions only)"
+    "Token probabilities of a given document are shown by vLLM and SGLang (/v1/completions with echo and logprobs), "
+    "not by llama.cpp's llama-server, nor by chat completions, whose log-probabilities are those of the tokens that "
+    "are generated. Of a server that gives text alone, divulge extract --endpoint asks what can be asked (with --chat "
+    "where it has chat completions only)"
 )
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
