@@ -155,10 +155,7 @@ class Endpoint(_Server):
         journal = EndpointJournal(self.journal, self.key())
         prompts = [_cut_prompt(text, self.length) for text in texts]
         new_prompts = list(dict.fromkeys(prompt for prompt in prompts if prompt.text and prompt.text not in journal))
-        has_echoed = bool(journal.answered)
-        # A server that shows nothing is asked once, not as often as there are threads.
-        for batch in (new_prompts,) if has_echoed else (new_prompts[:1], new_prompts[1:]):
-            ask_each(self, batch, lambda client, prompt: self._query_once(client, prompt, journal), journal.keep)
+        ask_each(self, new_prompts, lambda client, prompt: self._query_once(client, prompt, journal), journal.keep)
         rows = [journal[prompt.text] if prompt.text else np.empty(0) for prompt in prompts]
         reasons = {
             row: journal.refused[text_digest(prompt.text)]
@@ -307,8 +304,7 @@ def _generate(
         except _TooLongError as error:
             raise InputError(f"endpoint: a prompt is too long for it ({error}); ask with shorter ones") from None
 
-    for batch in (range(len(prompts))[:1], range(len(prompts))[1:]):  # one that is refused is asked once
-        ask_each(server, batch, query, keep)
+    ask_each(server, range(len(prompts)), query, keep)
 
 
 def _parse_text(answer: Any) -> GeneratedText:
@@ -364,6 +360,8 @@ def ask_each(
 ) -> None:
     """Ask about each item, several at a time, and keep each answer as it comes; after the first failure nothing more.
 
+    The first is asked alone: a server that shows nothing is asked once, not as often as there are threads.
+
     Raises:
         EndpointError: no usable answer after all attempts.
         divulge.InputError: a refusal.
@@ -393,8 +391,10 @@ def ask_each(
 
     with clients, ThreadPoolExecutor(server.concurrency) as pool:
         try:
-            futures = [pool.submit(ask, item) for item in items]
-            errors = [error for error in (future.exception() for future in futures) if error is not None]
+            errors: list[BaseException] = []
+            for batch in (items[:1], items[1:]):
+                futures = [pool.submit(ask, item) for item in batch]
+                errors += [error for error in (future.exception() for future in futures) if error is not None]
         except BaseException:  # Ctrl-C: what waits for its turn is not asked any more
             stop.set()
             raise
