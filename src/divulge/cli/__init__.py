@@ -90,7 +90,7 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "weights": (
             "weights:weights",
-            "Which candidates, or which points, was this network trained on? Read it off the weights.",
+            "Which candidates, points or cohorts was this model trained on? Read it off the weights.",
         ),
         "inspect": (
             "inspection:inspect",
