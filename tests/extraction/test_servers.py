@@ -6,13 +6,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("httpx")
 
 import divulge as dv
 from divulge import extraction
-from divulge.cli import app
 from divulge.targets import ChatEndpoint, Endpoint
 from divulge.targets.endpoint import EndpointError
 from wire import Wire, page
@@ -162,7 +160,7 @@ def test_prompts_and_answers_go_as_they_stand():
         assert all(text[:16] in str(list(server.prompts)) for text in MEMBERS)
 
 
-def test_from_the_command_line(tmp_path):
+def test_from_the_command_line(divulge, tmp_path):
     for name, texts in (("in", MEMBERS), ("out", OTHERS)):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
     arguments = [
@@ -177,12 +175,12 @@ def test_from_the_command_line(tmp_path):
     ]
     with Parrot(MEMBERS).running() as server:
         command = ["extract", "--model", "parrot", "--endpoint", server.url, "--chat", *arguments]
-        done = CliRunner().invoke(app, list(map(str, command)))
-        drawn = CliRunner().invoke(app, list(map(str, [*command, "--top-k", 5])))
-    assert done.exit_code == 0, done.output
-    assert "can be extracted" in done.stdout
-    assert "draws" not in done.stdout
-    assert "likeliest answer" in str(drawn.exception)
+        code, out, errors = divulge(*command)
+        drawn_code, _, drawn_errors = divulge(*command, "--top-k", 5)
+    assert code == 0, errors
+    assert "can be extracted" in out
+    assert "draws" not in out
+    assert (drawn_code, "likeliest answer" in drawn_errors) == (2, True)
 
 
 def test_a_chat_server_is_refused_where_token_probabilities_are_needed_and_told_what_it_can_be_asked():
