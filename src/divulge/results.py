@@ -1118,7 +1118,7 @@ class LabelPrivacySummary(Summary):
     kind: Literal["label-privacy"] = field(default="label-privacy", repr=False)
     verdict: str
     tone: Tone
-    answer: Literal["labels leak", "the proxy is too weak", "too little data to say", "split is confounded"]
+    answer: str
     bound: EpsilonLowerBound
     bounds: Mapping[str, EpsilonLowerBound]
     most: float

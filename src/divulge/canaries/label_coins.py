@@ -20,8 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special, stats
-from scipy.stats import contingency
+from scipy import optimize, special, stats
 
 from divulge import lazy, results, seeds, tables
 from divulge.auditing.compare import Ruling
@@ -46,13 +45,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-    from sklearn import ensemble
+    from sklearn import calibration, ensemble
 
     from divulge.auditing.compare import Limit
     from divulge.run_directory import RunDirectory, RunDraft
     from divulge.settings import Outputs
     from divulge.types import Array, Bools, Floats, Ints, Tone
 else:
+    calibration = lazy.module("sklearn.calibration")
     ensemble = lazy.module("sklearn.ensemble")
 
 _DEFAULTS = LabelPrivacySettings()
@@ -63,9 +63,9 @@ TONES: Mapping[str, Tone] = {LEAK: "leak", WEAK: "undecided", TOO_LITTLE: "undec
 MIN_RECORDS = 30
 """Members, and records of the holdout, below which nothing is said."""
 _SHARES = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)  # of the records that are guessed, in the comparison
+_MOST = 12.0  # ε that is claimed at most
 _LEAST_PROBABILITY = 1e-4  # of a label; a leaf that never saw a class says 0
-_LEAST_CLASS = 10  # records of the rarest class from which the proxy may set some aside to stop by
-_MAX_TREES, _TREES_WITHOUT_STOP = 200, 40
+_TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 _ASSUMES = (
     "the proxy draws labels as nature does given the features, or members and holdout are drawn alike and the proxy "
     "has seen neither"
@@ -119,15 +119,16 @@ def bound_difference(
         # Mean ranks: records that tie across a threshold are all above it or none is; who ties depends on no coin.
         guesses_true, guesses_drawn = ranks > n - half + 0.5, ranks < half + 0.5
         is_guessed, is_right = guesses_true | guesses_drawn, np.where(guesses_true, is_true, ~is_true)
-        right, wrong = (
-            [int((is_guessed & side & (is_right == outcome)).sum()) for side in (members, ~members)]
-            for outcome in (True, False)
-        )
-        if not sum(right) or not sum(wrong) or not right[0] + wrong[0] or not right[1] + wrong[1]:
-            continue
-        ratio = contingency.odds_ratio(np.array([right, wrong]), kind="conditional")
-        low = float(ratio.confidence_interval(1 - error, alternative="greater").low)
-        best = max(best, float(np.log(low))) if low > 0 else best
+        n_right, n_guessed = int((is_guessed & is_right).sum()), int(is_guessed.sum())
+        n_inside, right_inside = int((is_guessed & members).sum()), int((is_guessed & is_right & members).sum())
+        if not n_guessed or right_inside == max(0, n_right + n_inside - n_guessed):
+            continue  # no guesses, or as few right ones as there can be
+
+        def refute(epsilon: float, at: tuple[int, ...] = (right_inside, n_guessed, n_right, n_inside)) -> float:
+            return float(stats.nchypergeom_fisher.sf(at[0] - 1, *at[1:], np.exp(epsilon))) - error
+
+        if refute(best) < 0:
+            best = float(optimize.brentq(refute, best, _MOST)) if refute(_MOST) > 0 else _MOST
     method = f"conditional odds ratio of right guesses, bonferroni over {len(_SHARES)} shares guessed"
     return Estimate(best, best, np.inf, confidence, method)
 
@@ -420,14 +421,12 @@ def _train_proxy(features: Floats, y: Ints, candidates: Floats, classes: int, se
     if len(seen) == 1:
         p[:, seen] = 1.0
     else:
-        can_stop = bool(counts.min() >= _LEAST_CLASS)
+        random_state = seeds.derive_seed(seed, "label privacy", "proxy") % 2**32
         model = ensemble.HistGradientBoostingClassifier(
-            learning_rate=0.05,
-            max_iter=_MAX_TREES if can_stop else _TREES_WITHOUT_STOP,
-            max_leaf_nodes=15,
-            early_stopping=can_stop,
-            random_state=seeds.derive_seed(seed, "label privacy", "proxy") % 2**32,
+            learning_rate=0.1, max_iter=_TREES, max_leaf_nodes=15, random_state=random_state
         )
+        if counts.min() >= _FOLDS:  # trees that are surer than they are right would draw labels that nature does not
+            model = calibration.CalibratedClassifierCV(model, cv=_FOLDS)
         p[:, seen] = model.fit(features.astype(np.float64), y).predict_proba(candidates.astype(np.float64))
     return np.log(np.maximum(p, _LEAST_PROBABILITY))
 
