@@ -19,7 +19,10 @@ def play(rng, epsilon=0.0, weakness=0.0, classes=2, shares=None, n=N, n_holdout=
     base = np.full(classes, 1 / classes) if shares is None else np.asarray(shares)
     nature = np.stack([rng.dirichlet(base * 2 * classes) for _ in range(total)])
     proxy = (1 - weakness) * nature + weakness / classes
-    draw = lambda p: (p.cumsum(axis=1) < rng.random((total, 1))).sum(axis=1).clip(max=classes - 1)
+
+    def draw(p):
+        return (p.cumsum(axis=1) < rng.random((total, 1))).sum(axis=1).clip(max=classes - 1)
+
     y, coins, members = draw(nature), rng.random(total) < 0.5, np.arange(total) < n
     shown = np.where(coins, y, draw(proxy))
     keeps = rng.random(total) < np.exp(epsilon) / (np.exp(epsilon) + classes - 1)
@@ -63,7 +66,7 @@ def test_the_comparison_is_the_exact_conditional_bound():
         1 / 8,
         1 / 16,
         1 / 32,
-    ):  # literally: guess the ends of the ranking, count, try each ε
+    ):  # literally: guess both ends, count, try each ε
         order, k = np.argsort(scores), int(200 * share / 2)
         guessed = np.r_[order[:k], order[-k:]]
         is_right = np.r_[~coins[order[:k]], coins[order[-k:]]]
@@ -134,9 +137,8 @@ def test_tiny_sets_say_too_little(n):
 
 def test_labels_of_one_class_are_refused():
     sets = {name: dv.Records(each.x, np.zeros(len(each), int)) for name, each in records().items()}
-    model = lambda x: np.c_[x[:, 0], x[:, 1]]
     with pytest.raises(dv.InputError, match="single class"):
-        dv.canaries.label_privacy(model, **sets)
+        dv.canaries.label_privacy(lambda x: x[:, :2], **sets)
 
 
 def test_a_run_says_the_same_when_it_is_read_and_no_limit_is_kept(tmp_path):
