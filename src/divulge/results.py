@@ -15,7 +15,14 @@ from divulge import store
 from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.provenance import Environment
-from divulge.settings import AttributeSettings, DecisionSettings, ExtractSettings, ForgetSettings, Texts
+from divulge.settings import (
+    AttributeSettings,
+    DecisionSettings,
+    ExtractSettings,
+    ForgetSettings,
+    LabelPrivacySettings,
+    Texts,
+)
 from divulge.store import to_json_values
 from divulge.types import Estimate, Guarantee, Standing, Tone
 from divulge.validation import check_choice, check_instance, format_value
@@ -1095,6 +1102,35 @@ class CanarySummary(Summary):
     training_accuracy: tuple[float, float, float] | None = None
     seed: int | None = None
     settings: BoundSettings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPrivacySummary(Summary):
+    """Summary of fair coins on labels; `divulge.canaries.LabelPrivacy` says what each field means.
+
+    Args:
+        bound: what is claimed; 0 unless labels leak.
+        bounds: the bounds behind it: of the members, of the holdout, of members against holdout.
+        most: ε that would be proven had all telling coins been guessed.
+        telling: members for which the proxy's draw is another label.
+    """
+
+    kind: Literal["label-privacy"] = field(default="label-privacy", repr=False)
+    verdict: str
+    tone: Tone
+    answer: str
+    bound: EpsilonLowerBound
+    bounds: Mapping[str, EpsilonLowerBound]
+    most: float
+    members: int
+    holdout: int
+    telling: int
+    left_out: int
+    proxy: str
+    checks: tuple[StudyControl, ...]
+    warnings: tuple[str, ...]
+    settings: LabelPrivacySettings
+    environment: Environment
 
 
 @dataclass(frozen=True, slots=True)

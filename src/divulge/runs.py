@@ -11,6 +11,7 @@ from divulge.auditing import compare
 from divulge.auditing import result as audits
 from divulge.auditing.result import AUDIT
 from divulge.canaries.canary_audit import CANARY_AUDIT
+from divulge.canaries.label_coins import LABEL_PRIVACY
 from divulge.defences.trade_off import TRADE_OFF
 from divulge.errors import InputError
 from divulge.extraction.result import EXTRACTION
@@ -38,7 +39,17 @@ if TYPE_CHECKING:
 
 RUN_KINDS: dict[str, RunKind[Any]] = {
     kind.name: kind
-    for kind in (AUDIT, IDENTIFICATION, EXTRACTION, CANARY_AUDIT, ERASURE, ATTRIBUTES, TRADE_OFF, SYNTHETIC)
+    for kind in (
+        AUDIT,
+        IDENTIFICATION,
+        EXTRACTION,
+        CANARY_AUDIT,
+        LABEL_PRIVACY,
+        ERASURE,
+        ATTRIBUTES,
+        TRADE_OFF,
+        SYNTHETIC,
+    )
 }
 
 

@@ -1059,6 +1059,12 @@ class CanaryPlanSettings(CanaryBoundSettings):
     power: Rate = Field(0.8, description="Probability of finding a violated claim.")
 
 
+class LabelPrivacySettings(SeedSetting):
+    """Settings of `divulge.canaries.label_privacy`."""
+
+    confidence: Rate = Field(0.95, description="Confidence of each bound on ε.")
+
+
 # Labels behind a scoring endpoint.
 
 

@@ -22,6 +22,7 @@ RECEIVED = {
     "attacks.regressors.FittedClasses",
     "canaries.Canaries",
     "canaries.CanaryAudit",
+    "canaries.LabelPrivacy",
     "canaries.Proof",
     "completion.FittedImputer",
     "decisions.pooled_scores.BlindAdjustment",

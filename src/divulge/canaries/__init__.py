@@ -8,6 +8,7 @@ from divulge import lazy
 from divulge.canaries.canary_audit import CanaryAudit, audit, play
 from divulge.canaries.canary_records import DESIGNS, KINDS, Canaries, make
 from divulge.canaries.gradients import GradientCanaries
+from divulge.canaries.label_coins import LabelPrivacy, label_privacy
 from divulge.canaries.monitor import Monitor
 from divulge.canaries.proof import Claim, Proof, prove
 
@@ -21,10 +22,12 @@ __all__ = [
     "CanaryAudit",
     "Claim",
     "GradientCanaries",
+    "LabelPrivacy",
     "Monitor",
     "Proof",
     "TrainerCallback",
     "audit",
+    "label_privacy",
     "make",
     "play",
     "prove",

@@ -9,12 +9,14 @@ import typer
 
 from divulge import canaries as canary_audits
 from divulge import datafiles, evaluation, provenance, results, targets
-from divulge.canaries import canary_page, canary_records
+from divulge import plan as plan_files
+from divulge.canaries import canary_page, canary_records, label_coins
 from divulge.cli import options, printing
+from divulge.cli.plans import list_input_files
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.report import formatting
-from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySettings, ColumnNames
+from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySettings, ColumnNames, LabelPrivacySettings
 from divulge.targets import estimators
 
 if TYPE_CHECKING:
@@ -115,6 +117,54 @@ def audit(
             printing.line(note)
     if code := {"violated": Exit.BROKEN, "not testable": Exit.UNDECIDED}.get(summary.answer):
         raise typer.Exit(code)
+
+
+@app.command(cls=options.subcommand("canaries labels"))
+@options.from_settings
+def labels(
+    *,
+    plan: Annotated[Path, typer.Argument(help="Plan (TOML): target, members, non-members, population.")],
+    proxy: Annotated[
+        Path | None, typer.Option(help="Plan whose target is the proxy; by default trees on the population.")
+    ] = None,
+    settings: LabelPrivacySettings,
+    trust: options.Trust = None,
+    out: options.ReportFolder = None,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Does a trained classifier give away the labels of its training records? Fair coins on labels, no canaries.
+
+    The exit code is 1 where it does, and 3 where nothing can be said.
+    """
+    resolved = plan_files.resolve(plan_files.read(plan), plan.parent, trust or ())
+    if resolved.subject.known is not None or resolved.subject.unseen_classes:
+        raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
+    other = None if proxy is None else plan_files.resolve(plan_files.read(proxy), proxy.parent, trust or ()).target
+    inputs = {"plan": plan, **list_input_files(plan_files.read(plan), plan)}
+    provenance.declare_input_files(**inputs | ({} if proxy is None else {"proxy": proxy}))
+    chosen = resolved.options
+    result = canary_audits.label_privacy(
+        resolved.target,
+        **{name: getattr(resolved.subject, name) for name in ("members", "nonmembers", "population")},
+        proxy=other,
+        outputs=chosen.outputs,
+        device=chosen.device,
+        out=out,
+        overwrite=overwrite,
+        **dict(settings),
+    )
+    summary = result.summary()
+    if json:
+        printing.as_json(results.to_json_values(summary))
+    else:
+        printing.verdict(summary.tone, summary.verdict)
+        printing.table("Bounds", ["coins", "ε ≥", "how"], label_coins.bound_rows(summary))
+        for name, value in label_coins.facts(summary).items():
+            printing.line(f"{name}: {value}")
+        for note in summary.warnings:
+            printing.remark(note)
+    raise typer.Exit(Exit.BROKEN if summary.answer == label_coins.LEAK else Exit.UNDECIDED)
 
 
 @app.command(cls=options.subcommand("canaries plan"))
