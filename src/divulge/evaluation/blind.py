@@ -7,6 +7,7 @@ score what the records alone explain.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from divulge.types import Estimate, Records
 from divulge.validation import check_integer, check_labels, check_number, check_records, check_vector, to_numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import lightgbm
     from scipy import stats
@@ -71,6 +72,7 @@ _BOOSTING = {
     "force_row_wise": True, "verbosity": -1,
 }  # fmt: skip
 _CHUNK_VALUES = 2**23  # values read at a time
+_MAX_KERNEL = 2000  # records of the kernel, and from which components and landmarks are taken
 _BLOCK = 2**14  # records of a fold, or of all, whose features or memberships are multiplied at a time
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 
@@ -119,7 +121,7 @@ def baseline(
     false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
-    max_records: int = 2000,
+    max_records: int = _MAX_KERNEL,
 ) -> Blind:
     """Test whether members can be told from non-members by their records alone.
 
@@ -199,21 +201,21 @@ def baseline(
     features = _extract_features(records[order], ordered_labels, kernel_rows)
     # The true memberships and random ones. Which of several copies of a record is a member is arbitrary: members come
     # first among equal records, so that the result does not depend on the order of copies.
-    membership_columns = np.empty((len(truth), 1 + n_permutations + len(_SHIFTS) * _SHIFT_REPEATS), dtype=bool)
-    membership_columns[:, 0] = truth
-    for j in range(1, 1 + n_permutations):
-        membership_columns[:, j] = rng.permutation(len(truth)) < truth.sum()
-    _shift_memberships(membership_columns[:, 1 + n_permutations :], features, int(truth.sum()), rng)
-    _put_members_first(membership_columns, copies)
+    random = (rng.permutation(len(truth)) < truth.sum() for _ in range(n_permutations))
+    shifted = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), rng)
+    memberships = _Memberships.pack(_put_members_first(itertools.chain([truth], random, shifted), copies), len(truth))
     folds = fold_groups(copies, FOLDS, rng)
     similarity = _similarity_kernel(
         records[order[kernel_rows]], None if ordered_labels is None else ordered_labels[kernel_rows]
     )
     guesses = _kernel_ridge_guesses(
-        similarity, membership_columns[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
+        similarity, memberships[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
     )
-    ridges = list(_ridge_statistics(features, membership_columns, folds))
+    del similarity
+    table, sizes = features.without_classes().centred_table(), features.without_classes().sizes
     del features
+    ridges = list(_ridge_statistics(table, sizes, memberships, folds))
+    del table
     surprises = (
         _label_surprises(records[order], ordered_labels, folds, kernel_rows, other_records)
         if label_errors is None
@@ -222,9 +224,9 @@ def baseline(
     guesses_and_truth = guesses[:, 0], truth[kernel_rows]
     if len(kernel_rows) < len(order):
         guesses_and_truth = max(ridges, key=lambda group: float(_standard(group[0], n_permutations)[0]))[1], truth
-    area_groups = [_aucs(guesses, membership_columns[kernel_rows]), *(statistics for statistics, _ in ridges)]
+    area_groups = [_aucs(guesses, memberships[kernel_rows]), *(statistics for statistics, _ in ridges)]
     for surprise in surprises:
-        surprise_auc = _aucs(surprise[:, None], membership_columns)
+        surprise_auc = _aucs(surprise[:, None], memberships)
         area_groups += [surprise_auc, 1 - surprise_auc]
     statistics = np.max([_standard(group, n_permutations) for group in area_groups], axis=0)
     exceeding = 1 + (statistics[1 : 1 + n_permutations, None] >= statistics - 1e-12).sum(0)
@@ -250,6 +252,36 @@ def baseline(
         ),
         detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
     )
+
+
+def estimate_memory(n: int, record: Array, n_classes: int) -> int:
+    """Estimate the bytes that are held at once by `measure_label_errors`, `baseline` and `adjust_scores`, in turn.
+
+    Args:
+        n: number of records.
+        record: one of them, ``[1, ...]``, or a text in an array ``[1]``.
+        n_classes: number of classes; 0 without labels or for real values.
+
+    Examples:
+        >>> estimate_memory(100_000, np.zeros((1, 10)), 2) // 2**20
+        222
+    """
+    is_text, values = record.dtype == object, 1 if record.dtype == object else max(record.size, 1)
+    linear = _MAX_LINEAR + 10 if is_text else min(values, _MAX_LINEAR) + (len(_SUMMARIES) if record.ndim > 3 else 0)
+    indicators = min(n_classes, _MAX_CLASSES)
+    by_class = linear * indicators if linear * indicators <= _MAX_CLASS_FEATURES else 0
+    radial = min(n, _LANDMARKS) * (2 if record.ndim > 3 else 1)
+    n_memberships, n_kernel = 200 + len(_SHIFTS) * _SHIFT_REPEATS, min(n, _MAX_KERNEL)
+    # Linear features are held before and after they are scaled, and in the table; records as given and in order.
+    copies = 0 if is_text else 3 * record.nbytes
+    held = n * (copies + 4 * 2 * (linear + indicators) + 8 * 20)
+    block = min(n, _BLOCK)
+    compared = n * n_memberships + max(
+        4 * 8 * n_kernel**2,
+        4 * n * (linear + indicators + radial) + block * (16 * n_memberships + 8 * (linear + radial)),
+    )
+    explained = 4 * n * (linear + indicators + radial + by_class + 2 * 20)
+    return held + max(compared, explained)
 
 
 def baseline_with_features(
@@ -346,7 +378,7 @@ def adjust_scores(
         return dict(zip(scores, normal.T, strict=True))
     order, copies = canonical_order(x, labels, np.zeros(n, dtype=bool))
     rng = seeds.generator(seed, "blind", "adjust")
-    sample = np.sort(rng.permutation(n)[:2000])
+    sample = np.sort(rng.permutation(n)[:_MAX_KERNEL])
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(x[order], ordered_labels, sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
@@ -358,14 +390,16 @@ def adjust_scores(
     features = features.join_blocks(
         [_linear_and_radial_block(_normal_scores(surprise)[:, None], sample) for surprise in surprises]
     )
-    best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
+    best_guesses, best_errors = np.zeros_like(targets, dtype=np.float32), (targets**2).sum(0)
     # Penalties of linear, radial and class features; those of class features are tried where there are any.
     unused = np.inf
     penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
     penalties.append((1.0, 0.1, unused))
     if features.class_indicators.shape[1]:
         penalties += [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
-    for guesses in _ridge_predictions(features, targets, folds, penalties):
+    table, sizes = features.centred_table(), features.sizes
+    del features
+    for guesses in _ridge_predictions(table, sizes, targets, folds, penalties):
         errors = ((targets - guesses) ** 2).sum(0)
         is_better = errors < best_errors
         best_guesses[:, is_better], best_errors = guesses[:, is_better], np.minimum(errors, best_errors)
@@ -517,13 +551,40 @@ def _check_others(other_records: tuple[object, object], inside: Array, labels: A
     return records, check_labels(other_records[1], "other_records", length=len(records))
 
 
-def _put_members_first(memberships: Bools, copies: Ints) -> None:
-    """Put members before non-members among equal records in every column of memberships, ``[n, columns]``."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Memberships:
+    """Memberships of records, the true and random ones, bool ``[n, columns]``, of which eight take a byte.
+
+    Examples:
+        >>> memberships = _Memberships.pack([np.array([True, False]), np.array([False, True])], 2)
+        >>> memberships[np.array([1])]
+        array([[False,  True]])
+    """
+
+    packed: Array
+    n_columns: int
+
+    @classmethod
+    def pack(cls, columns: Iterable[Bools], n: int) -> _Memberships:
+        """Pack columns of ``n`` records, eight at a time."""
+        remaining, packed, n_columns = iter(columns), [], 0
+        while some := list(itertools.islice(remaining, 8)):
+            packed.append(np.packbits(np.column_stack(some), axis=1))
+            n_columns += len(some)
+        return cls(np.hstack(packed).reshape(n, -1), n_columns)
+
+    def __getitem__(self, rows: Ints | slice) -> Bools:
+        return np.unpackbits(self.packed[rows], axis=1, count=self.n_columns).view(bool)
+
+
+def _put_members_first(columns: Iterable[Bools], copies: Ints) -> Iterator[Bools]:
+    """Yield columns of memberships in which members come before non-members among equal records."""
     _, first, sizes = np.unique(copies, return_index=True, return_counts=True)
     repeated = np.repeat(sizes > 1, sizes)  # equal records follow each other
     groups = np.repeat(2 * first, sizes)[repeated]
-    for column in memberships.T:
+    for column in columns:
         column[repeated] = np.sort(groups + ~column[repeated]) % 2 == 0
+        yield column
 
 
 def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
@@ -546,25 +607,27 @@ def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[In
     return guesses
 
 
-def _aucs(guesses: Floats, memberships: Bools) -> Floats:
+def _aucs(guesses: Floats, memberships: Bools | _Memberships) -> Floats:
     """Return the AUC of each column, by mid-ranks."""
     ranks = stats.rankdata(guesses, axis=0)
-    m, rank_sums = memberships.sum(0), np.zeros(memberships.shape[1])
+    m, rank_sums = np.zeros(1, dtype=np.int64), np.zeros(1)
     for start in range(0, len(ranks), _BLOCK):  # sums of mid-ranks are exact in any order
-        rank_sums += (ranks[start : start + _BLOCK] * memberships[start : start + _BLOCK]).sum(0)
+        block = memberships[start : start + _BLOCK]
+        m, rank_sums = m + block.sum(0), rank_sums + (ranks[start : start + _BLOCK] * block).sum(0)
     return (rank_sums - m * (m + 1) / 2) / (m * (len(guesses) - m))
 
 
-def _shift_memberships(memberships: Bools, features: _RecordFeatures, members: int, rng: np.random.Generator) -> None:
-    """Draw memberships ``[n, t]``, each shifted along a column of the records by one of `_SHIFTS` standard errors."""
-    n = len(memberships)
-    columns, unit = features.linear[:, : features.plain], (n / (members * (n - members))) ** 0.5
-    for j, distance in enumerate(np.repeat(_SHIFTS, _SHIFT_REPEATS)):
+def _shifted_memberships(columns: Floats, members: int, rng: np.random.Generator) -> Iterator[Bools]:
+    """Yield memberships that are shifted along one of the ``columns`` each, by `_SHIFTS` standard errors."""
+    n = len(columns)
+    unit = (n / (members * (n - members))) ** 0.5
+    for distance in np.repeat(_SHIFTS, _SHIFT_REPEATS):
         along = np.zeros(n) if not columns.shape[1] else columns[:, rng.integers(columns.shape[1])]
         deviation = float(along.std())
         keys = rng.logistic(size=n) + distance * unit * (along - along.mean()) / max(deviation, 1e-12)
-        memberships[:, j] = False
-        memberships[np.argpartition(-keys, members)[:members], j] = True
+        membership = np.zeros(n, dtype=bool)
+        membership[np.argpartition(-keys, members)[:members]] = True
+        yield membership
 
 
 def _detectable(detected: Bools, truth: Bools) -> float | None:
@@ -584,7 +647,9 @@ def _standard(statistics: Floats, draws: int) -> Floats:
     return (statistics - null.mean()) / (deviation if deviation > 1e-12 else 1.0)
 
 
-def _ridge_statistics(features: _RecordFeatures, memberships: Bools, folds: Ints) -> Iterator[tuple[Floats, Floats]]:
+def _ridge_statistics(
+    table: Floats, sizes: Sequence[int], memberships: _Memberships, folds: Ints
+) -> Iterator[tuple[Floats, Floats]]:
     """Yield, for each strength of the regression, a statistic of every membership, and the true one's ranks.
 
     The statistic is the sum over folds of the covariance of held-out guesses and memberships, in standard deviations of
@@ -592,10 +657,10 @@ def _ridge_statistics(features: _RecordFeatures, memberships: Bools, folds: Ints
     """
     n, never = len(folds), np.inf
     penalties = ((1.0, never), (1.0, n / 1000), (1.0, 1.0), (n / 30, n / 30))
-    table, sizes = features.centred_table(), features.sizes
-    sums = _sum_folds(table, memberships, folds, memberships.mean(0, dtype=np.float64).astype(np.float32))
+    columns, true_share = memberships.n_columns, float((memberships.packed[:, 0] >= 128).mean())  # of each membership
+    sums = _sum_folds(table, lambda rows: memberships[rows].astype(np.float32) - np.float32(true_share), columns, folds)
     for used_columns, weights in _ridge_weights(sums, [(*pair, never) for pair in penalties], sizes):
-        total, guesses_by_fold = np.zeros(memberships.shape[1]), np.empty(n)
+        total, guesses_by_fold = np.zeros(columns), np.empty(n)
         for rows, gram, products, moments, fold_weights in zip(
             sums.rows[:FOLDS], sums.grams, sums.products, sums.moments, weights, strict=False
         ):
@@ -646,12 +711,15 @@ def _label_surprises(
     penalties = [(1.0, np.inf, np.inf), *((min(1.0, 10 * radial), radial, np.inf) for radial in (1.0, 0.1, 0.03, 0.01))]
     features = _extract_features(x, None, sample)
     best_errors, lowest_error = np.zeros(n), np.inf
-    for guesses in _ridge_predictions(features, targets, folds, penalties):
+    tree_columns, table, sizes = _tree_columns(x, features), features.centred_table(), features.sizes
+    del features
+    for guesses in _ridge_predictions(table, sizes, targets, folds, penalties):
         errors = ((targets[:n] - guesses[:n]) ** 2).sum(1)
         if errors.sum() < lowest_error:
             best_errors, lowest_error = errors, float(errors.sum())
+    del table
     targets = _code_classes(targets)
-    boosted = targets[:n] - _boosted_predictions(_tree_columns(x, features), targets, folds)
+    boosted = targets[:n] - _boosted_predictions(tree_columns, targets, folds)
     # Errors are rounded so that ties do not depend on the machine.
     return [np.round(best_errors, 6), np.round((boosted**2).sum(1), 6)]
 
@@ -682,7 +750,7 @@ def measure_label_errors(
         return None
     order, copies = canonical_order(x, labels, np.zeros(len(x), dtype=bool))
     rng = seeds.generator(seed, "blind", "label errors")
-    sample = np.sort(rng.permutation(len(x))[:2000])
+    sample = np.sort(rng.permutation(len(x))[:_MAX_KERNEL])
     errors = np.empty((len(x), 2))
     errors[order] = np.column_stack(
         _label_surprises(x[order], labels[order], fold_groups(copies, FOLDS, rng), sample, other_records)
@@ -754,18 +822,22 @@ def _frequent_classes(labels: Ints) -> Ints:
 
 
 def _ridge_predictions(
-    features: _RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
+    table: Floats,
+    sizes: Sequence[int],
+    targets: Floats,
+    folds: Ints,
+    penalties: Sequence[tuple[float, float, float]],
 ) -> Iterator[Floats]:
     """Yield held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
 
     Args:
-        features: of the records, ``[n, ...]``.
+        table: centred features of the records, ``[n, p]``.
+        sizes: number of linear, radial and class features.
         targets: centred, ``[n, columns]``.
         folds: the fold of each record; those in fold `FOLDS` are in every regression and not predicted.
         penalties: of linear, radial and class features; infinite where a block is left out.
     """
-    table, sizes = features.centred_table(), features.sizes
-    sums = _sum_folds(table, targets, folds)
+    sums = _sum_folds(table, lambda rows: targets[rows].astype(np.float32), targets.shape[1], folds)
     for used_columns, weights in _ridge_weights(sums, penalties, sizes):
         guesses = np.zeros(targets.shape, dtype=np.float32)
         for rows, fold_weights in zip(sums.rows, weights, strict=False):
@@ -791,16 +863,16 @@ class _FoldSums:
     moments: list[tuple[Floats, Floats]]
 
 
-def _sum_folds(table: Floats, targets: Floats | Bools, folds: Ints, means: Floats | float = 0.0) -> _FoldSums:
-    """Sum products of features, and with targets less their ``means``, over each fold, a block of records at a time."""
-    p, columns = table.shape[1], targets.shape[1]
+def _sum_folds(table: Floats, read_targets: Callable[[Ints], Floats], columns: int, folds: Ints) -> _FoldSums:
+    """Sum products of features, and with the targets of rows, over each fold, a block of records at a time."""
+    p = table.shape[1]
     sums = _FoldSums([np.flatnonzero(folds == k) for k in range(FOLDS + 1)], [], [], [])
     for rows in sums.rows:
         gram, products = np.zeros((p, p)), np.zeros((p, columns))
         feature_sums, target_sums = np.zeros(p), np.zeros(columns)
         for start in range(0, len(rows), _BLOCK):
             block = table[rows[start : start + _BLOCK]]
-            target_block = targets[rows[start : start + _BLOCK]].astype(np.float32) - np.float32(means)
+            target_block = read_targets(rows[start : start + _BLOCK])
             gram += block.T @ block.copy()  # of one array NumPy takes another routine, whose last digits differ
             products += block.T @ target_block
             feature_sums += block.sum(0, dtype=np.float64)
@@ -980,6 +1052,10 @@ class _RecordFeatures:
             place += self.plain
         table -= table.mean(0)
         return table
+
+    def without_classes(self) -> _RecordFeatures:
+        """Return the features without those by class."""
+        return replace(self, class_indicators=self.class_indicators[:, :0])
 
     def join_blocks(self, blocks: Sequence[tuple[Floats, _RadialFeatures | None]]) -> _RecordFeatures:
         """Return the features with those of further columns."""
