@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import signal, special, stats
+from scipy import special
 
-from divulge import evaluation, seeds
+from divulge import evaluation, lazy, seeds
 from divulge.auditing.checks.check import Check
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
@@ -18,8 +18,13 @@ from divulge.results import CheckFinding
 from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
 
 if TYPE_CHECKING:
+    from scipy import signal, stats
+
     from divulge.auditing.checks.check import ScoredAudit
     from divulge.types import Bools, Floats, Ints
+else:
+    signal = lazy.module("scipy.signal")
+    stats = lazy.module("scipy.stats")
 
 FALSE_ALARM = 1e-3
 """Greatest probability that members of a random split are said to be answered worse."""
