@@ -51,7 +51,7 @@ def measure(name: str, n: int) -> dict[str, float]:
         before, start = resident_memory("VmRSS"), time.process_time()
         result = dv.audit(
             target, members=members, nonmembers=nonmembers, population=population, recipes=recipes, progress=False,
-            expect=forecasts.append, references=dv.references.Train(count=16, workers=1) if recipes == ["lira"] else None,
+            expect=forecasts.append, references=dv.references.Train(count=16, engine="serial") if recipes == ["lira"] else None,
         )  # fmt: skip
         seconds, peak = time.process_time() - start, resident_memory("VmHWM") - before
     controls = sum(spent for step, spent in result.about.timings.items() if step in CONTROLS)

@@ -420,7 +420,7 @@ def _format_duration(seconds: float) -> str:
 
 _BYTES_PER_LOGIT = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
 _BYTES_PER_SIGNAL = 4
-_BYTES_OF_SOFTWARE = 16 * 2**20  # trees, tests and what is kept of a page
+_BYTES_OF_SOFTWARE = 12 * 2**20  # trees, tests and what is kept of a page
 
 
 def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
@@ -445,8 +445,9 @@ def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
 def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
     """Raise if an audit would hold more at once than this machine has free.
 
-    Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
-    the reference models say. What training takes depends on the engine, which chooses its stacks by itself.
+    Counted is what is made of the records: the target's outputs, the features that attacks condition on, what the
+    reference models say, and what the controls compare. What training takes depends on the engine, which chooses its
+    stacks by itself.
 
     Args:
         audit: the audit.

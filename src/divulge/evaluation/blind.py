@@ -188,13 +188,14 @@ def baseline(
     other_records = None if other_records is None or labels is None else _check_others(other_records, inside, labels)
 
     rng = seeds.generator(check_integer(seed, "seed", minimum=0), "blind")
-    records = np.concatenate([inside, outside])
-    order, copies = canonical_order(records, labels, np.arange(len(records)) >= len(inside))
-    if groups_are_split_whole(copies, order < len(inside)):
-        units = first_of_each_group(copies, order < len(inside))
+    records, n_inside = np.concatenate([inside, outside]), len(inside)
+    del x_members, x_nonmembers, inside, outside  # where they are copies, they are not held any longer
+    order, copies = canonical_order(records, labels, np.arange(len(records)) >= n_inside)
+    if groups_are_split_whole(copies, order < n_inside):
+        units = first_of_each_group(copies, order < n_inside)
         order, copies = order[units], copies[units]
     kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(max_records, "max_records", minimum=4 * FOLDS)])
-    truth = order < len(inside)
+    truth = order < n_inside
     if not 0 < truth.sum() < len(truth):
         raise InputError("x_members, x_nonmembers: records of both kinds are needed")
     ordered_labels = None if labels is None else labels[order]
@@ -263,8 +264,8 @@ def estimate_memory(n: int, record: Array, n_classes: int) -> int:
         n_classes: number of classes; 0 without labels or for real values.
 
     Examples:
-        >>> estimate_memory(100_000, np.zeros((1, 10)), 2) // 2**20
-        222
+        >>> estimate_memory(100_000, np.zeros((1, 10)), 2) // 2**20  # MiB
+        203
     """
     is_text, values = record.dtype == object, 1 if record.dtype == object else max(record.size, 1)
     linear = _MAX_LINEAR + 10 if is_text else min(values, _MAX_LINEAR) + (len(_SUMMARIES) if record.ndim > 3 else 0)
@@ -275,13 +276,11 @@ def estimate_memory(n: int, record: Array, n_classes: int) -> int:
     # Linear features are held before and after they are scaled, and in the table; records as given and in order.
     copies = 0 if is_text else 3 * record.nbytes
     held = n * (copies + 4 * 2 * (linear + indicators) + 8 * 20)
-    block = min(n, _BLOCK)
-    compared = n * n_memberships + max(
-        4 * 8 * n_kernel**2,
-        4 * n * (linear + indicators + radial) + block * (16 * n_memberships + 8 * (linear + radial)),
-    )
-    explained = 4 * n * (linear + indicators + radial + by_class + 2 * 20)
-    return held + max(compared, explained)
+    table = 4 * n * (linear + indicators + radial)
+    block = min(n, _BLOCK) * (9 * n_memberships + 8 * (linear + radial))
+    compared = n * n_memberships / 8 + max(5 * 8 * n_kernel**2, table + block)
+    explained = table + 4 * n * (by_class + 2 * 20)
+    return round(held + max(compared, explained))
 
 
 def baseline_with_features(
