@@ -30,7 +30,7 @@ CONTROLS = {"errors of labels", "scores less what records explain", "covariates"
 MODELS = {
     "logistic regression": (LogisticRegression(), ["loss"], 10**6),
     "forest": (RandomForestClassifier(50, min_samples_leaf=5, random_state=0), ["loss"], 10**5),
-    "forest, 16 references": (RandomForestClassifier(50, min_samples_leaf=5, random_state=0), ["lira"], 10**4),
+    "forest, 16 references": (RandomForestClassifier(50, min_samples_leaf=5, random_state=0), ["lira"], 10**5),
 }
 """Name → estimator, recipes, and the largest size that is run."""
 

@@ -658,10 +658,12 @@ def _ridge_statistics(
     penalties = ((1.0, never), (1.0, n / 1000), (1.0, 1.0), (n / 30, n / 30))
     columns, true_share = memberships.n_columns, float((memberships.packed[:, 0] >= 128).mean())  # of each membership
     sums = _sum_folds(table, lambda rows: memberships[rows].astype(np.float32) - np.float32(true_share), columns, folds)
+    # Equal records differ by exactly nothing from their mean, and their guesses are no statistic.
+    spreads = [_sum_spread(table, rows, moments[0]) for rows, moments in zip(sums.rows, sums.moments, strict=True)]
     for used_columns, weights in _ridge_weights(sums, [(*pair, never) for pair in penalties], sizes):
         total, guesses_by_fold = np.zeros(columns), np.empty(n)
-        for rows, gram, products, moments, fold_weights in zip(
-            sums.rows[:FOLDS], sums.grams, sums.products, sums.moments, weights, strict=False
+        for rows, spread, products, moments, fold_weights in zip(
+            sums.rows[:FOLDS], spreads, sums.products, sums.moments, weights, strict=False
         ):
             if not len(rows):
                 continue
@@ -670,15 +672,14 @@ def _ridge_statistics(
                 continue
             means, target_sums = moments[0][used_columns] / len(rows), moments[1]
             products = products[used_columns] - np.outer(means, target_sums)
-            gram = gram[np.ix_(used_columns, used_columns)] / len(rows)
-            square = (fold_weights * (gram @ fold_weights)).sum(0)
-            variance = square - (means @ fold_weights) ** 2
-            # A millionth of the square is what single precision leaves of no variance.
-            is_varied = (variance > 1e-6 * square) & (variance > 1e-18)
+            spread = spread[np.ix_(used_columns, used_columns)] / len(rows)
+            variance = (fold_weights * (spread @ fold_weights)).sum(0)
+            is_varied = variance > 1e-18
             deviation = np.sqrt(np.where(is_varied, variance, np.inf))
             total += (fold_weights * products).sum(0) / deviation
-            guesses = _predict(table, rows, used_columns, fold_weights[:, :1])[:, 0]
-            guesses_by_fold[rows] = (stats.rankdata(np.round(guesses, 9)) - 0.5) / len(rows)
+            if is_varied[0]:
+                guesses = _predict(table, rows, used_columns, fold_weights[:, :1])[:, 0]
+                guesses_by_fold[rows] = (stats.rankdata(np.round(guesses, 9)) - 0.5) / len(rows)
         yield np.round(total, 6), guesses_by_fold
 
 
@@ -880,6 +881,15 @@ def _sum_folds(table: Floats, read_targets: Callable[[Ints], Floats], columns: i
         sums.products.append(products)
         sums.moments.append((feature_sums, target_sums))
     return sums
+
+
+def _sum_spread(table: Floats, rows: Ints, feature_sums: Floats) -> Floats:
+    """Return the products of the features of ``rows`` less their means, summed, ``[p, p]``."""
+    means, spread = (feature_sums / max(len(rows), 1)).astype(np.float32), np.zeros((table.shape[1],) * 2)
+    for start in range(0, len(rows), _BLOCK):
+        block = table[rows[start : start + _BLOCK]] - means
+        spread += block.T @ block
+    return spread
 
 
 def _ridge_weights(
