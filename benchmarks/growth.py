@@ -47,11 +47,12 @@ def measure(name: str, n: int) -> dict[str, float]:
             dv.Records(x[rows], y[rows]) for rows in (slice(count // 2), slice(count // 2, count), slice(count, None))
         )
         target, forecasts = estimator.fit(members.x, members.y), []
+        references = dv.references.Train(count=16, engine="serial") if recipes == ["lira"] else None
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before, start = resident_memory("VmRSS"), time.process_time()
         result = dv.audit(
             target, members=members, nonmembers=nonmembers, population=population, recipes=recipes, progress=False,
-            expect=forecasts.append, references=dv.references.Train(count=16, engine="serial") if recipes == ["lira"] else None,
+            expect=forecasts.append, references=references,
         )  # fmt: skip
         seconds, peak = time.process_time() - start, resident_memory("VmHWM") - before
     controls = sum(spent for step, spent in result.about.timings.items() if step in CONTROLS)
