@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse, stats
-from scipy.sparse import csgraph
+from scipy import sparse
 
-from divulge import columns, precision
+from divulge import columns, lazy, precision
 from divulge.columns import digest_records
 from divulge.precision import CommonColumn, NumberColumn
 
@@ -19,8 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from scipy import stats
+    from scipy.sparse import csgraph
 
     from divulge.types import Array, Bools, Floats, Ints, Records
+else:
+    stats = lazy.module("scipy.stats")
+    csgraph = lazy.module("scipy.sparse.csgraph")
 
 
 _MAX_DEVIATIONS = 3.0  # standard deviations beyond which the number of undivided groups is no coincidence

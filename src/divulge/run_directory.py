@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import filelock
 import polars as pl
 import tomli_w
 
-from divulge import store, tables
+from divulge import lazy, store, tables
 from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.store import open_untrusted
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from divulge.types import Array
 
     Result = TypeVar("Result")
+    import filelock
+else:
+    filelock = lazy.module("filelock")
 
 FORMAT = 2
 MANIFEST_NAME = "run.json"

@@ -1,5 +1,6 @@
 """How much memory an audit is said to need, counted by hand, and what the refusal names."""
 
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ from divulge.attacks import Need
 from divulge.auditing import prepared
 from divulge.auditing.language_modality import LanguageModel
 from divulge.auditing.modality import Classifier
+from divulge.evaluation import blind
 from divulge.evidence import Layout
 
 ROWS = Layout(60, 20, 20)
@@ -21,7 +23,7 @@ def recipe(signal, *needs, beside=()):
 
 def audit_of(x, classes, recipes, count=None, versions=None, layout=ROWS):
     return SimpleNamespace(
-        views=[SimpleNamespace(x=x)],
+        views=[SimpleNamespace(x=x, labels=None)],
         layout=layout,
         modality=Classifier() if classes else LanguageModel(),
         n_classes=classes,
@@ -55,13 +57,29 @@ NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
         (audit_of(TEXTS, 0, [recipe("loss", OUT)], count=4), 1000 * (56 + 4 * 4) + 4 * 100 * 5),
     ],
 )
-def test_what_an_audit_holds_is_counted(audit, expected):
-    assert prepared.estimate_memory(audit, on_disk=False) == expected
+def test_what_an_audit_holds_is_counted_beside_what_its_controls_do(audit, expected):
+    plain, known = (audit_of(NUMBERS, 5, []), 23_200) if audit.n_classes else (audit_of(TEXTS, 0, []), 56_000)
+    needed, needed_by_plain = (prepared.estimate_memory(each, on_disk=False) for each in (audit, plain))
+    assert needed - needed_by_plain == expected - known
+
+
+def test_memory_of_the_controls_is_forecast_within_a_factor_of_one_and_a_half():
+    n = 3000
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(n, 10)), rng.integers(0, 2, n)
+    blind.baseline(x[:50], x[50:100])  # loads libraries
+    tracemalloc.start()
+    errors = blind.measure_label_errors(x, y)
+    blind.baseline(x[::2], x[1::2], y_members=y[::2], y_nonmembers=y[1::2], label_errors=errors)
+    blind.adjust_scores({"score": x[:, 0]}, x, y, label_errors=errors)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / 1.5 < blind.estimate_memory(n, x[:1], 2) < 1.5 * peak
 
 
 def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
     audit = audit_of(np.zeros((10, 1)), 0, [recipe("loss", OUT)], count=10**5, layout=Layout(10**5, 10, 10))
-    assert prepared.estimate_memory(audit, on_disk=True) < 2.1 * 2**30 < prepared.estimate_memory(audit, on_disk=False)
+    assert prepared.estimate_memory(audit, on_disk=True) < 2.2 * 2**30 < prepared.estimate_memory(audit, on_disk=False)
 
 
 @pytest.mark.parametrize(

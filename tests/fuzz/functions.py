@@ -121,6 +121,7 @@ CHECKED = {
     "decisions.fdr.selection_warnings",
     "evaluation.blind.adjust_scores",
     "evaluation.blind.baseline_with_features",
+    "evaluation.blind.estimate_memory",
     "evaluation.blind.differences",
     "evaluation.blind.measure_label_errors",
     "evaluation.families.largest",

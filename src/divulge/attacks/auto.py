@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.attacks import protocol
 from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.learned import Learned
@@ -35,7 +35,11 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from scipy import stats
+
     from divulge.types import Bools, Floats, Ints
+else:
+    stats = lazy.module("scipy.stats")
 
 Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 

@@ -6,15 +6,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy import stats
 
+from divulge import lazy
 from divulge.attacks import protocol
 from divulge.attacks.auto import Unit, convert_unit
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt
 from divulge.validation import check_choice, require_callable
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Evidence, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 _LEAST_SQUARE = 1e-8
 """Smallest squared error, in squared deviations: a prediction that is right to a ten-thousandth of one is right."""

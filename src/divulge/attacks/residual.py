@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.attacks import protocol
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt
 from divulge.duplicates import keep_together
@@ -16,7 +16,11 @@ from divulge.errors import InputError
 from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Array, Bools, Evidence, Floats, Ints
+else:
+    stats = lazy.module("scipy.stats")
 
 _PENALTIES = np.logspace(0, 5, 11)
 MIN_RECORDS = 20

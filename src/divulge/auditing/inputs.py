@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 
-from divulge import columns, completion, errors, evaluation, people, seeds, statistics, targets, user_code
+from divulge import columns, completion, errors, evaluation, lazy, people, seeds, statistics, targets, user_code
 from divulge import recipes as book
 from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import check_installed
@@ -48,8 +47,12 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Ints
 
     Sets = Mapping[str, Records]
+    from scipy import stats
+
     from divulge.evidence import Layout
     from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 
 def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, target: Any) -> AuditInputs:

@@ -11,9 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
-from divulge import chats, people, seeds, statistics
+from divulge import chats, lazy, people, seeds, statistics
 from divulge.results import ClassFit, RegressionFit, TokenFit
 from divulge.targets import Endpoint
 from divulge.types import Estimate
@@ -21,9 +21,13 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from scipy import stats
+
     from divulge.auditing.prepared import PreparedAudit
     from divulge.targets import TokenStatistics
     from divulge.types import Bools, Floats, Ints
+else:
+    stats = lazy.module("scipy.stats")
 
 ERROR = 1e-3
 """Largest probability that a target no better than its baseline passes by chance."""

@@ -24,6 +24,7 @@ from divulge.auditing.signals import (
     white_box_names,
 )
 from divulge.errors import InputError
+from divulge.evaluation import blind
 from divulge.evidence import Layout, concatenate_records
 from divulge.inspection import collect_arrays
 from divulge.references import matching
@@ -490,6 +491,7 @@ def _format_duration(seconds: float) -> str:
 
 _BYTES_PER_LOGIT = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
 _BYTES_PER_SIGNAL = 4
+_BYTES_OF_SOFTWARE = 12 * 2**20  # trees, tests and what is kept of a page
 
 
 def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
@@ -504,14 +506,19 @@ def estimate_memory(audit: PreparedAudit, *, on_disk: bool) -> float:
     reference_bytes = models * rows * versions * (signals * _BYTES_PER_SIGNAL + 1)
     if on_disk:
         reference_bytes = min(reference_bytes, 2 * MAX_BYTES_IN_MEMORY * _count_model_sets(audit))
-    return float(outputs + features + reference_bytes + audit.modality.estimate_memory(audit, models))
+    kept = outputs + features + reference_bytes + audit.modality.estimate_memory(audit, models)
+    controls = blind.estimate_memory(
+        audit.layout.candidates, view.x[:1], audit.n_classes if view.labels is not None else 0
+    )
+    return float(kept + controls + _BYTES_OF_SOFTWARE)
 
 
 def check_memory_fits(audit: PreparedAudit, *, on_disk: bool) -> None:
     """Raise if an audit would hold more at once than this machine has free.
 
-    Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
-    the reference models say. What training takes depends on the engine, which chooses its stacks by itself.
+    Counted is what is made of the records: the target's outputs, the features that attacks condition on, what the
+    reference models say, and what the controls compare. What training takes depends on the engine, which chooses its
+    stacks by itself.
 
     Args:
         audit: the audit.

@@ -16,10 +16,9 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import yaml
-from scipy import special, stats
+from scipy import special
 
-from divulge import store
+from divulge import lazy, store
 from divulge._version import __version__
 from divulge.auditing.summary import summarise_audit
 from divulge.errors import InputError
@@ -29,9 +28,15 @@ from divulge.store import to_json_values
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import yaml
+    from scipy import stats
+
     from divulge.auditing.findings import Findings, Outcome
     from divulge.provenance import Provenance
     from divulge.types import Bools, Floats
+else:
+    stats = lazy.module("scipy.stats")
+    yaml = lazy.module("yaml")
 
 TARGET_FILE, RESULTS_FILE = "target.yaml", "attack_results.json"
 _ENDS = {"01": 0.1, "02": 0.2, "001": 0.01}  # name → share of the candidates with the highest, or the lowest, scores

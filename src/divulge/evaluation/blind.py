@@ -7,6 +7,7 @@ score what the records alone explain.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from divulge.types import Estimate, Records
 from divulge.validation import check_integer, check_labels, check_number, check_records, check_vector, to_numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import lightgbm
     from scipy import stats
@@ -71,6 +72,8 @@ _BOOSTING = {
     "force_row_wise": True, "verbosity": -1,
 }  # fmt: skip
 _CHUNK_VALUES = 2**23  # values read at a time
+_MAX_KERNEL = 2000  # records of the kernel, and from which components and landmarks are taken
+_BLOCK = 2**14  # records of a fold, or of all, whose features or memberships are multiplied at a time
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 
 _FALSE_ALARM = 0.01  # of `differences`
@@ -118,7 +121,7 @@ def baseline(
     false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
-    max_records: int = 2000,
+    max_records: int = _MAX_KERNEL,
 ) -> Blind:
     """Test whether members can be told from non-members by their records alone.
 
@@ -185,31 +188,35 @@ def baseline(
     other_records = None if other_records is None or labels is None else _check_others(other_records, inside, labels)
 
     rng = seeds.generator(check_integer(seed, "seed", minimum=0), "blind")
-    records = np.concatenate([inside, outside])
-    order, copies = canonical_order(records, labels, np.arange(len(records)) >= len(inside))
-    if groups_are_split_whole(copies, order < len(inside)):
-        units = first_of_each_group(copies, order < len(inside))
+    records, n_inside = np.concatenate([inside, outside]), len(inside)
+    del x_members, x_nonmembers, inside, outside  # where they are copies, they are not held any longer
+    order, copies = canonical_order(records, labels, np.arange(len(records)) >= n_inside)
+    if groups_are_split_whole(copies, order < n_inside):
+        units = first_of_each_group(copies, order < n_inside)
         order, copies = order[units], copies[units]
     kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(max_records, "max_records", minimum=4 * FOLDS)])
-    truth = order < len(inside)
+    truth = order < n_inside
     if not 0 < truth.sum() < len(truth):
         raise InputError("x_members, x_nonmembers: records of both kinds are needed")
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(records[order], ordered_labels, kernel_rows)
     # The true memberships and random ones. Which of several copies of a record is a member is arbitrary: members come
     # first among equal records, so that the result does not depend on the order of copies.
-    random = [rng.permutation(len(truth)) < truth.sum() for _ in range(n_permutations)]
-    memberships = _members_first(np.column_stack([truth, *random]), copies)
-    shifted_memberships = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), copies, rng)
-    membership_columns = np.hstack([memberships, shifted_memberships])
+    random = (rng.permutation(len(truth)) < truth.sum() for _ in range(n_permutations))
+    shifted = _shifted_memberships(features.linear[:, : features.plain], int(truth.sum()), rng)
+    memberships = _Memberships.pack(_put_members_first(itertools.chain([truth], random, shifted), copies), len(truth))
     folds = fold_groups(copies, FOLDS, rng)
     similarity = _similarity_kernel(
         records[order[kernel_rows]], None if ordered_labels is None else ordered_labels[kernel_rows]
     )
     guesses = _kernel_ridge_guesses(
-        similarity, membership_columns[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
+        similarity, memberships[kernel_rows], [np.flatnonzero(folds[kernel_rows] == k) for k in range(FOLDS)]
     )
-    ridges = list(_ridge_statistics(features, membership_columns, folds))
+    del similarity
+    table, sizes = features.without_classes().centred_table(), features.without_classes().sizes
+    del features
+    ridges = list(_ridge_statistics(table, sizes, memberships, folds))
+    del table
     surprises = (
         _label_surprises(records[order], ordered_labels, folds, kernel_rows, other_records)
         if label_errors is None
@@ -218,9 +225,9 @@ def baseline(
     guesses_and_truth = guesses[:, 0], truth[kernel_rows]
     if len(kernel_rows) < len(order):
         guesses_and_truth = max(ridges, key=lambda group: float(_standard(group[0], n_permutations)[0]))[1], truth
-    area_groups = [_aucs(guesses, membership_columns[kernel_rows]), *(statistics for statistics, _ in ridges)]
+    area_groups = [_aucs(guesses, memberships[kernel_rows]), *(statistics for statistics, _ in ridges)]
     for surprise in surprises:
-        surprise_auc = _aucs(surprise[:, None], membership_columns)
+        surprise_auc = _aucs(surprise[:, None], memberships)
         area_groups += [surprise_auc, 1 - surprise_auc]
     statistics = np.max([_standard(group, n_permutations) for group in area_groups], axis=0)
     exceeding = 1 + (statistics[1 : 1 + n_permutations, None] >= statistics - 1e-12).sum(0)
@@ -246,6 +253,34 @@ def baseline(
         ),
         detectable=_detectable(p_values[1 + n_permutations :] <= level, truth),
     )
+
+
+def estimate_memory(n: int, record: Array, n_classes: int) -> int:
+    """Estimate the bytes that are held at once by `measure_label_errors`, `baseline` and `adjust_scores`, in turn.
+
+    Args:
+        n: number of records.
+        record: one of them, ``[1, ...]``, or a text in an array ``[1]``.
+        n_classes: number of classes; 0 without labels or for real values.
+
+    Examples:
+        >>> estimate_memory(100_000, np.zeros((1, 10)), 2) // 2**20  # MiB
+        203
+    """
+    is_text, values = record.dtype == object, 1 if record.dtype == object else max(record.size, 1)
+    linear = _MAX_LINEAR + 10 if is_text else min(values, _MAX_LINEAR) + (len(_SUMMARIES) if record.ndim > 3 else 0)
+    indicators = min(n_classes, _MAX_CLASSES)
+    by_class = linear * indicators if linear * indicators <= _MAX_CLASS_FEATURES else 0
+    radial = min(n, _LANDMARKS) * (2 if record.ndim > 3 else 1)
+    n_memberships, n_kernel = 200 + len(_SHIFTS) * _SHIFT_REPEATS, min(n, _MAX_KERNEL)
+    # Linear features are held before and after they are scaled, and in the table; records as given and in order.
+    copies = 0 if is_text else 3 * record.nbytes
+    held = n * (copies + 4 * 2 * (linear + indicators) + 8 * 20)
+    table = 4 * n * (linear + indicators + radial)
+    block = min(n, _BLOCK) * (9 * n_memberships + 8 * (linear + radial))
+    compared = n * n_memberships / 8 + max(5 * 8 * n_kernel**2, table + block)
+    explained = table + 4 * n * (by_class + 2 * 20)
+    return round(held + max(compared, explained))
 
 
 def baseline_with_features(
@@ -342,7 +377,7 @@ def adjust_scores(
         return dict(zip(scores, normal.T, strict=True))
     order, copies = canonical_order(x, labels, np.zeros(n, dtype=bool))
     rng = seeds.generator(seed, "blind", "adjust")
-    sample = np.sort(rng.permutation(n)[:2000])
+    sample = np.sort(rng.permutation(n)[:_MAX_KERNEL])
     ordered_labels = None if labels is None else labels[order]
     features = _extract_features(x[order], ordered_labels, sample)
     folds, targets = fold_groups(copies, FOLDS, rng), normal[order] - normal.mean(0)
@@ -351,16 +386,19 @@ def adjust_scores(
         if label_errors is None
         else label_errors[order].T
     )
-    for surprise in surprises:
-        features = features.join_columns(*_linear_and_radial_block(_normal_scores(surprise)[:, None], sample))
-    best_guesses, best_errors = np.zeros_like(targets), (targets**2).sum(0)
+    features = features.join_blocks(
+        [_linear_and_radial_block(_normal_scores(surprise)[:, None], sample) for surprise in surprises]
+    )
+    best_guesses, best_errors = np.zeros_like(targets, dtype=np.float32), (targets**2).sum(0)
     # Penalties of linear, radial and class features; those of class features are tried where there are any.
     unused = np.inf
     penalties = [(1.0, unused, unused), (1.0, n / 1000, unused), (1.0, 1.0, unused), (n / 30, n / 30, unused)]
     penalties.append((1.0, 0.1, unused))
-    if features.class_features.shape[1]:
+    if features.class_indicators.shape[1]:
         penalties += [(1.0, unused, 1.0), (1.0, 1.0, 1.0), (1.0, 0.1, 0.1)]
-    for guesses in _ridge_predictions(features, targets, folds, penalties):
+    table, sizes = features.centred_table(), features.sizes
+    del features
+    for guesses in _ridge_predictions(table, sizes, targets, folds, penalties):
         errors = ((targets - guesses) ** 2).sum(0)
         is_better = errors < best_errors
         best_guesses[:, is_better], best_errors = guesses[:, is_better], np.minimum(errors, best_errors)
@@ -512,11 +550,40 @@ def _check_others(other_records: tuple[object, object], inside: Array, labels: A
     return records, check_labels(other_records[1], "other_records", length=len(records))
 
 
-def _members_first(memberships: Bools, copies: Ints) -> Bools:
-    """Put members before non-members among equal records in every column of memberships, ``[n, columns]``."""
-    if np.array_equal(copies, np.arange(len(copies))):  # no two records are equal
-        return memberships
-    return np.sort(2 * copies[:, None] + ~memberships, axis=0) % 2 == 0
+@dataclass(frozen=True, slots=True, eq=False)
+class _Memberships:
+    """Memberships of records, the true and random ones, bool ``[n, columns]``, of which eight take a byte.
+
+    Examples:
+        >>> memberships = _Memberships.pack([np.array([True, False]), np.array([False, True])], 2)
+        >>> memberships[np.array([1])]
+        array([[False,  True]])
+    """
+
+    packed: Array
+    n_columns: int
+
+    @classmethod
+    def pack(cls, columns: Iterable[Bools], n: int) -> _Memberships:
+        """Pack columns of ``n`` records, eight at a time."""
+        remaining, packed, n_columns = iter(columns), [], 0
+        while some := list(itertools.islice(remaining, 8)):
+            packed.append(np.packbits(np.column_stack(some), axis=1))
+            n_columns += len(some)
+        return cls(np.hstack(packed).reshape(n, -1), n_columns)
+
+    def __getitem__(self, rows: Ints | slice) -> Bools:
+        return np.unpackbits(self.packed[rows], axis=1, count=self.n_columns).view(bool)
+
+
+def _put_members_first(columns: Iterable[Bools], copies: Ints) -> Iterator[Bools]:
+    """Yield columns of memberships in which members come before non-members among equal records."""
+    _, first, sizes = np.unique(copies, return_index=True, return_counts=True)
+    repeated = np.repeat(sizes > 1, sizes)  # equal records follow each other
+    groups = np.repeat(2 * first, sizes)[repeated]
+    for column in columns:
+        column[repeated] = np.sort(groups + ~column[repeated]) % 2 == 0
+        yield column
 
 
 def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
@@ -539,27 +606,27 @@ def _kernel_ridge_guesses(kernel: Floats, memberships: Bools, folds: Sequence[In
     return guesses
 
 
-def _aucs(guesses: Floats, memberships: Bools) -> Floats:
+def _aucs(guesses: Floats, memberships: Bools | _Memberships) -> Floats:
     """Return the AUC of each column, by mid-ranks."""
     ranks = stats.rankdata(guesses, axis=0)
-    m = memberships.sum(0)
-    return ((ranks * memberships).sum(0) - m * (m + 1) / 2) / (m * (len(guesses) - m))
+    m, rank_sums = np.zeros(1, dtype=np.int64), np.zeros(1)
+    for start in range(0, len(ranks), _BLOCK):  # sums of mid-ranks are exact in any order
+        block = memberships[start : start + _BLOCK]
+        m, rank_sums = m + block.sum(0), rank_sums + (ranks[start : start + _BLOCK] * block).sum(0)
+    return (rank_sums - m * (m + 1) / 2) / (m * (len(guesses) - m))
 
 
-def _shifted_memberships(columns: Floats, members: int, copies: Ints, rng: np.random.Generator) -> Bools:
-    """Draw memberships shifted along one of the ``columns`` each, by `_SHIFTS` standard errors, ``[n, t]``."""
-    n = len(copies)
+def _shifted_memberships(columns: Floats, members: int, rng: np.random.Generator) -> Iterator[Bools]:
+    """Yield memberships that are shifted along one of the ``columns`` each, by `_SHIFTS` standard errors."""
+    n = len(columns)
     unit = (n / (members * (n - members))) ** 0.5
-    shifted = []
-    for distance in _SHIFTS:
-        for _ in range(_SHIFT_REPEATS):
-            along = np.zeros(n) if not columns.shape[1] else columns[:, rng.integers(columns.shape[1])]
-            deviation = float(along.std())
-            keys = rng.logistic(size=n) + distance * unit * (along - along.mean()) / max(deviation, 1e-12)
-            membership = np.zeros(n, dtype=bool)
-            membership[np.argsort(-keys, kind="stable")[:members]] = True
-            shifted.append(membership)
-    return _members_first(np.column_stack(shifted), copies)
+    for distance in np.repeat(_SHIFTS, _SHIFT_REPEATS):
+        along = np.zeros(n) if not columns.shape[1] else columns[:, rng.integers(columns.shape[1])]
+        deviation = float(along.std())
+        keys = rng.logistic(size=n) + distance * unit * (along - along.mean()) / max(deviation, 1e-12)
+        membership = np.zeros(n, dtype=bool)
+        membership[np.argpartition(-keys, members)[:members]] = True
+        yield membership
 
 
 def _detectable(detected: Bools, truth: Bools) -> float | None:
@@ -579,24 +646,40 @@ def _standard(statistics: Floats, draws: int) -> Floats:
     return (statistics - null.mean()) / (deviation if deviation > 1e-12 else 1.0)
 
 
-def _ridge_statistics(features: _RecordFeatures, columns: Bools, fold: Ints) -> Iterator[tuple[Floats, Floats]]:
-    """Yield, for each strength of the regression, a statistic of every membership, and the true one's ranks."""
-    n = len(fold)
-    targets = columns.astype(np.float32) - columns.mean(0, dtype=np.float64).astype(np.float32)
-    never = np.inf
+def _ridge_statistics(
+    table: Floats, sizes: Sequence[int], memberships: _Memberships, folds: Ints
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield, for each strength of the regression, a statistic of every membership, and the true one's ranks.
+
+    The statistic is the sum over folds of the covariance of held-out guesses and memberships, in standard deviations of
+    the guesses. Both are quadratic in the weights, so that they follow from sums over the records of a fold.
+    """
+    n, never = len(folds), np.inf
     penalties = ((1.0, never), (1.0, n / 1000), (1.0, 1.0), (n / 30, n / 30))
-    for guesses in _ridge_predictions(features, targets, fold, [(*pair, never) for pair in penalties]):
-        total, guesses_by_fold = np.zeros(columns.shape[1]), np.empty(n)
-        for k in range(FOLDS):
-            rows = np.flatnonzero(fold == k)
+    columns, true_share = memberships.n_columns, float((memberships.packed[:, 0] >= 128).mean())  # of each membership
+    sums = _sum_folds(table, lambda rows: memberships[rows].astype(np.float32) - np.float32(true_share), columns, folds)
+    # Equal records differ by exactly nothing from their mean, and their guesses are no statistic.
+    spreads = [_sum_spread(table, rows, moments[0]) for rows, moments in zip(sums.rows, sums.moments, strict=True)]
+    for used_columns, weights in _ridge_weights(sums, [(*pair, never) for pair in penalties], sizes):
+        total, guesses_by_fold = np.zeros(columns), np.empty(n)
+        for rows, spread, products, moments, fold_weights in zip(
+            sums.rows[:FOLDS], spreads, sums.products, sums.moments, weights, strict=False
+        ):
             if not len(rows):
                 continue
-            fold_rows = guesses[rows] - guesses[rows].mean(0)
-            deviation = fold_rows.std(0)
-            total += (fold_rows * targets[rows]).sum(0, dtype=np.float64) / np.where(
-                deviation > 1e-9, deviation, np.inf
-            )
-            guesses_by_fold[rows] = (stats.rankdata(np.round(guesses[rows, 0], 9)) - 0.5) / len(rows)
+            guesses_by_fold[rows] = 0.5
+            if fold_weights is None:
+                continue
+            means, target_sums = moments[0][used_columns] / len(rows), moments[1]
+            products = products[used_columns] - np.outer(means, target_sums)
+            spread = spread[np.ix_(used_columns, used_columns)] / len(rows)
+            variance = (fold_weights * (spread @ fold_weights)).sum(0)
+            is_varied = variance > 1e-18
+            deviation = np.sqrt(np.where(is_varied, variance, np.inf))
+            total += (fold_weights * products).sum(0) / deviation
+            if is_varied[0]:
+                guesses = _predict(table, rows, used_columns, fold_weights[:, :1])[:, 0]
+                guesses_by_fold[rows] = (stats.rankdata(np.round(guesses, 9)) - 0.5) / len(rows)
         yield np.round(total, 6), guesses_by_fold
 
 
@@ -628,12 +711,15 @@ def _label_surprises(
     penalties = [(1.0, np.inf, np.inf), *((min(1.0, 10 * radial), radial, np.inf) for radial in (1.0, 0.1, 0.03, 0.01))]
     features = _extract_features(x, None, sample)
     best_errors, lowest_error = np.zeros(n), np.inf
-    for guesses in _ridge_predictions(features, targets, folds, penalties):
+    tree_columns, table, sizes = _tree_columns(x, features), features.centred_table(), features.sizes
+    del features
+    for guesses in _ridge_predictions(table, sizes, targets, folds, penalties):
         errors = ((targets[:n] - guesses[:n]) ** 2).sum(1)
         if errors.sum() < lowest_error:
             best_errors, lowest_error = errors, float(errors.sum())
+    del table
     targets = _code_classes(targets)
-    boosted = targets[:n] - _boosted_predictions(_tree_columns(x, features), targets, folds)
+    boosted = targets[:n] - _boosted_predictions(tree_columns, targets, folds)
     # Errors are rounded so that ties do not depend on the machine.
     return [np.round(best_errors, 6), np.round((boosted**2).sum(1), 6)]
 
@@ -664,7 +750,7 @@ def measure_label_errors(
         return None
     order, copies = canonical_order(x, labels, np.zeros(len(x), dtype=bool))
     rng = seeds.generator(seed, "blind", "label errors")
-    sample = np.sort(rng.permutation(len(x))[:2000])
+    sample = np.sort(rng.permutation(len(x))[:_MAX_KERNEL])
     errors = np.empty((len(x), 2))
     errors[order] = np.column_stack(
         _label_surprises(x[order], labels[order], fold_groups(copies, FOLDS, rng), sample, other_records)
@@ -736,34 +822,105 @@ def _frequent_classes(labels: Ints) -> Ints:
 
 
 def _ridge_predictions(
-    features: _RecordFeatures, targets: Floats, folds: Ints, penalties: Sequence[tuple[float, float, float]]
+    table: Floats,
+    sizes: Sequence[int],
+    targets: Floats,
+    folds: Ints,
+    penalties: Sequence[tuple[float, float, float]],
 ) -> Iterator[Floats]:
     """Yield held-out predictions of the columns of ``targets`` by ridge regression, ``[n, columns]`` for each penalty.
 
     Args:
-        features: of the records, ``[n, ...]``.
+        table: centred features of the records, ``[n, p]``.
+        sizes: number of linear, radial and class features.
         targets: centred, ``[n, columns]``.
         folds: the fold of each record; those in fold `FOLDS` are in every regression and not predicted.
         penalties: of linear, radial and class features; infinite where a block is left out.
     """
-    table, targets = features.all, targets.astype(np.float32)
-    sizes = features.linear.shape[1], features.radial.shape[1], features.class_features.shape[1]
-    rows = [np.flatnonzero(folds == k) for k in range(FOLDS + 1)]
-    grams = [(table[test_rows].T @ table[test_rows]).astype(np.float64) for test_rows in rows]
-    sums = [(table[test_rows].T @ targets[test_rows]).astype(np.float64) for test_rows in rows]
+    sums = _sum_folds(table, lambda rows: targets[rows].astype(np.float32), targets.shape[1], folds)
+    for used_columns, weights in _ridge_weights(sums, penalties, sizes):
+        guesses = np.zeros(targets.shape, dtype=np.float32)
+        for rows, fold_weights in zip(sums.rows, weights, strict=False):
+            if fold_weights is not None:
+                guesses[rows] = _predict(table, rows, used_columns, fold_weights)
+        yield guesses
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FoldSums:
+    """What ridge regressions need of each fold, `FOLDS` of them and those records that are never predicted.
+
+    Attributes:
+        rows: of the fold.
+        grams: products of features, float64 ``[p, p]``.
+        products: of features and targets, float64 ``[p, columns]``.
+        moments: sums of the features ``[p]`` and of the targets ``[columns]``, float64.
+    """
+
+    rows: list[Ints]
+    grams: list[Floats]
+    products: list[Floats]
+    moments: list[tuple[Floats, Floats]]
+
+
+def _sum_folds(table: Floats, read_targets: Callable[[Ints], Floats], columns: int, folds: Ints) -> _FoldSums:
+    """Sum products of features, and with the targets of rows, over each fold, a block of records at a time."""
+    p = table.shape[1]
+    sums = _FoldSums([np.flatnonzero(folds == k) for k in range(FOLDS + 1)], [], [], [])
+    for rows in sums.rows:
+        gram, products = np.zeros((p, p)), np.zeros((p, columns))
+        feature_sums, target_sums = np.zeros(p), np.zeros(columns)
+        for start in range(0, len(rows), _BLOCK):
+            block = table[rows[start : start + _BLOCK]]
+            target_block = read_targets(rows[start : start + _BLOCK])
+            gram += block.T @ block.copy()  # of one array NumPy takes another routine, whose last digits differ
+            products += block.T @ target_block
+            feature_sums += block.sum(0, dtype=np.float64)
+            target_sums += target_block.sum(0, dtype=np.float64)
+        sums.grams.append(gram)
+        sums.products.append(products)
+        sums.moments.append((feature_sums, target_sums))
+    return sums
+
+
+def _sum_spread(table: Floats, rows: Ints, feature_sums: Floats) -> Floats:
+    """Return the products of the features of ``rows`` less their means, summed, ``[p, p]``."""
+    means, spread = (feature_sums / max(len(rows), 1)).astype(np.float32), np.zeros((table.shape[1],) * 2)
+    for start in range(0, len(rows), _BLOCK):
+        block = table[rows[start : start + _BLOCK]] - means
+        spread += block.T @ block
+    return spread
+
+
+def _ridge_weights(
+    sums: _FoldSums, penalties: Sequence[tuple[float, float, float]], sizes: Sequence[int]
+) -> Iterator[tuple[Ints, list[Floats | None]]]:
+    """Yield, for each penalty, the columns that it leaves and their weights by all folds but one, for each fold.
+
+    None stands for a fold without records, or where no column is left.
+    """
     for penalty in penalties:
         column_penalties = np.repeat(penalty, sizes)
         used_columns = np.flatnonzero(np.isfinite(column_penalties))
-        guesses = np.zeros_like(targets)
-        for k, test_rows in enumerate(rows[:FOLDS]):
-            if not len(test_rows) or not len(used_columns):
+        weights: list[Floats | None] = []
+        for k, rows in enumerate(sums.rows[:FOLDS]):
+            if not len(rows) or not len(used_columns):
+                weights.append(None)
                 continue
-            gram = np.sum(grams[:k] + grams[k + 1 :], axis=0)[np.ix_(used_columns, used_columns)]
-            target = np.sum(sums[:k] + sums[k + 1 :], axis=0)[used_columns]
+            gram = np.sum(sums.grams[:k] + sums.grams[k + 1 :], axis=0)[np.ix_(used_columns, used_columns)]
+            target = np.sum(sums.products[:k] + sums.products[k + 1 :], axis=0)[used_columns]
             gram[np.diag_indices(len(used_columns))] += np.maximum(column_penalties[used_columns], 1e-3)
-            weights = linalg.cho_solve(linalg.cho_factor(gram, lower=True), target)
-            guesses[test_rows] = table[np.ix_(test_rows, used_columns)] @ weights.astype(np.float32)
-        yield guesses
+            weights.append(linalg.cho_solve(linalg.cho_factor(gram, lower=True), target))
+        yield used_columns, weights
+
+
+def _predict(table: Floats, rows: Ints, used_columns: Ints, weights: Floats) -> Floats:
+    """Return the guesses for ``rows`` in single precision, ``[rows, columns]``."""
+    is_whole, single_weights = len(used_columns) == table.shape[1], weights.astype(np.float32)
+    blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+    return np.concatenate(
+        [(table[block] if is_whole else table[np.ix_(block, used_columns)]) @ single_weights for block in blocks]
+    )
 
 
 def _similarity_kernel(x: Array, labels: Array | None) -> Floats:
@@ -859,36 +1016,82 @@ def _linear_and_radial_kernels(columns: Floats) -> list[Floats]:
     scaled = np.clip((varied_columns - varied_columns.mean(0)) / varied_columns.std(0), -5, 5)
     linear = scaled @ scaled.T
     square = np.diag(linear)
-    distances = np.maximum(square[:, None] + square - 2 * linear, 0)
-    return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
+    distances = square[:, None] + square
+    distances -= 2 * linear
+    np.maximum(distances, 0, out=distances)
+    distances /= -max(float(np.median(distances)), 1e-12)
+    return [linear, np.exp(distances, out=distances)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RecordFeatures:
     """Features of records, float32, each block with a mean squared length of one.
 
+    They are joined in one table where they are needed, so that the radial ones are held once.
+
     Attributes:
         linear: standardised columns or their leading components, tf-idf components of texts, and labels, ``[n, p]``.
-        radial: a Gaussian kernel through landmarks (Nyström's approximation), ``[n, q]``.
-        class_features: the linear features of each class separately, ``[n, r]``; no columns if there would be too many.
+        radial: Gaussian kernels through landmarks (Nyström's approximation), ``q`` features together.
+        class_indicators: whether a record is of each class whose linear features are features of their own,
+            ``[n, classes]``; no columns if there would be too many.
         plain: the first ``plain`` columns of ``linear`` are those of the records themselves.
     """
 
     linear: Floats
-    radial: Floats
-    class_features: Floats
+    radial: tuple[_RadialFeatures, ...]
+    class_indicators: Floats
     plain: int
 
     @property
-    def all(self) -> Floats:
-        """All blocks side by side, centred."""
-        joined = np.hstack([self.linear, self.radial, self.class_features])
-        joined -= joined.mean(0)
-        return joined
+    def sizes(self) -> tuple[int, int, int]:
+        """Number of linear, radial and class features."""
+        n_radial = sum(block.n_features for block in self.radial)
+        return self.linear.shape[1], n_radial, self.class_indicators.shape[1] * self.plain
 
-    def join_columns(self, linear: Floats, radial: Floats) -> _RecordFeatures:
-        """Return the features with further linear and radial ones."""
-        return replace(self, linear=np.hstack([self.linear, linear]), radial=np.hstack([self.radial, radial]))
+    def centred_table(self) -> Floats:
+        """Return all features side by side, linear, radial and by class, centred, ``[n, p + q + r]``."""
+        table = np.empty((len(self.linear), sum(self.sizes)), dtype=np.float32)
+        place = self.linear.shape[1]
+        table[:, :place] = self.linear
+        for block in self.radial:
+            block.write(table[:, place : place + block.n_features])
+            place += block.n_features
+        for indicator in self.class_indicators.T:
+            np.multiply(indicator[:, None], self.linear[:, : self.plain], out=table[:, place : place + self.plain])
+            place += self.plain
+        table -= table.mean(0)
+        return table
+
+    def without_classes(self) -> _RecordFeatures:
+        """Return the features without those by class."""
+        return replace(self, class_indicators=self.class_indicators[:, :0])
+
+    def join_blocks(self, blocks: Sequence[tuple[Floats, _RadialFeatures | None]]) -> _RecordFeatures:
+        """Return the features with those of further columns."""
+        radial = tuple(block for _, block in blocks if block is not None)
+        linear = np.hstack([self.linear, *(linear for linear, _ in blocks)])
+        return replace(self, linear=linear, radial=self.radial + radial)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RadialFeatures:
+    """A Gaussian kernel of standardised columns ``[n, d]`` through landmarks: ``[n, q]`` features, made when needed."""
+
+    columns: Floats
+    landmarks: Floats
+    spread: float
+    root: Floats
+
+    @property
+    def n_features(self) -> int:
+        return self.root.shape[1]
+
+    def write(self, out: Floats) -> None:
+        """Write the features into ``out``, ``[n, q]``."""
+        for i in range(0, len(out), 8192):
+            distances = _distances(self.columns[i : i + 8192].astype(np.float64), self.landmarks)
+            distances /= -self.spread
+            out[i : i + 8192] = np.exp(distances, out=distances) @ self.root
 
 
 def _extract_features(x: Array, labels: Array | None, sample: Ints) -> _RecordFeatures:
@@ -903,21 +1106,21 @@ def _extract_features(x: Array, labels: Array | None, sample: Ints) -> _RecordFe
     blocks = _text_blocks(x, sample) if x.dtype == object else _number_blocks(x, sample)
     if values is not None:
         blocks.append(_linear_and_radial_block(values, sample))
-    linear, radial = [block[0] for block in blocks], [block[1] for block in blocks if block[1] is not None]
-    records = np.hstack(linear)
+    records = np.hstack([linear for linear, _ in blocks])
     plain = records.shape[1]
-    class_blocks = np.zeros((len(x), 0), dtype=np.float32)
+    class_indicators = np.zeros((len(x), 0), dtype=np.float32)
     if labels is not None:
         frequent = _frequent_classes(labels)
-        class_indicators = (labels[:, None] == frequent).astype(np.float32)
+        indicators = (labels[:, None] == frequent).astype(np.float32)
         if len(frequent) > 1 and plain * len(frequent) <= _MAX_CLASS_FEATURES:
-            class_blocks = (class_indicators[:, :, None] * records[:, None, :]).reshape(len(x), -1)
-        records = np.hstack([records, class_indicators])
-    empty = np.zeros((len(x), 0), dtype=np.float32)
-    return _RecordFeatures(records, np.hstack([empty, *radial]), class_blocks, plain)
+            class_indicators = indicators
+        records = np.hstack([records, indicators])
+    return _RecordFeatures(
+        records, tuple(radial for _, radial in blocks if radial is not None), class_indicators, plain
+    )
 
 
-def _number_blocks(x: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]:
+def _number_blocks(x: Array, sample: Ints) -> list[tuple[Floats, _RadialFeatures | None]]:
     rows = x.reshape(len(x), -1)
     sampled_columns = rows[:, :: -(-rows.shape[1] // _MAX_COLUMNS)]
     blocks = [_linear_and_radial_block(sampled_columns, sample)]
@@ -928,7 +1131,7 @@ def _number_blocks(x: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]
     return blocks
 
 
-def _text_blocks(texts: Array, sample: Ints) -> list[tuple[Floats, Floats | None]]:
+def _text_blocks(texts: Array, sample: Ints) -> list[tuple[Floats, _RadialFeatures | None]]:
     shortened = [text[:MAX_CHARACTERS] for text in texts]
     style = np.array([_style_features(text) for text in shortened])
     words = sklearn_text.HashingVectorizer(n_features=_HASHED_WORDS, ngram_range=(1, 2), alternate_sign=False)
@@ -939,7 +1142,7 @@ def _text_blocks(texts: Array, sample: Ints) -> list[tuple[Floats, Floats | None
     return [(_scale_to_unit_norm(np.asarray(projected)), None), _linear_and_radial_block(style, sample)]
 
 
-def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, Floats]:
+def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, _RadialFeatures | None]:
     """Compute linear and radial features of columns that are standardised chunk by chunk."""
     standardise = _standardiser(columns)
     sample_columns = standardise(columns[sample])
@@ -956,18 +1159,14 @@ def _linear_and_radial_block(columns: Array, sample: Ints) -> tuple[Floats, Floa
 
     linear = np.concatenate([project(columns[i : i + step]) for i in range(0, len(columns), step)])
     if not linear.shape[1]:
-        return linear, linear
+        return linear, None
     sample_linear = linear[sample].astype(np.float64)
     landmarks = sample_linear[:_LANDMARKS]
     spread = max(float(np.median(_distances(sample_linear, landmarks))), 1e-12)
     values, vectors = linalg.eigh(np.exp(-_distances(landmarks, landmarks) / spread))
     used_components = values > 1e-6 * values[-1]
     root = vectors[:, used_components] / np.sqrt(values[used_components])
-    radial = [
-        (np.exp(-_distances(linear[i : i + 8192].astype(np.float64), landmarks) / spread) @ root).astype(np.float32)
-        for i in range(0, len(linear), 8192)
-    ]
-    return _scale_to_unit_norm(linear), np.concatenate(radial)
+    return _scale_to_unit_norm(linear), _RadialFeatures(linear, landmarks, spread, root)
 
 
 def _standardiser(columns: Array) -> Callable[[Array], Floats]:
@@ -999,7 +1198,7 @@ def _components(gram: Floats) -> Floats:
 
 def _distances(rows: Floats, marks: Floats) -> Floats:
     square = (rows**2).sum(1)[:, None] + (marks**2).sum(1) - 2 * rows @ marks.T
-    return np.maximum(square, 0)
+    return np.maximum(square, 0, out=square)
 
 
 def _scale_to_unit_norm(linear: Floats) -> Floats:

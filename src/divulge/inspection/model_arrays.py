@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from scipy import spatial, stats
 
 from divulge import lazy, seeds, store
 from divulge.columns import is_frame, read_frame
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     import onnx
     from safetensors import numpy as tensors
+    from scipy import spatial, stats
     from sklearn import utils as sklearn_utils
 
     from divulge.types import Array, Bools, Floats, Ints, Records
@@ -46,6 +46,8 @@ else:
     onnx = lazy.module("onnx")
     sklearn_utils = lazy.module("sklearn.utils")
     tensors = lazy.module("safetensors.numpy")
+    spatial = lazy.module("scipy.spatial")
+    stats = lazy.module("scipy.stats")
 
 MAX_VALUES = 50_000_000
 """Values of one array beyond which it is listed and not searched."""

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, as_records, as_signs, augment, require_both_classes
 from divulge.validation import check_bool, check_integer, check_memory, check_number
 
 if TYPE_CHECKING:
+    from scipy import optimize
+
     from divulge.types import Bools, Floats
+else:
+    optimize = lazy.module("scipy.optimize")
 
 
 _EXPLICIT_SHRINKAGE = 0.6

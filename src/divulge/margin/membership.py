@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy import stats
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.margin.multi_class import ClassNetwork
 from divulge.margin.shallow_relu import Network, as_records, augment, check_network
@@ -27,7 +26,11 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Bools, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 _KKT_ASSUMPTION = "the network is at a KKT point of the margin problem (trained to a large margin)"
 _GUARANTEE_KIND = "probability of calling a fresh record a member"

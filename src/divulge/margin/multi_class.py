@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import optimize
 
+from divulge import lazy
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import Fit, ShallowReLU, as_records, build_from_file
 from divulge.validation import check_matrix, check_vector
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from scipy import optimize
+
     from divulge.margin.shallow_relu import Network
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    optimize = lazy.module("scipy.optimize")
 
 _MAX_ITERATIONS = 2000  # of the quasi-Newton search: shallow networks need a few hundred, large heads are cut off
 _PRECISION = 1e-13  # relative change of the squared residual at which the search stops

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import safetensors
 from safetensors import numpy as tensors
-from scipy import optimize
 
-from divulge import store
+from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.validation import (
     check_array,
@@ -27,7 +26,11 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from scipy import optimize
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    optimize = lazy.module("scipy.optimize")
 
 
 _Network = TypeVar("_Network")

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-import joblib
 import numpy as np
 import threadpoolctl
 
@@ -25,6 +24,7 @@ from divulge.settings import EngineName, PlacementSettings
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    import joblib
     import ray.exceptions
     from joblib.externals.loky import process_executor
     from joblib.externals.loky.backend import reduction
@@ -36,6 +36,7 @@ else:
     reduction = lazy.module("joblib.externals.loky.backend.reduction")
     ray = lazy.module("ray")
     networks = lazy.module("divulge.networks")
+    joblib = lazy.module("joblib")
 
 
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)

@@ -17,12 +17,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import filelock
 import numpy as np
 import safetensors
 from safetensors import numpy as tensors
 
-from divulge import store
+from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.store import open_untrusted
 from divulge.validation import check_memory, check_path
@@ -31,10 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import CodeType, FunctionType
 
+    import filelock
     from filelock import BaseFileLock
     from torch import nn
 
     from divulge.types import Array, Records
+else:
+    filelock = lazy.module("filelock")
 
 
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]

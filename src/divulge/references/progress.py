@@ -9,14 +9,18 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
-from rich import console as rich_console
-from rich import progress as rich_progress
-
+from divulge import lazy
 from divulge.validation import check_number, require_callable
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
+
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+else:
+    rich_console = lazy.module("rich.console")
+    rich_progress = lazy.module("rich.progress")
 
 
 class Progress(Protocol):

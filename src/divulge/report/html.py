@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-import jinja2
 import markupsafe
 
-from divulge import store
+from divulge import lazy, store
 from divulge.errors import InputError
 from divulge.report import formatting
 from divulge.report.page import (
@@ -44,7 +43,11 @@ from divulge.validation import check_choice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import jinja2
+
     from divulge.report.page import Block, DotGrid, Exhibit
+else:
+    jinja2 = lazy.module("jinja2")
 
 _UNIT = re.compile(r"(?<=\d) (?=%)")
 _INNER_CAPITAL = re.compile(

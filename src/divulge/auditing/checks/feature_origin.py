@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
-from divulge import seeds
+from divulge import lazy, seeds
 from divulge.attacks import Need
 from divulge.auditing.checks.check import Check
 from divulge.duplicates import keep_together
 from divulge.targets import GivesLogits, is_regression_model
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.auditing.checks.check import ScoredAudit
     from divulge.auditing.prepared import PreparedAudit
     from divulge.evidence import Measurements
     from divulge.results import CheckFinding
     from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 _MAX_EXPLAINED = 0.999
 _MIN_ROWS, _MAX_ROWS, _ROWS_PER_COLUMN = 1000, 20_000, 6  # records of which the target's answers are compared

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import signal, special, stats
+from scipy import special
 
-from divulge import evaluation, seeds
+from divulge import evaluation, lazy, seeds
 from divulge.auditing.checks.check import Check
 from divulge.duplicates import first_of_each_group, number_groups
 from divulge.errors import InputError
@@ -18,8 +18,13 @@ from divulge.results import CheckFinding
 from divulge.signals.regression import NEGATIVE_SQUARED_LOSS
 
 if TYPE_CHECKING:
+    from scipy import signal, stats
+
     from divulge.auditing.checks.check import ScoredAudit
-    from divulge.types import Bools, Ints
+    from divulge.types import Bools, Floats, Ints
+else:
+    signal = lazy.module("scipy.signal")
+    stats = lazy.module("scipy.stats")
 
 FALSE_ALARM = 1e-3
 """Greatest probability that members of a random split are said to be answered worse."""
@@ -240,7 +245,20 @@ def members_worse_p_value(is_right: Bools, is_member: Bools, strata: Ints) -> fl
     for stratum in np.unique(strata):
         right, member = is_right[strata == stratum], is_member[strata == stratum]
         n, n_right, n_members = len(right), int(right.sum()), int(member.sum())
-        least, most = max(0, n_right + n_members - n), min(n_right, n_members)
-        chances = signal.convolve(chances, stats.hypergeom.pmf(np.arange(least, most + 1), n, n_right, n_members))
-        excess += int((right & member).sum()) - least
+        chances = signal.convolve(chances, _hypergeometric_pmf(n, n_right, n_members))
+        excess += int((right & member).sum()) - max(0, n_right + n_members - n)
     return float(min(1.0, chances[: excess + 1].sum()))
+
+
+def _hypergeometric_pmf(n: int, n_right: int, n_members: int) -> Floats:
+    """Return the chance of each possible number of right members, least first; SciPy's takes minutes for 10⁶ records.
+
+    Examples:
+        >>> _hypergeometric_pmf(8, 4, 4).round(4).tolist()
+        [0.0143, 0.2286, 0.5143, 0.2286, 0.0143]
+    """
+    count = np.arange(max(0, n_right + n_members - n), min(n_right, n_members), dtype=np.float64)
+    ratios = (n_right - count) * (n_members - count) / ((count + 1) * (n - n_right - n_members + count + 1))
+    logarithms = np.append(0.0, np.cumsum(np.log(ratios)))
+    weights = np.exp(logarithms - logarithms.max())
+    return weights / weights.sum()
