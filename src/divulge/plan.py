@@ -990,7 +990,9 @@ def _reference_keys(answers: InitSettings) -> str:
         return "\n".join([heading, *(_line(FineTunePlan, name, value) for name, value in keys.items())])
     if not _has_networks(answers):
         heading = "[references]  # clones of the target, with its parameters, trained on the population"
-        return "\n".join([heading, _line(TrainPlan, "count", answers.references)])
+        online = '# "rmia-online" beside "auto" in recipes: for an attacker who has candidates with their classes'
+        lines = [heading, _line(TrainPlan, "count", answers.references), *[online] * (answers.known == "yes")]
+        return "\n".join(lines)
     keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainingSettings().epochs}
     heading = "[references]  # trained as the target was: the same network, epochs and optimiser"
     return "\n".join([heading, *(_line(TrainPlan, name, value) for name, value in keys.items())])

@@ -1,5 +1,6 @@
 """The questions of `divulge init`, and which columns a table shows by itself."""
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -118,3 +119,22 @@ def test_answers_that_nobody_gave_are_images_without_reference_models():
     assert settings.InitSettings.check(references=0).references == 0
     with pytest.raises(InputError, match="references"):
         settings.InitSettings.check(references=-1)
+
+
+@pytest.mark.parametrize("names_recipes", [False, True])
+def test_check_offers_clones_of_an_estimator_where_recipes_are_the_usual(tmp_path, divulge, names_recipes):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(360, 3)), columns=list("abc"))
+    frame["label"] = np.where(frame["a"] > 0, "high", "low")
+    parts = {"members": frame[:120], "nonmembers": frame[120:240], "population": frame[240:]}
+    for name, part in parts.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    model = DecisionTreeClassifier(random_state=0).fit(parts["members"][list("abc")], parts["members"]["label"])
+    skops.io.dump(model, tmp_path / "model.skops")
+    data = "".join(f'{name} = "{name}.csv"\n' for name in parts) + 'label = "label"\n'
+    head = "fpr = [0.1]\n" + 'recipes = ["loss"]\n' * names_recipes
+    (tmp_path / "plan.toml").write_text(f'{head}[target]\nmodel = "model.skops"\n[data]\n{data}')
+    code, out, err = divulge("check", tmp_path / "plan.toml")
+    assert code == 0, err
+    assert ("count = 8" in out + err) == (not names_recipes)
+    assert ("rmia-online" in out + err) == (not names_recipes)

@@ -23,6 +23,7 @@ from divulge.targets import sacro_folders
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.plan import ResolvedPlan
     from divulge.settings import Plan
     from divulge.types import Estimate
 
@@ -99,6 +100,7 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
     read = plan_files.read(plan)
     is_search = read.data.candidates is not None
+    offer = ""
     if is_search:
         arguments, origins = plan_files.resolve_candidates(read, plan.parent, trust or ())
         forecast = forecast_identification(**arguments)
@@ -107,6 +109,7 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         resolved = plan_files.resolve(read, plan.parent, trust or ())
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
         origins, names = resolved.origins, read.recipes
+        offer = "" if json else _offer_references(resolved)
     if json:
         printing.as_json({"plan": str(plan), "recipes": names, "forecast": results.to_json_values(forecast)})
         return
@@ -114,8 +117,29 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large)):
+    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large, offer)):
         printing.remark(remark)
+
+
+def _offer_references(resolved: ResolvedPlan) -> str:
+    """Return the keys that let `auto` see more, once such a plan is known to run; empty where clones are no option."""
+    options = resolved.options
+    is_slow = callable(resolved.first_subject.features)  # a function of the user's, which may work for hours
+    if is_slow or options.references is not None or "auto" not in resolved.plan["recipes"]:
+        return ""
+    clones = references.Train(count=8)
+    for more in (("rmia-online",), ()):
+        stronger = options.model_copy(update={"references": clones, "recipes": (*options.recipes, *more)})
+        try:
+            auditing.forecast(resolved.target, resolved.first_subject, stronger)
+        except InputError:  # no estimator, classes that the auditor lacks, labels alone: the plan stays as it is
+            continue
+        offer = "references: none are trained; attacks see more with clones of the target: [references] with count = 8"
+        online = (
+            '; "rmia-online" in recipes is for an attacker who has candidates with their classes, as their owner has'
+        )
+        return offer + online * bool(more)
+    return ""
 
 
 def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:
