@@ -46,7 +46,8 @@ def nodes(monkeypatch):
     """A stand-in for Ray that has two nodes without GPUs."""
     data = SimpleNamespace(from_items=lambda rows, override_num_blocks: Rows(rows), ActorPoolStrategy=lambda size: size)
     ray = SimpleNamespace(
-        is_initialized=lambda: True, cluster_resources=dict, nodes=lambda: [0, 1], get=lambda value: value,
+        is_initialized=lambda: True, cluster_resources=dict, get=lambda value: value,
+        nodes=lambda: 2 * [{"Alive": True, "Resources": {"CPU": 1.0}}],
         remote=lambda **_: lambda function: SimpleNamespace(remote=function), data=data,
     )  # fmt: skip
     monkeypatch.setattr(document_scoring, "ray", ray)
