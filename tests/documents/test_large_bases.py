@@ -133,7 +133,7 @@ def test_a_forecast_counts_the_steps_and_warns_of_what_does_not_fit(base, monkey
     )  # fmt: skip
     assert forecast.training == pytest.approx(len(steps) * forecast.step.seconds, rel=0.1)
     assert not forecast.too_large
-    monkeypatch.setattr(validation, "_free_memory", lambda: forecast.step.memory // 2)
+    monkeypatch.setattr(device_memory, "free_memory", lambda device: forecast.step.memory // 2)
     assert "a step needs" in auditing.forecast(base, data, options).too_large
 
 

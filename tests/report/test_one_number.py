@@ -194,7 +194,7 @@ def test_a_policy_is_held_against_the_estimate_of_the_report(run_kind, runs):
 
 
 def test_a_run_that_no_policy_holds_is_refused(runs):
-    refusal = "run: a policy can hold an audit, an erasure check, attribute inference or a released table"
+    refusal = "run: a policy can hold an audit, .* or a released table"
     for run, got in ((dv.load(runs / "canary-audit"), ".* is a run of kind 'canary-audit'"), (3, ", got 3")):
         with pytest.raises(dv.InputError, match=refusal + got):
             dv.gate(run, "auc:0.5")
