@@ -27,7 +27,6 @@ from pydantic_core import PydanticCustomError
 
 from divulge import lazy
 from divulge.errors import InputError
-from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -379,7 +378,7 @@ class ColumnNames(BaseModel):
             twice = next(name for name in columns.values() if list(columns.values()).count(name) > 1)
             raise InputError(f"--{next(iter(columns))}: {twice!r} is named for two things")
         if "tokens" in settings:
-            check_choice(settings["tokens"], "--tokens", choices(cls.model_fields["tokens"]))
+            validation.check_choice(settings["tokens"], "--tokens", choices(cls.model_fields["tokens"]))
         return cls(**settings)
 
 
