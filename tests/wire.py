@@ -22,8 +22,8 @@ class Wire:
         return self.parts, self.hold
 
     @contextlib.contextmanager
-    def running(self):
-        with socket.create_server(("127.0.0.1", 0)) as listening:
+    def running(self, port=0):
+        with socket.create_server(("127.0.0.1", port)) as listening:
             self.port = listening.getsockname()[1]
             self.url = f"http://127.0.0.1:{self.port}/v1"
             thread = threading.Thread(target=self.serve, args=(listening,))

@@ -97,33 +97,11 @@ def test_an_interrupted_extraction_asks_nothing_twice(show_records, tmp_path):
     assert (MEMBERS[0][16:28].encode() in kept) == show_records
     whole = Parrot(MEMBERS)
     whole.running_port = broken.port
-    with serve_at(whole, broken.port):
+    with whole.running(broken.port):
         result = extraction.measure(client(broken), MEMBERS, OTHERS, **options)
     assert result.finding.answer == "extracted"
     assert not set(broken.prompts) & set(whole.prompts)
     assert len(broken.prompts) + len(whole.prompts) == 80
-
-
-def serve_at(server, port):
-    """Let a server take the place of one that broke down."""
-    import contextlib
-    import socket
-
-    @contextlib.contextmanager
-    def running():
-        with socket.create_server(("127.0.0.1", port)) as listening:
-            server.port, server.url = port, f"http://127.0.0.1:{port}/v1"
-            thread = threading.Thread(target=server.serve, args=(listening,))
-            thread.start()
-            try:
-                yield server
-            finally:
-                server.over.set()
-                with contextlib.suppress(OSError):
-                    listening.shutdown(socket.SHUT_RDWR)
-                thread.join()
-
-    return running()
 
 
 def test_messages_go_as_messages_and_the_last_answer_is_asked_for():

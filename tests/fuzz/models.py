@@ -189,6 +189,9 @@ CANARIES = {
     ),
 }
 
+SERVER = {
+    "url": "http://127.0.0.1:1/v1", "model": "tiny", "concurrency": 2, "retries": 1, "backoff": 0.5, "timeout": 1.0
+}  # fmt: skip
 TARGETS = {
     "targets.Regressor": call(
         target=targets.CallableTarget(lambda x: x.sum(axis=1)), use=lambda made: made.predictions(RECORDS)
@@ -233,23 +236,13 @@ TARGETS = {
     ),
     "targets.Decoding": call(temperature=0.5, top_k=5, top_p=0.9, use=str),
     "targets.Endpoint": call(
-        url="http://127.0.0.1:1/v1",
-        model="tiny",
-        concurrency=2,
-        retries=1,
-        backoff=0.5,
-        timeout=1.0,
+        **SERVER,
         length=None,
         journal=None,
         use=lambda made: made.key(),
     ),
     "targets.ChatEndpoint": call(
-        url="http://127.0.0.1:1/v1",
-        model="tiny",
-        concurrency=2,
-        retries=1,
-        backoff=0.5,
-        timeout=1.0,
+        **SERVER,
         instruction="Go on: ",
         use=lambda made: (made.key(), made.make_prompt("It was")),
         free=("instruction",),

@@ -47,7 +47,7 @@ def test_texts_of_one_name_in_several_folders_are_told_apart(tmp_path):
         make_folder(tmp_path / name, a=name.encode(), b=f"{name} b".encode())
     (tmp_path / "target.py").write_text(
         "from divulge import targets\n\n\nclass Model:\n    def tokens(self, texts, vocabulary=True):\n"
-        "        raise NotImplementedError\n\n    def key(self):\n        return {}\n\n\nmodel = Model()\n"
+        "        assert not texts\n\n    def key(self):\n        return {}\n\n\nmodel = Model()\n"
     )
     sets = {name: name for name in ("members", "nonmembers", "population")}
     checked = plan.Plan.check(data=sets, target={"model": "target:model"}, recipes=["loss"])

@@ -454,12 +454,6 @@ def _to_lower_bound(bound: Estimate) -> EpsilonLowerBound:
     return EpsilonLowerBound(bound.low, bound.confidence, bound.method)
 
 
-def bound_rows(summary: LabelPrivacySummary) -> list[list[str]]:
-    """Return the rows of the table of bounds: name, ε, how."""
-    bounds = {"claimed": summary.bound, **summary.bounds}
-    return [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
-
-
 def facts(summary: LabelPrivacySummary) -> dict[str, str]:
     """Return what was tested, and how."""
     return {
@@ -474,12 +468,14 @@ def facts(summary: LabelPrivacySummary) -> dict[str, str]:
 
 def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
     summary = run.summary
+    bounds = {"claimed": summary.bound, **summary.bounds}
+    rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
     checks = [[check.name, check.result, check.says] for check in summary.checks]
     return [
         Section(
             "What is proven",
             [
-                Table(["coins", "ε ≥", "how"], bound_rows(summary), sortable=False),
+                Table(["coins", "ε ≥", "how"], rows, sortable=False),
                 Paragraph(
                     "A bound of the members alone counts what the model knows better than the proxy as a leak; on the "
                     "holdout it must be 0. What is claimed is the smaller of the first and the last, if "

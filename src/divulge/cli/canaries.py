@@ -20,7 +20,10 @@ from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySett
 from divulge.targets import estimators
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from divulge.evaluation.families import Families
+    from divulge.results import CanarySummary, EpsilonLowerBound, LabelPrivacySummary
 
 app = typer.Typer(
     cls=options.Group,
@@ -104,17 +107,7 @@ def audit(
         **dict(settings),
     )
     summary = result.summary()
-    if json:
-        printing.as_json(results.to_json_values(summary))
-    else:
-        printing.verdict(summary.tone, summary.verdict)
-        bounds = {"what decides": summary.bound} | dict(summary.others)
-        rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
-        printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
-        for name, value in canary_page.facts(summary).items():
-            printing.line(f"{name}: {value}")
-        for note in summary.warnings:
-            printing.line(note)
+    _show_bounds(summary, {"what decides": summary.bound} | dict(summary.others), canary_page.facts(summary), json)
     if code := {"violated": Exit.BROKEN, "not testable": Exit.UNDECIDED}.get(summary.answer):
         raise typer.Exit(code)
 
@@ -155,16 +148,27 @@ def labels(
         **dict(settings),
     )
     summary = result.summary()
+    _show_bounds(summary, {"claimed": summary.bound, **summary.bounds}, label_coins.facts(summary), json)
+    raise typer.Exit(Exit.BROKEN if summary.answer == label_coins.LEAK else Exit.UNDECIDED)
+
+
+def _show_bounds(
+    summary: CanarySummary | LabelPrivacySummary,
+    bounds: Mapping[str, EpsilonLowerBound],
+    facts: Mapping[str, str],
+    json: bool,
+) -> None:
+    """Print a verdict on canaries or labels, the bounds behind it, and what was tested."""
     if json:
         printing.as_json(results.to_json_values(summary))
-    else:
-        printing.verdict(summary.tone, summary.verdict)
-        printing.table("Bounds", ["coins", "ε ≥", "how"], label_coins.bound_rows(summary))
-        for name, value in label_coins.facts(summary).items():
-            printing.line(f"{name}: {value}")
-        for note in summary.warnings:
-            printing.remark(note)
-    raise typer.Exit(Exit.BROKEN if summary.answer == label_coins.LEAK else Exit.UNDECIDED)
+        return
+    printing.verdict(summary.tone, summary.verdict)
+    rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
+    printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
+    for name, value in facts.items():
+        printing.line(f"{name}: {value}")
+    for note in summary.warnings:
+        printing.remark(note)
 
 
 @app.command(cls=options.subcommand("canaries plan"))
