@@ -42,6 +42,7 @@ else:
     torch = lazy.module("torch")
 
 _TOKENS_PER_BATCH = 1024  # scored at a time, padding included
+_MIN_WHOLE = 0.9  # share of a secret's tokens below which it counts as cut
 _DEFAULTS = CanaryAuditSettings()
 
 
@@ -272,7 +273,7 @@ class Monitor:
                     f"model: frozen: the loss of {n_without} of {len(examples)} canaries that were tried has no "
                     f"gradient for any parameter that is trained, of {included.sum()} inserted"
                 )
-        cut = included & (found.trained < MIN_WHOLE)
+        cut = included & (found.trained < _MIN_WHOLE)
         if cut.any():
             self._note(
                 f"Of {int(cut.sum())} inserted canaries a part is cut off; {found.trained[cut].mean():.0%} of their "
@@ -455,9 +456,6 @@ class Monitor:
             canaries.write_secret(draft)
             draft.write_arrays("secret/scores", arrays)
             draft.write_json("secret/monitor", state)
-
-
-MIN_WHOLE = 0.9  # share of a secret's tokens below which it counts as cut
 
 
 def _is_helper() -> bool:

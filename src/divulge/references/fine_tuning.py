@@ -55,10 +55,9 @@ _LATER_SETTINGS = (
 )
 _EXECUTION = ("base", "count", "engine", "device", "workers", "gpus", "match")
 _TRIAL_BATCHES = 3  # batches that a trial times, the first of them to warm up
-
-
 _TIMED_PLACES = (0.5, 0.17, 0.83)  # of the batches in the order of their length, those that are timed
 _TIMED_EPOCHS = 2
+_TRAINED = "tokens in training"  # what is counted of a batch, beside those that are only scored
 # In single precision: a copy; and where it is trained its gradients, and the two moments of AdamW.
 _BYTES_PER_COPIED_WEIGHT, _BYTES_PER_WEIGHT = 4, 16
 
@@ -788,9 +787,6 @@ class NextTokenLoss:
         if hidden.requires_grad:  # adapters may sit in the output layer alone
             hidden.backward(hidden_leaf.grad)
         return total
-
-
-_TRAINED = "tokens in training"  # what is counted of a batch, beside those that are only scored
 
 
 def _without_adapters(model: Any) -> Any:
