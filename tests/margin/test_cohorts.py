@@ -113,6 +113,23 @@ def test_of_weights_from_elsewhere_neither_cohorts_nor_a_record_are_named(how):
         assert match.odd_record is None
 
 
+@pytest.mark.parametrize("family", ["linear", "poisson"])
+def test_two_records_that_agree_in_every_whole_number_are_not_read_as_one(family):
+    """What they leave together lies at that whole number, too, in each such column."""
+    rng = np.random.default_rng(6)
+    for number in range(90):
+        n = 102
+        x = np.c_[rng.integers(0, 2, (n, 2)), rng.normal(size=n)]
+        x[-1, :2] = x[-2, :2]
+        predictor = x @ np.full(3, 0.4) - 0.5
+        y = rng.poisson(np.exp(predictor)).astype(float)
+        if family == "linear":
+            y = np.round(predictor + rng.normal(size=n))
+        options = {"family": family, "penalty": 1e-9}
+        published = publish(fit(x, y, **options), 4 + number % 2, **options)
+        assert cohorts(published, {"a": (x[:-2], y[:-2])}).odd_record is None
+
+
 def test_cohorts_that_cannot_be_told_apart_are_all_named_and_none_is_claimed():
     data = draw_cohorts(300, np.random.default_rng(4))
     published = publish(fit(*join(data, "ab")), 4)

@@ -81,12 +81,17 @@ def _encode_labels(y: Array, classes: Array | None, path: Path) -> Floats:
 def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], None]:
     """Read names and coefficients, and how many decimals they have."""
     numbers: dict[str, str] = {}
-    for row in csv.reader(store.read_text(check_path(path, "model"), limit=store.MAX_LINES_BYTES).splitlines()):
+    text = store.read_text(check_path(path, "model"), limit=store.MAX_LINES_BYTES).removeprefix("\ufeff")
+    for row in csv.reader(text.splitlines()):
         if len(row) < 2 or (not numbers and not _is_number(row[1])):
             continue  # the names of the columns
         if not _is_number(row[1]) or row[0].strip() in numbers:
             raise InputError(f"{path}: names, each once, and beside them their coefficients are needed, got {row}")
         numbers[row[0].strip()] = row[1].strip()
+    if not numbers:
+        raise InputError(
+            f"{path}: names and, after a comma, their coefficients are needed, a pair on a line; none found"
+        )
     intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
     columns = tuple(name for name in numbers if name != intercept)
     decimals = max((_count_decimals(number) for number in numbers.values()), default=0)

@@ -219,6 +219,8 @@ class Monitor:
                 "resume: the coins that this training began with are not known; give the out that it began with, "
                 "or a seed"
             )
+        if self._looks and not resume and not self._is_resumed:
+            raise InputError("monitor: measure was called before check; call check once, before the first step")
         if self._looks and not resume:
             raise InputError(
                 "out: these canaries were looked at in an earlier training, and prove nothing of another; give another "

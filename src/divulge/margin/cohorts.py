@@ -49,6 +49,7 @@ _SECOND_ORDER = 1.1  # what the curvature adds to linear bounds of gradients
 _N_TRIALS, _MAX_HIDDEN, _HIDDEN_SHARE = 400, 1024, 0.05
 _MAX_CANDIDATES = 64  # records between which the coefficients with each of them decide
 _MAX_ERROR = 0.05  # of a value that is read, in standard deviations of its column
+_N_PAIRS = 20_000  # of records, to see how often two have the same values
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
 
 
@@ -476,7 +477,7 @@ def _find_odd_record(
     """Return the one record by which the training set differs from one of the subsets, if one alone explains it."""
     x_all, y_all = (np.concatenate([table[part] for table in tables]) for part in (0, 1))
     columns, labels = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
-    penalty, found = published.penalty or 0.0, []
+    penalty, found, agrees = published.penalty or 0.0, [], _compare_pairs(x_all)
     for name, (fit, x, y) in fits.items():
         factor = len(y) if published.family == "poisson" else 1
         mask, design = published.penalised, fit.design
@@ -485,7 +486,7 @@ def _find_odd_record(
         gradient = design.T @ residuals + penalty * factor * mask * published.theta
         error = _SECOND_ORDER * (np.abs(hessian) @ published.rounding) + len(y) * published.largest_gradient
         for record in (
-            *_read_missing(published, gradient, error, columns, labels),
+            *_read_missing(published, gradient, error, columns, labels, agrees),
             *_find_untrained(design * residuals[:, None], x, y, gradient, error),
         ):
             odd = replace(record, cohorts=name, chance=record.chance * 2 * n_subsets)
@@ -494,8 +495,28 @@ def _find_odd_record(
     return found[0] if len(found) == 1 else None
 
 
+def _compare_pairs(x: Floats) -> Bools:
+    """Return which columns two records drawn at random have the same value in, ``[pairs, d]``."""
+    rng, n = seeds.generator(0, "pairs of records"), len(x)
+    first = rng.integers(n, size=_N_PAIRS)
+    return x[first] == x[(first + rng.integers(1, max(n, 2), size=_N_PAIRS)) % n]
+
+
+def _pass_for_one(chances: Floats, agrees: Bools) -> float:
+    """Return the chance that two records pass for one in some columns.
+
+    In a column where both have the same value, so has what they leave together: only the others speak against two.
+    """
+    return float(np.where(agrees, 1.0, chances).prod(axis=1).mean())
+
+
 def _read_missing(
-    published: Publication, gradient: Floats, error: Floats, columns: Sequence[_Column], labels: _Column
+    published: Publication,
+    gradient: Floats,
+    error: Floats,
+    columns: Sequence[_Column],
+    labels: _Column,
+    agrees: Bools,
 ) -> list[OddRecord]:
     """Read a record off what the others leave of the gradient: x times its residual, with the residual beside it.
 
@@ -523,9 +544,11 @@ def _read_missing(
     if label is None or None in values or (published.family == "poisson" and label.values[0] < 0):
         return []
     read = [*(value for value in values if value is not None), label]
-    chance = float(np.prod([value.chance for value in read]))
+    chances = np.array([value.chance for value in read[:-1]])
     n_records = int(np.prod([len(value.values) for value in read]))
     errors = np.array([value.error for value in read[:-1]])
+    # Exact values must give the coefficients exactly, which two records hardly ever do; others cannot be held to that.
+    chance = label.chance * (_pass_for_one(chances, agrees) if errors.any() else float(chances.prod()))
     if n_records > (1 if errors.any() else _MAX_CANDIDATES):
         return []
     return [
