@@ -362,3 +362,22 @@ class TestPlainLoop:
             monitor.insert(data)
         with pytest.raises(dv.InputError, match="measure"):
             monitor.finish()
+
+
+def test_two_trainings_in_one_directory_do_not_mix(tmp_path):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(60, 20)), rng.integers(0, 2, 60)
+
+    def begin(**options):
+        monitor = dv.canaries.Monitor(30, kind="random", out=tmp_path / "run", **options)
+        x, y = monitor.insert(data)
+        return monitor, SGDClassifier(loss="log_loss", random_state=0).fit(x, y)
+
+    first, first_model = begin(seed=1)
+    second, second_model = begin(seed=2, overwrite=True)
+    second.measure(second_model)
+    expected = second.finish()
+    first.measure(first_model)
+    assert any("Another training" in note for note in first.finish().warnings)
+    with np.load(tmp_path / "run" / "scores.npz") as written:
+        np.testing.assert_array_equal(written["scores"], expected.scores)

@@ -24,7 +24,7 @@ from divulge.canaries.proof import Claim, check_both_sides, prove
 from divulge.errors import InputError
 from divulge.evaluation import auc, blind, epsilon_one_run
 from divulge.evidence import concatenate_records
-from divulge.run_directory import RunDirectory, peek_manifest
+from divulge.run_directory import RunDirectory, peek_manifest, read_manifest
 from divulge.settings import CanaryAuditSettings, CanarySettings
 from divulge.targets.chat_templates import encode_document
 from divulge.types import Records
@@ -123,6 +123,7 @@ class Monitor:
         self._tokenizer: Any = None
         self._result: CanaryAudit | None = None
         self._is_checked = self._is_resumed = False
+        self._stored_key = ""
 
     def insert(self, data: Any, *, text: str = "text") -> Any:
         """Return the training set with canaries, each inserted by its own fair coin, at its end.
@@ -382,7 +383,9 @@ class Monitor:
     def _score(self, target: Any) -> tuple[Floats, str]:
         if self._form is not None:
             return score_tokens(target, self._encode()), "loss of the secret"
-        scores, name, _ = self._score_records(target, self._planted())
+        scores, name, notes = self._score_records(target, self._planted())
+        for note in notes:
+            self._note(note)
         return scores, name
 
     def _score_records(self, target: Any, planted: Canaries) -> tuple[Floats, str, tuple[str, ...]]:
@@ -429,6 +432,7 @@ class Monitor:
             return read_secret(directory), directory.read_json("secret/monitor"), directory.read_arrays("secret/scores")
 
         stored, state, scores = directory.read(kind, read, only="secret/")
+        self._stored_key = read_manifest(directory.path).key
         if self._seed is not None and self._seed != stored.seed:
             raise InputError(
                 f"seed: {directory.path} holds canaries of another seed; give another directory, or overwrite=True"
@@ -451,6 +455,14 @@ class Monitor:
         if self._last is not None:
             arrays["last"], state["recipe"] = self._last
         key = store.hash_values(kind, canaries.seed, len(self._looks), *(value for _, value in sorted(arrays.items())))
+        manifest = peek_manifest(self._out.path)
+        if self._stored_key and manifest is not None and manifest.key != self._stored_key:
+            self._note(
+                f"Another training has written into {self._out.path}; from then on this one wrote nothing there."
+            )
+            self._out = None
+            return
+        self._stored_key = key
         # Only what this monitor wrote, or was told to replace, is replaced.
         with self._out.writing(kind, key, overwrite=True) as draft:
             if result is not None:
