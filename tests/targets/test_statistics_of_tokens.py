@@ -156,16 +156,6 @@ def test_logits_are_scaled_and_capped_as_the_model_says(settings, expected):
     np.testing.assert_allclose(language_models.finish_logits(model, torch.tensor([4.0, -8.0])), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("size", [7 << 20, 7 << 19, 1 << 23])
-def test_blocks_of_logits_hold_seven_mebi_numbers_on_a_processor(size):
-    rows, target = torch.arange(5.0)[:, None], torch.arange(5)
-    blocks = list(language_models.split_blocks(rows, target, size))
-    step = max((7 << 20) // size, 1)
-    assert [len(block) for block, _ in blocks] == [min(step, 5 - i) for i in range(0, 5, step)]
-    for block, tokens in blocks:
-        assert block[:, 0].tolist() == tokens.tolist()
-
-
 def tokenizer(with_special, without):
     return lambda text, add_special_tokens: {"input_ids": with_special if add_special_tokens else without}
 

@@ -358,6 +358,11 @@ def label_privacy(
         raise InputError("members: rows of numbers, or of a table, are needed")
     groups = number_groups(features)
     is_unique = (np.bincount(groups) == 1)[groups[:n]]
+    if not is_unique.any():
+        raise InputError(
+            f"members, nonmembers: the features of all {n:,} records occur more than once in the three sets, and the "
+            "labels of such records hang together; distinct records are needed"
+        )
     if proxy is None:
         proxy_log_p = _train_proxy(features[n:], y[n:], features[:n], target_log_p.shape[1], options.seed)
     else:
