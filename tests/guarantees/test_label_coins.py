@@ -159,5 +159,5 @@ def test_the_model_is_no_proxy_of_itself():
 
 def test_records_of_which_none_is_distinct_are_refused():
     sets = {name: dv.Records(np.ones_like(each.x), each.y) for name, each in records().items()}
-    with pytest.raises(dv.InputError, match="members, nonmembers: .* more than once"):
+    with pytest.raises(dv.InputError, match=r"members, nonmembers: .* more than once"):
         dv.canaries.label_privacy(lambda x: x[:, :2], **sets)
