@@ -185,11 +185,11 @@ def test_what_users_code_raises_is_said_as_without_a_cluster(fit, cluster):
 
 
 def test_what_still_runs_is_cancelled_at_an_interruption(fit, cluster, tmp_path):
-    def endless(records, seed):
+    def long(records, seed):
         import pathlib
         import time
 
-        while True:
+        for _ in range(600):
             (pathlib.Path(folder) / f"{seed}").touch()
             time.sleep(0.1)
 
@@ -200,10 +200,14 @@ def test_what_still_runs_is_cancelled_at_an_interruption(fit, cluster, tmp_path)
 
     folder = str(tmp_path)
     interrupter = threading.Thread(target=interrupt)
-    interrupter.start()
-    with pytest.raises(KeyboardInterrupt):
-        fit(Custom(endless, 2, engine="ray"))
-    interrupter.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of a parallel test run ignore it
+    try:
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt):
+            fit(Custom(long, 2, engine="ray"))
+    finally:
+        interrupter.join()
+        signal.signal(signal.SIGINT, before)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         for mark in tmp_path.iterdir():
