@@ -55,7 +55,7 @@ def test_a_plan_of_three_files_is_a_subject_and_options(folder):
     assert (found.subject.groups, found.subject.known, found.subject.covariates) == (None, None, None)
     assert (found.subject.features, found.subject.unseen_classes, found.pool) == (None, (), None)
     assert (found.options.seed, found.options.fpr, found.options.duplicates) == (3, (0.1,), "drop")
-    assert (found.options.references, found.options.imputer) == (None, None)
+    assert (found.options.references, found.options.imputer) == ("auto", None)
     assert found.subject.members.ids[0] == "members0"
     assert found.subject.members.table.columns == ["a", "b"]
     assert list(found.origins) == ["target.model"]

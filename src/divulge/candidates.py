@@ -124,7 +124,7 @@ def identify_records(
     members: Any = None,
     holdout: Any = None,
     recipes: Sequence[Any] = _DEFAULTS.recipes,
-    references: Any = None,
+    references: Any = _OPTIONS.references,
     unseen_classes: Sequence[int | str] = (),
     known: Any = None,
     features: Any = None,

@@ -35,6 +35,7 @@ from divulge.settings import (
     FineTuningSettings,
     InitSettings,
     Plan,
+    ReferencesPlan,
     SearchRules,
     SearchSettings,
     TargetPlan,
@@ -225,7 +226,7 @@ class _OpenedPlan:
     sets: Mapping[str, DataFile]
     population: Records
     unseen_classes: tuple[int | str, ...]
-    references: Train | Custom | FineTune | None
+    references: Train | Custom | FineTune | Literal["auto"] | None
     features: Any
     pool: Path | None
 
@@ -247,7 +248,7 @@ def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -
     if not holds_documents:
         _check_labels(plan, recipes, sets)
     population, dropped_classes = _apply_access(plan.access, sets["population"], plan.seed)
-    references = None if plan.references is None else _make_references(plan.references, plan.device, folder)
+    references = _make_references(plan.references, plan.device, folder)
     target = models.load(
         plan.target.model,
         factory=plan.target.factory,
@@ -272,7 +273,7 @@ def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -
         _check_texts_among_numbers(target, plan.data, sets, codes)
     if holds_documents:
         _check_labels(plan, recipes, sets, target)
-    pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
+    pool = None if isinstance(plan.references, str) or plan.references.pool is None else folder / plan.references.pool
     features = None
     if _names_function(plan.data):
         features = user_code.import_object(plan.data.features, "data.features", folder).value
@@ -324,6 +325,7 @@ def resolve_forget(plan: Plan, resolved: ResolvedPlan, folder: Path, trust: Sequ
         except InputError as error:
             raise InputError(f"forget.records: {error}") from None
     subject, trainer = resolved.subject, resolved.options.references
+    trainer = None if trainer == "auto" else trainer
     return {
         "before": resolved.target,
         "after": load(plan.forget.after, "after"),
@@ -478,8 +480,10 @@ def _apply_access(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records,
 
 
 def _make_references(
-    plan: TrainPlan | CustomPlan | FineTunePlan, device: str, folder: Path
-) -> Train | Custom | FineTune:
+    plan: ReferencesPlan, device: str, folder: Path
+) -> Train | Custom | FineTune | Literal["auto"] | None:
+    if isinstance(plan, str):
+        return None if plan == "none" else "auto"
     settings: dict[str, Any] = plan.model_dump(exclude={"pool", "lora"}, exclude_none=True)
     if isinstance(plan, CustomPlan):
         settings["train"] = user_code.import_object(plan.train, "references.train", folder).value
@@ -903,10 +907,15 @@ def format_starting_plan(
         >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
         # An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
     """
+    # Without the word, clones of an estimator are trained.
+    is_refused = not answers.references and answers.model.endswith(".skops")
     parts = [
-        _audit_keys(fpr, answers.task)
-        if answers.known == "yes"
-        else _search_keys(answers.task, is_text=answers.records == "text"),
+        (
+            _audit_keys(fpr, answers.task)
+            if answers.known == "yes"
+            else _search_keys(answers.task, is_text=answers.records == "text")
+        )
+        + is_refused * f"\n{_line(Plan, 'references', 'none')}",
         _target_keys(answers),
         _data_keys(answers, columns),
         _reference_keys(answers),
@@ -982,6 +991,8 @@ def _record_keys(answers: InitSettings, columns: TableColumns) -> dict[str, str]
 
 
 def _reference_keys(answers: InitSettings) -> str:
+    if not answers.references and answers.model.endswith(".skops"):
+        return "# with reference models, attacks are much stronger: see docs/references.md"
     if not answers.references:
         return "# [references]  # with reference models, attacks are much stronger: see docs/references.md"
     if answers.records == "text":
@@ -990,7 +1001,7 @@ def _reference_keys(answers: InitSettings) -> str:
         return "\n".join([heading, *(_line(FineTunePlan, name, value) for name, value in keys.items())])
     if not _has_networks(answers):
         heading = "[references]  # clones of the target, with its parameters, trained on the population"
-        online = '# "rmia-online" beside "auto" in recipes: for an attacker who has candidates with their classes'
+        online = '# "auto-online" beside "auto" in recipes: for an attacker who has candidates with their classes'
         lines = [heading, _line(TrainPlan, "count", answers.references), *[online] * (answers.known == "yes")]
         return "\n".join(lines)
     keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainingSettings().epochs}

@@ -122,7 +122,7 @@ def test_answers_that_nobody_gave_are_images_without_reference_models():
 
 
 @pytest.mark.parametrize("names_recipes", [False, True])
-def test_check_offers_clones_of_an_estimator_where_recipes_are_the_usual(tmp_path, divulge, names_recipes):
+def test_check_counts_clones_of_an_estimator_and_offers_the_online_form_where_recipes_are_the_usual(tmp_path, divulge, names_recipes):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(360, 3)), columns=list("abc"))
     frame["label"] = np.where(frame["a"] > 0, "high", "low")
@@ -136,5 +136,6 @@ def test_check_offers_clones_of_an_estimator_where_recipes_are_the_usual(tmp_pat
     (tmp_path / "plan.toml").write_text(f'{head}[target]\nmodel = "model.skops"\n[data]\n{data}')
     code, out, err = divulge("check", tmp_path / "plan.toml")
     assert code == 0, err
-    assert ("count = 8" in out + err) == (not names_recipes)
-    assert ("rmia-online" in out + err) == (not names_recipes)
+    assert ("16 reference models" in out) == (not names_recipes)
+    assert "of unknown length" not in out
+    assert ("auto-online" in out + err) == (not names_recipes)

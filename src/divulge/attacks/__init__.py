@@ -8,7 +8,7 @@ notes on the scores, and ``needs`` says what of the evidence is read.
 from __future__ import annotations
 
 from divulge.attacks import auto, lira, regressors, rmia
-from divulge.attacks.auto import Auto, Combined, Consensus
+from divulge.attacks.auto import Auto, AutoOnline, Combined, Consensus
 from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import Averaged, LiRA, SequenceLiRA
@@ -27,6 +27,7 @@ __all__ = [
     "WBC",
     "Attack",
     "Auto",
+    "AutoOnline",
     "Averaged",
     "BaVarIA",
     "Calibrated",

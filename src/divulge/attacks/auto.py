@@ -104,6 +104,11 @@ JOINED = (
     Option("learned-few-residual", "scaled logit", Residual(_LEARNED_FEW)),
 )
 """Options that are averaged with the chosen ones without a game: with one reference model none could try them."""
+ONLINE_OPTIONS = (
+    Option("rmia-online", "probability", RMIA(offline_a=None)),
+    Option("learned-online", "scaled logit", Learned("online")),
+)
+"""What `AutoOnline` averages."""
 # The weight of these, all together.
 _JOINED_WEIGHT = 1 / 3
 # A note names so many attacks; all of them are in `Scored.chosen`.
@@ -242,6 +247,65 @@ class Auto(Attack):
             return tuple(replace(option, attack=seeded(option.attack, seed)) for option in options)
 
         return replace(self, options=with_seed(self.options), joined=with_seed(self.joined), seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoOnline(Attack):
+    """Mean of several online attacks, each as the normal deviates of its ranks.
+
+    Reference models that were trained on random halves of the candidates, as their owner can train them, show how much
+    each record moves the answers about it. No game is needed: of the attacks that were tried these two did best nearly everywhere,
+    and they err on different records (benchmarks/results/references.md).
+
+    The evidence holds the "scaled-logit" signal.
+
+    Args:
+        options: what is averaged; one that needs more reference models than there are is left out.
+
+    Raises:
+        divulge.InputError: no options.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> rng = np.random.default_rng(0)
+        >>> inside = rng.random((9, 200)) < 0.5
+        >>> signals = rng.normal(size=200) + rng.normal(size=(9, 200)) + 2 * inside
+        >>> evidence = Evidence(signals[0], signals[1:], inside[1:], population=signals[0],
+        ...                     population_references=signals[1:], population_trained_on=inside[1:])
+        >>> scored = AutoOnline().run(evidence)
+        >>> bool(scored.scores[inside[0]].mean() > scored.scores[~inside[0]].mean() + 0.5)
+        True
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_IN_AND_OUT, Need.POPULATION})
+    options: tuple[Option, ...] = ONLINE_OPTIONS
+
+    def __post_init__(self) -> None:
+        options = tuple(as_list(self.options, "AutoOnline.options"))
+        if not options:
+            raise InputError("AutoOnline.options: at least 1 is needed, got none")
+        for option in options:
+            check_instance(option, "AutoOnline.options", Option, "a divulge.attacks.auto.Option")
+        object.__setattr__(self, "options", options)
+
+    def __repr__(self) -> str:
+        return f"AutoOnline(options=({', '.join(option.name for option in self.options)}))"
+
+    def run(self, evidence: Evidence) -> Scored:
+        """Return the scores and the names of the attacks that they are of.
+
+        Raises:
+            divulge.InputError: no references, no population, or what an attack raises.
+        """
+        description = "scaled logits of the candidates under reference models"
+        protocol.part(evidence.references, "AutoOnline", "references", description)
+        options = [option for option in self.options if _is_applicable(option, evidence)] or self.options[:1]
+        scored = _average_scores(options, (), evidence)
+        return replace(scored, notes=(f"used {scored.chosen}", *scored.notes))
+
+    def seeded(self, seed: int) -> AutoOnline:
+        """Return a copy whose options draw with another seed."""
+        return replace(self, options=tuple(replace(each, attack=seeded(each.attack, seed)) for each in self.options))
 
 
 def _is_applicable(option: Option, evidence: Evidence) -> bool:

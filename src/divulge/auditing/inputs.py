@@ -62,7 +62,7 @@ def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, 
         divulge.InputError: see `divulge.audit`.
     """
     seed, levels, classes = options.seed, options.fpr, as_list(subject.unseen_classes, "unseen_classes")
-    recipes = _resolve_recipes(options.recipes, options.references, seed, modality, target, subject.members)
+    recipes = resolve_recipes(options.recipes, options.references, seed, modality, target, subject.members)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise InputError(
@@ -286,7 +286,7 @@ def _with_rows(records: Records, values: Any, set_name: str) -> Records:
     return records.with_features(checked, names)
 
 
-def _resolve_recipes(
+def resolve_recipes(
     requested: Sequence[Any], references: object, seed: int, modality: Modality, target: Any, records: Any
 ) -> tuple[Recipe, ...]:
     """Resolve and check the recipes; "auto", and the default, are what suits the target and the references."""
@@ -329,7 +329,7 @@ def _resolve_recipe(
     """Resolve a recipe and seed it; a recipe passed as an object keeps its own seed."""
     if isinstance(requested, book.Recipe):
         return requested
-    if isinstance(requested, book.Auto) or (isinstance(requested, str) and requested == book.Auto.name):
+    if requested == book.Auto() or (isinstance(requested, str) and requested == book.Auto.name):
         recipe = modality.auto_recipe(target, references, records)
     else:
         recipe = modality.resolve_recipe(requested)

@@ -17,6 +17,7 @@ from divulge.attacks import Need, Scored
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
 from divulge.auditing.checks.covariates import collect_covariates
+from divulge.auditing.default_references import choose_references
 from divulge.auditing.inputs import (
     ALL_KNOWN,
     align_data,
@@ -63,7 +64,7 @@ from divulge.targets import (
     token_statistics,
 )
 from divulge.types import AuditData, Records
-from divulge.validation import check_bool, check_instance, check_path, require_callable
+from divulge.validation import check_bool, check_choice, check_instance, check_path, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +124,9 @@ def audit(
             `divulge.recipes.Recipe` objects or "module:Class". By default "auto", the attacks that do best in the
             circumstances, "loss" to compare with, and what reads no label ("max-probability") or, of documents, the
             last tokens.
-        references: how reference models are trained (`divulge.references.Train`); needed by some recipes.
+        references: how reference models are trained (`divulge.references.Train`). "auto": of an estimator, 16 clones,
+            where a recipe learns from them and they take less than a minute of one core; the settings of the run say
+            whether. None: none are.
         unseen_classes: classes of which the auditor holds no records.
         fpr: false-positive rates to report.
         groups: a subgroup's name for each member, then for each non-member.
@@ -303,12 +306,17 @@ def _prepare_with_features(
         raise InputError(f"calls: a language model is asked once about each document, got {options.calls}")
     aligned = align_data(modality.prepare_data(subject), adapted_target, options.unknown_classes)
     aligned_target, subject = aligned.target, aligned.subject
+    default_note = ""
+    if isinstance(options.references, str):
+        check_choice(options.references, "references", ("auto",))
+        chosen, default_note = choose_references(adapted_target, modality, subject, options)
+        options = options.model_copy(update={"references": chosen})
     requested_references = options.references
     # Other models have no clones, and their modality refuses `Train` in its own words.
     if isinstance(options.references, Train) and isinstance(modality, Classifier | RegressionModel):
         options = options.model_copy(update={"references": options.references.for_target(adapted_target)})
     checked = check_inputs(subject, options, modality, aligned_target)
-    checked = replace(checked, warnings=(*checked.warnings, *aligned.notes))
+    checked = replace(checked, warnings=(*checked.warnings, *aligned.notes, *filter(None, [default_note])))
     modality.check_target(aligned_target, checked.recipes)
     inputs, partial_knowledge = complete_inputs(checked, options.imputer, options.seed)
     references = modality.open_references(options.references, inputs.recipes)
@@ -373,6 +381,9 @@ def _run_into(
     )
     result = _run_audit(prepared, fpr, settings, draft.home)
     (draft.path / ANSWERS_FILE).unlink(missing_ok=True)
+    if plan is not None and plan.get("references", "auto") == "auto":  # as decided: another machine may be slower
+        decided = "none" if prepared.references is None else {"count": prepared.references.count}
+        plan = {**plan, "references": decided}
     draft.write_plan(plan or to_json_values(settings))
     result.save(draft, {} if plan is None else plan_files(plan, draft.path))
     return result

@@ -28,6 +28,8 @@ from divulge.evaluation import blind
 from divulge.evidence import Layout, concatenate_records
 from divulge.inspection import collect_arrays
 from divulge.references import matching
+from divulge.references.clone_timing import time_clone
+from divulge.references.clones import CloneTraining
 from divulge.references.progress import ignore_progress
 from divulge.results import Digests, EstimatorSummary, PartialKnowledgeSettings, RecipeRun, RecordCounts, RunSettings
 from divulge.signals import internals
@@ -436,6 +438,10 @@ def _training_seconds(
     Where settings are to be chosen, all references are taken for those whose training takes longest. A trial model is
     asked about the held-out records after an epoch, which takes less than training on them.
     """
+    if isinstance(audit.references, CloneTraining) and audit.references.match is None:
+        size = round(float(sizes.mean()))
+        seconds = time_clone(audit.references, records, audit.n_classes, size, audit.layout.total, audit.seed)
+        return seconds * len(sizes), None
     if not hasattr(audit.references, "brief"):
         return None, None
     plans = matching.plan_epochs(audit.references)

@@ -341,7 +341,13 @@ def label_privacy(
     """
     options = LabelPrivacySettings.check(confidence=confidence, seed=seed)
     audit_options = AuditOptions.check(
-        fpr=(0.5,), duplicates="keep", outputs=outputs, task="classification", device=device, seed=seed
+        fpr=(0.5,),
+        duplicates="keep",
+        outputs=outputs,
+        task="classification",
+        device=device,
+        seed=seed,
+        references=None,
     )
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")

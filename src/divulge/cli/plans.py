@@ -109,7 +109,7 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         resolved = plan_files.resolve(read, plan.parent, trust or ())
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
         origins, names = resolved.origins, read.recipes
-        offer = "" if json else _offer_references(resolved)
+        offer = "" if json else _offer_online(resolved)
     if json:
         printing.as_json({"plan": str(plan), "recipes": names, "forecast": results.to_json_values(forecast)})
         return
@@ -121,25 +121,18 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         printing.remark(remark)
 
 
-def _offer_references(resolved: ResolvedPlan) -> str:
-    """Return the keys that let `auto` see more, once such a plan is known to run; empty where clones are no option."""
+def _offer_online(resolved: ResolvedPlan) -> str:
+    """Return the recipe that sees more than `auto` where it can be run, for whom; empty where it cannot."""
     options = resolved.options
     is_slow = callable(resolved.first_subject.features)  # a function of the user's, which may work for hours
-    if is_slow or options.references is not None or "auto" not in resolved.plan["recipes"]:
+    if is_slow or options.references is None or "auto" not in resolved.plan["recipes"]:
         return ""
-    clones = references.Train(count=8)
-    for more in (("rmia-online",), ()):
-        stronger = options.model_copy(update={"references": clones, "recipes": (*options.recipes, *more)})
-        try:
-            auditing.forecast(resolved.target, resolved.first_subject, stronger)
-        except InputError:  # no estimator, classes that the auditor lacks, labels alone: the plan stays as it is
-            continue
-        offer = "references: none are trained; attacks see more with clones of the target: [references] with count = 8"
-        online = (
-            '; "rmia-online" in recipes is for an attacker who has candidates with their classes, as their owner has'
-        )
-        return offer + online * bool(more)
-    return ""
+    try:
+        stronger = options.model_copy(update={"recipes": ("auto-online",)})
+        auditing.forecast(resolved.target, resolved.first_subject, stronger)
+    except InputError:  # no reference models, classes that the auditor lacks, labels alone
+        return ""
+    return '"auto-online" in recipes sees more, as an attacker does who has candidates with their classes: the owner'
 
 
 def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from divulge import attacks
 from divulge.recipes.recipe import Recipe
-from divulge.recipes.settings import TREES, AttackSettings, make_recipe
+from divulge.recipes.settings import AS_LIRA, TREES, AttackSettings, make_recipe, setting
 
 # What a result says of the circumstances.
 _NO_REFERENCES = "as there are no reference models, with which attacks see more"
@@ -17,7 +17,12 @@ _LABELS_ONLY = "as the target gives labels alone"
 class Auto(AttackSettings):
     """Mean of the attacks that do best in the circumstances; its result names them. The default."""
 
+    mode: Literal["offline", "online"] = setting("offline", AS_LIRA, documents=("offline",))
+
     def _classifier_recipe(self) -> Recipe:
+        if self.mode == "online":
+            summary = "mean of rmia-online and learned-online: reference models saw half of the candidates"
+            return make_recipe("auto-online", "scaled-logit", attacks.AutoOnline(), summary)
         return self.recipe_in()
 
     def _document_recipe(self) -> Recipe:

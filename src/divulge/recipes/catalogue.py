@@ -84,6 +84,7 @@ _WHOLE_RECORDS: dict[str, AttackSettings] = {
     "rmia-residual": RMIA(residual=True),
     "learned-residual": Learned(residual=True),
     "auto": Auto(),
+    "auto-online": Auto(mode="online"),
 }
 _AUGMENTED: dict[str, AttackSettings] = {
     "lira-augmented": LiRA(augment=True),

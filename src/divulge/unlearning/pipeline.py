@@ -610,7 +610,7 @@ def open_audit_models(folder: Path, trust: Sequence[str] = ()) -> AuditModels:
         raise InputError(
             f"{name}: {error}; give its trainer, population and pool as `references`, `population` and `pool`"
         ) from None
-    if plan.references is None:
+    if isinstance(plan.references, str):
         raise InputError(f"{name}: the audit has no reference models")
     home = (folder / (plan.folder or ".")).resolve()
     unknown = {key: code for key, code in plans.list_named_code(plan, home).items() if code not in trust}
