@@ -68,7 +68,7 @@ def _plan_page() -> str:
         rows = {
             key: f"| `{key}` | {_allowed_values(field)} | {_table_cell(field.description)} |"
             for key, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
-            if not _nested_models(field.annotation)
+            if not _nested_models(field.annotation) or _is_word(field.default)
         }
         above = listed.setdefault(name, set())
         lines += ["| key | value (default) | meaning |", "|---|---|---|"]
@@ -98,6 +98,11 @@ def _nested_models(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in typing.get_args(annotation) for model in _nested_models(part)]
 
 
+def _is_word(default: Any) -> bool:
+    """Check whether a key that may be a table is a word otherwise."""
+    return isinstance(default, str)
+
+
 def _allowed_values(field: Any) -> str:
     """Describe the type, the bounds and the default of ``field``."""
     limits, default = _with_signs(settings.format_limits(field)), _default_of_key(field)
@@ -119,9 +124,12 @@ def _type_description(annotation: Any) -> str:
     if origin is typing.Literal:
         return ", ".join(f'`"{value}"`' for value in arguments)
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(_type_description(each) for each in arguments if each is not type(None))
+        parts = (_type_description(each) for each in arguments if each is not type(None))
+        return " or ".join(dict.fromkeys(parts))
     if origin is dict:
         return "tables"
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return "a table"
     if origin in (list, tuple):
         return f"list of {_type_description(arguments[0])}"
     return {str: "text", Any: "text", int: "integer", float: "number", bool: "truth value"}[annotation]
