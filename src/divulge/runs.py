@@ -186,10 +186,10 @@ def is_release(run: object) -> bool:
 
 def gate(
     run: Audit | Study | FinishedRun | str | Path,
-    policy: str | Sequence[str],
+    policy: str | Sequence[str] | None = None,
     *,
     confidence: float = compare.CONFIDENCE,
-    by: str | Sequence[str] = compare.GROUPINGS,
+    by: str | Sequence[str] | None = None,
 ) -> Rulings:
     """Hold an audit, an erasure check, attribute inference or a released table against policies.
 
@@ -198,9 +198,10 @@ def gate(
         policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`; of an erasure check with METRIC
             "difference" or "share", of attribute inference with "share" or "value", of a released table with "auc",
             "share" or "tpr@fpr=LEVEL", each held to the limit by every request, attack or score (`Study.rule` of their
-            results says when).
+            results says when). None for the limits in the plan of an audit that is read from its run directory.
         confidence: probability that all rulings are right.
-        by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none".
+        by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none"; None for
+            what its plan says, or both.
 
     Returns:
         A sequence of rulings, each with its ``state``: "kept", "broken" or "undecided". It is true only if all are
@@ -212,19 +213,26 @@ def gate(
 
     Examples:
         >>> assert gate("runs/demo", ["auc:0.55", "exposed:5"])  # doctest: +SKIP
+        >>> assert gate("runs/demo")  # limits of the plan's [gate]  # doctest: +SKIP
     """
     result: Any = run.folder if isinstance(run, FinishedRun) else run
+    planned = compare.Policy()
     got = f", got {format_value(run)}"
     if isinstance(result, str | Path):
         folder = check_path(result, "run")
         run_kind = find_kind(folder)
         got = f"; {folder} is a run of kind {run_kind.name!r}"
         if run_kind is AUDIT:
-            result = audits.load(folder)
+            result, planned = AUDIT.open(folder, lambda run: (run.audit, compare.Policy.read(folder)))
         elif run_kind.metrics:
             result = run_kind.load(folder).result
     if isinstance(result, audits.Audit):
-        return compare.gate(result, policy, confidence=confidence, by=by)
+        if policy is None and not planned.limits:
+            raise InputError("policy: METRIC:LIMIT is needed, such as auc:0.6; the run's plan has no table [gate]")
+        limits = planned.limits if policy is None else policy
+        return compare.gate(result, limits, confidence=confidence, by=planned.by if by is None else by)
+    if policy is None:
+        raise InputError("policy: METRIC:LIMIT is needed; only the plan of an audit can hold limits")
     if isinstance(result, Study) and result.run_kind.metrics:
         return result.gate(policy, confidence=confidence)
     *nouns, last = ["an audit", *(kind.noun for kind in RUN_KINDS.values() if kind.metrics)]

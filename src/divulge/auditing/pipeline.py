@@ -17,6 +17,7 @@ from divulge.attacks import Need, Scored
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
 from divulge.auditing.checks.covariates import collect_covariates
+from divulge.auditing.compare import Policy
 from divulge.auditing.inputs import (
     ALL_KNOWN,
     align_data,
@@ -371,7 +372,9 @@ def _run_into(
     prepared = replace(
         prepared, target=target, pool=prepared.pool or draft.home / "pool", scratch_folder=draft.path / ".signals"
     )
+    policy = Policy.from_plan(plan)  # before hours of work
     result = _run_audit(prepared, fpr, settings, draft.home)
+    policy.write(draft)
     (draft.path / ANSWERS_FILE).unlink(missing_ok=True)
     draft.write_plan(plan or to_json_values(settings))
     result.save(draft, {} if plan is None else plan_files(plan, draft.path))
