@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from divulge import results
 from divulge.attributes.result import ATTRIBUTES
 from divulge.auditing import compare
 from divulge.auditing import result as audits
@@ -24,7 +28,7 @@ from divulge.synthetic.comparison import compare_releases
 from divulge.synthetic.page import SYNTHETIC
 from divulge.synthetic.result import SyntheticAudit
 from divulge.unlearning.result import ERASURE
-from divulge.validation import check_path, format_value
+from divulge.validation import check_choice, check_path, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +55,69 @@ RUN_KINDS: dict[str, RunKind[Any]] = {
         SYNTHETIC,
     )
 }
+
+
+RESULT_TYPES: dict[str, type[results.Summary]] = {
+    **{name: kind.summary_type for name, kind in RUN_KINDS.items()},
+    "cohorts": results.CohortsSummary,
+    "labels": results.LabelsSummary,
+    "reconstruction": results.ReconstructionSummary,
+    "weights": results.WeightsSummary,
+}
+"""Every kind of result → its summary: what ``summary.json`` of a run holds, and what ``--json`` prints."""
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """Return the JSON schema of the summaries of one kind, which ``docs/reference/schemas`` publishes.
+
+    A summary has every key that the schema names and no other, apart from those that name single records, which may be
+    left out. The version of the schema is the constant of its key ``version``.
+
+    Args:
+        kind: a key of `RESULT_TYPES`.
+
+    Raises:
+        divulge.InputError: another kind.
+
+    Examples:
+        >>> schema = json_schema("audit")
+        >>> schema["$id"], schema["properties"]["version"]
+        ('urn:divulge:summary:audit:2', {'const': 2})
+    """
+    summary_type = RESULT_TYPES[check_choice(kind, "kind", RESULT_TYPES)]
+    schema = TypeAdapter(summary_type).json_schema(mode="serialization", schema_generator=_SummarySchema)
+    schema["properties"]["version"] = {"const": results.VERSION}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:divulge:summary:{kind}:{results.VERSION}",
+    }
+    return head | schema
+
+
+class _SummarySchema(GenerateJsonSchema):
+    """JSON schema in which an object has all its keys, as summaries are written and read, and no default."""
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        names_records = results.SINGLE_RECORDS.items()
+        optional = {each.name for each in fields(schema["cls"]) if names_records <= each.metadata.items()}
+        return self._close(super().dataclass_schema(schema), optional)
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        return self._close(super().model_schema(schema), set())
+
+    def _close(self, described: dict[str, Any], optional: set[str]) -> dict[str, Any]:
+        properties = described.get("properties", {})
+        for each in properties.values():
+            each.pop("title", None)
+        text = described.get("description", "").split("\n", 1)[0]
+        return described | {
+            "description": text,
+            "required": [name for name in properties if name not in optional],
+            "additionalProperties": False,
+        }
 
 
 def register(kind: RunKind[Any]) -> None:

@@ -409,7 +409,7 @@ def table(
         printing.table(f"{len(rows):,} runs", *viewing.format_rows(rows))
         if any(row.change is not None for row in rows):
             printing.line(
-                "Change: of the AUC on the same records, since the run before it of the same name, with 95 % confidence "
+                "Change: of the AUC on the same records, since the run of the same name before it, at 95 % confidence "
                 "in each pair of runs. Two trainings of one model differ, too."
             )
     problems = [row for row in rows if row.problem]
