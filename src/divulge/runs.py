@@ -58,13 +58,16 @@ RUN_KINDS: dict[str, RunKind[Any]] = {
 
 
 RESULT_TYPES: dict[str, type[results.Summary]] = {
-    **{name: kind.summary_type for name, kind in RUN_KINDS.items()},
-    "cohorts": results.CohortsSummary,
-    "labels": results.LabelsSummary,
-    "reconstruction": results.ReconstructionSummary,
-    "weights": results.WeightsSummary,
+    str(summary_type.__dataclass_fields__["kind"].default): summary_type
+    for summary_type in (
+        *(kind.summary_type for kind in RUN_KINDS.values()),
+        results.CohortsSummary,
+        results.LabelsSummary,
+        results.ReconstructionSummary,
+        results.WeightsSummary,
+    )
 }
-"""Every kind of result → its summary: what ``summary.json`` of a run holds, and what ``--json`` prints."""
+"""What the key ``kind`` of a summary says → its type: what ``summary.json`` of a run holds, and what ``--json`` prints."""
 
 
 def json_schema(kind: str) -> dict[str, Any]:

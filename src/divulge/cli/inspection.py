@@ -95,7 +95,7 @@ def _inspect_folder(folder: Path, settings: InspectionSettings, json: bool) -> N
             size = "–" if inspected.training_records is None else f"{inspected.training_records:,}"
             counts = (f"{len(inspected.long_arrays):,}", f"{inspected.single_leaves:,}")
             hints = ", ".join(hint.name for hint in inspected.hints) or "none"
-            rows.append((file.path, inspected.model.partition("(")[0], size, *counts, hints))
+            rows.append((file.path, inspected.model.partition("(")[0].replace("dict", "–"), size, *counts, hints))
         columns = ["file", "model", "training records", "arrays as long", "one-record leaves", "hints"]
         printing.table(f"{len(files):,} models", columns, rows)
         printing.line(

@@ -162,7 +162,10 @@ def _inspect_one(path: Path, root: Path, settings: InspectionSettings) -> Inspec
         model = read_model(path)
         if suffix == ".json" and not (isinstance(model, dict) and _BOOSTED_KEYS & set(model)):
             return None
-        return InspectedFile(name, inspect_model(model, settings))
+        inspection = inspect_model(model, settings)
+        if suffix in _AMBIGUOUS and not inspection.arrays:
+            return None
+        return InspectedFile(name, inspection)
     except (InputError, MissingExtraError) as error:
         return None if suffix in _AMBIGUOUS else InspectedFile(name, None, str(error))
 
