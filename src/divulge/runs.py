@@ -67,7 +67,7 @@ RESULT_TYPES: dict[str, type[results.Summary]] = {
         results.WeightsSummary,
     )
 }
-"""What the key ``kind`` of a summary says → its type: what ``summary.json`` of a run holds, and what ``--json`` prints."""
+"""Key ``kind`` of a summary → its type: what ``summary.json`` of a run holds, and what ``--json`` prints."""
 
 
 def json_schema(kind: str) -> dict[str, Any]:
