@@ -981,7 +981,9 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         return "Training records stand in the second model", sentence, tone
     if answer == "leak found":
         ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
-        return f"{heading}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"
+        # A leak is something said of the second model: what cannot be told is the change alone.
+        beginning = "What changed cannot be told" if heading == _NOTHING_SAID else heading
+        return f"{beginning}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"
     if answer == "split is confounded":
         return _NOTHING_SAID, f"{sentence} {after.verdict.plain}", "void"
     return heading, sentence, tone
