@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from divulge import recipes, settings
 from divulge.cli import STEPS, app
+from divulge.runs import RESULT_TYPES, json_schema
 from divulge.settings import Plan
 
 HERE = Path(__file__).parent / "reference"
@@ -55,8 +56,13 @@ def pages() -> dict[Path, str]:
         HERE / "plan.md": _plan_page(),
         HERE / "attacks.md": _attacks_page(),
         HERE / "commands.md": _commands_page(),
+        **{HERE / "schemas" / f"{kind}.json": _schema(kind) for kind in RESULT_TYPES},
         **{NOTEBOOKS / f"{page.stem}.ipynb": _notebook(page) for page in sorted(ROLES.glob("*.md"))},
     }
+
+
+def _schema(kind: str) -> str:
+    return json.dumps(json_schema(kind), indent=1, ensure_ascii=False) + "\n"
 
 
 def _plan_page() -> str:

@@ -20,6 +20,7 @@ TASKS = {  # each page on a task, and what its examples print
     "held_out": "declared non-members",
     "identification": "FDR ≤ 0.05",
     "labels": "60 labels proven",
+    "pipelines": "nonmembers as high",
     "references": "(4, 200, 4)",
     "synthetic": "Leak found",
     "unseen_and_partial": "guessing is right in 50",

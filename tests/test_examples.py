@@ -1,13 +1,21 @@
 """Every example runs as its first line says."""
 
+import json
+import os
 import re
 import runpy
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+
+import divulge as dv
+from run_directories import write_audit
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -66,3 +74,85 @@ def test_a_network_and_a_tree_carry_a_plan():
     )
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("20 of 20 labels read") == 2
+
+
+PIPELINE = EXAMPLES / "pipeline"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A copy of the example project, and an environment in which `divulge` and `python` are these."""
+    shutil.copytree(PIPELINE, tmp_path / "project")
+    (tmp_path / "bin").mkdir()
+    for name, words in {"divulge": "-m divulge", "python": ""}.items():
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent / "src"))
+    return tmp_path / "project"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a runner's shell")
+def test_the_workflow_of_the_pipeline_runs_step_by_step(project):
+    """All but the installation and other people's actions; a plan with a limit that is broken fails it."""
+    workflow = yaml.safe_load((project / ".github" / "workflows" / "privacy.yml").read_text())
+    assert set(workflow) == {"name", True, "permissions", "jobs"}  # YAML takes the key `on` for a truth value
+    steps = workflow["jobs"]["audit"]["steps"]
+    assert all(("run" in step) != ("uses" in step) for step in steps)
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    commands = {step["name"]: step["run"] for step in steps if "run" in step}
+    assert commands.pop("Install") == "python -m pip install ./wheels/divulge-*.whl pytest"
+
+    def run(name):
+        # As GitHub's runner does it where no shell is named.
+        return subprocess.run(
+            ["bash", "-e", "-c", commands[name]], cwd=project, capture_output=True, text=True, check=False
+        )
+
+    for name in commands:
+        process = run(name)
+        assert process.returncode == 0, (name, process.stdout, process.stderr)
+    reports = {path.name for path in (project / "reports").iterdir()}
+    models = {path.stem for path in (project / "plans").glob("*.toml")}
+    assert reports == {"runs.csv", "pytest.xml", *(f"{m}.html" for m in models), *(f"{m}.xml" for m in models)}
+    assert "4 passed" in process.stdout
+    plan = project / "plans" / "forest.toml"
+    plan.write_text(plan.read_text().replace("auc:0.6", "auc:0.5001").replace("tpr@fpr=0.05:0.2", "epsilon:9"))
+    shutil.rmtree(project / "runs")
+    assert run("Audit").returncode == 0
+    assert run("Gate").returncode in (1, 3)
+    assert "<failure" in (project / "reports" / "forest.xml").read_text()
+
+
+def test_an_audit_is_logged_to_mlflow(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    write_audit(tmp_path / "run")
+    log_audit = runpy.run_path(str(EXAMPLES / "mlflow_recipe.py"))["log_audit"]
+    result = dv.load(tmp_path / "run")
+    for whole_run in (False, True):
+        logged = mlflow.get_run(log_audit(tmp_path / "run", whole_run=whole_run))
+        assert logged.data.tags["divulge.verdict"] == "leak found"
+        auc = result["loss"].auc
+        metrics = [logged.data.metrics[f"loss/all/auc{end}"] for end in ("", "_low", "_high")]
+        assert metrics == pytest.approx([auc.value, auc.low, auc.high])
+        artifacts = Path(logged.info.artifact_uri.removeprefix("file://")) / "divulge"
+        page = (artifacts / "one_page.html").read_text(encoding="utf-8")
+        assert "training records" in page
+        assert not any(str(record) in page for record in result.ids)
+        assert json.loads((artifacts / "roc.vl.json").read_text())["$schema"].startswith("https://vega.github.io")
+        assert (artifacts / "run" / "scores.parquet").exists() == whole_run
+
+
+def test_the_dockerfile_names_files_that_are_there_and_runs_the_demo_of_the_makefile():
+    text = (EXAMPLES / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    instructions = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    assert {word for word, _ in instructions} == {"FROM", "RUN", "COPY", "WORKDIR", "USER", "ENTRYPOINT", "CMD"}
+    for word, rest in instructions:
+        if word == "COPY":
+            assert all((EXAMPLES.parent / source).exists() for source in rest.split()[:-1])
+    last = dict(instructions)
+    command = [*json.loads(last["ENTRYPOINT"]), *json.loads(last["CMD"])]
+    assert last["USER"] == "divulge"
+    assert " ".join(command) in (EXAMPLES.parent / "Makefile").read_text(encoding="utf-8")

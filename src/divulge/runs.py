@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from divulge import results
 from divulge.attributes.result import ATTRIBUTES
 from divulge.auditing import compare
 from divulge.auditing import result as audits
@@ -24,7 +28,7 @@ from divulge.synthetic.comparison import compare_releases
 from divulge.synthetic.page import SYNTHETIC
 from divulge.synthetic.result import SyntheticAudit
 from divulge.unlearning.result import ERASURE
-from divulge.validation import check_path, format_value
+from divulge.validation import check_choice, check_path, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +55,72 @@ RUN_KINDS: dict[str, RunKind[Any]] = {
         SYNTHETIC,
     )
 }
+
+
+RESULT_TYPES: dict[str, type[results.Summary]] = {
+    str(summary_type.__dataclass_fields__["kind"].default): summary_type
+    for summary_type in (
+        *(kind.summary_type for kind in RUN_KINDS.values()),
+        results.CohortsSummary,
+        results.LabelsSummary,
+        results.ReconstructionSummary,
+        results.WeightsSummary,
+    )
+}
+"""Key ``kind`` of a summary → its type: what ``summary.json`` of a run holds, and what ``--json`` prints."""
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """Return the JSON schema of the summaries of one kind, which ``docs/reference/schemas`` publishes.
+
+    A summary has every key that the schema names and no other, apart from those that name single records, which may be
+    left out. The version of the schema is the constant of its key ``version``.
+
+    Args:
+        kind: a key of `RESULT_TYPES`.
+
+    Raises:
+        divulge.InputError: another kind.
+
+    Examples:
+        >>> schema = json_schema("audit")
+        >>> schema["$id"], schema["properties"]["version"]
+        ('urn:divulge:summary:audit:2', {'const': 2})
+    """
+    summary_type = RESULT_TYPES[check_choice(kind, "kind", RESULT_TYPES)]
+    schema = TypeAdapter(summary_type).json_schema(mode="serialization", schema_generator=_SummarySchema)
+    schema["properties"]["version"] = {"const": results.VERSION}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:divulge:summary:{kind}:{results.VERSION}",
+    }
+    return head | schema
+
+
+class _SummarySchema(GenerateJsonSchema):
+    """JSON schema in which an object has all its keys, as summaries are written and read, and no default."""
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        names_records = results.SINGLE_RECORDS.items()
+        optional = {each.name for each in fields(schema["cls"]) if names_records <= each.metadata.items()}
+        return self._close(super().dataclass_schema(schema), optional)
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        return self._close(super().model_schema(schema), set())
+
+    def _close(self, described: dict[str, Any], optional: set[str]) -> dict[str, Any]:
+        properties = described.get("properties", {})
+        for each in properties.values():
+            each.pop("title", None)
+        text = described.get("description", "").split("\n", 1)[0]
+        return described | {
+            "description": text,
+            "required": [name for name in properties if name not in optional],
+            "additionalProperties": False,
+        }
 
 
 def register(kind: RunKind[Any]) -> None:
@@ -186,10 +256,10 @@ def is_release(run: object) -> bool:
 
 def gate(
     run: Audit | Study | FinishedRun | str | Path,
-    policy: str | Sequence[str],
+    policy: str | Sequence[str] | None = None,
     *,
     confidence: float = compare.CONFIDENCE,
-    by: str | Sequence[str] = compare.GROUPINGS,
+    by: str | Sequence[str] | None = None,
 ) -> Rulings:
     """Hold an audit, an erasure check, attribute inference or a released table against policies.
 
@@ -198,9 +268,10 @@ def gate(
         policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`; of an erasure check with METRIC
             "difference" or "share", of attribute inference with "share" or "value", of a released table with "auc",
             "share" or "tpr@fpr=LEVEL", each held to the limit by every request, attack or score (`Study.rule` of their
-            results says when).
+            results says when). None for the limits in the plan of an audit that is read from its run directory.
         confidence: probability that all rulings are right.
-        by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none".
+        by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none"; None for
+            what its plan says, or both.
 
     Returns:
         A sequence of rulings, each with its ``state``: "kept", "broken" or "undecided". It is true only if all are
@@ -212,19 +283,26 @@ def gate(
 
     Examples:
         >>> assert gate("runs/demo", ["auc:0.55", "exposed:5"])  # doctest: +SKIP
+        >>> assert gate("runs/demo")  # limits of the plan's [gate]  # doctest: +SKIP
     """
     result: Any = run.folder if isinstance(run, FinishedRun) else run
+    planned = compare.Policy()
     got = f", got {format_value(run)}"
     if isinstance(result, str | Path):
         folder = check_path(result, "run")
         run_kind = find_kind(folder)
         got = f"; {folder} is a run of kind {run_kind.name!r}"
         if run_kind is AUDIT:
-            result = audits.load(folder)
+            result, planned = AUDIT.open(folder, lambda run: (run.audit, compare.Policy.read(folder)))
         elif run_kind.metrics:
             result = run_kind.load(folder).result
     if isinstance(result, audits.Audit):
-        return compare.gate(result, policy, confidence=confidence, by=by)
+        if policy is None and not planned.limits:
+            raise InputError("policy: METRIC:LIMIT is needed, such as auc:0.6; the run's plan has no table [gate]")
+        limits = planned.limits if policy is None else policy
+        return compare.gate(result, limits, confidence=confidence, by=planned.by if by is None else by)
+    if policy is None:
+        raise InputError("policy: METRIC:LIMIT is needed; only the plan of an audit can hold limits")
     if isinstance(result, Study) and result.run_kind.metrics:
         return result.gate(policy, confidence=confidence)
     *nouns, last = ["an audit", *(kind.noun for kind in RUN_KINDS.values() if kind.metrics)]

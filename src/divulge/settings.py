@@ -848,6 +848,15 @@ class InspectionSettings(Settings):
     )
 
 
+class GatePlan(Settings):
+    """Limits that ``divulge gate RUN`` holds the audit to, where its options name none."""
+
+    max: Annotated[Texts, Field(min_length=1)] = Field(
+        description='Limits, each as METRIC:LIMIT, such as "auc:0.6" or "exposed:5".'
+    )
+    by: str = Field("class,group", description="What else is held to them: class, group, both with a comma, or none.")
+
+
 class Plan(AuditSettings):
     """A whole audit."""
 
@@ -864,6 +873,7 @@ class Plan(AuditSettings):
     inspect: InspectionSettings | None = Field(None, description="Thresholds of ``divulge inspect``.")
     attribute: AttributePlan | None = Field(None, description="A column to be inferred by ``divulge attribute``.")
     identify: SearchRules | None = Field(None, description="How ``divulge identify`` decides on candidates.")
+    gate: GatePlan | None = Field(None, description="Limits that ``divulge gate`` holds the run to.")
     recipes: Annotated[Texts, Field(min_length=1)] = _same_as(AuditSettings, "recipes")
     recipe: dict[str, dict[str, Any]] | None = Field(
         None,

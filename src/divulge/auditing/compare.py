@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 import polars as pl
 
-from divulge import evaluation
+from divulge import evaluation, store
 from divulge.auditing import result as results_of_audits
 from divulge.auditing.checks.copies import describe_copies, hidden_share
 from divulge.auditing.checks.covariates import describe_contrary_evidence, describe_covariates
@@ -25,7 +26,8 @@ from divulge.evaluation.exposure import chance_of_exposed
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
 from divulge.report.formatting import format_estimate
 from divulge.report.sections import RegulatorAnswers, regulator_section
-from divulge.results import ClassifierFit, RegressionFit, TokenFit
+from divulge.results import ClassifierFit, RegressionFit, StoredRecords, TokenFit
+from divulge.settings import GatePlan
 from divulge.validation import (
     as_list,
     check_choice,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from divulge.auditing.result import Audit
     from divulge.auditing.scopes import Scope
     from divulge.results import CheckEffect
+    from divulge.run_directory import RunDraft
     from divulge.types import Bools, Estimate, Floats, Tone
 
 METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
@@ -302,6 +305,56 @@ class Ruling:
         return f"{self.state}: {self.metric} of {self.recipe} on {self.scope} is {estimate}, limit {self.limit:g}"
 
 
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Limits that an audit is held to where a gate is given none: the table ``[gate]`` of its plan.
+
+    Args:
+        limits: each as METRIC:LIMIT; empty where the plan has none.
+        by: what is held to them besides all candidates.
+
+    Raises:
+        divulge.InputError: a limit that cannot be read or is of no audit's metric, another grouping.
+    """
+
+    limits: tuple[str, ...] = ()
+    by: tuple[str, ...] = GROUPINGS
+
+    @classmethod
+    def from_plan(cls, plan: Mapping[str, Any] | None) -> Policy:
+        """Check the table ``[gate]`` of a plan."""
+        table = (plan or {}).get("gate")
+        if table is None:
+            return cls()
+        try:
+            settings = GatePlan.check(**table)
+            parse_limits(settings.max, METRICS, "an audit")
+            return cls(settings.max, parse_groupings(settings.by))
+        except InputError as error:
+            key = str(error).replace("policy: ", "max: ", 1)
+            raise InputError(f"gate.{key}") from None
+
+    def write(self, draft: RunDraft) -> None:
+        """Keep the limits with the run, under its digests: ``plan.toml`` may be edited, and decides nothing."""
+        if self.limits:
+            draft.write_json(_POLICY, {"max": self.limits, "by": ",".join(self.by) or "none"})
+
+    @classmethod
+    def read(cls, folder: Path) -> Policy:
+        """Read the limits that were kept with the run in ``folder``; none where its plan had none."""
+        path = folder / f"{_POLICY}.json"
+        if not os.path.lexists(path):
+            return cls()
+        table = store.read_json(path, inside=folder)
+        try:
+            return cls.from_plan({"gate": table if isinstance(table, dict) else {}})
+        except InputError as error:
+            raise InputError(f"{path}: damaged: {error}") from None
+
+
+_POLICY = "limits"  # name of the file, without its suffix
+
+
 class Rulings(Sequence[Ruling]):
     """Rulings of a gate: a sequence that is true only if every limit is kept, so that a test can assert it.
 
@@ -325,6 +378,24 @@ class Rulings(Sequence[Ruling]):
     def state(self) -> State:
         """The worst state of all rulings; "undecided" without any."""
         return max((ruling.state for ruling in self), key=STATES.index, default="undecided")
+
+    def group_by_limit(self) -> dict[str, Rulings]:
+        """Return ``METRIC:LIMIT`` → its rulings, the worst first: a limit has one state, whatever it was held against.
+
+        Examples:
+            >>> from divulge.types import Estimate
+            >>> kept, broken = Estimate(0.5, 0.45, 0.54, 0.95, ""), Estimate(0.7, 0.6, 0.8, 0.95, "")
+            >>> rulings = Rulings([Ruling(name, "all", "auc", 0.55, auc) for name, auc in (("a", kept), ("b", broken))])
+            >>> {limit: (held.state, held[0].recipe) for limit, held in rulings.group_by_limit().items()}
+            {'auc:0.55': ('broken', 'b')}
+        """
+        groups: dict[str, list[Ruling]] = {}
+        for ruling in self:
+            groups.setdefault(f"{ruling.metric}:{ruling.limit:.15g}", []).append(ruling)
+        return {
+            limit: Rulings(sorted(held, key=lambda ruling: -STATES.index(ruling.state)))
+            for limit, held in groups.items()
+        }
 
     def __bool__(self) -> bool:
         return self.state == "kept"
@@ -817,15 +888,23 @@ def _format_change(difference: Difference) -> str:
 
 
 def overview_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return a row for each run: its verdict, the AUC of its strongest attack, and how good the target is."""
+    """Return a row for each run: verdict, AUC of its strongest attack, records that stand in it, how good it is."""
     utilities = {name: _utility(audit) for name, audit in comparison.runs.items()}
     measures = list(dict.fromkeys(measure for utility in utilities.values() for measure in utility))
+    stored_counts = {name: count_stored_records(audit) for name, audit in comparison.runs.items()}
+    stored = ["stored records"] if any(stored_counts.values()) else []
     rows = []
     for name, (strongest, area) in _strongest_areas(comparison).items():
         worth = [utilities[name].get(measure, "–") for measure in measures]
-        answer = comparison.runs[name].verdict.answer
-        rows.append([name, answer, strongest, format_estimate(area), *worth])
-    return ["run", "verdict", "strongest attack", "AUC", *measures], rows
+        count = [f"{stored_counts[name]:,}" for _ in stored]
+        rows.append([name, comparison.runs[name].verdict.answer, strongest, format_estimate(area), *count, *worth])
+    return ["run", "verdict", "strongest attack", "AUC", *stored, *measures], rows
+
+
+def count_stored_records(audit: Audit) -> int:
+    """Return how many members were proven to stand in the model itself."""
+    stored = audit.about.measured(StoredRecords)
+    return stored.found if stored is not None else 0
 
 
 def _utility(audit: Audit) -> dict[str, str]:
@@ -902,7 +981,9 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
         return "Training records stand in the second model", sentence, tone
     if answer == "leak found":
         ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
-        return f"{heading}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"
+        # A leak is something said of the second model: what cannot be told is the change alone.
+        beginning = "What changed cannot be told" if heading == _NOTHING_SAID else heading
+        return f"{beginning}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"
     if answer == "split is confounded":
         return _NOTHING_SAID, f"{sentence} {after.verdict.plain}", "void"
     return heading, sentence, tone

@@ -17,6 +17,7 @@ from divulge.attacks import Need, Scored
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
 from divulge.auditing.checks.covariates import collect_covariates
+from divulge.auditing.compare import Policy
 from divulge.auditing.default_references import choose_references
 from divulge.auditing.inputs import (
     ALL_KNOWN,
@@ -379,7 +380,9 @@ def _run_into(
     prepared = replace(
         prepared, target=target, pool=prepared.pool or draft.home / "pool", scratch_folder=draft.path / ".signals"
     )
+    policy = Policy.from_plan(plan)  # before hours of work
     result = _run_audit(prepared, fpr, settings, draft.home)
+    policy.write(draft)
     (draft.path / ANSWERS_FILE).unlink(missing_ok=True)
     if plan is not None and plan.get("references", "auto") == "auto":  # as decided: another machine may be slower
         decided = "none" if prepared.references is None else {"count": prepared.references.count}

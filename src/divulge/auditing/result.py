@@ -25,6 +25,7 @@ from divulge.auditing.verdict import decide_verdict
 from divulge.auditing.wording import Verdict, format_counts
 from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
+from divulge.evaluation.exposure import rank_exposed
 from divulge.recipes import RESERVED
 from divulge.report import formatting, html, notebook
 from divulge.report.run_kinds import RunKind, build_page, read_input_columns, write_columns_of_sets, write_run
@@ -32,6 +33,7 @@ from divulge.results import AuditSummary
 from divulge.run_directory import RunDirectory
 from divulge.validation import (
     check_array,
+    check_choice,
     check_labels,
     check_mask,
     check_nonempty,
@@ -173,6 +175,52 @@ class Audit(Findings):
             for statistic, estimate in _list_estimates(numbers)
         ]  # fmt: skip
         return pl.DataFrame(rows, schema=_ESTIMATE_SCHEMA, orient="row")
+
+    def records(self) -> pl.DataFrame:
+        """Return one row per candidate, also for pandas and others through the Arrow interface.
+
+        Returns:
+            Columns id, member, label and group (where there are such), and for each recipe "NAME score" and "NAME
+            called at FPR LEVEL".
+
+        Examples:
+            >>> pandas.DataFrame.from_arrow(result.records())  # doctest: +SKIP
+        """
+        return records_table(self)
+
+    def most_exposed(self, recipe: str | None = None) -> pl.DataFrame:
+        """Return the members that nearly no non-member of their own class scores as high as, clearest first.
+
+        Args:
+            recipe: by whose scores; None for the attack that the report shows them by.
+
+        Returns:
+            Columns id, label (where there are classes), score, "nonmembers as high" and "nonmembers", both of the
+            record's own class. How many of them chance explains says `divulge.evaluation.exposed_members`.
+
+        Raises:
+            divulge.InputError: no such recipe, or nothing can be said of the model: such a list would accuse the split.
+        """
+        verdict = self.verdict
+        if verdict.answer == "split is confounded":
+            raise InputError(f"most_exposed: nothing can be said of the model. {verdict.plain}")
+        names = list(self.scores)
+        largest = max(names, key=lambda name: self[name].auc.value)
+        name = check_choice(recipe or verdict.recipe or largest, "recipe", names)
+        scores, rows = self.scores[name], rank_exposed(self.scores[name], self.members, self.labels)
+        classes = np.zeros(len(scores), np.int64) if self.labels is None else self.labels
+        outside = [scores[~self.members & (classes == classes[row])] for row in rows]
+        columns: dict[str, Array] = {"id": self.ids[rows]}
+        if self.labels is not None:
+            columns["label"] = self.labels[rows]
+        columns |= {
+            "score": scores[rows],
+            "nonmembers as high": np.array(
+                [(others >= scores[row]).sum() for row, others in zip(rows, outside, strict=True)], np.int64
+            ),
+            "nonmembers": np.array([len(others) for others in outside], np.int64),
+        }
+        return tables.from_arrays(columns)
 
     def plot(self) -> alt.LayerChart:
         """Return the ROC curves of all recipes, those that the verdict judges, as an Altair chart."""

@@ -19,7 +19,7 @@ from divulge.cli.printing import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from divulge import provenance
 else:
@@ -44,7 +44,7 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "plans:check",
             "Can this plan be run? Reads everything, scores ten records, and says what the audit will take.",
         ),
-        "audit": ("plans:audit", "Was this record used? Run the attacks of a plan on its target."),
+        "audit": ("plans:audit", "Was this record used? Run the attacks of a plan, or of several, on its target."),
         "report": ("runs:report", "Render the report of a finished run again, in another format if one is named."),
         "decide": ("runs:decide", "Decide again from saved scores, without running any model."),
         "compare": (
@@ -56,6 +56,11 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "runs:gate",
             "Hold a run to a policy, for CI: exit code 0 when it is kept, 1 when it is broken, 3 when that is "
             "undecided.",
+        ),
+        "table": (
+            "runs:table",
+            "List runs by date: verdict, AUC, stored records, gate, and the change since the last version of the same "
+            "model.",
         ),
         "view": (
             "runs:view",
@@ -199,7 +204,8 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code, see `divulge.cli.printing.Exit`."""
-    try:
+
+    def invoke() -> None:
         if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and raise errors of their own
             machine.current_time()
         with (
@@ -207,6 +213,19 @@ def run(arguments: Sequence[str]) -> int:
             typer.main.get_command(app).make_context("divulge", list(arguments)) as context,
         ):
             context.command.invoke(context)
+
+    return call(invoke, arguments)
+
+
+def call(work: Callable[[], object], arguments: Sequence[str]) -> int:
+    """Do the work of a command, or a part of it that may fail alone; print its error and return its exit code.
+
+    Args:
+        work: what is done.
+        arguments: words of the command, whose options errors name.
+    """
+    try:
+        work()
         return Exit.OK
     except typer.Exit as stop:
         return stop.exit_code

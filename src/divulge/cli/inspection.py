@@ -11,8 +11,10 @@ import typer
 from divulge import datafiles, inspection, results, targets
 from divulge import plan as plan_files
 from divulge.cli import options, printing
+from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.settings import ColumnNames, InspectionSettings
+from divulge.targets import sacro_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +32,7 @@ def inspect(
         Path,
         typer.Argument(
             help=".skops, .onnx, .safetensors, .npz, .txt of LightGBM, .json of XGBoost or CatBoost; or a plan (TOML) "
-            "that names target and members."
+            "that names target and members; or a folder of models."
         ),
     ],
     settings: Annotated[InspectionSettings, ("output_records",)],
@@ -41,7 +43,15 @@ def inspect(
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
-    """Does this model's file hold training records? Look at its arrays, leaves and settings, without data."""
+    """Does this model's file hold training records? Look at its arrays, leaves and settings, without data.
+
+    Of a folder every model is looked at, also in folders below; the exit code is 2 where one cannot be read.
+    """
+    if model.is_dir() and not sacro_folders.is_sacro_folder(model):
+        if members is not None:
+            raise InputError("--members: goes with one model; of a folder of models each has its own")
+        _inspect_folder(model, settings, json)
+        return
     if model.suffix.lower() == ".toml":
         if members is not None or columns.model_fields_set:
             raise InputError("members: the plan names records and columns; leave out --members and options of columns")
@@ -69,6 +79,33 @@ def _inspect_plan(path: Path, given_settings: dict[str, Any], trust: Sequence[st
     inspected = inspection.inspect_model(resolved.target, chosen, training_records=len(records))
     hints = inspection.inspect_outputs(resolved.target, records, chosen, outputs=resolved.options.outputs)
     return replace(inspected, hints=(*inspected.hints, *hints))
+
+
+def _inspect_folder(folder: Path, settings: InspectionSettings, json: bool) -> None:
+    """Print a row for each model in a folder, and the hints below."""
+    files = inspection.inspect_folder(folder, settings)
+    if json:
+        printing.as_json(results.to_json_values(files))
+    else:
+        rows = []
+        for file in files:
+            if (inspected := file.inspection) is None:
+                rows.append((file.path, "cannot be read", "–", "–", "–", "–"))
+                continue
+            size = "–" if inspected.training_records is None else f"{inspected.training_records:,}"
+            counts = (f"{len(inspected.long_arrays):,}", f"{inspected.single_leaves:,}")
+            hints = ", ".join(hint.name for hint in inspected.hints) or "none"
+            rows.append((file.path, inspected.model.partition("(")[0].replace("dict", "–"), size, *counts, hints))
+        columns = ["file", "model", "training records", "arrays as long", "one-record leaves", "hints"]
+        printing.table(f"{len(files):,} models", columns, rows)
+        printing.line(
+            "These are hints from the files alone: divulge inspect FILE explains those of one model, an audit measures."
+        )
+    problems = [file for file in files if file.problem]
+    for file in problems:
+        printing.error(f"{file.path}: {file.problem}")
+    if problems:
+        raise typer.Exit(Exit.INPUT)
 
 
 def _show(path: Path, inspected: Inspection, *, is_known: bool) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import auditing, recipes, references, results, validation
+from divulge import auditing, cli, provenance, recipes, references, results, validation
 from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
+from divulge.auditing.compare import Policy
 from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
+from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.report import page as report_page
 from divulge.settings import AuditSettings, InitSettings
@@ -21,7 +24,7 @@ from divulge.signals import classification, internals
 from divulge.targets import sacro_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from divulge.plan import ResolvedPlan
     from divulge.settings import Plan
@@ -98,7 +101,7 @@ def _ask(question: str, default: str) -> str:
 
 def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = False) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
-    read = plan_files.read(plan)
+    read = _read_plan(plan)
     is_search = read.data.candidates is not None
     offer = ""
     if is_search:
@@ -146,9 +149,16 @@ def list_input_files(plan: Plan, path: Path) -> dict[str, Path | None]:
 def audit(
     *,
     plan: Annotated[
-        Path | None, typer.Argument(help="Plan (TOML); with --demo: images or text.", show_default=False)
+        list[Path] | None,
+        typer.Argument(help="Plan (TOML), or several; with --demo: images or text.", show_default=False),
     ] = None,
-    out: options.RunFolder = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run directory to write (default: runs/NAME-TIME); of several plans, a folder for theirs.",
+            show_default=False,
+        ),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Audit a model of the bundled Fashion-MNIST images, or of text.")
     ] = False,
@@ -169,7 +179,11 @@ def audit(
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
-    """Was this record used? Run the attacks of a plan on its target."""
+    """Was this record used? Run the attacks of a plan, or of several, on its target.
+
+    Of several plans each is run, also where another fails; the exit code is then that of the first that failed.
+    """
+    plans = plan or []
     if demo:
         if fpr:
             raise InputError(
@@ -177,20 +191,31 @@ def audit(
             )
         if show_records is not None:
             raise InputError("--show-records: goes with a plan")
-        finished, folder = _run_demo("images" if plan is None else str(plan), out, seed, quick, overwrite)
-    else:
-        if plan is None:
-            raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
-        if quick or seed is not None:
-            raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
-        folder = options.run_folder(out, plan.stem)
-        read = plan_files.read(plan)
-        if fpr:
-            levels = options.check_options(AuditSettings, fpr=fpr).fpr
-            read = read.model_copy(update={"fpr": levels})
-        if show_records is not None:
-            read = read.model_copy(update={"show_records": show_records})
-        finished = _run_plan(read, plan.parent, folder, trust or (), overwrite)
+        if len(plans) > 1:
+            raise InputError(f"--demo: images or text, one of them; got {len(plans)} names")
+        finished, folder = _run_demo(str(plans[0]) if plans else "images", out, seed, quick, overwrite)
+        _show_finished(finished, folder, json)
+        return
+    if not plans:
+        raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
+    if quick or seed is not None:
+        raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+    levels = options.check_options(AuditSettings, fpr=fpr).fpr if fpr else None
+    changes = {"fpr": levels, "show_records": show_records}
+    run = partial(
+        _run_plan,
+        changes={key: value for key, value in changes.items() if value is not None},
+        trust=trust or (),
+        overwrite=overwrite,
+    )
+    if len(plans) > 1:
+        _run_plans(plans, out, run, json)
+        return
+    folder = options.run_folder(out, plans[0].stem)
+    _show_finished(run(plans[0], folder), folder, json)
+
+
+def _show_finished(finished: Mapping[str, auditing.Audit], folder: Path, json: bool) -> None:
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
         printing.as_json(results.to_json_values(summaries.get("", summaries)))
@@ -198,6 +223,72 @@ def audit(
     for title, result in finished.items():
         _show_audit(result, title)
     printing.line(f"Report: {folder / 'report.html'}")
+
+
+def _run_plans(plans: Sequence[Path], out: Path | None, run: Callable[[Path, Path], Any], json: bool) -> None:
+    """Run several plans one after the other, each into its own run directory; one that fails stops no other."""
+    names = _name_runs(plans)
+    folders = {name: options.run_folder(None if out is None else out / name, name) for name in names}
+    codes: dict[str, int] = {}
+    answers: dict[str, str] = {}
+    # A plan that cannot be read is said at once, not after the others' hours.
+    for name, path in names.items():
+        codes[name] = cli.call(partial(_read_plan, path), ("audit", str(path)))
+    for name in [name for name, code in codes.items() if code == Exit.OK]:
+        printing.lines(sys.stderr, f"{names[name]}: into {folders[name]}")
+
+        def run_one(name: str = name) -> None:
+            provenance.declare_input_files()  # none of the plan before
+            finished = run(names[name], folders[name])
+            answers[name] = "; ".join(
+                f"{title}: {result.verdict.answer}" if title else result.verdict.answer
+                for title, result in finished.items()
+            )
+
+        codes[name] = cli.call(run_one, ("audit", str(names[name])))
+        if codes[name] == Exit.INTERRUPTED:
+            raise typer.Exit(Exit.INTERRUPTED)
+    rows = [
+        (str(names[name]), answers.get(name, f"failed (exit code {code})"), str(folders[name]) if code == 0 else "–")
+        for name, code in codes.items()
+    ]
+    if json:
+        values = {
+            str(names[name]): {"exit_code": int(code), "verdict": answers.get(name), "run": str(folders[name])}
+            for name, code in codes.items()
+        }
+        printing.as_json(values)
+    else:
+        printing.table("Audits", ["plan", "verdict", "run"], rows)
+        printing.line(f"{len(answers):,} of {len(plans):,} plans were audited; divulge table lists runs.")
+    if failed := [code for code in codes.values() if code != Exit.OK]:
+        raise typer.Exit(failed[0])
+
+
+def _name_runs(plans: Sequence[Path]) -> dict[str, Path]:
+    """Return the name of each plan's run: that of its file, with its folder's where two files have the same.
+
+    Raises:
+        divulge.InputError: a plan that is named twice, or two that cannot be told apart so.
+    """
+    stems = [path.stem for path in plans]
+    names: dict[str, Path] = {}
+    for path, stem in zip(plans, stems, strict=True):
+        name = stem if stems.count(stem) == 1 else f"{path.resolve().parent.name}-{stem}"
+        if name in names:
+            raise InputError(f"audit: {names[name]} and {path} would write the same run {name!r}; audit them apart")
+        names[name] = path
+    return names
+
+
+def _read_plan(path: Path) -> Plan:
+    """Read a plan and the limits in it, which a gate would refuse after the work."""
+    read = plan_files.read(path)
+    try:
+        Policy.from_plan(read.model_dump())
+    except InputError as error:
+        raise InputError(f"plan: {path}: {error}") from None
+    return read
 
 
 def _run_demo(
@@ -220,9 +311,12 @@ def _run_demo(
     return dict(zip(titles, (run_known, run_unseen), strict=True)), folder
 
 
-def _run_plan(plan: Plan, folder: Path, out: Path, trust: Sequence[str], overwrite: bool) -> dict[str, auditing.Audit]:
+def _run_plan(
+    path: Path, out: Path, changes: Mapping[str, Any], trust: Sequence[str], overwrite: bool
+) -> dict[str, auditing.Audit]:
     """Run a plan; return its audits by title, several where it names several masks of known values."""
-    resolved = plan_files.resolve(plan, folder, trust)
+    plan = _read_plan(path).model_copy(update=dict(changes))
+    resolved = plan_files.resolve(plan, path.parent, trust)
     for key, origin in resolved.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
     run: Any = auditing.over_shares if isinstance(resolved.subject.known, tuple) else auditing.audit

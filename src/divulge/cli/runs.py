@@ -1,14 +1,16 @@
-"""Commands for finished work: `divulge report`, `decide`, `compare`, `gate`, `view` and `pool`."""
+"""Commands for finished work: `divulge report`, `decide`, `compare`, `gate`, `table`, `view` and `pool`."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import sys
 import tempfile
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import polars as pl
 import typer
 
 from divulge import auditing, identification, provenance, results, run_directory, store, tables, validation, viewing
@@ -16,6 +18,7 @@ from divulge import runs as finished_runs
 from divulge.auditing import compare as comparison
 from divulge.auditing import sacro_export
 from divulge.auditing import summary as audit_summary
+from divulge.auditing.junit import render_junit, render_junit_error
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.decisions.unseen_classes import Promise
@@ -31,6 +34,7 @@ from divulge.synthetic.comparison import ReleaseComparison
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.auditing.compare import Rulings
     from divulge.results import IdentificationSummary
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
@@ -299,24 +303,31 @@ def _show_releases(compared: ReleaseComparison, runs: Sequence[Path], report: Pa
 def gate(
     run: Run,
     limits: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--max",
             help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
             "difference:0.05 or share:0.1; of "
-            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05. May be repeated.",
+            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05. May be repeated "
+            "(default: of an audit, the limits of its plan).",
             show_default=False,
         ),
-    ],
+    ] = None,
     passing: Annotated[
         str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
     ] = "kept",
     by: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--by", help="Of an audit: what else is held to the limits: class, group, both with a comma, or none."
+            "--by",
+            help="Of an audit: what else is held to the limits: class, group, both with a comma, or none (default: "
+            "what its plan says, or both).",
+            show_default=False,
         ),
-    ] = "class,group",
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="JUnit XML to write, for test reports of CI servers: one test case a limit.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Hold a run to a policy, for CI: exit code 0 when it is kept, 1 when it is broken, 3 when that is undecided.
@@ -325,57 +336,87 @@ def gate(
     """
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
-    run_kind = run_directory.RunDirectory(run).kind()
     try:
-        rulings = finished_runs.gate(run, limits, by=by)
+        rulings = finished_runs.gate(run, limits or None, by=by)
     except InputError as error:
         message = str(error).replace("policy: ", "--max: ", 1)
-        raise InputError(f"--{message}" if message.startswith("by: ") else message) from None
+        message = f"--{message}" if message.startswith("by: ") else message
+        if junit is not None:  # in the place of what an earlier gate may have said
+            store.write_text(junit, render_junit_error(message, str(run)))
+        raise InputError(message) from None
+    if junit is not None:
+        store.write_text(junit, render_junit(rulings, str(run), passing_states))
+    answers = {limit: held.state for limit, held in rulings.group_by_limit().items()}
     failed = max(
-        (r.state for r in rulings if r.state not in passing_states), key=comparison.STATES.index, default="kept"
+        (state for state in answers.values() if state not in passing_states),
+        key=comparison.STATES.index,
+        default="kept",
     )
     if json:
         values = [results.to_json_values(r) | {"state": r.state, "reason": r.reason} for r in rulings]
-        printing.as_json({"state": rulings.state, "passed": failed == "kept", "rulings": values})
+        printing.as_json({"state": rulings.state, "passed": failed == "kept", "limits": answers, "rulings": values})
     else:
-        within = [r for r in rulings if r.by]
-        folded = [r for r in within if r.state == "kept"]
-        rows = [
-            [
-                r.recipe,
-                r.scope,
-                f"adjusted {r.metric}" if r.adjusted else r.metric,
-                comparison.format_statistic(r.metric, r.estimate),
-                f"{r.limit:g}",
-                "BROKEN" if r.state == "broken" else r.state,
-            ]
-            for r in rulings
-            if r not in folded
-        ]
-        printing.table(
-            "Policy",
-            [
-                {"erasure": "request", "attributes": "guess by", "synthetic": "score"}.get(run_kind or "", "recipe"),
-                "candidates",
-                "metric",
-                "estimate",
-                "limit",
-                "policy",
-            ],
-            rows,
-        )
-        printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
-        if folded:
-            printing.line(f"Kept within classes or groups, too: {len(folded):,} of {len(within):,} rulings.")
-        names: dict[tuple[str, str], list[str]] = {}
-        for r in rulings:
-            if r.reason:
-                names.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
-        for (state, reason), ruled in names.items():
-            whose = f" ({comparison.list_names(ruled)})" if len(names) > 1 else ""
-            printing.line(f"{state}{whose}: {reason}")
+        _show_rulings(rulings, run_directory.RunDirectory(run).kind())
     if failed != "kept":
         raise typer.Exit({"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}[failed])
+
+
+def _show_rulings(rulings: Rulings, kind: str) -> None:
+    """Print one answer for each limit: that of the rulings in its state, whose reasons alone are given."""
+    rows, reasons, n_kept = [], dict[tuple[str, str], list[str]](), 0
+    for held in rulings.group_by_limit().values():
+        answer = "BROKEN" if held.state == "broken" else held.state
+        shown = [r for r in held if not r.by or (r.state == held.state and held.state != "kept")]
+        for number, r in enumerate(sorted(shown, key=lambda r: r.state != held.state)):
+            metric = f"adjusted {r.metric}" if r.adjusted else r.metric
+            estimate = comparison.format_statistic(r.metric, r.estimate)
+            rows.append([answer if number == 0 else "", metric, f"{r.limit:g}", estimate, r.recipe, r.scope])
+            if r.reason and r.state == held.state:
+                reasons.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
+        n_kept += sum(r.state == "kept" for r in held if r.by)
+    by_kind = {"erasure": "request", "attributes": "guess by", "synthetic": "score"}
+    printing.table("Policy", ["policy", "metric", "limit", "estimate", by_kind.get(kind, "recipe"), "candidates"], rows)
+    printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
+    if n_kept:
+        within = sum(bool(r.by) for r in rulings)
+        printing.line(f"Kept within classes or groups, too: {n_kept:,} of {within:,} rulings.")
+    for (state, reason), ruled in reasons.items():
+        whose = f" ({comparison.list_names(ruled)})" if len(reasons) > 1 else ""
+        printing.line(f"{state}{whose}: {reason}")
+
+
+def table(
+    folders: Annotated[list[Path], typer.Argument(help="Runs, or directories that hold some.", show_default=False)],
+    csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV on standard output.")] = False,
+    json: options.Json = False,
+) -> None:
+    """List runs by date: verdict, AUC, stored records, gate, and the change since the last version of the same model.
+
+    Runs whose folders have the same name, dates and times apart, are versions of one model. The exit code is 2 where a
+    run cannot be read; the others are listed all the same.
+    """
+    if csv and json:
+        raise InputError("--csv: goes without --json")
+    rows = viewing.list_runs(folders)
+    if json:
+        printing.as_json(results.to_json_values(rows))
+    elif csv:
+        frame = tables.escape_formulas(viewing.tabulate(rows))
+        printing.lines(
+            sys.stdout, frame.with_columns(pl.col(pl.String).map_elements(printing.escape, pl.String)).write_csv()
+        )
+    else:
+        printing.table(f"{len(rows):,} runs", *viewing.format_rows(rows))
+        if any(row.change is not None for row in rows):
+            printing.line(
+                "Change: of the AUC on the same records, since the run of the same name before it, at 95 % confidence "
+                "in each pair of runs. Two trainings of one model differ, too."
+            )
+    problems = [row for row in rows if row.problem]
+    for row in problems:
+        printing.error(row.problem)
+    if problems:
+        raise typer.Exit(Exit.INPUT)
 
 
 def view(

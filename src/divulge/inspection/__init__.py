@@ -6,18 +6,28 @@ which settings are known to leak. `inspect_outputs` counts how many training rec
 """
 
 from divulge.inspection.model_arrays import ModelArray, collect_arrays, find_stored_records, read_model
-from divulge.inspection.structure import Hint, Inspection, inspect_file, inspect_model, inspect_outputs
+from divulge.inspection.structure import (
+    Hint,
+    InspectedFile,
+    Inspection,
+    inspect_file,
+    inspect_folder,
+    inspect_model,
+    inspect_outputs,
+)
 from divulge.results import ArrayMatch, StoredRecords
 
 __all__ = [
     "ArrayMatch",
     "Hint",
+    "InspectedFile",
     "Inspection",
     "ModelArray",
     "StoredRecords",
     "collect_arrays",
     "find_stored_records",
     "inspect_file",
+    "inspect_folder",
     "inspect_model",
     "inspect_outputs",
     "read_model",

@@ -5,6 +5,7 @@ These are hints. What an attack measures decides; a model without a hint may lea
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from divulge import errors, lazy
-from divulge.errors import InputError
+from divulge.errors import InputError, MissingExtraError
 from divulge.inspection.model_arrays import ModelArray, collect_arrays, read_model
 from divulge.report.sections import MEASURED_HINTS
 from divulge.settings import InspectionSettings
@@ -91,6 +92,82 @@ def inspect_file(
         divulge.InputError: as `divulge.inspection.read_model` and `inspect_model`.
     """
     return inspect_model(read_model(Path(path)), settings, training_records=training_records)
+
+
+MODEL_SUFFIXES = (".skops", ".onnx", ".safetensors", ".npz", ".json", ".txt", ".model", ".lgb")
+"""Of files that may be models."""
+_AMBIGUOUS = (".npz", ".json", ".txt")  # of files that most often are something else
+_BOOSTED_KEYS = {"learner", "oblivious_trees", "trees"}  # of XGBoost's and CatBoost's models
+_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt")
+_MAX_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedFile:
+    """A file of a folder of models.
+
+    Args:
+        path: the file, from the folder.
+        inspection: what it holds; None where it could not be read.
+        problem: why it could not; empty where it could.
+    """
+
+    path: str
+    inspection: Inspection | None
+    problem: str = ""
+
+
+def inspect_folder(folder: str | Path, settings: InspectionSettings = _DEFAULTS) -> list[InspectedFile]:
+    """Inspect every model in a folder and in the folders below it, without data; links are not followed.
+
+    A ``.json``, ``.txt`` or ``.npz`` that is no model is left out. Pickles are named and never opened.
+
+    Args:
+        folder: the folder.
+        settings: the thresholds.
+
+    Raises:
+        divulge.InputError: no folder, or none with a model in it; more than 10,000 files.
+
+    Examples:
+        >>> [file.path for file in inspect_folder("models")]  # doctest: +SKIP
+        ['churn.skops', 'fraud/net.onnx']
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"model: no such folder: {root}")
+    paths = sorted(
+        Path(place) / name
+        for place, inner, names in os.walk(root)
+        for name in names
+        if not name.startswith(".") and (Path(place) / name).suffix.lower() in (*MODEL_SUFFIXES, *_PICKLES)
+    )
+    if len(paths) > _MAX_FILES:
+        raise InputError(
+            f"model: {root} holds {len(paths):,} files, and {_MAX_FILES:,} are the most that are inspected"
+        )
+    inspected = [file for path in paths if (file := _inspect_one(path, root, settings)) is not None]
+    if not inspected:
+        raise InputError(f"model: no model in {root}; models are files that end in {', '.join(MODEL_SUFFIXES)}")
+    return inspected
+
+
+def _inspect_one(path: Path, root: Path, settings: InspectionSettings) -> InspectedFile | None:
+    """Inspect a file; None where it is no model."""
+    name, suffix = str(path.relative_to(root)), path.suffix.lower()
+    if suffix in _PICKLES:
+        reason = "a pickle, which can run any code when it is opened; save the model as .skops, .onnx or .safetensors"
+        return InspectedFile(name, None, reason)
+    try:
+        model = read_model(path)
+        if suffix == ".json" and not (isinstance(model, dict) and _BOOSTED_KEYS & set(model)):
+            return None
+        inspection = inspect_model(model, settings)
+        if suffix in _AMBIGUOUS and not inspection.arrays:
+            return None
+        return InspectedFile(name, inspection)
+    except (InputError, MissingExtraError) as error:
+        return None if suffix in _AMBIGUOUS else InspectedFile(name, None, str(error))
 
 
 def inspect_model(

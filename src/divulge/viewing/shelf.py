@@ -144,12 +144,17 @@ class Shelf:
             raise KeyError(place.key)
         cached = self._read.get(place.key)
         if cached is None or cached[0] != version:
-            tone, verdict = _verdict(place)
-            entry = _entry_of(place, tone, verdict, _date(place.path, version[0][1]))
+            tone, verdict = read_verdict(place)
+            entry = _entry_of(place, tone, verdict, read_date(place.path, version[0][1]))
             if _version(place.path) != version:
                 raise ReplacedError(f"{place.path}: other runs are being published here while it is read; try again")
             self._read[place.key] = cached = (version, entry)
         return cached[1]
+
+
+def is_full(shelf: Shelf) -> bool:
+    """Check whether a shelf has as many runs as are listed, so that some may be left out."""
+    return len(shelf.places()) >= _MAX_RUNS
 
 
 def _places_below(root: Path) -> Iterator[Place]:
@@ -189,7 +194,7 @@ def _status(path: Path, name: str) -> tuple[Any, ...]:
     return name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _verdict(place: Place) -> tuple[Tone, str]:
+def read_verdict(place: Place) -> tuple[Tone, str]:
     """Compute tone and verdict of a run from its scores."""
     if not place.finished:
         return "plain", "not finished; repeat its command to go on"
@@ -204,7 +209,7 @@ def _verdict(place: Place) -> tuple[Tone, str]:
     return "plain", _DESCRIPTIONS_WITHOUT_VERDICT.get(place.kind, place.kind)
 
 
-def _date(path: Path, modified: float) -> str:
+def read_date(path: Path, modified: float) -> str:
     """Return when a run was made, which copying it does not change; when it was last written, where it does not say."""
     with contextlib.suppress(InputError, OSError, ValueError):
         origin = provenance.read_provenance(path)
