@@ -208,7 +208,7 @@ def _map_parts(parts: Sequence[_Part], work: Callable[..., Any], *arguments: Any
         return [work(part, *arguments) for part in parts]
     remote = ray.remote(num_cpus=1)(work).remote
     try:
-        return ray.get([remote(work, part, *arguments) for part in parts])
+        return ray.get([remote(part, *arguments) for part in parts])
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, InputError):
             raise error.cause from None
