@@ -1,4 +1,4 @@
-"""Training records that stay in Parquet files: the same models as from arrays, and errors before anything is trained."""
+"""Training records that stay in Parquet files: the same models as from arrays, and errors that name the file."""
 
 import numpy as np
 import polars as pl
@@ -126,7 +126,11 @@ BAD = {
     "texts among numbers": ({"a.parquet": {"x": [1.0], "t": ["a"]}}, {}, "column 't' is String"),
     "the label alone": ({"a.parquet": {"y": [1]}}, {"label": "y"}, "at least 1 column beside the label"),
     "no rows": ({"a.parquet": {"x": []}}, {}, "at least 1 record is needed"),
-    "files that differ": ({"a.parquet": {"x": [1.0]}, "b.parquet": {"x": [1]}}, {}, r"b\.parquet: other columns or types"),
+    "files that differ": (
+        {"a.parquet": {"x": [1.0]}, "b.parquet": {"x": [1]}},
+        {},
+        r"b\.parquet: other columns or types",
+    ),
 }
 
 
@@ -148,7 +152,7 @@ def test_a_missing_value_ends_the_training_of_models_that_learn_from_it(bad, tab
     table.with_columns(c0=pl.Series([*values[:-1], bad])).write_parquet(tmp_path / "a.parquet")
     source = scan_records(tmp_path, label="y")
     splits = np.arange(N)[None] >= N - 10
-    with pytest.raises(InputError, match="missing|NaN|infinit"):
+    with pytest.raises(InputError, match=r"missing|NaN|infinit"):
         Custom(_train_lookup, 1).fit(source, splits, seed=0)
     assert len(Custom(_train_lookup, 1).fit(source, ~splits, seed=0)) == 1
 

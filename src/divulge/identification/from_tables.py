@@ -38,7 +38,6 @@ from divulge.identification.score_adjustment import BlindScores, ScoreSets
 from divulge.identification.score_tables import (
     CleaningOptions,
     Columns,
-    Score,
     check_columns,
     clean_table,
     scan_scores,
@@ -273,7 +272,9 @@ def check_memory_fits(n_candidates: int | None, columns: Columns) -> None:
         divulge.InputError: it does not fit; both sizes are named.
     """
     if n_candidates is not None:
-        remedy = f"there are about {n_candidates:,} rows; decide on fewer, or by one score, which is read piece by piece"
+        remedy = (
+            f"there are about {n_candidates:,} rows; decide on fewer, or by one score, which is read piece by piece"
+        )
         check_memory(estimate_memory(n_candidates, columns), "candidates", remedy)
 
 

@@ -18,8 +18,8 @@ import threadpoolctl
 from divulge import lazy, store
 from divulge.errors import InputError, UserCodeError
 from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job, read_own_records
-from divulge.references.record_source import RecordSource
 from divulge.references.pool import Pool
+from divulge.references.record_source import RecordSource
 from divulge.settings import EngineName, PlacementSettings
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -164,12 +164,14 @@ class _TrainingRun:
 
 def make_task(learner: Learner, request: TrainingRequest) -> Task:
     """Return what all jobs of a request share."""
+    # Engines read a source where they train, before a learner sees the records: for all else they are in memory.
+    records = cast("Records", request.records)
     observe = tuple(r if isinstance(r, Records) else Records(r) for r in request.observe)
     return Task(
         learner=learner,
-        records=request.records,
+        records=records,
         data=_digest_training_data(request),
-        classes=0 if request.measure is not None else learner.width(request.records, request.classes),
+        classes=0 if request.measure is not None else learner.width(records, request.classes),
         observe=observe,
         signal=request.signal,
         pool=None if request.pool is None else Path(request.pool),

@@ -168,7 +168,7 @@ class Task:
 
     modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
     learner: Learner
-    records: Records | RecordSource
+    records: Records  # a `RecordSource` until `read_own_records` has read what its models learn from
     data: str
     classes: int
     observe: tuple[Records, ...]

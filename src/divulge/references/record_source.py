@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from glob import glob, has_magic
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,12 +19,22 @@ import polars as pl
 from divulge import lazy, store, tables
 from divulge.errors import InputError
 from divulge.types import Records
-from divulge.validation import as_list, check_column_names, check_memory, check_path, check_strings, format_value
+from divulge.validation import (
+    as_list,
+    check_column_names,
+    check_instance,
+    check_memory,
+    check_path,
+    check_strings,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import ray
+    import ray.exceptions
+
     from divulge.types import Array, Ints
 else:
     ray = lazy.module("ray")
@@ -128,8 +138,8 @@ class RecordSource:
 def scan_records(source: Any, *, label: str | None = None, columns: Sequence[str] | None = None) -> RecordSource:
     """Return training records that are read where models are trained: from Parquet files, or a Ray dataset.
 
-    `Train`, `Custom` and `FineTune` take them as the ``records`` of ``fit``. On a cluster (``engine="ray"``) a task reads
-    the rows of its own models, and no other machine does; on one machine a model's rows alone are in memory. The
+    `Train`, `Custom` and `FineTune` take them as the ``records`` of ``fit``. On a cluster (``engine="ray"``) a task
+    reads the rows of its own models, and no other machine does; on one machine a model's rows alone are in memory. The
     models are those that `Records` of the same values give, to the bit.
 
     Args:
@@ -152,7 +162,13 @@ def scan_records(source: Any, *, label: str | None = None, columns: Sequence[str
         ...     print(source, source[np.array([0, 2])].x.tolist())
         RecordSource(n=3, shape=(1,), parts=1) [[0.5], [2.5]]
     """
-    places = _list_blocks(source) if hasattr(source, "to_arrow_refs") else _list_files(source)
+    if label is not None:
+        check_instance(label, "label", str, "the name of a column")
+    if hasattr(source, "to_arrow_refs"):
+        places = _list_blocks(source)
+    else:
+        with tables.table_errors("source"):
+            places = _list_files(source)
     if columns is not None:
         columns = check_strings(columns, "columns")
         check_column_names(columns)
@@ -179,7 +195,7 @@ def _list_files(source: Any) -> list[tuple[Place, str]]:
     files: list[Path] = []
     for item in [source] if isinstance(source, str | Path) else as_list(source, "source"):
         text = str(check_path(item, "source"))
-        found = sorted(map(Path, glob(text))) if has_magic(text) and not Path(text).exists() else [Path(text)]
+        found = sorted(_match_pattern(Path(text))) if has_magic(text) and not Path(text).exists() else [Path(text)]
         if not found:
             raise InputError(f"source: no file matches {format_value(text)}")
         files += [file for each in found for file in tables.find_files(each)]
@@ -189,6 +205,11 @@ def _list_files(source: Any) -> list[tuple[Place, str]]:
         if file.suffix.lower() != ".parquet":
             raise InputError(f"{file}: a Parquet file is needed (divulge reads others whole, as Records)")
     return [(file.absolute(), str(file)) for file in files]
+
+
+def _match_pattern(pattern: Path) -> Iterator[Path]:
+    first = next(place for place, part in enumerate(pattern.parts) if has_magic(part))
+    return Path(*pattern.parts[:first]).glob(str(Path(*pattern.parts[first:])))
 
 
 def _list_blocks(dataset: Any) -> list[tuple[Place, str]]:
@@ -234,7 +255,7 @@ def _describe_part(part: _Part, label: str | None) -> tuple[dict[str, pl.DataTyp
         if label is None or not n_rows:
             return schema, n_rows, None
         if label not in schema:
-            raise InputError(f"{part.name}: no column {label!r} (columns: {', '.join(schema)[:500]})")
+            raise InputError(f"{part.name}: no column {format_value(label)} (columns: {', '.join(schema)[:500]})")
         dtype, column = schema[label], pl.col(label)
         if not (dtype.is_integer() or dtype.is_float()):
             raise InputError(f"{part.name}: label {label!r} is {dtype}; number the classes from 0, or give real values")
@@ -250,14 +271,12 @@ def _describe_part(part: _Part, label: str | None) -> tuple[dict[str, pl.DataTyp
     return schema, n_rows, (low, high)
 
 
-def _record_type(
-    schema: dict[str, Any], names: Sequence[str], place: str
-) -> tuple[np.dtype[Any], tuple[int, ...]]:
+def _record_type(schema: dict[str, Any], names: Sequence[str], place: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return the type of a record's values, and the shape of a record."""
     if not names:
         raise InputError(f"{place}: at least 1 column beside the label is needed")
     if missing := [name for name in names if name not in schema]:
-        raise InputError(f"{place}: no column {missing[0]!r} (columns: {', '.join(schema)[:500]})")
+        raise InputError(f"{place}: no column {format_value(missing[0])} (columns: {', '.join(schema)[:500]})")
     dtypes = [schema[name] for name in names]
     if len(names) == 1 and dtypes[0] == pl.String:
         return np.dtype(object), ()
@@ -296,7 +315,9 @@ def _read_rows(
         piece = piece[inside]
         for name in piece.columns:
             if n_missing := piece[name].null_count():
-                raise InputError(f"{part.name}: column {name!r} is missing in {n_missing} rows that a model learns from")
+                raise InputError(
+                    f"{part.name}: column {name!r} is missing in {n_missing} rows that a model learns from"
+                )
         only = piece[columns[0]]
         if only.dtype == pl.String:
             values = tables.to_array(only)
