@@ -84,6 +84,7 @@ RECEIVED = {
     "margin.Training",
     "reconstruction.Reconstruction",
     "reconstruction.Stretch",
+    "references.RecordSource",
     "references.Trained",
     "unlearning.Erasure",
     "unlearning.ErasureVerdict",

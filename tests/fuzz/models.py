@@ -1,9 +1,13 @@
 """Valid calls of what asks, trains and completes: targets, references, signals, completion, regressors, audit."""
 
+import atexit
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import peft  # noqa: F401 - takes seconds to import, which no case should be charged with
+import polars as pl
 import torch
 import transformers
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -251,6 +255,10 @@ TARGETS = {
     "targets.adapt": call(model=MODEL, outputs="logits", device="cpu", use=logits, says=("target",), free=("device",)),
 }
 
+POOL = Path(tempfile.mkdtemp(prefix="divulge-fuzz-"), "pool.parquet")
+atexit.register(shutil.rmtree, POOL.parent, ignore_errors=True)
+pl.DataFrame({"a": [0.5, 1.5, 2.5], "b": [1, 2, 3], "y": [0, 1, 1]}).write_parquet(POOL)
+
 REFERENCES = {
     "references.Bar": call(title="references", every=10.0, free=("title", "stream")),
     "references.Custom": call(
@@ -311,6 +319,9 @@ REFERENCES = {
         use=trained,
         free=("schedule", "augment", "make_model"),
         long=("epochs",),
+    ),
+    "references.scan_records": call(
+        source=POOL, label="y", columns=("a", "b"), use=lambda source: source[np.array([0, 2])].x
     ),
     "references.splits.online": call(records=6, models=4, seed=0, labels=np.arange(6) % 2),
     "references.splits.offline": call(

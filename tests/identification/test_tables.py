@@ -14,6 +14,7 @@ import divulge as dv
 from divulge import tables as readers
 from divulge.cli import app
 from divulge.decisions.methods import resolve_method
+from divulge.errors import InputError
 from divulge.identification import from_tables as runs
 from divulge.identification import redecide
 from divulge.identification.decision import METHODS, Policy
@@ -400,3 +401,30 @@ def test_core_command_needs_no_torch(tables, tmp_path):
         text=True,
     )
     assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_more_rows_than_memory_takes_are_refused_before_they_are_read(tmp_path, monkeypatch, ending):
+    from divulge import validation
+
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"loss": rng.normal(size=20_000), "other": rng.normal(size=20_000)})
+    path = tmp_path / f"scores.{ending}"
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
+    rows = runs.scan_scores([path], "candidates").estimate_rows()
+    assert rows == pytest.approx(20_000, rel=0.02)
+    columns = Columns(LOSS_LOW)
+    several = Columns((Score("loss", -1), Score("other", -1)))
+    between = sum(runs.estimate_memory(20_000, each) for each in (columns, several)) / 2
+    monkeypatch.setattr(validation, "available_memory", lambda: between / 0.9)
+    assert runs.run([path], [path], tmp_path / "one", plan()).candidates == 20_000
+    with pytest.raises(InputError, match=r"candidates: about .* needed, .* free; there are about .* rows"):
+        runs.run([path], [path], tmp_path / "several", runs.DecisionPlan(several))
+    assert not (tmp_path / "several" / "summary.json").exists()
+
+
+def test_rows_of_files_that_do_not_tell_are_counted_as_they_are_read(tmp_path):
+    (tmp_path / "quoted.csv").write_text('loss,text\n1,"two\nlines"\n')
+    (tmp_path / "packed.csv").write_bytes(gzip.compress(b"loss\n1\n2\n"))
+    for name in ("quoted.csv", "packed.csv"):
+        assert runs.scan_scores([tmp_path / name], "candidates").estimate_rows() is None

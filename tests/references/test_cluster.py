@@ -218,5 +218,85 @@ def test_what_still_runs_is_cancelled_at_an_interruption(fit, cluster, tmp_path)
     pytest.fail("tasks go on after the interruption; cancel them where the engine ends")
 
 
+@pytest.fixture(scope="module")
+def large_pool(tmp_path_factory):
+    """Files with 147 MiB of records, which do not fit into the object store of a node."""
+    import polars as pl
+
+    folder, width = tmp_path_factory.mktemp("pool"), 128
+    for number in range(10):
+        rng = np.random.default_rng(number)
+        x = rng.normal(size=(30_000, width)).astype(np.float32)
+        frame = pl.DataFrame({f"c{i}": x[:, i] for i in range(width)} | {"y": (x[:, 0] > 0).astype(int)})
+        frame.write_parquet(folder / f"part-{number}.parquet", row_group_size=10_000)
+    return folder
+
+
+def _train_on_sums(records, seed):
+    weights = np.stack([records.x[records.y == label].sum(axis=0, dtype=np.float64) for label in (0, 1)], axis=1)
+    return lambda x: x @ weights + np.random.default_rng(seed).normal()
+
+
+def _memory(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is read from Linux")
+def test_records_in_files_are_read_on_the_nodes_and_not_by_the_caller(cluster, large_pool):
+    from divulge.references import scan_records, splits
+
+    source = scan_records(large_pool, label="y")
+    halves, observed = splits.offline(len(source), 4, 0), source[np.arange(50)]
+    by_value = Custom(_train_on_sums, 4, engine="ray")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = _memory("VmRSS")
+    spread = by_value.fit(source, halves, seed=0, observe=[observed])
+    added = _memory("VmHWM") - before
+    assert added < 75, f"the caller held {added:.0f} MiB of a pool of 73 MiB a model; let tasks read their own rows"
+    whole = source[np.arange(len(source))]
+    in_memory = Custom(_train_on_sums, 4).fit(whole, halves, seed=0, observe=[observed])
+    assert (spread.outputs[0] == in_memory.outputs[0]).all()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_ray_dataset_is_read_in_its_blocks(cluster, tmp_path):
+    import polars as pl
+
+    from divulge.references import scan_records, splits
+
+    data = pytest.importorskip("ray.data")
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    frame = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": (x[:, 0] > 0).astype(int)})
+    dataset = data.from_arrow([frame[start : start + 100].to_arrow() for start in range(0, 400, 100)])
+    source = scan_records(dataset, label="y", columns=["a", "b", "c"])
+    assert repr(source) == "RecordSource(n=400, shape=(3,), parts=4)"
+    import divulge as dv
+
+    expected = dv.Records(x, (x[:, 0] > 0).astype(int))
+    assert (source[np.arange(400)].x == expected.x).all()
+    halves = splits.online(400, 4, 0)
+    trainings = [Custom(_train_on_sums, 4, engine=engine) for engine in ("ray", "serial")]
+    outputs = [
+        training.fit(records, halves, seed=0, observe=[expected[:20]], pool=pool).outputs[0]
+        for training, records, pool in zip(trainings, (source, expected), (tmp_path / "models", None), strict=True)
+    ]
+    assert (outputs[0] == outputs[1]).all()
+
+
+def test_a_file_that_a_node_cannot_read_is_named(cluster, tmp_path):
+    import polars as pl
+
+    from divulge.references import scan_records
+
+    for number in range(2):
+        pl.DataFrame({"a": [0.5, 1.5], "y": [0, 1]}).write_parquet(tmp_path / f"{number}.parquet")
+    source = scan_records(tmp_path, label="y")
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(InputError, match=r"1\.parquet: no such file.* on every node"):
+        Custom(_train_on_sums, 2, engine="ray").fit(source, np.array([[1, 1, 0, 0], [0, 0, 1, 1]], bool), seed=0)
+
+
 def test_a_cluster_that_was_there_stays(cluster):
     assert ray.is_initialized()

@@ -35,11 +35,18 @@ from divulge.identification.decision import (
 from divulge.identification.finished_run import RUN_TYPE, labelled_orientation, realised_in
 from divulge.identification.identification_page import IdentificationRun
 from divulge.identification.score_adjustment import BlindScores, ScoreSets
-from divulge.identification.score_tables import CleaningOptions, Columns, check_columns, clean_table, scan_scores
+from divulge.identification.score_tables import (
+    CleaningOptions,
+    Columns,
+    check_columns,
+    clean_table,
+    scan_scores,
+)
 from divulge.report.run_kinds import RunKind, write_run
 from divulge.results import BlindScoreResult, ControlResult, IdentificationSettings, IdentificationSummary
 from divulge.run_directory import RunDirectory, RunDraft
 from divulge.settings import IdentifySettings
+from divulge.validation import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +66,8 @@ _TEXTS = 20_000  # texts of the candidates, and of the calibration, that the bli
 _MIN_TEXTS = 8  # texts of each that it needs
 _DEFAULTS = IdentifySettings()
 _ROWS_PER_BATCH = 1 << 20  # scores counted at a time
+# Measured: ids and pages of the tables that are being written, for each row; and what is held of each score.
+_BYTES_OF_SOFTWARE, _BYTES_PER_ROW, _BYTES_PER_SIGNAL, _BYTES_PER_BLIND_SCORE = 1 << 28, 130, 60, 60
 _INPUT_COLUMNS = ("row", "id", "score", "unadjusted", "baseline", "truth")  # of a selection; decisions keep them
 
 
@@ -176,6 +185,7 @@ def _run(
     calibration = scan_scores(sources["calibration"], "calibration")
     with draft.scratch_folder() as folder:
         check_columns(candidates, plan.columns)  # before all of the calibration is read
+        check_memory_fits(candidates.estimate_rows(), plan.columns)
         cleaning = CleaningOptions(plan.drop_nan, plan.drop_overlap, seed=plan.seed, sample_size=_TEXTS)
         clean_calibration = clean_table(
             calibration, replace(plan.columns, truth=None), folder / "calibration", cleaning
@@ -186,6 +196,7 @@ def _run(
             folder / "candidates",
             replace(cleaning, excluded_digests=clean_calibration.text_digests),
         )
+        check_memory_fits(clean_candidates.n_rows, plan.columns)  # now that they are counted
         if asked is None:
             first_controls = _compare_texts(clean_candidates, clean_calibration, plan.seed)
         else:
@@ -236,6 +247,35 @@ def _run(
         usage.share(scored.counts, scored.members),
         _summarize_comparison(plan.columns, scored.comparison),
     )
+
+
+def estimate_memory(n_candidates: int, columns: Columns) -> int:
+    """Estimate the bytes that a decision holds at once, software included, by what `benchmarks/growth.py` measures.
+
+    Args:
+        n_candidates: number of rows, with at most as many of the calibration.
+        columns: of several scores, and of scores that are adjusted for a blind one, all candidates are in memory.
+
+    Examples:
+        >>> estimate_memory(10**7, Columns((Score("loss"),))) // 2**20  # MiB
+        1495
+    """
+    held = _BYTES_PER_SIGNAL * len(columns.scores) if len(columns.scores) > 1 else 0
+    held += _BYTES_PER_BLIND_SCORE if columns.baseline is not None else 0
+    return _BYTES_OF_SOFTWARE + n_candidates * (_BYTES_PER_ROW + held)
+
+
+def check_memory_fits(n_candidates: int | None, columns: Columns) -> None:
+    """Raise if a decision on so many candidates needs more memory than is free; None where their number is unknown.
+
+    Raises:
+        divulge.InputError: it does not fit; both sizes are named.
+    """
+    if n_candidates is not None:
+        remedy = (
+            f"there are about {n_candidates:,} rows; decide on fewer, or by one score, which is read piece by piece"
+        )
+        check_memory(estimate_memory(n_candidates, columns), "candidates", remedy)
 
 
 def _compare_texts(candidates: CleanTable, calibration: CleanTable, seed: int) -> list[Control]:

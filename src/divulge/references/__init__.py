@@ -11,6 +11,7 @@ from divulge.references.hyperparameters import LoRA, Private
 from divulge.references.jobs import Trained
 from divulge.references.pool import Pool
 from divulge.references.progress import Bar, Progress
+from divulge.references.record_source import RecordSource, scan_records
 from divulge.references.splits import Splits
 from divulge.references.training import Custom, FineTune, Train, train_one
 
@@ -22,9 +23,11 @@ __all__ = [
     "Pool",
     "Private",
     "Progress",
+    "RecordSource",
     "Splits",
     "Train",
     "Trained",
+    "scan_records",
     "splits",
     "train_one",
 ]

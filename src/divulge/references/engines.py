@@ -17,8 +17,9 @@ import threadpoolctl
 
 from divulge import lazy, store
 from divulge.errors import InputError, UserCodeError
-from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job
+from divulge.references.jobs import Job, JobResult, LocalEngine, Task, finish_job, read_own_records
 from divulge.references.pool import Pool
+from divulge.references.record_source import RecordSource
 from divulge.settings import EngineName, PlacementSettings
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Placement:
 
 def train_serially(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[JobResult]:
     """Train one model after the other."""
+    if isinstance(task.records, RecordSource) and len(jobs) != 1:  # one model's records are in memory at a time
+        for job in jobs:
+            yield from train_serially(task, [job], watch)
+        return
+    task, jobs = read_own_records(task, jobs)
     learn = task.learner.learner(task)
     for job in jobs:
         try:
@@ -78,6 +84,7 @@ def train_stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Job
     Raises:
         divulge.InputError: models that cannot be stacked, with the reason.
     """
+    task, jobs = read_own_records(task, jobs)
     for job, learned in task.learner.stack(task, jobs, watch):
         yield JobResult(job, None) if learned is None else finish_job(task, job, learned)
 

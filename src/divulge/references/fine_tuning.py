@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from divulge.references.jobs import Trained
     from divulge.references.network_training import AfterEpoch
     from divulge.references.progress import Progress
+    from divulge.references.record_source import RecordSource
     from divulge.references.splits import Splits
     from divulge.targets.chat_templates import EncodedDocument
     from divulge.types import Bools
@@ -195,7 +196,7 @@ class LoadedFineTune:
 
     def fit(
         self,
-        records: Records,
+        records: Records | RecordSource,
         splits: Splits | Bools,
         *,
         seed: int,

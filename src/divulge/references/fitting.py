@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from divulge import lazy, machine, seeds
 from divulge.errors import InputError
 from divulge.references import engines, pool
-from divulge.references.jobs import InternalSignal, Job, JobResult, Learner, OutputStore, Signal, Task, Trained
+from divulge.references.jobs import (
+    InternalSignal,
+    Job,
+    JobResult,
+    Learner,
+    OutputStore,
+    Signal,
+    Task,
+    Trained,
+    read_sample,
+)
 from divulge.references.pool import DamagedError, Pool
 from divulge.references.progress import Progress, ignore_progress
+from divulge.references.record_source import RecordSource
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 from divulge.validation import require_callable
@@ -31,7 +42,7 @@ else:
 class TrainingRequest:
     """Arguments of `Train.fit`."""
 
-    records: Records
+    records: Records | RecordSource
     splits: Splits | Bools
     observe: tuple[Records | Array, ...]
     signal: Signal | None
@@ -57,7 +68,7 @@ def fit_references(
     if records != len(request.records):
         raise InputError(f"splits: {len(request.records)} columns are needed (one per record), got {records}")
     task = make_task(learner, request)
-    learner.check(task)
+    learner.check(read_sample(task, splits.members(0)))
     if task.pool is not None:
         Pool(task.pool).claim()
     jobs = [make_job(task, splits, model, seed, "model") for model in range(len(splits))]
@@ -153,18 +164,27 @@ class _TrainingRun:
 
 def make_task(learner: Learner, request: TrainingRequest) -> Task:
     """Return what all jobs of a request share."""
+    # Engines read a source where they train, before a learner sees the records: for all else they are in memory.
+    records = cast("Records", request.records)
     observe = tuple(r if isinstance(r, Records) else Records(r) for r in request.observe)
     return Task(
         learner=learner,
-        records=request.records,
-        data=pool.digest_records(request.records),
-        classes=0 if request.measure is not None else learner.width(request.records, request.classes),
+        records=records,
+        data=_digest_training_data(request),
+        classes=0 if request.measure is not None else learner.width(records, request.classes),
         observe=observe,
         signal=request.signal,
         pool=None if request.pool is None else Path(request.pool),
         inside=request.inside,
         measure=request.measure,
     )
+
+
+def _digest_training_data(request: TrainingRequest) -> str:
+    """Return a digest of the training records; of those in files only for a pool, as all of them are read for it."""
+    if not isinstance(request.records, RecordSource):
+        return pool.digest_records(request.records)
+    return "" if request.pool is None else request.records.digest()
 
 
 def make_job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
@@ -182,7 +202,11 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
     if placement.engine == "auto" and task.learner.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
         return partial(engines.run_after_first, workers=workers), note
-    inner, seconds, reason = task.learner.trial(task, jobs, untimed=is_single)
+    sample, sampled_jobs = read_sample(task, jobs[0].rows), jobs
+    if sample is not task:  # as many rows as before, so that the steps are counted right
+        n = len(sample.records)
+        sampled_jobs = [replace(job, rows=np.arange(len(job.rows)) % n) for job in jobs]
+    inner, seconds, reason = task.learner.trial(sample, sampled_jobs, untimed=is_single)
     if placement.engine == "ray":
         return partial(engines.run_ray, inner=inner, gpus=placement.gpus), f"ray, {inner} in each task{reason}"
     # Processes would share one GPU, each with a context and the data of its own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 from divulge import store, user_code
 from divulge.errors import InputError
 from divulge.references import pool
+from divulge.references.record_source import RecordSource
 from divulge.types import Array, Bools, Floats, Ints, Records
 from divulge.validation import check_instance, check_integer, check_labels
 
@@ -167,7 +168,7 @@ class Task:
 
     modules: user_code.UserModules = field(default_factory=user_code.loaded_user_modules, kw_only=True)
     learner: Learner
-    records: Records
+    records: Records  # a `RecordSource` until `read_own_records` has read what its models learn from
     data: str
     classes: int
     observe: tuple[Records, ...]
@@ -185,6 +186,25 @@ class Task:
             "data": self.data,
             "how": self.learner.settings(),
         }
+
+
+def read_own_records(task: Task, jobs: Sequence[Job]) -> tuple[Task, Sequence[Job]]:
+    """Return a task whose records are in memory, those of ``jobs`` alone where they were not, and jobs of its rows."""
+    if not isinstance(task.records, RecordSource):
+        return task, jobs
+    rows = np.unique(np.concatenate([job.rows for job in jobs]))
+    own_jobs = [replace(job, rows=np.searchsorted(rows, job.rows)) for job in jobs]
+    return replace(task, records=task.records[rows]), own_jobs
+
+
+_SAMPLED_RECORDS = 4096
+
+
+def read_sample(task: Task, rows: Ints) -> Task:
+    """Return a task with records in memory, the first of ``rows`` alone where they were not; for checks and trials."""
+    if not isinstance(task.records, RecordSource):
+        return task
+    return replace(task, records=task.records[rows[:_SAMPLED_RECORDS]])
 
 
 def query_model(task: Task, learned: TrainedModel) -> list[Floats]:
@@ -366,13 +386,19 @@ class _FileOutputs:
         return out.tell()
 
 
-def count_classes(records: Records, classes: int | None) -> int:
+def count_classes(records: Records | RecordSource, classes: int | None) -> int:
     """Count the classes: what the user says, or the largest label plus one.
 
     Raises:
         divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes
             where the labels alone say how many there are (they may be something else).
     """
+    if isinstance(records, RecordSource):
+        n_labels = records.largest_class + 1
+        width = n_labels if classes is None else check_integer(classes, "classes", minimum=2)
+        if n_labels > width or width < 2:
+            raise InputError(f"records: labels below {width}, of at least 2 classes, are needed, got {n_labels - 1}")
+        return width
     check_instance(records, "records", Records)
     if records.y is None:
         raise InputError("records: labels are needed to train on, got y=None")

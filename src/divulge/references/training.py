@@ -31,6 +31,7 @@ from divulge.references.jobs import (
     output_only_model,
 )
 from divulge.references.progress import Progress
+from divulge.references.record_source import RecordSource
 from divulge.references.splits import Splits
 from divulge.targets.rights import check_outputs
 from divulge.types import Array, Bools, Floats, Ints, Records
@@ -64,7 +65,7 @@ class _ReferenceTraining(ABC):
 
     def fit(
         self,
-        records: Records,
+        records: Records | RecordSource,
         splits: Splits | Bools,
         *,
         seed: int,
@@ -80,7 +81,8 @@ class _ReferenceTraining(ABC):
         """Train the models of ``splits`` and keep their outputs on the observed records.
 
         Args:
-            records: what the models are trained on, with labels.
+            records: what the models are trained on, with labels; `divulge.references.scan_records` where they are to be
+                read from files where each model is trained.
             splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
             seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
             observe: sets of records each model is queried on while it is in memory.
@@ -205,8 +207,9 @@ class Train(Hyperparameters, _ReferenceTraining):
             self.check_network_settings()
             clone_training = clones.CloneTraining(estimator, self.count, self.engine, self.workers)
             return clone_training.fit_request(request, seed)
+        first_records = request.records[np.arange(1)] if isinstance(request.records, RecordSource) else request.records
         with networks.single_thread():
-            config = network_training.initialize_lazy(self, getattr(request.records, "x", None))
+            config = network_training.initialize_lazy(self, getattr(first_records, "x", None))
             learner = network_learner.NetworkLearner(config, self.device)
             placement = Placement(self.engine, self.workers, self.gpus)
             return fitting.fit_references(learner, request, self.count, seed, placement)
@@ -423,7 +426,7 @@ class FineTune(FineTuneSettings):
 
     def fit(
         self,
-        records: Records,
+        records: Records | RecordSource,
         splits: Splits | Bools,
         *,
         seed: int,

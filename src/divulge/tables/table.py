@@ -59,6 +59,7 @@ BATCH_OF_TEXTS = 1 << 14
 _MAX_SHOWN_LENGTH = 12  # characters of a value that a message shows
 _ROW = "\0row"  # a column's name that no file has
 _TEXT_TYPES = ("String", "Categorical", "Enum")
+_ESTIMATED_FROM = 1 << 20  # bytes at the beginning of a file
 _PIECE_ROWS, _PIECE_BYTES = 1 << 18, 1 << 24  # of a file of a `PieceWriter`, at most
 
 
@@ -245,6 +246,24 @@ class Table:
                         read(part)
             with table_errors(_error_prefix(self.name, group[0].name)):
                 raise
+
+    def estimate_rows(self) -> int | None:
+        """Return the number of rows, of CSV and JSON lines by the first of them; None where nothing tells it unread."""
+        n_rows = 0
+        for part in self.parts:
+            if not part.is_text:
+                with self._errors([part], lambda part: part.frames[0]().select(pl.len()).collect()):
+                    n_rows += sum(int(scan().select(pl.len()).collect().item()) for scan in part.frames)
+                continue
+            file = part.lines.file if part.lines is not None else part.delimited.file if part.delimited else None
+            if file is None or file.path is None or file_type(file)[1]:
+                return None
+            with file.path.open("rb") as stream:
+                start = stream.read(_ESTIMATED_FROM)
+            if part.delimited is not None and b'"' in start:  # a quoted value may have many lines
+                return None
+            n_rows += round(file.path.stat().st_size * start.count(b"\n") / max(len(start), 1))
+        return n_rows
 
     def values(self, name: str) -> list[Any]:
         """Return the values of a column as the files have them, lists and objects too; in files of text as JSON.
