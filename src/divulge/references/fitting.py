@@ -58,6 +58,8 @@ def fit_references(
         raise InputError(f"splits: {len(request.records)} columns are needed (one per record), got {records}")
     task = make_task(learner, request)
     learner.check(task)
+    if placement.engine != "ray":  # there the nodes have the device, and this machine may not
+        learner.check_device()
     if task.pool is not None:
         Pool(task.pool).claim()
     jobs = [make_job(task, splits, model, seed, "model") for model in range(len(splits))]
@@ -179,12 +181,14 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
         return engines.LOCAL_ENGINES[placement.engine], placement.engine
     workers = placement.workers or machine.available_cores()
     is_single = placement.engine == "auto" and (workers == 1 or len(jobs) == 1)
+    if placement.engine == "ray":
+        on_ray = None if task.learner.device == "cpu" else partial(engines.run_on_ray, task, placement.gpus)
+        inner, _, reason = task.learner.trial(task, jobs, untimed=True, execute=on_ray)
+        return partial(engines.run_ray, inner=inner, gpus=placement.gpus), f"ray, {inner} in each task{reason}"
     if placement.engine == "auto" and task.learner.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
         return partial(engines.run_after_first, workers=workers), note
     inner, seconds, reason = task.learner.trial(task, jobs, untimed=is_single)
-    if placement.engine == "ray":
-        return partial(engines.run_ray, inner=inner, gpus=placement.gpus), f"ray, {inner} in each task{reason}"
     # Processes would share one GPU, each with a context and the data of its own.
     is_worth_processes = not is_single and seconds >= engines.MIN_PROCESS_SECONDS and not _uses_gpu(task.learner.device)
     if placement.engine == "processes" or is_worth_processes:
