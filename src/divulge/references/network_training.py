@@ -289,7 +289,7 @@ def train_by_sgd(
                 batch_rows = networks.move(torch.from_numpy(batch), device)
                 x, y = data.x.index_select(0, batch_rows), data.y[batch_rows]
                 if config.augment is not None:
-                    with errors.user_code_errors("augment"):
+                    with errors.user_code_errors("augment", torch.OutOfMemoryError):
                         x = config.augment(x, augment_rng)
                 set_learning_rate(optimizer, config.rate(step / total))
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "mixed"):
