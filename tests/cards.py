@@ -90,11 +90,12 @@ class Reads(TorchDispatchMode):
 
 
 class SmallMemory(TorchDispatchMode):
-    """Inside, no new tensor has more than so many bytes: the allocator refuses, with ``error``."""
+    """Inside, no new tensor has more than so many bytes: the allocator refuses, as CUDA's or with ``error``."""
 
-    def __init__(self, limit, error=torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")):
+    def __init__(self, limit, error=None):
         super().__init__()
-        self.limit, self.error, self.refused = limit, error, []
+        self.error = error or torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        self.limit, self.refused = limit, []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))

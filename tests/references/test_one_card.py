@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
 import cards  # noqa: E402
-import divulge as dv  # noqa: E402
 from divulge import InputError, regressors  # noqa: E402
 from divulge.references import Private, Train, network_learner, network_training, stacked  # noqa: E402
 from divulge.references.jobs import Job  # noqa: E402
@@ -166,13 +165,15 @@ def test_a_stack_that_does_not_fit_is_timed_as_wide_as_it_will_be(fit, networks,
 
 
 @pytest.mark.parametrize("settings", [{"engine": "stacked"}, {"engine": "serial"}, {"privacy": Private(1.0, 1.0)}])
-def test_a_step_that_does_not_fit_is_an_error_that_says_what_helps(fit, networks, records, settings):
+def test_a_step_that_does_not_fit_is_an_error_that_says_what_helps(settings):
     wide = Train(lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 4)), 2, epochs=1, device="cpu")
     train = replace(wide, batch_size=200, **settings)
     data = network_training.TrainingData(torch.zeros(203, 36), torch.zeros(203, dtype=torch.int64))
-    with cards.SmallMemory(100 * 36), pytest.raises(InputError, match=r"memory: cpu has too little .*batch_size"):
+
+    def learn():
         if settings.get("engine") == "stacked":
-            jobs = [Job(0, 0, np.arange(200), "")]
-            list(stacked.train_stacks(train, data, jobs, lambda job, share: None))
-        else:
-            network_learner.train_network(train, data, np.arange(200), 0)
+            return list(stacked.train_stacks(train, data, [Job(0, 0, np.arange(200), "")], lambda job, share: None))
+        return network_learner.train_network(train, data, np.arange(200), 0)
+
+    with cards.SmallMemory(100 * 36), pytest.raises(InputError, match=r"memory: cpu has too little .*batch_size"):
+        learn()
