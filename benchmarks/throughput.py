@@ -83,12 +83,12 @@ def ask_network(make: Callable[[], nn.Module], n: int, shape: tuple[int, ...]) -
 def booster() -> object:
     from lightgbm import LGBMClassifier
 
-    return LGBMClassifier(n_estimators=50, num_leaves=15, n_jobs=1, random_state=0, verbose=-1)
+    return LGBMClassifier(n_estimators=100, n_jobs=1, random_state=0, verbose=-1)
 
 
 def train_boosters() -> tuple[Work, Work]:
     """Train four models on half of the records each, and ask each about all of them."""
-    records, halves = draw_records(4000, 20), splits.offline(4000, 4, 0)
+    records, halves = draw_records(10_000, 20), splits.offline(10_000, 4, 0)
     labelled = dv.Records(records.x, (records.x[:, 0] + records.x[:, 1] > 0).astype(int))
 
     def train_plainly() -> None:
@@ -105,7 +105,7 @@ def ask_booster() -> tuple[Work, Work]:
     records = draw_records(40_000, 20)
     fitted = booster().fit(records.x[:2000], (records.x[:2000, 0] > 0).astype(int))
     target = dv.targets.adapt(fitted)
-    return lambda: fitted.predict_proba(records.x), lambda: target.logits(dv.Records(records.x))
+    return lambda: fitted.predict_proba(records.x), lambda: target.logits(records)
 
 
 def language_model() -> tuple[dv.targets.CausalLM, list[str]]:

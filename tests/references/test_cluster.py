@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -52,6 +53,12 @@ def test_ray_equals_stacked(fit, networks, cluster, tmp_path):
     assert references.engine.startswith("ray, stacked in each task")
     assert (references.outputs[0] == fit(replace(train, engine="stacked")).outputs[0]).all()
     assert fit(train, pool=tmp_path).reused == 4
+
+
+def test_a_device_that_no_node_has_is_refused_before_work_starts(fit, networks, cluster):
+    for name in ("mlp", "cnn"):
+        with pytest.raises(InputError, match=r"device: 'cuda' is wanted, and no node of the cluster has a GPU"):
+            fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
 
 
 def test_ray_fine_tunes_as_one_process_does(cluster):
@@ -151,6 +158,8 @@ def gpu_node(cluster):
     (name,) = {node["NodeID"] for node in ray.nodes()} - before
     yield name
     cluster.remove_node(node, allow_graceful=False)
+    while any(each["NodeID"] == name and each["Alive"] for each in ray.nodes()):  # the cluster hears of it later
+        time.sleep(0.1)
 
 
 def _names_of_nodes(folder):
@@ -171,8 +180,8 @@ def test_a_gpu_in_the_cluster_is_for_those_that_use_it(fit, networks, gpu_node, 
         fit(replace(quarters, gpus=2))
 
 
-# A module that is read on a node before anything else, and gives that node a device ``cuda``: what is put there stays on
-# the CPU. In the process of the test it gives none.
+# A module that is read on a node before anything else, and gives that node a device ``cuda``: what is put there stays
+# on the CPU. In the process of the test it gives none.
 _FAKE_CUDA = """
 import os
 
@@ -210,6 +219,8 @@ def test_a_device_that_only_nodes_have_is_used_there(fit, gpu_node, tmp_path, mo
     """The caller has no CUDA: it asks for no trial of its own, and what it takes from the pool it asks on the CPU."""
     monkeypatch.setenv("DRIVER_OF_TEST", str(os.getpid()))
     (tmp_path / "makes_networks.py").write_text(_FAKE_CUDA)
+    monkeypatch.setitem(sys.modules, "makes_networks", None)  # so that no later task reads it
+    monkeypatch.delitem(sys.modules, "makes_networks")
     make_model = user_code.import_object(f"makes_networks:{name}", "make_model", tmp_path).value
     train = Train(make_model, 4, epochs=2, device="cuda", engine="ray")
     with pytest.raises(InputError, match="device: 'cuda' cannot be used here"):
@@ -226,12 +237,6 @@ def test_a_device_that_only_nodes_have_is_used_there(fit, gpu_node, tmp_path, mo
 def test_a_node_whose_gpu_is_a_name_alone_says_so(fit, networks, gpu_node):
     for name in ("mlp", "cnn"):
         with pytest.raises(InputError, match=r"device: 'cuda' cannot be used here .* here: the Ray node"):
-            fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
-
-
-def test_a_device_that_no_node_has_is_refused_before_work_starts(fit, networks, cluster):
-    for name in ("mlp", "cnn"):
-        with pytest.raises(InputError, match=r"device: 'cuda' is wanted, and no node of the cluster has a GPU"):
             fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
 
 
