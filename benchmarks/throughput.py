@@ -191,7 +191,7 @@ def measure_ray(name: str, rounds: int, *, gpus: int) -> dict[str, float]:
     import ray
 
     torch.set_num_threads(1)
-    records = draw_records(2000, 3, 32, 32) if "CNN" in name else draw_records(20_000, 20)
+    records = draw_records(512, 3, 32, 32) if "CNN" in name else draw_records(4000, 20)
     halves = splits.offline(len(records), 8, 0)
     ray.init(num_cpus=2, num_gpus=gpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:

@@ -74,6 +74,26 @@ def test_batches_go_to_a_card_from_pinned_memory_and_are_not_waited_for(fit, net
     assert [upload for upload in gpu.uploads if upload[0] == 50 * 36] == [(50 * 36, True, True)] * 4
 
 
+class SinglePrecisionGpu(cards.Gpu):
+    """A card without numbers in double precision, as Apple's."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = super().__torch_dispatch__(function, types, args, kwargs)
+        if isinstance(result, cards.CardTensor) and result.dtype == torch.float64:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64")
+        return result
+
+
+def test_nothing_is_in_double_precision_on_a_card(networks, records):
+    torch.manual_seed(0)
+    target = TorchTarget(networks.cnn(), device="cpu")
+    expected = [target.logits(records), *target.head(records)]
+    with SinglePrecisionGpu():
+        on_card = replace(target, device="cuda:0")
+        for values, values_of_cpu in zip([on_card.logits(records), *on_card.head(records)], expected, strict=True):
+            np.testing.assert_allclose(values, values_of_cpu, atol=1e-5)
+
+
 def test_what_would_take_much_pinned_memory_is_sent_without(monkeypatch, networks, records):
     monkeypatch.setattr("divulge.networks._MAX_PINNED_BYTES", 100)
     with cards.Gpu() as gpu:
