@@ -1,4 +1,4 @@
-"""Two graphics cards that are not there: tensors that name a device of their own, compute, and meet no other's."""
+"""Graphics cards that are not there: tensors that name a device of their own, compute, and meet no other's."""
 
 import functools
 
@@ -15,11 +15,16 @@ class CardTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, values, device):
+        place = torch.device(_TYPE, device.index or 0)
         tensor = torch.Tensor._make_wrapper_subclass(
-            cls, values.size(), strides=values.stride(), dtype=values.dtype, device=device
+            cls, values.size(), strides=values.stride(), dtype=values.dtype, device=place
         )
-        tensor.values = values
+        tensor.values, tensor.card = values, device
         return tensor
+
+    @property
+    def device(self):
+        return self.card
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
@@ -33,14 +38,80 @@ class CardTensor(torch.Tensor):
 
 
 class Cards(TorchDispatchMode):
-    """Inside, tensors can be put on cards ``ipu:0`` and ``ipu:1``; an operation on tensors of two is an error."""
+    """Inside, tensors can be put on cards ``meta:0`` and ``meta:1``; an operation on tensors of two is an error."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return _compute(function, args, kwargs or {})
+        return _compute(function, args, kwargs or {}, self)
 
 
-def _compute(function, args, kwargs):
-    with Cards():
+class Gpu(Cards):
+    """Inside, tensors can be put on ``cuda:0``; what makes this machine wait for it is counted.
+
+    Attributes:
+        waits: operations that wait until the card has done all that it was given.
+        uploads: of each tensor that was put on it, its size, whether it was pinned, and whether this machine went on.
+    """
+
+    _mode_key = torch._C._TorchDispatchModeKey.FAKE  # torch then looks for no driver
+
+    def __init__(self):
+        super().__init__()
+        self.waits, self.uploads, self._pinned = [], [], []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs, name = kwargs or {}, function.overloadpacket.__name__
+        if name == "is_pinned":
+            return any(args[0] is pinned for pinned in self._pinned)
+        if name == "_pin_memory":
+            self._pinned.append(args[0].clone())
+            return self._pinned[-1]
+        if name == "_to_copy" and torch.device(kwargs.get("device") or "cpu").type == "cuda":
+            is_pinned = any(args[0] is pinned for pinned in self._pinned)
+            self.uploads.append((args[0].numel(), is_pinned, bool(kwargs.get("non_blocking"))))
+            kwargs = {key: value for key, value in kwargs.items() if key != "non_blocking"}
+        result = _compute(function, args, kwargs, self)
+        is_of_card = any(isinstance(value, CardTensor) for value in pytree.tree_leaves((args, kwargs)))
+        is_read = isinstance(result, torch.Tensor) and not isinstance(result, CardTensor)
+        if is_of_card and (is_read or name in {"_local_scalar_dense", "equal", "nonzero", "masked_select"}):
+            self.waits.append(name)
+        return result
+
+
+class Reads(TorchDispatchMode):
+    """Counts how often a number of a tensor is read, as ``item``, ``float`` and ``bool`` do."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is torch.ops.aten._local_scalar_dense.default
+        return function(*args, **(kwargs or {}))
+
+
+class SmallMemory(TorchDispatchMode):
+    """Inside, no new tensor has more than so many bytes: the allocator refuses, as CUDA's or with ``error``."""
+
+    def __init__(self, limit, error=None):
+        super().__init__()
+        self.error = error or torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        self.limit, self.refused = limit, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        inputs = [value for value in pytree.tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        places = {value.untyped_storage().data_ptr() for value in inputs}  # views, and arrays that were there
+        for value in pytree.tree_leaves(result):
+            if not isinstance(value, torch.Tensor) or value.untyped_storage().data_ptr() in places:
+                continue
+            if value.nbytes > self.limit:
+                self.refused.append(value.nbytes)
+                raise type(self.error)(*self.error.args)
+        return result
+
+
+def _compute(function, args, kwargs, mode=None):
+    with Cards() if mode is None else mode:
         parts = function.decompose(*args, **kwargs)  # in inference mode some operations come whole
     if parts is not NotImplemented:
         return parts
@@ -54,7 +125,7 @@ def _compute(function, args, kwargs):
             return value
         if id(value) in wrappers:
             return wrappers[id(value)]
-        return CardTensor(value, device) if device.type == _TYPE else value
+        return CardTensor(value, device) if device.type != "cpu" else value
 
     return pytree.tree_map(wrap, result)
 
@@ -71,10 +142,10 @@ def _place(function, args, kwargs, tensors):
     if kwargs.get("device") is None:
         return next(iter(devices), torch.device("cpu")), kwargs
     device = torch.device(kwargs["device"])
-    if device.type != _TYPE:
+    if device.type == "cpu":
         return device, kwargs
-    if device.index is None:  # `new_zeros` and its like
-        device = next(iter(devices), torch.device(_TYPE, 0))
+    if device.index is None or device.type not in {each.type for each in devices}:  # `new_zeros` and its like
+        device = next((each for each in devices if each.type != "cpu"), torch.device(device.type, device.index or 0))
     return device, kwargs | {"device": torch.device("cpu")}
 
 

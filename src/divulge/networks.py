@@ -37,27 +37,61 @@ def single_thread() -> Generator[None]:
 @contextlib.contextmanager
 def torch_seed(seed: int, device: torch.device) -> Generator[None]:
     """Seed torch's generators inside the block, and restore them after it."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+    states = random_states(device)
+    torch.manual_seed(seed)
+    try:
         yield
+    finally:
+        restore_random_states(states, device)
 
 
 def random_states(device: torch.device) -> tuple[torch.Tensor, ...]:
     """Return the states of torch's generators on this machine and on ``device``."""
-    return (torch.get_rng_state(), *((torch.cuda.get_rng_state(device),) if device.type == "cuda" else ()))
+    if device.type == "cuda":
+        return torch.get_rng_state(), torch.cuda.get_rng_state(device)
+    return (torch.get_rng_state(), torch.mps.get_rng_state()) if device.type == "mps" else (torch.get_rng_state(),)
 
 
 def restore_random_states(states: tuple[torch.Tensor, ...], device: torch.device) -> None:
     """Bring torch's generators back to what `random_states` gave."""
     torch.set_rng_state(states[0])
     for state in states[1:]:
-        torch.cuda.set_rng_state(state, device)
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
+        else:
+            torch.mps.set_rng_state(state)
+
+
+_MAX_PINNED_BYTES = 1 << 28  # pinned memory is taken from all programs of a machine
+
+
+def move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a tensor on a device; to CUDA a batch goes from pinned memory, while this machine goes on."""
+    if device.type == "cuda" and tensor.device.type == "cpu" and tensor.nbytes <= _MAX_PINNED_BYTES:
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
-    """Check that no value is NaN or infinite."""
-    return all(bool(t.isfinite().all()) for t in tensors)
+    """Check that no value is NaN or infinite; the device is waited for once."""
+    flags = [rows_finite([tensor.unsqueeze(0)]) for tensor in tensors]
+    return not flags or bool(torch.cat(flags).all())
+
+
+def rows_finite(stacks: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Check in which rows of ``[m, ...]`` no value of any tensor is NaN or infinite, without waiting: bool ``[m]``.
+
+    Examples:
+        >>> rows_finite([torch.tensor([[1.0, 2.0], [np.nan, 0.0], [3.0, np.inf]]), torch.zeros(3)])
+        tensor([ True, False, False])
+    """
+    finite = torch.ones(len(stacks[0]), dtype=torch.bool, device=stacks[0].device)
+    for stack in stacks:
+        numbers = (torch.view_as_real(stack) if stack.is_complex() else stack).detach()
+        if numbers.numel():  # the least and the greatest number are NaN where one is, and take no copy of the weights
+            least, greatest = numbers.reshape(len(numbers), -1).aminmax(dim=1)
+            finite = finite & least.isfinite() & greatest.isfinite()
+    return finite
 
 
 IMAGES_PER_PASS = 64
@@ -68,20 +102,27 @@ system has to find anew for each layer, which takes three to five times as long.
 """
 
 
-def records_per_pass(dimensions: int, device: torch.device, others: int) -> int:
-    """Return how many records to put through a network at once: `IMAGES_PER_PASS` of images on the CPU.
+RECORDS_PER_PASS = 1024
+"""The same on other devices, which are busy by then; where memory runs out fewer go at once."""
+
+
+def records_per_pass(dimensions: int, device: torch.device, rows: int) -> int:
+    """Return how many records to put through a network at once.
 
     Args:
         dimensions: of the records' array; images have four, plain rows two.
         device: where the network is.
-        others: as many in all other cases.
+        rows: as many where the records are plain rows.
 
     Examples:
-        >>> cpu = torch.device("cpu")
-        >>> records_per_pass(4, cpu, 1024), records_per_pass(2, cpu, 1024)
+        >>> records_per_pass(4, torch.device("cpu"), 8192), records_per_pass(4, torch.device("cuda"), 8192)
         (64, 1024)
+        >>> records_per_pass(2, torch.device("cpu"), 8192)
+        8192
     """
-    return IMAGES_PER_PASS if device.type == "cpu" and dimensions > 2 else others
+    if dimensions <= 2:
+        return rows
+    return IMAGES_PER_PASS if device.type == "cpu" else RECORDS_PER_PASS
 
 
 def epoch_batches(rows: Ints, seed: int, epoch: int, size: int) -> Sequence[Ints]:

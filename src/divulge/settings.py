@@ -267,7 +267,7 @@ class LanguageModelSettings(Settings):
     """Loading and querying of a language model."""
 
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="Type of the weights.")
-    device: str = Field("auto", description="Where the model runs: auto, cpu, cuda, or map for several devices.")
+    device: str = Field("auto", description="Where the model runs: auto, cpu, cuda, mps, or map for several devices.")
     bos: Literal["tokenizer", "add", "none"] = Field(
         "tokenizer", description="Whether documents begin with a BOS token: as the tokenizer says, always, or never."
     )

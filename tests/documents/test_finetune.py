@@ -216,7 +216,7 @@ def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monk
     losses, gradients = [], []
     for each in (lesson, fine_tuning.NextTokenLoss(model, None)):
         model.zero_grad()
-        losses.append(each(batch))
+        losses.append(each(batch).item())
         gradients.append([w.grad.clone() for w in model.parameters() if w.requires_grad])
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     for ours, plain in zip(*gradients, strict=True):

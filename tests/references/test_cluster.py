@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge import InputError
+from divulge import InputError, user_code
 from divulge.errors import UserCodeError
 from divulge.references import Custom, Train
 
@@ -52,6 +53,12 @@ def test_ray_equals_stacked(fit, networks, cluster, tmp_path):
     assert references.engine.startswith("ray, stacked in each task")
     assert (references.outputs[0] == fit(replace(train, engine="stacked")).outputs[0]).all()
     assert fit(train, pool=tmp_path).reused == 4
+
+
+def test_a_device_that_no_node_has_is_refused_before_work_starts(fit, networks, cluster):
+    for name in ("mlp", "cnn"):
+        with pytest.raises(InputError, match=r"device: 'cuda' is wanted, and no node of the cluster has a GPU"):
+            fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
 
 
 def test_ray_fine_tunes_as_one_process_does(cluster):
@@ -151,6 +158,8 @@ def gpu_node(cluster):
     (name,) = {node["NodeID"] for node in ray.nodes()} - before
     yield name
     cluster.remove_node(node, allow_graceful=False)
+    while any(each["NodeID"] == name and each["Alive"] for each in ray.nodes()):  # the cluster hears of it later
+        time.sleep(0.1)
 
 
 def _names_of_nodes(folder):
@@ -169,6 +178,66 @@ def test_a_gpu_in_the_cluster_is_for_those_that_use_it(fit, networks, gpu_node, 
     assert (fit(train).outputs[0] == fit(replace(train, gpus=0)).outputs[0]).all()
     with pytest.raises(InputError, match=r"gpus: 2 are wanted.* more than 1"):
         fit(replace(quarters, gpus=2))
+
+
+# A module that is read on a node before anything else, and gives that node a device ``cuda``: what is put there stays
+# on the CPU. In the process of the test it gives none.
+_FAKE_CUDA = """
+import os
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+HERE = os.environ.get("DRIVER_OF_TEST") == str(os.getpid())
+
+
+class Cuda(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        def stay(value):
+            return "cpu" if isinstance(value, str | torch.device) and str(value).startswith("cuda") else value
+
+        kwargs = {key: stay(value) if key == "device" else value for key, value in (kwargs or {}).items()}
+        return function(*map(stay, args), **kwargs)
+
+
+if not HERE:
+    Cuda().__enter__()
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 4))
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(), nn.Linear(8, 4))
+"""
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_a_device_that_only_nodes_have_is_used_there(fit, gpu_node, tmp_path, monkeypatch, name):
+    """The caller has no CUDA: it asks for no trial of its own, and what it takes from the pool it asks on the CPU."""
+    monkeypatch.setenv("DRIVER_OF_TEST", str(os.getpid()))
+    (tmp_path / "makes_networks.py").write_text(_FAKE_CUDA)
+    monkeypatch.setitem(sys.modules, "makes_networks", None)  # so that no later task reads it
+    monkeypatch.delitem(sys.modules, "makes_networks")
+    make_model = user_code.import_object(f"makes_networks:{name}", "make_model", tmp_path).value
+    train = Train(make_model, 4, epochs=2, device="cuda", engine="ray")
+    with pytest.raises(InputError, match="device: 'cuda' cannot be used here"):
+        fit(replace(train, engine="serial"))
+    (tmp_path / "pool").mkdir()
+    trained = fit(train, pool=tmp_path / "pool")
+    inner = trained.engine.split()[1].rstrip(",")
+    assert (trained.outputs[0] == fit(replace(train, engine=inner, device="cpu")).outputs[0]).all()
+    restored = fit(train, pool=tmp_path / "pool")
+    assert restored.reused == 4
+    np.testing.assert_allclose(restored.outputs[0], trained.outputs[0], atol=1e-5)
+
+
+def test_a_node_whose_gpu_is_a_name_alone_says_so(fit, networks, gpu_node):
+    for name in ("mlp", "cnn"):
+        with pytest.raises(InputError, match=r"device: 'cuda' cannot be used here .* here: the Ray node"):
+            fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
 
 
 def test_what_users_code_raises_is_said_as_without_a_cluster(fit, cluster):

@@ -119,7 +119,16 @@ def test_whole_numbers_are_tokens_where_a_module_embeds_them():
     tokens = np.arange(6).reshape(2, 3)
 
     def dtype(module, x):
-        return torch_modules.TorchTarget(module, device="cpu")._batches(x)[0].dtype
+        taken = []
+        hook = module.register_forward_pre_hook(lambda _, inputs: taken.append(inputs[0].dtype))
+        try:
+            torch_modules.TorchTarget(module, device="cpu").raw_outputs(dv.Records(x))
+        except InputError:
+            if not taken:
+                raise
+        finally:
+            hook.remove()
+        return taken[-1]
 
     assert dtype(embedding, tokens) == torch.int64
     assert dtype(embedding, tokens.astype(float)) == torch.float32

@@ -10,7 +10,7 @@ pytest.importorskip("accelerate")
 import cards  # noqa: E402
 import divulge as dv  # noqa: E402
 from divulge.signals import PreparedReCaLL  # noqa: E402
-from divulge.targets import CausalLM, device_memory  # noqa: E402
+from divulge.targets import CausalLM, device_memory, torch_modules  # noqa: E402
 
 TEXTS = ["the quick brown fox jumps over the lazy dog", "a model remembers what it has read", "hello world " * 9, "x y"]
 FAMILIES = ["llama", "gpt2", "neox", "gemma"]
@@ -77,6 +77,22 @@ def test_where_memory_runs_out_fewer_are_run_at_once_and_scores_stay(make, token
     batches.clear()
     CausalLM(model, tokenizer, bos="add").tokens(TEXTS)
     assert not batches
+
+
+def test_auto_names_the_same_device_for_language_models_and_networks(make, tokenizer, tmp_path, monkeypatch):
+    make("gpt2").save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    moved = []
+    monkeypatch.setattr(torch.nn.Module, "to", lambda module, device: moved.append(device) or module)
+    for is_there in (False, True):
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda is_there=is_there: is_there)
+        CausalLM.load(str(tmp_path))
+        assert moved.pop() == torch_modules.resolve_device("auto")
+    assert torch_modules.resolve_device("auto") == torch.device("mps")
+    CausalLM.load(str(tmp_path), device="cpu")
+    assert moved.pop() == torch.device("cpu")
+    with pytest.raises(dv.InputError, match="device: 'gpu' cannot be used here"):
+        CausalLM.load(str(tmp_path), device="gpu")
 
 
 def test_one_document_that_does_not_fit_is_an_error_that_says_what_helps(make, tokenizer):

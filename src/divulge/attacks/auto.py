@@ -254,8 +254,8 @@ class AutoOnline(Attack):
     """Mean of several online attacks, each as the normal deviates of its ranks.
 
     Reference models that were trained on random halves of the candidates, as their owner can train them, show how much
-    each record moves the answers about it. No game is needed: of the attacks that were tried these two did best nearly everywhere,
-    and they err on different records (benchmarks/results/references.md).
+    each record moves the answers about it. No game is needed: of the attacks that were tried these two did best nearly
+    everywhere, and they err on different records (benchmarks/results/references.md).
 
     The evidence holds the "scaled-logit" signal.
 

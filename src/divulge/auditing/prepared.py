@@ -433,7 +433,9 @@ def _time_call(work: Callable[[], object]) -> float:
 def _training_seconds(
     audit: PreparedAudit, records: Records, sizes: np.ndarray
 ) -> tuple[float | None, TrainingStep | None]:
-    """Estimate the seconds for training all models from a few batches, None without batches; return a measured step.
+    """Estimate the seconds for training all models from a few batches; return a measured step.
+
+    None without batches, and where models are trained on devices that this machine lacks.
 
     Where settings are to be chosen, all references are taken for those whose training takes longest. A trial model is
     asked about the held-out records after an epoch, which takes less than training on them.
@@ -442,7 +444,7 @@ def _training_seconds(
         size = round(float(sizes.mean()))
         seconds = time_clone(audit.references, records, audit.n_classes, size, audit.layout.total, audit.seed)
         return seconds * len(sizes), None
-    if not hasattr(audit.references, "brief"):
+    if not hasattr(audit.references, "brief") or getattr(audit.references, "trains_elsewhere", False):
         return None, None
     plans = matching.plan_epochs(audit.references)
     if len(plans) > _MAX_TIMED_SETTINGS:

@@ -19,6 +19,7 @@ from divulge.inspection.structure import find_weighted_trees
 from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement, limit_to_one_thread
 from divulge.references.jobs import (
+    Execute,
     Job,
     LocalEngine,
     OutputLearner,
@@ -208,7 +209,9 @@ class CloneLearner(OutputLearner):
     def check(self, task: Task) -> None:
         """Check nothing more: estimators check their input as they are fitted."""
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
+    def trial(
+        self, task: Task, jobs: Sequence[Job], *, untimed: bool, execute: Execute | None = None
+    ) -> tuple[LocalEngine, float, str]:
         """Return the serial engine, without a trial."""
         return "serial", 0.0, ""
 

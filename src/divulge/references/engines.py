@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import sys
 import tempfile
 import time
@@ -213,31 +214,49 @@ def run_ray(
 
     Raises:
         divulge.MissingExtraError: Ray is not installed.
-        divulge.InputError: a task was lost more often than `RETRIES`; no node has so many GPUs; what training itself
-            raises.
+        divulge.InputError: a task was lost more often than `RETRIES`; no node has so many GPUs, or the device that is
+            asked for; what training itself raises.
     """
+    with _ray_connection():
+        yield from _run_tasks(task, jobs, inner, gpus)
+
+
+def run_on_ray(task: Task, gpus: float | None, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call ``work`` with its arguments, once, where models of a task will be trained; see `run_ray`."""
+    with _ray_connection():
+        share = _count_slots(task.learner.device, gpus)[0]
+        return _take_result(_remote(_call_on_node, share).remote(replace(task, pool=None), work, arguments))
+
+
+@contextlib.contextmanager
+def _ray_connection() -> Generator[None]:
     ours = not ray.is_initialized()
     if ours:
         ray.init(include_dashboard=False, log_to_driver=False)
     try:
-        yield from _run_tasks(task, jobs, inner, gpus)
+        yield
     finally:
         if ours:
             ray.shutdown()
 
 
+def _remote(work: Callable[..., Any], share: float) -> Any:
+    # Ray ends the worker of a task with GPUs after each task; here the next one imports all again and gains nothing.
+    return ray.remote(num_cpus=1, num_gpus=share, max_retries=RAY_RETRIES, max_calls=0)(work)
+
+
 def _run_tasks(task: Task, jobs: Sequence[Job], inner: LocalEngine, gpus: float | None) -> Iterator[JobResult]:
     jobs_by_model = {job.model: job for job in jobs}
     share, slots, widest = _count_slots(task.learner.device, gpus)
-    # Ray ends the worker of a task with GPUs after each task; here the next one imports all again and gains nothing.
-    work = ray.remote(num_cpus=1, num_gpus=share, max_retries=RAY_RETRIES, max_calls=0)(_run_on_node)
+    work = _remote(_run_on_node, share)
     shared = ray.put(replace(task, pool=None))
     units = split_jobs(jobs, slots, inner, widest)
     running = [work.remote(shared, unit, inner, task.pool is not None) for unit in units]
     try:
         while running:
             ready, running = ray.wait(running, num_returns=1)
-            for model, rows, arrays in _take_result(ready[0]):
+            finished: Sequence[_NodeResult] = _take_result(ready[0])
+            for model, rows, arrays in finished:
                 if rows is not None and task.pool is not None:
                     Pool(task.pool).put(jobs_by_model[model].key, arrays, task.describe_job(jobs_by_model[model]))
                 yield JobResult(jobs_by_model[model], rows)
@@ -252,13 +271,18 @@ def _count_slots(device: str, gpus: float | None) -> tuple[float, int, int]:
     most = max((node.get("GPU", 0) for node in nodes), default=0)
     if gpus is not None and gpus > most:
         raise InputError(f"gpus: {gpus:g} are wanted for each task, and no node of the cluster has more than {most:g}")
+    if gpus is None and most < 1 and device.startswith("cuda"):
+        raise InputError(
+            f"device: {device!r} is wanted, and no node of the cluster has a GPU (where Ray finds none, "
+            "`ray start --num-gpus` says how many it has)"
+        )
     share = float(gpus if gpus is not None else device != "cpu" and most >= 1)
     on_gpu = [int(min(node.get("GPU", 0) / share, node.get("CPU", 0))) for node in nodes] if share else []
     slots = sum(on_gpu) if share else int(sum(node.get("CPU", 0) for node in nodes))
     return share, slots or 1, _WIDEST_ON_GPU if share else 4
 
 
-def _take_result(reference: Any) -> Sequence[_NodeResult]:
+def _take_result(reference: Any) -> Any:
     try:
         return ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError) as lost:
@@ -274,6 +298,7 @@ def _take_result(reference: Any) -> Sequence[_NodeResult]:
 
 def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool) -> Sequence[_NodeResult]:
     """Train jobs on a Ray node; return outputs and, for the pool, weights."""
+    _check_node(task)
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         local = replace(task, pool=Path(name)) if keep else task
         with limit_to_one_thread():
@@ -287,6 +312,20 @@ def _run_on_node(task: Task, jobs: Sequence[Job], inner: LocalEngine, keep: bool
             )
             for result in finished
         ]
+
+
+def _call_on_node(task: Task, work: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    _check_node(task)
+    with limit_to_one_thread():
+        return work(*arguments)
+
+
+def _check_node(task: Task) -> None:
+    """Check that a node has the device that a task asks for; its cluster only knows how many GPUs it was told of."""
+    try:
+        task.learner.check_device()
+    except InputError as error:
+        raise InputError(f"{error}; here: the Ray node {platform.node()}") from None
 
 
 @contextlib.contextmanager

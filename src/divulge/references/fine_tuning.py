@@ -20,11 +20,22 @@ from divulge import errors, lazy, networks, people, seeds, store
 from divulge.errors import InputError
 from divulge.references import fitting, matching, pool
 from divulge.references.engines import Placement
-from divulge.references.jobs import Job, LocalEngine, OutputLearner, Task, Tick, TrainedModel, Visit, output_only_model
+from divulge.references.jobs import (
+    Execute,
+    Job,
+    LocalEngine,
+    OutputLearner,
+    Task,
+    Tick,
+    TrainedModel,
+    Visit,
+    output_only_model,
+)
 from divulge.references.network_training import DivergedError
 from divulge.targets import device_memory, folders, language_models, token_statistics
 from divulge.targets.language_models import CausalLM
 from divulge.targets.pretrained import tokenizer_digest, weights_digest
+from divulge.targets.torch_modules import has_device
 from divulge.types import Array, Floats, Ints, Records
 from divulge.validation import check_instance, format_bytes
 
@@ -97,7 +108,7 @@ class LoadedFineTune:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._set_base(_load_base(self.config))
+        self._set_base(_load_base(replace(self.config, device="cpu") if self.trains_elsewhere else self.config))
 
     def _set_base(self, base: CausalLM) -> None:
         longest = language_models.context_length(base.model)
@@ -120,6 +131,11 @@ class LoadedFineTune:
     def count(self) -> int:
         """Number of reference models."""
         return self.config.count
+
+    @property
+    def trains_elsewhere(self) -> bool:
+        """Whether models are trained on a device that other machines have; here the base is on the CPU then."""
+        return self.config.engine == "ray" and not has_device(self.config.device)
 
     @property
     def match(self) -> Any:
@@ -151,7 +167,7 @@ class LoadedFineTune:
         Raises:
             divulge.InputError: it does not.
         """
-        if self.shares_base:
+        if self.shares_base or self.trains_elsewhere:
             return
         n_weights = sum(weight.numel() for weight in self.base.model.parameters())
         n_bytes = n_weights * (_BYTES_PER_WEIGHT if self.config.lora is None else _BYTES_PER_COPIED_WEIGHT)
@@ -520,7 +536,9 @@ class DocumentLearner(OutputLearner):
         """The device that the base is on, or is loaded onto."""
         return self.tuning.config.device
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
+    def trial(
+        self, task: Task, jobs: Sequence[Job], *, untimed: bool, execute: Execute | None = None
+    ) -> tuple[LocalEngine, float, str]:
         """Estimate the seconds of the jobs one after the other, from a few timed steps."""
         if untimed or self.tuning.base.device.type != "cpu":
             return "serial", 0.0, ""
@@ -627,7 +645,7 @@ def _train_epochs(
             for batch in batch_stretches(stretches, config.batch_size, rng):
                 loss = loss_function.add_gradients(batch, weights)
                 norm = torch.nn.utils.clip_grad_norm_(weights, _MAX_GRADIENT_NORM)
-                if not (math.isfinite(loss) and math.isfinite(norm.item())):
+                if not torch.isfinite(loss.to(norm.device) + norm):  # the one transfer of a step
                     raise DivergedError
                 optimizer.step()
                 schedule.step()
@@ -718,7 +736,7 @@ class NextTokenLoss:
         inner = _without_adapters(model)
         return cls(model, inner if language_models.has_separate_head(inner) else None, config)
 
-    def add_gradients(self, batch: Sequence[Sequence[int]], weights: Sequence[torch.Tensor]) -> float:
+    def add_gradients(self, batch: Sequence[Sequence[int]], weights: Sequence[torch.Tensor]) -> torch.Tensor:
         """Add the gradients of a batch to ``weights`` without any, and return its loss.
 
         The batch goes through the model in `FineTuneSettings.gradient_accumulation_steps` parts, or in more where
@@ -733,7 +751,8 @@ class NextTokenLoss:
         while True:
             states = networks.random_states(device)
             try:
-                return sum(self(batch[start : start + n_rows], n_tokens) for start in range(0, len(batch), n_rows))
+                losses = [self(batch[start : start + n_rows], n_tokens) for start in range(0, len(batch), n_rows)]
+                return torch.stack(losses).sum()
             except (RuntimeError, MemoryError) as error:
                 if not device_memory.is_out_of_memory(error):
                     raise
@@ -748,8 +767,10 @@ class NextTokenLoss:
             networks.restore_random_states(states, device)
             n_rows //= 2
 
-    def __call__(self, batch: Sequence[Sequence[int]], n_tokens: int | None = None) -> float:
-        """Add the gradients of some documents and give their loss; padding stands on the right, ``~t`` has no loss.
+    def __call__(self, batch: Sequence[Sequence[int]], n_tokens: int | None = None) -> torch.Tensor:
+        """Add the gradients of some documents and give their loss, without waiting for the device.
+
+        Padding stands on the right, ``~t`` has no loss.
 
         Args:
             batch: documents.
@@ -762,7 +783,11 @@ class NextTokenLoss:
         ids = torch.where(ids < 0, ~ids, ids)
         targets = ids[:, 1:][positions]
         share = 1.0 if n_tokens is None else len(targets) / n_tokens
-        inputs = {"input_ids": ids.to(device), "attention_mask": attention_mask.to(device), "use_cache": False}
+        inputs: dict[str, Any] = {
+            "input_ids": networks.move(ids, device),
+            "attention_mask": networks.move(attention_mask, device),
+            "use_cache": False,
+        }
         in_half = self.config is not None and self.config.precision != "single"
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=in_half):
             if self.inner is None:
@@ -770,13 +795,13 @@ class NextTokenLoss:
                 logits = logits[positions.to(logits.device)].float()
                 loss = functional.cross_entropy(logits, targets.to(logits.device)) * share
                 loss.backward()
-                return loss.item()
+                return loss.detach()
             hidden = self.inner.base_model(**inputs).last_hidden_state[:, :-1]
             return self._backward_in_parts(hidden[positions.to(hidden.device)], targets, share)
 
-    def _backward_in_parts(self, hidden: torch.Tensor, targets: torch.Tensor, share: float) -> float:
+    def _backward_in_parts(self, hidden: torch.Tensor, targets: torch.Tensor, share: float) -> torch.Tensor:
         head = self.inner.get_output_embeddings()
-        hidden_leaf, total = hidden.detach().requires_grad_(), 0.0
+        hidden_leaf, losses = hidden.detach().requires_grad_(), []
         n_logits = _LOGITS if hidden.device.type == "cpu" else language_models.logits_per_block(hidden.device)
         size = max(n_logits // head.weight.shape[0], 1)
         for rows, block_targets in zip(hidden_leaf.split(size), targets.split(size), strict=True):
@@ -784,10 +809,10 @@ class NextTokenLoss:
             block_targets = block_targets.to(logits.device)
             loss = functional.cross_entropy(logits, block_targets, reduction="sum") / len(targets) * share
             loss.backward()
-            total += loss.item()
+            losses.append(loss.detach())
         if hidden.requires_grad:  # adapters may sit in the output layer alone
             hidden.backward(hidden_leaf.grad)
-        return total
+        return torch.stack(losses).sum()
 
 
 def _without_adapters(model: Any) -> Any:

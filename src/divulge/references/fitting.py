@@ -69,6 +69,8 @@ def fit_references(
         raise InputError(f"splits: {len(request.records)} columns are needed (one per record), got {records}")
     task = make_task(learner, request)
     learner.check(read_sample(task, splits.members(0)))
+    if placement.engine != "ray":  # there the nodes have the device, and this machine may not
+        learner.check_device()
     if task.pool is not None:
         Pool(task.pool).claim()
     jobs = [make_job(task, splits, model, seed, "model") for model in range(len(splits))]
@@ -206,9 +208,11 @@ def _choose_engine(task: Task, jobs: Sequence[Job], placement: engines.Placement
     if sample is not task:  # as many rows as before, so that the steps are counted right
         n = len(sample.records)
         sampled_jobs = [replace(job, rows=np.arange(len(job.rows)) % n) for job in jobs]
-    inner, seconds, reason = task.learner.trial(sample, sampled_jobs, untimed=is_single)
     if placement.engine == "ray":
+        on_ray = None if task.learner.device == "cpu" else partial(engines.run_on_ray, sample, placement.gpus)
+        inner, _, reason = task.learner.trial(sample, sampled_jobs, untimed=True, execute=on_ray)
         return partial(engines.run_ray, inner=inner, gpus=placement.gpus), f"ray, {inner} in each task{reason}"
+    inner, seconds, reason = task.learner.trial(sample, sampled_jobs, untimed=is_single)
     # Processes would share one GPU, each with a context and the data of its own.
     is_worth_processes = not is_single and seconds >= engines.MIN_PROCESS_SECONDS and not _uses_gpu(task.learner.device)
     if placement.engine == "processes" or is_worth_processes:

@@ -23,6 +23,9 @@ LocalEngine: TypeAlias = Literal["serial", "stacked"]
 Tick: TypeAlias = Callable[[float], None]
 """Called with the share of one model's epochs that is done."""
 
+Execute: TypeAlias = Callable[..., Any]
+"""Calls a function with its arguments in another place, and returns its result."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
@@ -92,10 +95,21 @@ class Learner(Protocol):
         """Find bad input before any work starts."""
         ...
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
+    def check_device(self) -> None:
+        """Check that models can be trained on this machine's devices.
+
+        Raises:
+            divulge.InputError: it lacks the one asked for.
+        """
+        ...
+
+    def trial(
+        self, task: Task, jobs: Sequence[Job], *, untimed: bool, execute: Execute | None = None
+    ) -> tuple[LocalEngine, float, str]:
         """Return the faster engine for these jobs, the seconds they take with it in one process, and the reason.
 
-        ``untimed`` says that nobody needs the seconds: there is but one process or one job.
+        ``untimed`` says that nobody needs the seconds: there is but one process or one job. ``execute`` measures where
+        models will be trained; None for here.
         """
         ...
 
@@ -138,6 +152,9 @@ class OutputLearner(ABC):
     def device(self) -> str:
         """The CPU, or what the user's own code takes."""
         return "cpu"
+
+    def check_device(self) -> None:  # noqa: B027 - most such models have none
+        """Accept any: what such models are trained on is known where they are trained."""
 
     @abstractmethod
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:

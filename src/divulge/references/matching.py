@@ -176,6 +176,7 @@ class _Search:
         """
         task = self._make_task(self.training.with_settings(**changes))
         task.learner.check(task)
+        task.learner.check_device()  # trial models are trained in this process, whatever the engine
 
     @property
     def n_records(self) -> int:
@@ -212,6 +213,7 @@ class _Search:
         may_stop = getattr(config, "stop_at_accuracy", None) is not None
         task = self._make_task(training)
         task.learner.check(task)
+        task.learner.check_device()
         answers: dict[int, list[Floats]] = {}
         trained: list[tuple[int, TrainedModel]] = []
         failure, n_trials = "", min(_TRIALS, len(self.splits))

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
@@ -14,8 +15,18 @@ from torch import nn
 from divulge import errors, networks, seeds, store
 from divulge.errors import InputError
 from divulge.references import network_training, pool, private, stacked
-from divulge.references.jobs import Job, LocalEngine, Task, Tick, TrainedModel, Visit, count_classes, query_model
-from divulge.targets.torch_modules import TorchTarget, resolve_device
+from divulge.references.jobs import (
+    Execute,
+    Job,
+    LocalEngine,
+    Task,
+    Tick,
+    TrainedModel,
+    Visit,
+    count_classes,
+    query_model,
+)
+from divulge.targets.torch_modules import TorchTarget, has_device, resolve_device
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -45,15 +56,22 @@ class NetworkLearner:
         return count_classes(records, classes)
 
     def check(self, task: Task) -> None:
-        """Ask an untrained network about two records, and look for the device.
+        """Ask an untrained network about two records.
 
         Raises:
-            divulge.InputError: the network does not fit the records or the label set; no such device.
+            divulge.InputError: the network does not fit the records or the label set.
         """
-        resolve_device(self.device)
         dtype = network_training.weights_dtype(self.config.precision)
         module = network_training.build_network(self.config.make_model, 0).to(dtype=dtype)
         network_training.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
+
+    def check_device(self) -> None:
+        """Look for the device.
+
+        Raises:
+            divulge.InputError: this machine does not have it.
+        """
+        resolve_device(self.device)
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Return a digest of architecture, first weights, data, subset, settings, seed and torch's version."""
@@ -101,14 +119,13 @@ class NetworkLearner:
         module.load_state_dict(kept_weights)
         return self.learned(module)
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
+    def trial(
+        self, task: Task, jobs: Sequence[Job], *, untimed: bool, execute: Execute | None = None
+    ) -> tuple[LocalEngine, float, str]:
         """Return the faster engine for these jobs, its seconds, and the reason."""
         if untimed and stacked.has_explicit_backward(self.config):
             return EXPLICIT_BACKWARD
-
-        def compute() -> tuple[LocalEngine, float, str]:
-            return measure_trial(self.config, self.data(task), jobs, train_network)
-
+        compute = partial(run_trial, task, jobs) if execute is None else partial(execute, run_trial, task, jobs)
         return load_or_measure(task, self.config, self.device, compute)
 
     def data(self, task: Task) -> network_training.TrainingData:
@@ -125,7 +142,7 @@ class NetworkLearner:
             nonlocal layout
             if layout is None:
                 layout = network_training.choose_layout(
-                    module, network_training.to_tensor(records.x, module, device, dtype)
+                    module, network_training.to_tensor(records.x[:2], module, device, dtype)
                 )
                 network_training.set_layout(module, layout)
             return network_training.predict_logits(module, records.x, device, dtype, layout)
@@ -149,11 +166,18 @@ class NetworkLearner:
             yield job, None if module is None else self.learned(module)
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
-        """Return the outputs of a stored network."""
+        """Return the outputs of a stored network, on the CPU where other machines alone have its device."""
         module = network_training.build_network(self.config.make_model, job.seed).to(
             dtype=network_training.weights_dtype(self.config.precision)
         )
-        return query_model(task, self.learned(network_training.load_state(module, arrays)))
+        learner = self if has_device(self.device) else replace(self, device="cpu")
+        return query_model(task, learner.learned(network_training.load_state(module, arrays)))
+
+
+def run_trial(task: Task, jobs: Sequence[Job]) -> tuple[LocalEngine, float, str]:
+    """Measure which engine is faster for a task of `NetworkLearner`, where this is called."""
+    assert isinstance(task.learner, NetworkLearner)
+    return measure_trial(task.learner.config, task.learner.data(task), jobs, train_network)
 
 
 def train_network(
@@ -229,13 +253,18 @@ def measure_trial(
     short_jobs = [replace(job, rows=jobs[0].rows[: TRIAL_BATCHES * config.batch_size]) for job in first_jobs]
     brief_config = replace(config, epochs=1, stop_at_accuracy=None, stop_after=None)
 
-    def time_stack() -> float:
-        return _seconds_per_step(
-            lambda timed_jobs: stacked.train_stack(brief_config, data, timed_jobs, _ignore_progress), short_jobs, config
+    def train_stack(timed_jobs: Sequence[Job]) -> object:
+        return stacked.train_stack(brief_config, data, timed_jobs, _ignore_progress)
+
+    def time_stack() -> tuple[float, int]:
+        """Return seconds, and the width of the stack: all models, or as many as memory holds, as in training."""
+        stacks = stacked.run_stacks(
+            config, data, short_jobs, lambda part: [(_seconds_per_step(train_stack, part, config), len(part))]
         )
+        return next(stacks)
 
     if stacked.has_explicit_backward(config):
-        stacked_seconds = time_stack() if _is_affordable(steps, len(short_jobs)) else 0.0
+        stacked_seconds = time_stack()[0] if _is_affordable(steps, len(short_jobs)) else 0.0
         return EXPLICIT_BACKWARD[0], steps * stacked_seconds, EXPLICIT_BACKWARD[2]
     if not _is_affordable(steps, 1):
         return "serial", 0.0, " (too little work for a trial)"
@@ -249,12 +278,11 @@ def measure_trial(
     if not _is_affordable(steps, 1 + len(short_jobs)):
         return "serial", steps * single_seconds, " (too little work for a trial)"
     try:
-        stacked_seconds = time_stack()
-    except torch.OutOfMemoryError:
-        stacked_seconds = float("inf")
+        stacked_seconds, width = time_stack()
+    except InputError:  # a network needs more memory in a stack than by itself
+        return "serial", steps * single_seconds, " (a stack does not fit into memory)"
     reason = (
-        f" (trial: {1e3 * single_seconds:.2g} ms per step alone, {1e3 * stacked_seconds:.2g} ms in a stack of "
-        f"{len(short_jobs)})"
+        f" (trial: {1e3 * single_seconds:.2g} ms per step alone, {1e3 * stacked_seconds:.2g} ms in a stack of {width})"
     )
     return (
         ("stacked" if stacked_seconds < 0.95 * single_seconds else "serial"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -16,6 +17,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from divulge import errors, networks, seeds
 from divulge.errors import InputError
+from divulge.targets import device_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -133,9 +135,8 @@ def to_tensor(x: Array, module: nn.Module, device: torch.device, dtype: torch.dt
     embeds = x.dtype.kind in "iu" and any(isinstance(p, nn.Embedding | nn.EmbeddingBag) for p in module.modules())
     target_dtype = torch.int64 if embeds else dtype
     contiguous = np.ascontiguousarray(x)
-    return torch.from_numpy(contiguous if contiguous.flags.writeable else contiguous.copy()).to(
-        device=device, dtype=target_dtype
-    )
+    tensor = torch.from_numpy(contiguous if contiguous.flags.writeable else contiguous.copy())
+    return networks.move(tensor.to(target_dtype), device)
 
 
 def label_tensor(y: Array, device: torch.device) -> torch.Tensor:
@@ -151,12 +152,22 @@ def predict_logits(
     dtype: torch.dtype = torch.float32,
     form: torch.memory_format = torch.contiguous_format,
 ) -> Floats:
-    """Return outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
+    """Return outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network).
+
+    Raises:
+        divulge.InputError: not even one record at a time fits into memory.
+    """
     module.eval()
-    records = to_tensor(x, module, device, dtype)
-    batches = records.split(networks.records_per_pass(x.ndim, device, others=max(1, len(x))))
-    outputs = [module(batch.contiguous(memory_format=form)) for batch in batches]
-    return torch.cat(outputs).to(dtype).cpu().numpy()
+    outputs = device_memory.run_in_slices(
+        lambda rows: module(to_tensor(x[rows], module, device, dtype).contiguous(memory_format=form)),
+        len(x),
+        item_size=math.prod(x.shape[1:]) or 1,
+        unit=device_memory.RECORD_VALUES,
+        device=device,
+        remedy="a device with more is needed",
+        at_once=networks.records_per_pass(x.ndim, device, rows=max(1, len(x))),
+    )
+    return torch.cat(list(outputs)).to(dtype).cpu().numpy()
 
 
 def check_outputs(module: nn.Module, x: Array, classes: int, device: torch.device, dtype: torch.dtype) -> None:
@@ -179,7 +190,7 @@ def _errors_of_records(x: Array) -> Generator[None]:
     try:
         yield
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, InputError | torch.OutOfMemoryError):
+        if isinstance(error, InputError) or device_memory.is_out_of_memory(error):
             raise
         raise InputError(f"make_model: the network cannot take records of shape {x.shape[1:]}: {error}") from None
 
@@ -260,6 +271,7 @@ def train_by_sgd(
 
     Raises:
         DivergedError: NaN or infinity in the weights.
+        divulge.InputError: a batch does not fit into memory.
     """
     device, dtype = data.x.device, weights_dtype(config.precision)
     module = build_network(config.make_model, seed).to(device=device, dtype=dtype)
@@ -268,16 +280,16 @@ def train_by_sgd(
     optimizer = make_optimizer(config, module.parameters())
     total = config.epochs * networks.steps_per_epoch(len(rows), config.batch_size)
     step = 0
-    with networks.torch_seed(seeds.derive_seed(seed, "noise"), device):
+    with networks.torch_seed(seeds.derive_seed(seed, "noise"), device), batch_memory_errors(config, device):
         augment_rng = torch.Generator(device=device).manual_seed(seeds.derive_seed(seed, "augment"))
         for epoch in range(config.stop_after or config.epochs):
             module.train()
             correct = torch.zeros((), device=device)
             for batch in networks.epoch_batches(rows, seed, epoch, config.batch_size):
-                batch_rows = torch.from_numpy(batch).to(device)
+                batch_rows = networks.move(torch.from_numpy(batch), device)
                 x, y = data.x.index_select(0, batch_rows), data.y[batch_rows]
                 if config.augment is not None:
-                    with errors.user_code_errors("augment"):
+                    with errors.user_code_errors("augment", torch.OutOfMemoryError):
                         x = config.augment(x, augment_rng)
                 set_learning_rate(optimizer, config.rate(step / total))
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "mixed"):
@@ -298,6 +310,12 @@ def train_by_sgd(
             if config.stop_at_accuracy is not None and float(correct) >= config.stop_at_accuracy * len(rows):
                 break
     return set_layout(module, CONTIGUOUS)
+
+
+def batch_memory_errors(config: Hyperparameters, device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Say what would need less memory where that of a step runs out inside the block."""
+    work = f"for a step on {config.batch_size:,} records"
+    return device_memory.memory_errors(work, device, "a smaller batch_size or precision='mixed' needs less")
 
 
 def make_optimizer(config: Hyperparameters, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:

@@ -43,7 +43,8 @@ def train_privately(
 
     Raises:
         divulge.MissingExtraError: the network is no MLP and Opacus is not installed.
-        divulge.InputError: a network that mixes records (batch normalisation), which DP-SGD cannot clip.
+        divulge.InputError: a network that mixes records (batch normalisation), which DP-SGD cannot clip; a batch does
+            not fit into memory.
         DivergedError: NaN or infinity in the weights.
     """
     device = data.x.device
@@ -59,10 +60,11 @@ def train_privately(
         else OpacusClipping(config, module, len(rows), seed)
     )
     count = networks.steps_per_epoch(len(rows), config.batch_size)
-    with networks.torch_seed(seeds.derive_seed(seed, "noise"), device):
+    noise_seed = seeds.derive_seed(seed, "noise")
+    with networks.torch_seed(noise_seed, device), network_training.batch_memory_errors(config, device):
         for epoch in range(config.stop_after or config.epochs):
             for number, batch in enumerate(poisson_batches(rows, seed, epoch, count, config.batch_size)):
-                batch_rows = torch.from_numpy(batch).to(device)
+                batch_rows = networks.move(torch.from_numpy(batch), device)
                 step(data.x[batch_rows], data.y[batch_rows], config.rate((epoch + number / count) / config.epochs))
             if not networks.all_finite(module.parameters()):
                 raise network_training.DivergedError

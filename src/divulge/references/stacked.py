@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from divulge import networks, seeds
 from divulge.references import network_training
+from divulge.targets import device_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.jobs import Job
 
+
+_Result = TypeVar("_Result")
 
 CPU_WIDTH = 8
 """Models a stack on the CPU: enough to spread the cost of each call, few enough for the cache to matter little."""
@@ -37,8 +40,8 @@ class Stack(Protocol):
         """Take one step on batches ``x[M, b, ...]``, ``y[M, b]``; return the logits ``[M, b, K]`` before it."""
         ...
 
-    def finite(self) -> Sequence[bool]:
-        """Check for each network whether all of its weights are finite."""
+    def finite(self) -> torch.Tensor:
+        """Check for each network whether all of its weights are finite: bool ``[M]``, not waited for."""
         ...
 
     def module(self, index: int) -> nn.Module:
@@ -56,9 +59,9 @@ def unstackable_reason(config: Hyperparameters, data: network_training.TrainingD
     rows = torch.arange(min(4, len(data.x)), device=data.x.device).expand(2, -1)
     try:
         _make_stack(config, networks, data.x.device).step(data.x[rows], data.y[rows], 0.0)
-    except torch.OutOfMemoryError:
-        return ""
     except (RuntimeError, ValueError, TypeError) as error:
+        if device_memory.is_out_of_memory(error):
+            return ""
         # Whatever vmap cannot do ends here; some of these errors carry no words.
         return (str(error).strip() or type(error).__name__).splitlines()[0]
     return ""
@@ -95,21 +98,37 @@ def train_stacks(
     """Train jobs stack by stack, None for a network that diverged; a stack too large for the memory is halved.
 
     Raises:
-        torch.OutOfMemoryError: a single network does not fit.
+        divulge.InputError: a single network does not fit.
     """
-    waiting = list(group_jobs(config, jobs, data.x.device))
-    while waiting:
-        group = waiting.pop(0)
-        try:
-            trained = train_stack(config, data, group, watch)
-        except torch.OutOfMemoryError:
-            if len(group) == 1:
-                raise
-            torch.cuda.empty_cache()
-            half = len(group) // 2
-            waiting = [part[start : start + half] for part in (group, *waiting) for start in range(0, len(part), half)]
-            continue
-        yield from zip(group, trained, strict=True)
+    for group in group_jobs(config, jobs, data.x.device):
+        yield from run_stacks(
+            config, data, group, lambda part: list(zip(part, train_stack(config, data, part, watch), strict=True))
+        )
+
+
+def run_stacks(
+    config: Hyperparameters,
+    data: network_training.TrainingData,
+    jobs: Sequence[Job],
+    work: Callable[[Sequence[Job]], Sequence[_Result]],
+) -> Iterator[_Result]:
+    """Yield what ``work`` gives for stacks of equal jobs: one stack of all, or smaller ones where memory runs out.
+
+    Raises:
+        divulge.InputError: a single network does not fit.
+    """
+    n_weights = sum(p.numel() for p in network_training.build_network(config.make_model, 0).parameters())
+    stacks = device_memory.run_in_slices(
+        lambda part: work(jobs[part]),
+        len(jobs),
+        item_size=1,
+        # What a stack takes depends on what is stacked.
+        unit=f"network of {n_weights:,} weights, {config.batch_size:,} records a step",
+        device=data.x.device,
+        remedy="a smaller batch_size needs less",
+    )
+    for results in stacks:
+        yield from results
 
 
 def train_stack(
@@ -122,7 +141,11 @@ def train_stack(
     """Train networks with equally many records as one stack; ``after_epoch`` is called with the first of them."""
     device, size = data.x.device, config.batch_size
     stack = _make_stack(config, [network_training.build_network(config.make_model, job.seed) for job in jobs], device)
-    augment_rngs = [torch.Generator(device=device).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
+    augment_rngs = [
+        torch.Generator(device=device).manual_seed(seeds.derive_seed(job.seed, "augment"))
+        for job in jobs
+        if config.augment is not None
+    ]
     total = config.epochs * networks.steps_per_epoch(len(jobs[0].rows), size)
     finished: dict[int, nn.Module | None] = {}
     step = 0
@@ -131,7 +154,7 @@ def train_stack(
         correct = torch.zeros(len(jobs), device=device)
         orders = [networks.epoch_batches(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
-            batch_rows = torch.from_numpy(np.stack(batch)).to(device)
+            batch_rows = networks.move(torch.from_numpy(np.stack(batch)), device)
             # index_select copies whole records; x[at] would look at every number's place.
             x, y = data.x.index_select(0, batch_rows.view(-1)).unflatten(0, batch_rows.shape), data.y[batch_rows]
             if config.augment is not None:
@@ -160,13 +183,14 @@ def _finish_networks(
     finished: dict[int, nn.Module | None],
 ) -> None:
     """Drop networks that diverged in an epoch, and copy those that reached the accuracy to stop at."""
-    for index, finite in enumerate(stack.finite()):
+    # One transfer for all networks: each makes this machine wait until the device has done all that it was given.
+    finite, n_correct = torch.stack([stack.finite().to(correct.dtype), correct]).tolist()
+    for index, job in enumerate(jobs):
         if index in finished:
             continue
-        accuracy_goal = 1.0 if config.stop_at_accuracy is None else config.stop_at_accuracy
-        if not finite:
+        if not finite[index]:
             finished[index] = None
-        elif config.stop_at_accuracy is not None and float(correct[index]) >= accuracy_goal * len(jobs[index].rows):
+        elif config.stop_at_accuracy is not None and n_correct[index] >= config.stop_at_accuracy * len(job.rows):
             finished[index] = stack.module(index)
 
 
@@ -213,9 +237,9 @@ class Vmapped:
         self._update.step()
         return z
 
-    def finite(self) -> Sequence[bool]:
+    def finite(self) -> torch.Tensor:
         """Check for each network whether all of its weights are finite."""
-        return [networks.all_finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
+        return networks.rows_finite(list(self._weights.values()))
 
     def module(self, index: int) -> nn.Module:
         """Return one network with its current weights and buffers."""
@@ -322,9 +346,9 @@ class MlpStack:
             p.add_(p.grad, alpha=-rate)
         return z
 
-    def finite(self) -> Sequence[bool]:
+    def finite(self) -> torch.Tensor:
         """Check for each network whether all of its weights are finite."""
-        return [networks.all_finite(p[index] for p in self._all) for index in range(len(self._made))]
+        return networks.rows_finite(self._all)
 
     @torch.no_grad()
     def module(self, index: int) -> nn.Module:

@@ -17,6 +17,7 @@ from divulge.references import clones, fitting, matching, pool
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import FineTuneSettings, Hyperparameters
 from divulge.references.jobs import (
+    Execute,
     InternalSignal,
     Job,
     LocalEngine,
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
 
     from divulge import networks
     from divulge.references import fine_tuning, network_learner, network_training
-    from divulge.targets import CausalLM
+    from divulge.targets import CausalLM, torch_modules
 else:
+    torch_modules = lazy.module("divulge.targets.torch_modules")
     network_training = lazy.module("divulge.references.network_training")
     network_learner = lazy.module("divulge.references.network_learner")
     networks = lazy.module("divulge.networks")
@@ -134,7 +136,8 @@ class Train(Hyperparameters, _ReferenceTraining):
         stop_after: epochs after which training stops, of the ``epochs`` that the schedule is made for; None for all.
         engine: "serial" (one after the other), "stacked" (many at once), "processes" (several on this machine),
             "ray" (several machines), or "auto" (a short measured trial chooses).
-        device: "auto", "cpu", "cuda" or "mps".
+        device: "auto" (CUDA, else Apple's MPS, else CPU), "cpu", "cuda" or "mps" of the machine that trains: with "ray"
+            of its nodes, whatever this one has.
         workers: processes for "processes"; None means one per core.
         gpus: GPUs of each task of "ray", also a part of one; None means 1 where the cluster has any, 0 for estimators.
         match: in an audit, choose the settings whose models answer most like the target on records of the population
@@ -165,6 +168,11 @@ class Train(Hyperparameters, _ReferenceTraining):
     def brief(self) -> Train:
         """Return settings for one model and one epoch in this process, from which the time is forecast."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None, stop_after=None, match=None)
+
+    @property
+    def trains_elsewhere(self) -> bool:
+        """Whether models are trained on a device that other machines have, so that no time is measured on this one."""
+        return self.engine == "ray" and self.device != "cpu" and not torch_modules.has_device(self.device)
 
     def with_settings(self, **changes: Any) -> Train:
         """Return the training with other settings.
@@ -317,7 +325,9 @@ class _CustomLearner(OutputLearner):
     def check(self, task: Task) -> None:
         """Accept anything: nothing can be known before the user's function has run."""
 
-    def trial(self, task: Task, jobs: Sequence[Job], *, untimed: bool) -> tuple[LocalEngine, float, str]:
+    def trial(
+        self, task: Task, jobs: Sequence[Job], *, untimed: bool, execute: Execute | None = None
+    ) -> tuple[LocalEngine, float, str]:
         """Return the serial engine, without a trial."""
         return "serial", 0.0, ""
 
@@ -399,7 +409,7 @@ class FineTune(FineTuneSettings):
         gradient_accumulation_steps: parts in which the documents of a step go through the model.
         engine: "serial", "processes" (several on this machine), "ray" (several machines), or "auto" (processes, on a
             CPU and where a short measured trial says that the work is worth their start).
-        device: where models are trained: "auto", "cpu", "cuda".
+        device: where models are trained, as of `Train`: "auto", "cpu", "cuda" or "mps".
         workers: processes for "processes"; None means one per core.
         gpus: GPUs of each task of "ray", also a part of one; None means 1 where the cluster has any.
         match: in an audit, choose the settings whose models answer most like the target on documents of the population

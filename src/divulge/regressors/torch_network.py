@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from divulge import networks, seeds
 from divulge.errors import InputError
+from divulge.targets import device_memory
 from divulge.targets.torch_modules import resolve_device
 
 if TYPE_CHECKING:
@@ -122,7 +124,9 @@ def fit_network(shape: NetworkShape, schedule: Schedule, prepared: Array, signal
         _forward(module, prepared[:2], torch.device("cpu"))
         module.to(device)
         target = torch.from_numpy(((signal - location) / scale).astype(np.float32))
-        best = _train(shape, schedule, module, prepared, target, seed)
+        work = f"for a step on {schedule.batch_size:,} records"
+        with device_memory.memory_errors(work, device, "a smaller Network.batch_size needs less"):
+            best = _train(shape, schedule, module, prepared, target, seed)
     return FittedNetwork(shape, module.eval(), location, scale, best)
 
 
@@ -149,7 +153,8 @@ def _train(
         module.train()
         for batch in networks.epoch_batches(rows, batch_seed, epoch, schedule.batch_size):
             optimizer.zero_grad(set_to_none=True)
-            _loss(shape, _forward(module, prepared[batch], device), target[batch].to(device)).backward()
+            outputs = _forward(module, prepared[batch], device)
+            _loss(shape, outputs, networks.move(target[batch], device)).backward()
             nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             optimizer.step()
         if not networks.all_finite(module.parameters()):
@@ -197,10 +202,10 @@ def _loss(shape: NetworkShape, out: torch.Tensor, target: torch.Tensor) -> torch
 
 def _forward(module: nn.Module, prepared: Array, device: torch.device) -> torch.Tensor:
     try:
-        outputs: torch.Tensor = module(torch.from_numpy(prepared).to(device))
-    except torch.OutOfMemoryError:
-        raise
+        outputs: torch.Tensor = module(networks.move(torch.from_numpy(prepared), device))
     except (RuntimeError, ValueError) as error:
+        if device_memory.is_out_of_memory(error):
+            raise
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"Network.body: it cannot take records of shape {prepared.shape[1:]}: {reason}") from error
     return outputs
@@ -208,12 +213,17 @@ def _forward(module: nn.Module, prepared: Array, device: torch.device) -> torch.
 
 def _predict(module: nn.Module, prepared: Array, device: torch.device) -> Floats:
     module.eval()
+    parts = device_memory.run_in_slices(
+        lambda rows: _forward(module, np.ascontiguousarray(prepared[rows]), device).cpu().numpy(),
+        len(prepared),
+        item_size=math.prod(prepared.shape[1:]) or 1,
+        unit=device_memory.RECORD_VALUES,
+        device=device,
+        remedy="a device with more is needed",
+        at_once=_PREDICTION_BATCH,
+    )
     with torch.inference_mode():
-        parts = [
-            _forward(module, np.ascontiguousarray(part), device).cpu().numpy()
-            for part in (prepared[i : i + _PREDICTION_BATCH] for i in range(0, len(prepared), _PREDICTION_BATCH))
-        ]
-    return np.concatenate(parts).astype(np.float64)
+        return np.concatenate(list(parts)).astype(np.float64)
 
 
 def _normal_quantiles(levels: tuple[float, ...]) -> Floats:

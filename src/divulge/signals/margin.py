@@ -236,11 +236,11 @@ def _head_inputs(net: Network, module: Any, head: Any, x: Array) -> Array:
     module.eval()
     try:
         with torch.no_grad(), errors.user_code_errors("module"):
-            answers = [module(part).double().cpu().numpy() for part in batch.split(_BATCH)]
+            answers = [module(part).cpu().double().numpy() for part in batch.split(_BATCH)]
     finally:
         hook.remove()
         module.train(was_training)
-    features = torch.cat(inputs).double().cpu().numpy() if inputs else np.empty((0, 0))
+    features = torch.cat(inputs).cpu().double().numpy() if inputs else np.empty((0, 0))
     expected, outputs = net(features) if len(features) == len(x) else np.empty(0), np.concatenate(answers)
     if outputs.shape[1:] == (1,) and expected.ndim == 2:
         expected = expected[:, 1:] - expected[:, :1]
@@ -286,7 +286,7 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
         for i, record in enumerate(batch):
             margin = _margin(module(record[None]), labels, i)
             gradients = torch.autograd.grad(margin, parameters)
-            rows.append(torch.cat([g.reshape(-1) for g in gradients]).double().cpu().numpy())
+            rows.append(torch.cat([g.reshape(-1) for g in gradients]).cpu().double().numpy())
             margins.append(float(margin.detach()))
     module.train(training)
     table = np.array(rows)
@@ -307,8 +307,8 @@ def homogeneity_degree(module: Any, x: object, tolerance: float = 0.01) -> float
     module.eval()
     scaled = {name: 2.0 * value.detach() for name, value in module.named_parameters()}
     with torch.no_grad(), errors.user_code_errors("module"):
-        before = module(batch).double().cpu().numpy()
-        after = torch.func.functional_call(module, scaled, (batch,)).double().cpu().numpy()
+        before = module(batch).cpu().double().numpy()
+        after = torch.func.functional_call(module, scaled, (batch,)).cpu().double().numpy()
     module.train(training)
     has_output = before != 0
     if not has_output.any():

@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge import lazy, validation
+from divulge import validation
 from divulge.errors import InputError, missing_extra
 
 try:
@@ -16,25 +16,35 @@ try:
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise missing_extra("torch", "text") from None
+    raise missing_extra("torch", "torch") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-
-    from accelerate.utils import memory as accelerate_memory
-else:
-    accelerate_memory = lazy.module("accelerate.utils.memory")
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 _Result = TypeVar("_Result")
+
+# What torch says where an allocator without an exception of its own has nothing left: CUDA's, HIP's, MPS's; the CPU's;
+# and cuDNN, which finds no room for its workspace.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUDNN_STATUS_NOT_SUPPORTED", "CUDNN_STATUS_ALLOC_FAILED")
+
+RECORD_VALUES = "values of records"
+"""What is counted of the records that go through a network at once: the numbers in them."""
 
 # By device and what is counted, the most that has fitted since memory ran out there.
 _largest_sizes: dict[tuple[str, str], int] = {}
 
 
 def run_in_slices(
-    work: Callable[[slice], _Result], count: int, *, item_size: int, unit: str, device: torch.device, remedy: str
-) -> list[_Result]:
-    """Return ``work`` of consecutive slices of ``count`` items: of all at once, or of fewer where memory runs out.
+    work: Callable[[slice], _Result],
+    count: int,
+    *,
+    item_size: int,
+    unit: str,
+    device: torch.device,
+    remedy: str,
+    at_once: int | None = None,
+) -> Iterator[_Result]:
+    """Yield ``work`` of consecutive slices of ``count`` items: of all at once, or of fewer where memory runs out.
 
     Each time it runs out the size is halved; what fits is remembered for the device until `forget_sizes`.
 
@@ -45,6 +55,7 @@ def run_in_slices(
         unit: what is counted, such as "tokens".
         device: whose memory it is.
         remedy: what would need less, for the error.
+        at_once: items of a slice at most, however much memory there is; None for all.
 
     Raises:
         divulge.InputError: not even one item fits.
@@ -54,19 +65,17 @@ def run_in_slices(
         ...     if rows.stop - rows.start > 2:
         ...         raise torch.OutOfMemoryError("too much")
         ...     return [2 * row for row in range(rows.start, rows.stop)]
-        >>> run_in_slices(double, 5, item_size=1, unit="rows", device=torch.device("cpu"), remedy="")
+        >>> list(run_in_slices(double, 5, item_size=1, unit="rows", device=torch.device("cpu"), remedy=""))
         [[0, 2], [4, 6], [8]]
         >>> forget_sizes()
     """
-    results: list[_Result] = []
     start = 0
     while start < count:
         largest = _largest_sizes.get((str(device), unit))
-        stop = count if largest is None else min(start + max(largest // item_size, 1), count)
+        n_items = (at_once or count) if largest is None else min(at_once or count, max(largest // item_size, 1))
+        stop = min(start + n_items, count)
         try:
-            results.append(work(slice(start, stop)))
-            start = stop
-            continue
+            result = work(slice(start, stop))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -74,9 +83,12 @@ def run_in_slices(
                 raise InputError(
                     f"memory: {device} has too little for {item_size:,} {unit} at once; {remedy}"
                 ) from None
+        else:
+            start = stop
+            yield result
+            continue
         # Not within the handler: the exception's frames hold on to the tensors of the attempt.
         remember_halved((stop - start) * item_size, unit, device)
-    return results
 
 
 def remember_halved(size: int, unit: str, device: torch.device) -> int:
@@ -101,8 +113,23 @@ def forget_sizes() -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that a device, or this machine, has no memory left."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, Exception) and accelerate_memory.should_reduce_batch_size(error)
+        isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
     )
+
+
+@contextlib.contextmanager
+def memory_errors(work: str, device: torch.device, remedy: str) -> Generator[None]:
+    """Name ``work``, and what would need less, where memory runs out inside the block.
+
+    Raises:
+        divulge.InputError: it does.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise InputError(f"memory: {device} has too little {work}; {remedy}") from None
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -76,7 +76,7 @@ def load_folder(
         base: of an adapter: a folder or ``hf:NAME``; by default what its configuration names, looked for from the
             adapter's folder, then from ``folder``. Nothing is fetched from the hub that you did not name.
         dtype: "float32", "bfloat16" or "float16".
-        device: "auto", "cpu", "cuda", or "map" to spread layers over all devices.
+        device: "auto", "cpu", "cuda", "mps", or "map" to spread layers over all devices.
         folder: relative paths start here.
         **options: of `CausalLM` or `TextClassifier`.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import chats, lazy
+from divulge import chats, lazy, networks
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
 from divulge.targets import device_memory, pretrained
@@ -113,7 +113,7 @@ class CausalLM:
         Args:
             name: which model.
             dtype: "float32", "bfloat16" or "float16"; logits are cast up in any case.
-            device: "auto" (a GPU if there is one), "cpu", "cuda", or "map" to spread layers over all devices.
+            device: "auto" (CUDA, else Apple's MPS, else CPU), a torch device, or "map" to spread layers over all.
             quantization: "4bit" to hold the layers' weights in four bits each (needs bitsandbytes).
             **options: the other arguments of `CausalLM`.
 
@@ -282,7 +282,10 @@ class CausalLM:
         if shared is not None:
             attention_mask = torch.cat([attention_mask.new_ones(len(batch), shared.length), attention_mask], dim=1)
             inputs |= shared.repeat(len(batch))
-        inputs |= {"input_ids": ids.to(self.device), "attention_mask": attention_mask.to(self.device)}
+        inputs |= {
+            "input_ids": networks.move(ids, self.device),
+            "attention_mask": networks.move(attention_mask, self.device),
+        }
         scored_tokens = ids[:, 1:][scored]
         if self._split:
             hidden = self.model.base_model(**inputs).last_hidden_state[:, :-1]
@@ -789,9 +792,16 @@ class VisionLanguage:
         if len(images) != len(texts):
             raise InputError(f"texts: {len(images)} are needed (one per image), got {len(texts)}")
         rows: list[dict[str, np.ndarray]] = []
-        for start in range(0, len(texts), self.batch):
-            stop = start + self.batch
-            rows += self._run(list(images[start:stop]), list(texts[start:stop]), part)
+        for answers in device_memory.run_in_slices(
+            lambda some: self._run(list(images[some]), list(texts[some]), part),
+            len(texts),
+            item_size=1,
+            unit="images with their texts",
+            device=device_memory.input_device(self.model),
+            remedy="a smaller image, or dtype='bfloat16', needs less",
+            at_once=self.batch,
+        ):
+            rows += answers
         return TokenStatistics.from_documents(texts, rows)
 
     @torch.inference_mode()

@@ -25,7 +25,7 @@ except ImportError:  # pragma: no cover - exercised by the light install
     raise missing_extra("torch", "text") from None
 
 from divulge.targets import device_memory
-from divulge.targets.torch_modules import reject_quantised_weights
+from divulge.targets.torch_modules import reject_quantised_weights, resolve_device
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -71,7 +71,7 @@ def load_pretrained(
         tokenizer_class: what builds the tokenizer.
         name: ``hf:NAME``, ``hf:NAME@REVISION``, a folder, or a ``.gguf`` file, whose weights are dequantised.
         dtype: "float32", "bfloat16" or "float16".
-        device: "auto", "map" (all devices), or a torch device.
+        device: "map" (all devices), or as `divulge.targets.torch_modules.resolve_device` takes it.
         tokenizer: where the tokenizer lies; with the model when None.
         lacks: names of modules whose weights come from elsewhere.
         **options: of the configuration.
@@ -145,16 +145,19 @@ def _load(
     source, _, revision = (location, "", "") if is_gguf(name) else location.partition("@")
     revision_option: dict[str, Any] = {"revision": revision} if revision else {}
     origin_option = {"gguf_file": _GGUF} if is_gguf(name) else revision_option
-    device_option = {"device_map": "auto"} if device == "map" else {}
-    if "quantization_config" in options and device != "map":  # such weights are put in place as they are read
-        device_option = {"device_map": {"": _choose_device(device)}}
+    place = None if device == "map" else resolve_device(device)
+    device_option: dict[str, Any] = {"device_map": "auto"} if place is None else {}
+    if "quantization_config" in options and place is not None:  # such weights are put in place as they are read
+        if place.type == "mps" and device == "auto":
+            place = torch.device("cpu")  # what computes with four bits is written for CUDA and the CPU
+        device_option = {"device_map": {"": str(place)}}
     try:
         # transformers would read an adapter beside a model in ways that are not safe.
         if transformers_utils.find_adapter_config_file(source, **revision_option) is not None:
             raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
         _reject_unsafe_config(source, origin_option)
         _reject_long_padding(tokenizer or source)
-        _check_weights_fit(source, dtype, device, quantised="quantization_config" in options)
+        _check_weights_fit(source, dtype, place, quantised="quantization_config" in options)
         with hide_progress_bars():
             model, report = model_class.from_pretrained(
                 source,
@@ -184,15 +187,11 @@ def _load(
                 raise ValueError(
                     "it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)"
                 )
-        if device != "map" and getattr(model, "hf_device_map", None) is None:
-            model = model.to(_choose_device(device))
+        if place is not None and getattr(model, "hf_device_map", None) is None:
+            model = model.to(place)
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise InputError(f"model: {format_value(name)} cannot be loaded: {format_exception(error)}") from None
     return model.eval(), tokenizer_object
-
-
-def _choose_device(device: str) -> str:
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 @contextlib.contextmanager
@@ -225,8 +224,10 @@ def _reject_unsafe_config(source: str, origin_option: Mapping[str, str]) -> None
                 raise ValueError(f"its configuration asks for more than {_MAX_COUNT:,} ({key}: {format_value(value)})")
 
 
-def _check_weights_fit(source: str, dtype: str, device: str, *, quantised: bool) -> None:
-    """Check that a folder's weights fit onto the device before any is read; of other sources nothing is known yet.
+def _check_weights_fit(source: str, dtype: str, device: torch.device | None, *, quantised: bool) -> None:
+    """Check that a folder's weights fit onto the device (None: all together) before any is read.
+
+    Of other sources nothing is known yet.
 
     Raises:
         ValueError: they do not.
@@ -237,10 +238,8 @@ def _check_weights_fit(source: str, dtype: str, device: str, *, quantised: bool)
         with safetensors.safe_open(path, framework="pt") as file:
             n_values += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - no dictionary
     n_bytes = n_values * (_BYTES_IN_4_BIT if quantised else DTYPES[dtype].itemsize)
-    if device == "map":
-        devices = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
-    else:
-        devices = [torch.device(_choose_device(device))]
+    everywhere = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
+    devices = everywhere if device is None else [device]
     free = [device_memory.free_memory(each) for each in devices]
     if None not in free and n_bytes > (total := sum(size for size in free if size is not None)):
         raise ValueError(

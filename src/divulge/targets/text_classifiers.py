@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from divulge import networks
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
+from divulge.targets import device_memory
 from divulge.targets import outputs as out
 from divulge.targets.language_models import Window, batch_windows, context_length
 from divulge.targets.pretrained import check_token_ids, tokenizer_digest, weights_digest
@@ -138,9 +140,20 @@ class TextClassifier:
             "dtype": str(self.model.dtype),
         }
 
-    @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]]) -> Floats:
         """Logits ``[b, K]`` of token ids, padded on the right."""
+        parts = device_memory.run_in_slices(
+            lambda some: self._run_at_once(rows[some]),
+            len(rows),
+            item_size=max(map(len, rows)),
+            unit="tokens",
+            device=self.model.device,
+            remedy="a smaller length (of the target) or dtype='bfloat16' needs less",
+        )
+        return np.concatenate(list(parts))
+
+    @torch.inference_mode()
+    def _run_at_once(self, rows: Sequence[Sequence[int]]) -> Floats:
         longest = max(map(len, rows))
         ids = torch.full((len(rows), longest), getattr(self.model.config, "pad_token_id", None) or 0)
         attention_mask = torch.zeros_like(ids)
@@ -148,9 +161,8 @@ class TextClassifier:
             ids[row, : len(tokens)] = torch.tensor(tokens)
             attention_mask[row, : len(tokens)] = 1
         device = self.model.device
-        return (
-            self.model(input_ids=ids.to(device), attention_mask=attention_mask.to(device)).logits.double().cpu().numpy()
-        )
+        answer = self.model(input_ids=networks.move(ids, device), attention_mask=networks.move(attention_mask, device))
+        return answer.logits.cpu().double().numpy()  # in this order: Apple's GPUs know no double precision
 
     @panic_errors("tokenizer")
     def _encoded(self, texts: Array) -> list[list[int]]:

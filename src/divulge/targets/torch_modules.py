@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch.func import functional_call, grad, vmap
 
 from divulge import networks
 from divulge.errors import InputError
+from divulge.targets import device_memory
 from divulge.targets import outputs as out
 from divulge.validation import (
     check_choice,
@@ -25,9 +27,11 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from divulge.types import Array, Floats, Ints, Records
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,8 @@ class TorchTarget:
         module: a ``torch.nn.Module``, a TorchScript module (frozen ones too), or a program that ``torch.export`` made.
         outputs: "logits" or "probabilities": what the module returns.
         device: "auto" (CUDA, else Apple's MPS, else CPU), or a torch device.
-        batch_size: records per forward pass (None: 64 images on the CPU, where more are slower, and 1,024 otherwise).
+        batch_size: records per forward pass (None: 64 images on the CPU, where more are slower, and 1,024 otherwise);
+            fewer where memory runs out.
 
     Raises:
         divulge.InputError: parameters on several devices, outputs that are not what was declared,
@@ -79,12 +84,9 @@ class TorchTarget:
 
     def raw_outputs(self, records: Records) -> Array:
         """Return what the module returns for the records, as it is."""
-        return self._answers(self._batches(records.x))
-
-    def _answers(self, batches: Sequence[torch.Tensor]) -> Array:
-        device = resolve_device(self.device)
-        with _evaluation_mode(self.module, device), torch.inference_mode():
-            return np.concatenate([self._forward(batch.to(device)).float().cpu().numpy() for batch in batches])
+        with _evaluation_mode(self.module, resolve_device(self.device)), torch.inference_mode():
+            answers = self._batches(records.x, lambda batch, _: self._forward(batch).float().cpu().numpy())
+            return np.concatenate(list(answers))
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
@@ -99,28 +101,27 @@ class TorchTarget:
     def gradients(self, records: Records) -> Floats:
         """∂ cross-entropy / ∂ x of each record, the shape of ``records.x``."""
         labels, device = _label_tensor(records), resolve_device(self.device)
-        parts = []
-        with _evaluation_mode(self.module, device):
-            for batch, truth in zip(
-                self._batches(records.x), labels.split(self._records_per_pass(records.x)), strict=True
-            ):
-                x = batch.to(device).requires_grad_()
-                answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
-                is_probability = self.outputs == "probabilities"
-                if answer.numel() == len(batch):  # of class 1 alone
-                    answer = answer.reshape(-1, 1)
-                    answer = torch.hstack([1 - answer if is_probability else torch.zeros_like(answer), answer])
-                logits = torch.log(answer.clamp_min(out.PROBABILITY_FLOOR)) if is_probability else answer
-                loss = torch.nn.functional.cross_entropy(logits, truth.to(device), reduction="sum")
-                try:
-                    parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
-                except torch.OutOfMemoryError:
+
+        def differentiate(batch: torch.Tensor, rows: slice) -> Array:
+            x = batch.requires_grad_()
+            answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
+            is_probability = self.outputs == "probabilities"
+            if answer.numel() == len(batch):  # of class 1 alone
+                answer = answer.reshape(-1, 1)
+                answer = torch.hstack([1 - answer if is_probability else torch.zeros_like(answer), answer])
+            logits = torch.log(answer.clamp_min(out.PROBABILITY_FLOOR)) if is_probability else answer
+            loss = torch.nn.functional.cross_entropy(logits, networks.move(labels[rows], device), reduction="sum")
+            try:
+                return torch.autograd.grad(loss, x)[0].float().cpu().numpy()
+            except RuntimeError as error:
+                if device_memory.is_out_of_memory(error):
                     raise
-                except RuntimeError as error:
-                    raise InputError(
-                        f"target: the module cannot be differentiated in its records ({format_exception(error)})"
-                    ) from None
-        return np.concatenate(parts).astype(np.float64)
+                raise InputError(
+                    f"target: the module cannot be differentiated in its records ({format_exception(error)})"
+                ) from None
+
+        with _evaluation_mode(self.module, device):
+            return np.concatenate(list(self._batches(records.x, differentiate))).astype(np.float64)
 
     def head(self, records: Records) -> tuple[Floats, Floats]:
         """Return the input of the last linear layer, ``[n, h]``, and that layer's weights ``[K, h]``.
@@ -129,7 +130,7 @@ class TorchTarget:
             divulge.InputError: no linear layer is reached, or more than one vector per record arrives there.
         """
         _, hidden = self._forward_with_hidden(records)
-        return hidden, self._output_layer().weight.detach().double().cpu().numpy()
+        return hidden, _double(self._output_layer().weight)
 
     def gradient_norms(self, records: Records) -> Floats:
         """Logarithms of ‖∂ cross-entropy / ∂ θ‖ of each record, float64 ``[n, 2]``.
@@ -151,21 +152,23 @@ class TorchTarget:
         """
         labels, device, last_layer = _label_tensor(records), resolve_device(self.device), self._output_layer()
         answers, hidden = self._forward_with_hidden(records)
-        logits = hidden @ last_layer.weight.detach().double().cpu().numpy().T
+        logits = hidden @ _double(last_layer.weight).T
         bias = dict(last_layer.named_parameters()).get("bias")
         if bias is not None:
-            logits = logits + bias.detach().double().cpu().numpy()
+            logits = logits + _double(bias)
         if logits.shape[1] == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
         log_length, directions = logit_gradients(logits, check_labels(labels.numpy(), "y", classes=answers.shape[1]))
         if logits.shape != answers.shape or not same_probabilities(logits, answers):
             raise InputError("target: its outputs are not those of its last linear layer")
         directions = directions[:, -last_layer.out_features :]
-        parts, direction_batches = [], torch.from_numpy(directions).split(self._records_per_pass(records.x))
+
+        def measure_norms(batch: torch.Tensor, rows: slice) -> Floats:
+            v = networks.move(torch.from_numpy(directions[rows]).to(last_layer.weight.dtype), device)
+            return parameter_log_norms(self.module, last_layer, batch, v)
+
         with _evaluation_mode(self.module, device):
-            for batch, batch_directions in zip(self._batches(records.x), direction_batches, strict=True):
-                direction_batch = batch_directions.to(device, last_layer.weight.dtype)
-                parts.append(parameter_log_norms(self.module, last_layer, batch.to(device), direction_batch))
+            parts = list(self._batches(records.x, measure_norms))
         last_layer_norms = last_layer_log_norms(log_length, directions, hidden, bias=bias is not None)
         return np.stack([last_layer_norms, clip_log_norms(log_length + np.concatenate(parts))], axis=1)
 
@@ -187,13 +190,22 @@ class TorchTarget:
 
     def _forward_with_hidden(self, records: Records) -> tuple[Floats, Floats]:
         """Return logits, and the input of the last linear layer."""
-        hidden: list[torch.Tensor] = []
-        batches = self._batches(records.x)
-        hook = self._output_layer().register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0].detach().cpu()))
+        inputs_of_batch: list[torch.Tensor] = []
+
+        def answer(batch: torch.Tensor, _: slice) -> tuple[Array, list[torch.Tensor]]:
+            inputs_of_batch.clear()
+            return self._forward(batch).float().cpu().numpy(), inputs_of_batch.copy()
+
+        hook = self._output_layer().register_forward_pre_hook(
+            lambda _, inputs: inputs_of_batch.append(inputs[0].detach().cpu())
+        )
         try:
-            logits = out.as_logits(self._answers(batches), self.outputs, len(records))
+            with _evaluation_mode(self.module, resolve_device(self.device)), torch.inference_mode():
+                answers, inputs = zip(*self._batches(records.x, answer), strict=True)
         finally:
             hook.remove()
+        logits = out.as_logits(np.concatenate(answers), self.outputs, len(records))
+        hidden = [each for inputs_of_part in inputs for each in inputs_of_part]
         if not hidden or hidden[0].ndim != 2 or sum(map(len, hidden)) != len(records):
             raise InputError("target: its last linear layer is not fed one vector per record")
         return logits, torch.cat(hidden).double().numpy()
@@ -205,9 +217,9 @@ class TorchTarget:
             answer = output[0] if isinstance(output, tuple) and output else output
             if not isinstance(answer, torch.Tensor):
                 raise TypeError(f"it returns {type(answer).__name__}, not a tensor")
-        except torch.OutOfMemoryError:
-            raise
         except (RuntimeError, IndexError, TypeError, ValueError, AssertionError) as error:  # the last of torch.export
+            if device_memory.is_out_of_memory(error):
+                raise
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(
                 f"target: the module cannot take records of shape {tuple(batch.shape[1:])} "
@@ -215,15 +227,27 @@ class TorchTarget:
             ) from error
         return answer
 
-    def _batches(self, x: Array) -> list[torch.Tensor]:
+    def _batches(self, x: Array, work: Callable[[torch.Tensor, slice], _Result]) -> Iterator[_Result]:
+        """Yield ``work`` of each batch on the device, and of its place among the records."""
         if x.dtype == object:
             raise InputError("records: a network needs numbers, got text (turn it into token numbers first)")
-        tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
-        dtypes = _input_dtypes(self.module, is_integer=not tensor.is_floating_point())
-        dtype = (
-            next((each for each in dtypes if self._takes(tensor[:2].to(each))), dtypes[0]) if dtypes[1:] else dtypes[0]
+        probe, device = torch.from_numpy(x[:2].copy()), resolve_device(self.device)
+        dtypes = _input_dtypes(self.module, is_integer=not probe.is_floating_point())
+        dtype = next((each for each in dtypes if self._takes(probe.to(each))), dtypes[0]) if dtypes[1:] else dtypes[0]
+
+        def run(rows: slice) -> _Result:
+            batch = torch.from_numpy(x[rows].copy())  # a module may write into what it is given
+            return work(networks.move(batch.to(dtype), device), rows)
+
+        return device_memory.run_in_slices(
+            run,
+            len(x),
+            item_size=math.prod(x.shape[1:]) or 1,
+            unit=device_memory.RECORD_VALUES,
+            device=device,
+            remedy="a device with more is needed",
+            at_once=self._records_per_pass(x),
         )
-        return [batch.to(dtype) for batch in tensor.split(self._records_per_pass(x))] if len(tensor) else []
 
     def _takes(self, batch: torch.Tensor) -> bool:
         """Check whether the module takes records of this type."""
@@ -239,8 +263,8 @@ class TorchTarget:
         if self.batch_size is not None:
             return self.batch_size
         if _is_exported(self.module):  # such a module may refuse the last batch where it is of one record
-            return _RECORDS_PER_PASS
-        return networks.records_per_pass(x.ndim, resolve_device(self.device), others=_RECORDS_PER_PASS)
+            return networks.RECORDS_PER_PASS
+        return networks.records_per_pass(x.ndim, resolve_device(self.device), rows=networks.RECORDS_PER_PASS)
 
 
 def resolve_device(device: Any) -> torch.device:
@@ -259,6 +283,15 @@ def resolve_device(device: Any) -> torch.device:
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise InputError(f"device: {format_value(device)} cannot be used here ({str(error)[:200]})") from None
     return resolved
+
+
+def has_device(device: Any) -> bool:
+    """Check whether this machine has the device that ``device`` names."""
+    try:
+        resolve_device(device)
+    except InputError:
+        return False
+    return True
 
 
 _NUMPY_FLOATS = (torch.float16, torch.float32, torch.float64)
@@ -288,6 +321,11 @@ def _is_exported(module: Any) -> bool:
     return type(module).__name__ == "GraphModule"  # of torch.export
 
 
+def _double(tensor: torch.Tensor) -> Floats:
+    """Return a tensor's values in double precision, which Apple's GPUs do not know."""
+    return tensor.detach().cpu().double().numpy()
+
+
 def _label_tensor(records: Records) -> torch.Tensor:
     if records.y is None:
         raise InputError("records: a loss needs labels, but y is None")
@@ -311,7 +349,6 @@ def _evaluation_mode(module: Any, device: torch.device) -> Generator[None]:
             part.training = was_training
 
 
-_RECORDS_PER_PASS = 1024
 # Bytes of gradients held at once; a record of a network with more parameters than fit goes by itself.
 _GRADIENT_BYTES = 1 << 26
 # Logarithms stay within these bounds: a gradient of exactly 0, or one that overflows, is still a number.
@@ -404,16 +441,16 @@ def parameter_log_norms(module: nn.Module, last_layer: nn.Linear, x: torch.Tenso
             squares = [
                 _squared_norms(gradient(weights, *part)) for part in zip(x.split(size), v.split(size), strict=True)
             ]
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, ValueError, TypeError, AttributeError):
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+        if device_memory.is_out_of_memory(error):
+            raise
         squares = _squared_norms_one_by_one(module, directional_output, x, v)  # whatever vmap cannot do ends here
     finally:
         hook.remove()
     if not (values := torch.cat(squares)).any():
         raise InputError("target: the module cannot be differentiated in its weights: every gradient is 0")
     with np.errstate(divide="ignore"):
-        return clip_log_norms(np.log(values.double().cpu().numpy()) / 2.0)
+        return clip_log_norms(np.log(_double(values)) / 2.0)
 
 
 def clip_log_norms(values: Floats) -> Floats:
@@ -444,9 +481,9 @@ def _squared_norms_one_by_one(
                 directional_output(record, direction), parameters, allow_unused=True, materialize_grads=True
             )
             squares.append(torch.stack([gradient.float().square().sum() for gradient in gradients]).sum().reshape(1))
-    except torch.OutOfMemoryError:
-        raise
     except (RuntimeError, ValueError, TypeError) as error:
+        if device_memory.is_out_of_memory(error):
+            raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"target: the module cannot be differentiated in its weights: {reason}") from error
     finally:
