@@ -304,7 +304,8 @@ def gate(
             "--max",
             help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
             "difference:0.05 or share:0.1; of "
-            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05. May be repeated.",
+            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05; of a published "
+            "regression cohorts:0 or records:0. May be repeated.",
             show_default=False,
         ),
     ],
@@ -355,7 +356,9 @@ def gate(
         printing.table(
             "Policy",
             [
-                {"erasure": "request", "attributes": "guess by", "synthetic": "score"}.get(run_kind or "", "recipe"),
+                {"erasure": "request", "attributes": "guess by", "synthetic": "score", "cohorts": "read off"}.get(
+                    run_kind or "", "recipe"
+                ),
                 "candidates",
                 "metric",
                 "estimate",

@@ -213,8 +213,15 @@ class CohortMatch:
     def match(self) -> SubsetFit | None:
         """The one subset that fits, if no other does, none is undecided, and that is hardly ever chance."""
         accepted = self.accepted
-        is_sure = len(accepted) == 1 and self.chance <= MAX_CHANCE and not any(s.undecided for s in self.subsets)
-        return accepted[0] if is_sure else None
+        return accepted[0] if len(accepted) == 1 and self.certain else None
+
+    @property
+    def certain(self) -> tuple[str, ...]:
+        """Cohorts of every subset that fits, if no subset is undecided, and a fit is hardly ever chance."""
+        accepted = self.accepted
+        if not accepted or self.chance > MAX_CHANCE or any(each.undecided for each in self.subsets):
+            return ()
+        return tuple(name for name in accepted[0].cohorts if all(name in each.cohorts for each in accepted))
 
 
 @dataclass(frozen=True, slots=True)
