@@ -49,6 +49,7 @@ else:
 _INTERCEPTS = ("intercept", "(intercept)", "const", "constant", "_cons", "bias")
 _EXACT_DIGITS = 15  # significant digits from which on a number is taken to be whole
 _LBFGS_GRADIENT = 1e-5  # lbfgs stops where the loss no longer falls, too, which no tolerance shows
+_MAX_DECIMALS = 15  # that are believed
 _N_SHOWN = 12  # subsets that are not accepted, the nearest first
 _NAMES = {"logistic": "logistic", "linear": "linear", "poisson": "Poisson"}
 _MEMBER = "in "  # before the name of a cohort: whether it is part of the subset
@@ -210,9 +211,9 @@ def examine_cohorts(
         cohorts={name: len(np.asarray(data[name][1])) for name in data},
         family=published.family,
         coefficients=len(published.theta),
-        decimals=published.decimals,
+        decimals=None if match.decimals is None else int(np.max(match.decimals)),
         units=match.units,
-        assumes=_list_assumptions(published, match.units),
+        assumes=_list_assumptions(published, match),
         model=model,
     )
     if folder is not None:
@@ -278,18 +279,28 @@ def read_cohorts(
             raise InputError(f"{path}: a label is needed (--label names its column)")
         if rows.x.shape[1] != len(published.coefficients):
             raise InputError(f"{path}: {len(published.coefficients)} columns are needed, got {rows.x.shape[1]}")
-        data[path.stem] = (rows.x, _encode_labels(rows.y, classes, path))
+        data[path.stem] = (rows.x, _encode_labels(rows.y, published.family, classes, path))
     return data
 
 
-def _encode_labels(y: Array, classes: Array | None, path: Path) -> Floats:
+def _encode_labels(y: Array, family: Family, classes: Array | None, path: Path) -> Floats:
     if classes is not None:
         if not np.isin(y, classes).all():
-            raise InputError(f"{path}: labels are needed that the model was fitted on, {classes[0]} and {classes[1]}")
+            odd = next(label for label in y.tolist() if label not in classes)
+            raise InputError(f"{path}: labels of the model are needed, {classes[0]} and {classes[1]}, got {odd!s:.80}")
         return (y == classes[1]).astype(float)
-    if np.asarray(y).dtype.kind not in "iufb":
-        raise InputError(f"{path}: labels that are numbers are needed (of logistic regression, 0 and 1)")
-    return np.asarray(y, float)
+    allowed = {"logistic": "labels 0 and 1", "poisson": "counts (whole numbers from 0)", "linear": "numbers"}[family]
+    values = np.asarray(y, float) if np.asarray(y).dtype.kind in "iufb" else np.full(len(y), np.nan)
+    is_odd = ~np.isfinite(values)
+    if family == "logistic":
+        is_odd |= ~np.isin(values, (0, 1))
+    elif family == "poisson":
+        is_odd |= (values < 0) | (values % 1 != 0)
+    if is_odd.any():
+        raise InputError(
+            f"{path}: {allowed} are needed as labels of {_NAMES[family]} regression, got {y[is_odd][0]!s:.80}"
+        )
+    return values
 
 
 def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], None]:
@@ -308,13 +319,17 @@ def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
         )
     intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
     columns = tuple(name for name in numbers if name != intercept)
-    decimals = max((_count_decimals(number) for number in numbers.values()), default=0)
+    decimals = {name: min(_count_decimals(number), _MAX_DECIMALS) for name, number in numbers.items()}
     digits = max((sum(c.isdigit() for c in number.lower().split("e")[0]) for number in numbers.values()), default=0)
+    shown: int | list[int] | None = settings.decimals
+    if shown is None:
+        shown = [decimals[name] for name in (*columns, *([] if intercept is None else [intercept]))]
+        shown = shown[0] if len(set(shown)) == 1 else shown
     published = margin.Publication(
         np.array([float(numbers[name]) for name in columns]),
         None if intercept is None else float(numbers[intercept]),
         settings.family or "logistic",
-        settings.decimals if settings.decimals is not None else None if digits >= _EXACT_DIGITS else decimals,
+        None if digits >= _EXACT_DIGITS and settings.decimals is None else shown,
         settings.penalty,
         settings.scaled,
         settings.penalises_intercept,
@@ -468,15 +483,18 @@ def _format_bound(chance: float) -> str:
     return text if text.startswith("below") else f"at most {text}"
 
 
-def _list_assumptions(published: Publication, units: float) -> tuple[str, ...]:
+def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tuple[str, ...]:
     penalty = "a squared penalty of any strength"
     if published.penalty is not None:
         penalty = f"the squared penalty {published.penalty:g}" if published.penalty else "no penalty"
     intercept = ", the intercept penalised, too" if published.penalises_intercept else ""
     digits = "given with all digits"
-    if published.decimals is not None:
-        rounded = "rounded to" if units < 1 else "cut off or rounded up at"
-        digits = f"{rounded} {formatting.format_count(published.decimals, 'decimal')}"
+    if match.decimals is not None:
+        rounded = "rounded to" if match.units < 1 else "cut off or rounded up at"
+        least, most = int(np.min(match.decimals)), int(np.max(match.decimals))
+        digits = f"each {rounded} as many decimals as it shows, from {least} to {most}"
+        if least == most:
+            digits = f"{rounded} {formatting.format_count(most, 'decimal')}"
     return (
         f"A {_NAMES[published.family]} regression with {penalty}{intercept}, every record counted once",
         f"Coefficients {digits}; a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended",
