@@ -120,6 +120,14 @@ def write_synthetic(folder):
     dv.synthetic.audit(released, **sets, attributes=(), out=folder)
 
 
+def write_cohorts(folder):
+    rng = np.random.default_rng(0)
+    data = {name: (x := rng.normal(size=(60, 2)), x @ [1.0, 2.0] + rng.normal(size=60)) for name in ("oslo", "rome")}
+    x, y = data["rome"]
+    fitted = np.linalg.lstsq(np.c_[x, np.ones(len(x))], y, rcond=None)[0].round(5)
+    dv.examine_cohorts(dv.margin.Publication(fitted[:2], fitted[2], "linear", decimals=5), data, out=folder)
+
+
 WRITERS = {
     "audit": write_audit,
     "identification": write_identification,
@@ -129,6 +137,7 @@ WRITERS = {
     "attributes": write_attributes,
     "trade-off": write_trade_off,
     "synthetic": write_synthetic,
+    "cohorts": write_cohorts,
 }
 LEAKS = {
     "audit": "training records (48 to 93) can be recognised",
@@ -139,6 +148,7 @@ LEAKS = {
     "attributes": "Whoever knows the rest of a training record",
     "trade-off": "As it is, the attack loss has an AUC of 0.8",
     "synthetic": "stand in the release as whole rows",
+    "cohorts": "these coefficients are those of rome",
 }
 
 
@@ -164,6 +174,8 @@ def forge_verdict(run, run_kind):
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "not shown", "extracted": 0}
         elif run_kind in ("attributes", "synthetic"):
             summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "no leak found"}
+        elif run_kind == "cohorts":
+            summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "none", "proven": [], "subsets": []}
         elif run_kind == "trade-off":
             summary |= {"verdict": "No leak found.", "tone": "clear", "recommended": "as it is"}
         elif run_kind == "erasure":

@@ -368,7 +368,7 @@ class TestRows:
         assert (rows.member.tolist(), rows.y.tolist()) == ([True, False], [0, 1])
         turned = read_named_rows(write("a,b\n1,3\n"), order=("b", "a"))
         assert (turned.x.tolist(), turned.columns, turned.ids.tolist()) == ([[3, 1]], ("b", "a"), [0])
-        with refused("the columns differ from those of the candidates in b, c$"):
+        with refused("lacks c and has the further columns b .*; needed are a, c$"):
             read_named_rows(write("a,b\n1,3\n"), order=("a", "c"))
         with refused("numbers are needed, and the columns b hold none"):
             read_named_rows(write("a,b\n1,x\n"))

@@ -591,7 +591,7 @@ def test_named_rows_are_read_from_any_table(tmp_path, name):
     assert rows.y.tolist() == [1, 0, 1]
     assert rows.member.tolist() == [True, False, True]
     assert datafiles.read_named_rows(tmp_path / name, order=("a", "b")).x.tolist() == [[4, 1.5], [5, 2], [6, 3]]
-    with pytest.raises(dv.InputError, match=r"differ from those of the candidates in b, c"):
+    with pytest.raises(dv.InputError, match=r"lacks c and has the further columns b .*; needed are a, c"):
         datafiles.read_named_rows(tmp_path / name, order=("a", "c"))
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from divulge.datafiles import from_pairs
     from divulge.errors import InputError, MissingExtraError
     from divulge.people import by_person
+    from divulge.published_fits import examine_cohorts
     from divulge.runs import compare_runs as compare
     from divulge.runs import gate, load
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
@@ -80,6 +81,7 @@ __all__ = [
     "decisions",
     "defences",
     "evaluation",
+    "examine_cohorts",
     "extraction",
     "forget",
     "from_messages",
@@ -115,6 +117,7 @@ _HOMES = {
     "audit": "divulge.auditing",
     "by_person": "divulge.people",
     "compare": "divulge.runs:compare_runs",
+    "examine_cohorts": "divulge.published_fits",
     "forget": "divulge.unlearning",
     "from_messages": "divulge.chats",
     "from_pairs": "divulge.datafiles",

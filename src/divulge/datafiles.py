@@ -298,15 +298,20 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
     else:
         frame = tables.read_table(path, texts=[layout.id, *layout.codes])
         for key in sorted(layout.user_set & {"label", "id"}):
-            _require_column(getattr(layout, key), f"data.{key}", frame.columns)
+            try:
+                _require_column(getattr(layout, key), f"data.{key}", frame.columns)
+            except InputError as error:
+                raise InputError(f"{error} in {path}") from None
         roles = {layout.label: "y", layout.id: "ids", _MEMBER: "member"}
         arrays_by_role = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
         columns = tuple(name for name in frame.columns if name not in roles and name not in layout.drop)
         nameless = set(nameless_columns(columns)) - {*order}
         columns = tuple(name for name in columns if name not in nameless)
         if order and sorted(order) != sorted(columns):
-            different = sorted({*order} ^ {*columns})
-            raise InputError(f"{path}: the columns differ from those of the candidates in {_format_names(different)}")
+            missing, further = sorted({*order} - {*columns}), sorted({*columns} - {*order})
+            lacks = [f"lacks {_format_names(missing)}"] if missing else []
+            holds = [f"has the further columns {_format_names(further)} (--drop leaves out)"] if further else []
+            raise InputError(f"{path}: {' and '.join([*lacks, *holds])}; needed are {_format_names(order)}")
         columns = tuple(order) or columns
         values = _check_values(frame.select(columns), 1.0, ())
         if texts := [name for name in columns if not values[name].dtype.is_numeric()]:

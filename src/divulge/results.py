@@ -1699,15 +1699,18 @@ class SubsetResult:
 
 @dataclass(frozen=True, slots=True)
 class OddRecordResult:
-    """A record by which a training set differs from cohorts, see `divulge.margin.OddRecord`."""
+    """A record by which a training set differs from cohorts, see `divulge.margin.OddRecord`.
+
+    Values, label, errors and row are None where single records are not shown.
+    """
 
     cohorts: tuple[str, ...]
     missing: bool
-    values: Mapping[str, float]
-    label: float
-    errors: Mapping[str, float]
-    row: int | None
     chance: float
+    values: Mapping[str, float] | None = field(metadata=SINGLE_RECORDS)
+    label: float | None = field(metadata=SINGLE_RECORDS)
+    errors: Mapping[str, float] | None = field(metadata=SINGLE_RECORDS)
+    row: int | None = field(metadata=SINGLE_RECORDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1719,6 +1722,9 @@ class CohortsSummary(Summary):
         tone: of the verdict.
         answer: "found" where one subset alone fits, "one record off" where a record by which it differs is read off,
             "several" or "undecided" where it cannot be told, "none" where no subset fits.
+        proven: cohorts that are in the training set if it is as assumed.
+        model: name of the model.
+        family: of the regression.
         cohorts: name → number of records.
         coefficients: how many there are, the intercept among them.
         decimals: of them; None where all digits are given.
@@ -1726,14 +1732,18 @@ class CohortsSummary(Summary):
         tried: number of subsets.
         chance: at most, that any of them is accepted by chance.
         subsets: those accepted, and the nearest others.
-        odd_record: where one is read off and may be shown.
+        odd_record: where one is read off.
         assumes: what all of this holds under.
+        environment: software that ran.
     """
 
     kind: Literal["cohorts"] = field(default="cohorts", repr=False)
     verdict: str
     tone: Tone
     answer: Literal["found", "one record off", "several", "undecided", "none"]
+    proven: tuple[str, ...]
+    model: str
+    family: Literal["logistic", "linear", "poisson"]
     cohorts: Mapping[str, int]
     coefficients: int
     decimals: int | None
@@ -1743,6 +1753,7 @@ class CohortsSummary(Summary):
     subsets: tuple[SubsetResult, ...]
     odd_record: OddRecordResult | None
     assumes: tuple[str, ...]
+    environment: Environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from divulge.errors import InputError
 from divulge.extraction.result import EXTRACTION
 from divulge.identification import finished_run
 from divulge.identification.from_tables import IDENTIFICATION
+from divulge.published_fits import COHORTS
 from divulge.report import formatting, notebook
 from divulge.run_directory import MANIFEST_NAME, RunDirectory
 from divulge.study import Study
@@ -53,6 +54,7 @@ RUN_KINDS: dict[str, RunKind[Any]] = {
         ATTRIBUTES,
         TRADE_OFF,
         SYNTHETIC,
+        COHORTS,
     )
 }
 
@@ -268,7 +270,8 @@ def gate(
         policy: ``METRIC:LIMIT``, or several: of an audit see `divulge.auditing.gate`; of an erasure check with METRIC
             "difference" or "share", of attribute inference with "share" or "value", of a released table with "auc",
             "share" or "tpr@fpr=LEVEL", each held to the limit by every request, attack or score (`Study.rule` of their
-            results says when). None for the limits in the plan of an audit that is read from its run directory.
+            results says when); of cohorts behind a regression with "cohorts" or "records", the number that is proven.
+            None for the limits in the plan of an audit that is read from its run directory.
         confidence: probability that all rulings are right.
         by: of an audit: what is held to the limits besides all candidates: "class", "group", both, or "none"; None for
             what its plan says, or both.

@@ -123,6 +123,16 @@ MARGIN = {
         use=lambda made: (made.theta, made.rounding, margin.cohorts(made, COHORTS)),
         says=("data",),
     ),
+    "examine_cohorts": call(
+        published=margin.Publication([0.5, -0.25], 0.1, decimals=2),
+        data=COHORTS,
+        columns=("age", "prior"),
+        model="paper",
+        show_records=True,
+        out=None,
+        overwrite=False,
+        use=lambda made: made.summary().verdict,
+    ),
     "margin.cohorts": call(published=margin.Publication([0.5, -0.25], 0.1, decimals=2), data=COHORTS),
     "margin.descend": call(
         x=np.eye(2), y=np.array([1, -1]), width=5, steps=20, learning_rate=0.5, seed=0, long=("steps",)

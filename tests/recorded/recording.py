@@ -40,7 +40,7 @@ TRAINED = 1e-2
 SLOW = {"engine='ray'", "precision='mixed'", "detector='cade'", "detector='msad'"}
 UNSTEADY = {"signals.margin.DeepMultipliers", "signals.margin.deep_multipliers"}
 """Least squares of nearly dependent columns: other threads, other multipliers of the same fit."""
-LIMITS = {"erasure": "difference:0.05", "attributes": "share:0.05", "synthetic": "share:0.05"}
+LIMITS = {"erasure": "difference:0.05", "attributes": "share:0.05", "synthetic": "share:0.05", "cohorts": "cohorts:0"}
 NOT_SHOWN = {"seconds", "created", "version", "path", "folder"}
 
 

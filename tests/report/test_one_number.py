@@ -156,7 +156,7 @@ def test_every_interval_that_is_shown_is_one_of_the_runs_own(run_kind, runs, doo
     pages = {door: text for door, text in doors[run_kind].items() if isinstance(text, str)}
     for door, text in pages.items():
         assert strangers(text, own_values) == [], door
-    assert run_kind == "canary-audit" or any(set(INTERVAL.findall(text)) for text in pages.values())
+    assert run_kind in ("canary-audit", "cohorts") or any(set(INTERVAL.findall(text)) for text in pages.values())
 
 
 def test_an_interval_that_is_not_the_runs_own_is_noticed():
@@ -194,7 +194,7 @@ def test_a_policy_is_held_against_the_estimate_of_the_report(run_kind, runs):
 
 
 def test_a_run_that_no_policy_holds_is_refused(runs):
-    refusal = "run: a policy can hold an audit, .* or a released table"
+    refusal = "run: a policy can hold an audit, .* or cohorts behind a regression"
     for run, got in ((dv.load(runs / "canary-audit"), ".* is a run of kind 'canary-audit'"), (3, ", got 3")):
         with pytest.raises(dv.InputError, match=refusal + got):
             dv.gate(run, "auc:0.5")

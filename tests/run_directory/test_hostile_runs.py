@@ -40,6 +40,7 @@ COMMANDS = {
     "trade-off": [("report", "RUN"), ("report", "RUN", "--format", "json")],
     "synthetic": [("report", "RUN"), ("gate", "RUN", "--max", "auc:0.9"), ("report", "RUN", "--format", "csv")],
     "attributes": [("report", "RUN"), ("gate", "RUN", "--max", "share:0.1"), ("report", "RUN", "--format", "csv")],
+    "cohorts": [("report", "RUN"), ("gate", "RUN", "--max", "cohorts:0"), ("report", "RUN", "--format", "csv")],
 }
 REQUIRED_FILES = (
     "summary.json",
@@ -49,6 +50,7 @@ REQUIRED_FILES = (
     "scores.npz",
     "documents.parquet",
     "guesses.parquet",
+    "subsets.parquet",
     "calibration.parquet",
     "records.parquet",
     "value_names.json",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Estimate, Floats, Tone
 
 METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
+COUNTS = {"exposed": "members", "cohorts": "cohorts", "records": "records"}  # metric → what it is a number of
 GROUPINGS = ("class", "group")
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
 EXPLAINED_BY_RECORDS = (
@@ -182,7 +183,7 @@ class Limit:
 
     Raises:
         divulge.InputError: a limit that every model keeps or none can: outside (0, 1) for AUC and TPR, negative or
-            infinite for ε, no whole number for exposed members, outside [0, 1) for any other.
+            infinite for ε, no whole number for what is counted (`COUNTS`), outside [0, 1) for any other.
     """
 
     metric: str
@@ -193,12 +194,14 @@ class Limit:
         if is_rate:
             parse_fpr(self.metric)
         zero = self.metric != "auc" and not is_rate
-        upper = np.inf if self.metric in ("epsilon", "exposed") else 1
+        is_count = self.metric in COUNTS
+        upper = np.inf if is_count or self.metric == "epsilon" else 1
         if not ((0 < self.limit < upper) or (zero and self.limit == 0)):
             allowed = f"{'[' if zero else '('}0, {upper:g})"
             raise InputError(f"policy: the limit of {self.metric} must lie in {allowed}, got {self.limit:g}")
-        if self.metric == "exposed" and self.limit % 1:
-            raise InputError(f"policy: the limit of exposed must be a whole number of members, got {self.limit:g}")
+        if is_count and self.limit % 1:
+            unit = COUNTS[self.metric]
+            raise InputError(f"policy: the limit of {self.metric} must be a whole number of {unit}, got {self.limit:g}")
 
     @classmethod
     def parse(cls, text: str, metrics: Sequence[str] = METRICS, subject: str = "an audit") -> Limit:
@@ -875,7 +878,7 @@ def format_statistic(name: str, estimate: Estimate | None) -> str:
         >>> format_statistic("exposed", Estimate(11, 3, 14, 0.95, ""))
         '11 [3, 14]'
     """
-    if name == "exposed" and estimate is not None:
+    if name in COUNTS and estimate is not None:
         return f"{estimate.value:,.0f} [{estimate.low:,.0f}, {estimate.high:,.0f}]"
     return formatting.format_percent_estimate(estimate) if name.startswith("tpr@") else format_estimate(estimate)
 

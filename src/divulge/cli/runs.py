@@ -308,8 +308,8 @@ def gate(
             "--max",
             help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
             "difference:0.05 or share:0.1; of "
-            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05. May be repeated "
-            "(default: of an audit, the limits of its plan).",
+            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05; of a published "
+            "regression cohorts:0 or records:0. May be repeated (default: of an audit, the limits of its plan).",
             show_default=False,
         ),
     ] = None,
@@ -374,7 +374,7 @@ def _show_rulings(rulings: Rulings, kind: str) -> None:
             if r.reason and r.state == held.state:
                 reasons.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
         n_kept += sum(r.state == "kept" for r in held if r.by)
-    by_kind = {"erasure": "request", "attributes": "guess by", "synthetic": "score"}
+    by_kind = {"erasure": "request", "attributes": "guess by", "synthetic": "score", "cohorts": "read off"}
     printing.table("Policy", ["policy", "metric", "limit", "estimate", by_kind.get(kind, "recipe"), "candidates"], rows)
     printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
     if n_kept:

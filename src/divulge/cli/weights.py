@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import datafiles, reconstruction, results, targets, validation
+from divulge import datafiles, provenance, published_fits, reconstruction, results, targets, validation
 from divulge import margin as margins
 from divulge import reconstruction as reconstruction_summary
-from divulge.auditing import published_fits
 from divulge.auditing import weights as weights_audit
 from divulge.cli import options, printing
 from divulge.errors import InputError
@@ -20,7 +19,8 @@ from divulge.settings import CohortSettings, ColumnNames, WeightsSettings
 from divulge.signals import margin as signals
 
 if TYPE_CHECKING:
-    from divulge.results import CohortsSummary, WeightsSummary
+    from divulge.published_fits import CohortExamination
+    from divulge.results import WeightsSummary
 
 _N_SHOWN = 20  # records called members
 Model = Annotated[
@@ -64,7 +64,10 @@ def weights(
     settings: WeightsSettings,
     cohort_settings: CohortSettings,
     columns: Annotated[ColumnNames, ("label", "id", "drop")],
-    out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Report (HTML) to write; with --cohort also a run directory, if not .html.")
+    ] = None,
+    overwrite: options.Overwrite = False,
     selection: Annotated[
         Path | None, typer.Option(help="Every candidate with its id, output, score and decisions (Parquet) to write.")
     ] = None,
@@ -82,10 +85,21 @@ def weights(
             candidates=candidates, nonmembers=nonmembers, leaked=leaked, factory=factory, selection=selection,
             algorithm=algorithm, truth=truth,
         )  # fmt: skip
+        provenance.declare_input_files(model=model, **{f"cohort {place}": path for place, path in enumerate(cohort, 1)})
+        published, names, classes = published_fits.read_publication(model, cohort_settings)
         layout = datafiles.FileLayout.from_column_names(columns)
-        found = published_fits.examine_cohorts(model, cohort, cohort_settings, layout, show_records=show_records)
-        _show_cohorts(found, model, cohort, out, show_records=show_records, json=json)
+        data = published_fits.read_cohorts(cohort, published, names, classes, layout)
+        is_page = out is not None and out.suffix == ".html"
+        found = published_fits.examine_cohorts(
+            published, data, columns=names, model=model.name, show_records=show_records,
+            out=None if is_page else out, overwrite=overwrite,
+        )  # fmt: skip
+        if is_page:
+            found.report(out)
+        _show_cohorts(found, out if out is None or is_page else out / run_kinds.REPORT_FILE, json=json)
         return
+    if overwrite:
+        raise InputError("--overwrite: it goes with --cohort, and an --out that is a folder")
     if cohort_settings != CohortSettings():
         raise InputError("--cohort: is needed beside settings of a regression")
     if candidates is None:
@@ -128,25 +142,20 @@ def weights(
         printing.line(f"Report: {out}")
 
 
-def _show_cohorts(
-    summary: CohortsSummary, model: Path, cohorts: list[Path], out: Path | None, *, show_records: bool, json: bool
-) -> None:
-    """Print, and write, which cohorts a regression was fitted on."""
-    if out is not None:
-        run = weights_page.CohortsRun(summary, {"model": model.name})
-        files = {"model": [model], "cohorts": cohorts}
-        run_kinds.write_report(weights_page.COHORTS, run, out, files, show_records=show_records)
+def _show_cohorts(result: CohortExamination, report: Path | None, *, json: bool) -> None:
+    """Print which cohorts a regression was fitted on."""
+    summary = result.summary()
     if json:
         printing.as_json(results.to_json_values(summary))
         return
     printing.verdict(summary.tone, summary.verdict)
-    printing.table("Subsets", weights_page.SUBSET_COLUMNS, weights_page.subset_rows(summary))
-    if summary.odd_record is not None:
-        printing.table("The record", *weights_page.odd_record_table(summary.odd_record))
+    printing.table("Subsets", published_fits.SUBSET_COLUMNS, published_fits.subset_rows(summary))
+    if summary.odd_record is not None and summary.odd_record.values is not None:
+        printing.table("The record", *published_fits.odd_record_table(summary.odd_record))
     for assumption in summary.assumes:
         printing.line(f"assumed: {assumption}")
-    if out is not None:
-        printing.line(f"Report: {out}")
+    if report is not None:
+        printing.line(f"Report: {report}")
 
 
 def _show(summary: WeightsSummary) -> None:

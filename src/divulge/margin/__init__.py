@@ -5,7 +5,7 @@ Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et
 membership score. Where a statement of the paper does not hold as printed, the docstrings say so.
 """
 
-from divulge.margin.cohorts import CohortMatch, OddRecord, Publication, SubsetFit, cohorts
+from divulge.margin.cohorts import MAX_COHORTS, CohortMatch, OddRecord, Publication, SubsetFit, cohorts
 from divulge.margin.gradient_flow import Optimum, Training, descend, solve, train
 from divulge.margin.membership import (
     Assumption,
@@ -25,6 +25,7 @@ from divulge.margin.multi_class import ClassNetwork, LinearHead, ShallowClassifi
 from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers, read_margin
 
 __all__ = [
+    "MAX_COHORTS",
     "Assumption",
     "ClassNetwork",
     "CohortMatch",

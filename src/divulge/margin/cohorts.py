@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import special
+from scipy import optimize, spatial, special
 
 from divulge import seeds
 from divulge.errors import InputError
@@ -31,13 +31,15 @@ from divulge.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Floats, Ints
 
 Family: TypeAlias = Literal["logistic", "linear", "poisson"]
 FAMILIES: tuple[Family, ...] = ("logistic", "linear", "poisson")
 MAX_COHORTS = 12
 MAX_CHANCE = 1e-3
-"""Largest chance of a false statement, over all subsets that are tried, with which one is made."""
+"""Largest chance that other records fit some subset with which one is named."""
+MAX_MISTAKE = 0.005
+"""Largest chance that another difference looks like one record with which that is named."""
 
 _NEAR = 20.0  # boxes from the published coefficients, by one Newton step, within which a subset is solved exactly
 _MIN_EIGENVALUE = 1e-9  # of the Hessian in units of its diagonal; below, columns are collinear
@@ -45,11 +47,13 @@ _SUM_ERROR = 1e-12
 _FLOAT_ERROR = 1e-9  # relative, of coefficients at all decimals
 _MAX_STEPS = 50
 _LONGEST_STEP = 2.0  # of a linear predictor
-_SECOND_ORDER = 1.1  # what the curvature adds to linear bounds of gradients
+_SECOND_ORDER = 1.1  # what one record more changes in linear bounds of gradients
 _N_TRIALS, _MAX_HIDDEN, _HIDDEN_SHARE = 400, 1024, 0.05
 _MAX_CANDIDATES = 64  # records between which the coefficients with each of them decide
 _MAX_ERROR = 0.05  # of a value that is read, in standard deviations of its column
-_N_PAIRS = 20_000  # of records, to see how often two have the same values
+_N_DRAWS = 20_000  # of other differences, of each kind, to see how often they look like one record
+_MAX_EXACT = 300  # differences that are held to one rounding of all numbers
+_N_GROUPS, _GROUP = 500, 30  # of records, to see which columns they differ in
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
 
 
@@ -61,7 +65,8 @@ class Publication:
         coefficients: of ``d`` columns, ``[d]``.
         intercept: None for a fit without one.
         family: "logistic" (labels 0 and 1), "linear" or "poisson" (log link).
-        decimals: of coefficients and intercept; None where all digits are given.
+        decimals: of coefficients and intercept, or of each of them (coefficients first); None where all digits are
+            given.
         penalty: factor of half the squared coefficients beside the summed loss of the records (scikit-learn's 1 / C,
             Ridge's alpha); of "poisson" beside the mean loss (PoissonRegressor's alpha). None where it is not known.
         scaled: whether columns were scaled to mean 0 and standard deviation 1 over the training set.
@@ -75,7 +80,7 @@ class Publication:
     coefficients: Floats
     intercept: float | None
     family: Family = "logistic"
-    decimals: int | None = None
+    decimals: int | Sequence[int] | None = None
     penalty: float | None = 0.0
     scaled: bool = False
     penalises_intercept: bool = False
@@ -91,7 +96,7 @@ class Publication:
             object.__setattr__(self, "intercept", check_number(self.intercept, "intercept"))
         check_choice(self.family, "family", FAMILIES)
         if self.decimals is not None:
-            check_integer(self.decimals, "decimals", minimum=0, maximum=15)
+            object.__setattr__(self, "decimals", _check_decimals(self.decimals, len(self.theta)))
         if self.penalty is not None:
             check_number(self.penalty, "penalty", above=0, closed=True, below=np.inf)
         check_bool(self.scaled, "scaled")
@@ -99,9 +104,10 @@ class Publication:
         check_number(self.units, "units", above=0, below=10)
         if self.gradient is not None:
             check_number(self.gradient, "gradient", above=0, closed=True, below=np.inf)
-        if (self.decimals is None or self.decimals >= 4) and (coefficients == 0).any():
+        is_zero = (coefficients == 0) & (self.rounding[: len(coefficients)] < 1e-3)
+        if is_zero.any():
             raise InputError(
-                f"coefficients: {int((coefficients == 0).sum())} are exactly 0, as an L1 penalty makes them; only fits "
+                f"coefficients: {int(is_zero.sum())} are exactly 0, as an L1 penalty makes them; only fits "
                 "without one are solved by an equation that can be checked (leave out columns that were not fitted)"
             )
 
@@ -116,7 +122,8 @@ class Publication:
         if self.decimals is None:
             return _FLOAT_ERROR * np.maximum(np.abs(self.theta), 1e-3)
         # The last digits of a float add to a number that ends just at the edge.
-        return np.full(len(self.theta), self.units * 10.0**-self.decimals * (1 + 1e-9))
+        decimals = np.broadcast_to(np.array(self.decimals, float), len(self.theta))
+        return self.units * 10.0**-decimals * (1 + 1e-9)
 
     @property
     def largest_gradient(self) -> float:
@@ -130,6 +137,14 @@ class Publication:
         if self.intercept is not None and not self.penalises_intercept:
             mask[-1] = 0.0
         return mask
+
+
+def _check_decimals(decimals: int | Sequence[int], count: int) -> int | tuple[int, ...]:
+    if not isinstance(decimals, list | tuple):
+        return check_integer(decimals, "decimals", minimum=0, maximum=15)  # ty: ignore[invalid-argument-type]
+    if len(decimals) != count:
+        raise InputError(f"decimals: one number, or {count}, are needed, got {len(decimals)}")
+    return tuple(check_integer(each, "decimals", minimum=0, maximum=15) for each in decimals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +208,13 @@ class CohortMatch:
         odd_record: the record by which training set and a subset differ, where no subset is accepted and one can be
             read off.
         units: rounding error that was allowed, in units of the last decimal.
+        decimals: that were allowed for.
     """
 
     subsets: tuple[SubsetFit, ...]
     odd_record: OddRecord | None
     units: float
+    decimals: int | Sequence[int] | None = None
 
     @property
     def accepted(self) -> tuple[SubsetFit, ...]:
@@ -213,8 +230,15 @@ class CohortMatch:
     def match(self) -> SubsetFit | None:
         """The one subset that fits, if no other does, none is undecided, and that is hardly ever chance."""
         accepted = self.accepted
-        is_sure = len(accepted) == 1 and self.chance <= MAX_CHANCE and not any(s.undecided for s in self.subsets)
-        return accepted[0] if is_sure else None
+        return accepted[0] if len(accepted) == 1 and self.certain else None
+
+    @property
+    def certain(self) -> tuple[str, ...]:
+        """Cohorts of every subset that fits, if no subset is undecided, and a fit is hardly ever chance."""
+        accepted = self.accepted
+        if not accepted or self.chance > MAX_CHANCE or any(each.undecided for each in self.subsets):
+            return ()
+        return tuple(name for name in accepted[0].cohorts if all(name in each.cohorts for each in accepted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,39 +288,61 @@ def cohorts(published: Publication, data: Mapping[str, tuple[object, object]]) -
     """
     names, tables = _check_cohorts(published, data)
     _check_columns(published, tables)
-    allowed = sorted({published.units, max(published.units, 1.0)}) if published.decimals is not None else [0.5]
-    matches = (_try_subsets(replace(published, units=units), names, tables) for units in allowed)
-    tried = []
-    for match in matches:
-        if match.accepted or match.odd_record is not None:
-            return match
-        tried.append(match)
-    return tried[0]
+    variants = _list_variants(published)
+    matches = []
+    for variant in variants:
+        matches.append(_try_subsets(variant, names, tables))
+        if matches[-1].accepted:  # however a number was rounded, what fits comes before records that may be missing
+            return matches[-1]
+    if published.scaled or published.penalty is None:
+        return matches[0]
+    subsets = [(each.cohorts, _join(names, tables, each.cohorts)) for each in matches[0].subsets if not each.undecided]
+    for variant, match in zip(variants, matches, strict=True):
+        odd_record = _find_odd_record(variant, subsets, tables, len(variants))
+        if odd_record is not None:
+            return replace(match, odd_record=odd_record)
+    return matches[0]
+
+
+def _list_variants(published: Publication) -> list[Publication]:
+    """Return how the numbers may have been rounded, the closest first; each allows all that those before it do."""
+    if published.decimals is None:
+        return [published]
+    # Zeros at the end may have been dropped: then all were rounded to as many decimals as the longest has.
+    longest = published.decimals if isinstance(published.decimals, int) else max(published.decimals)
+    units = max(published.units, 1.0)
+    variants = [replace(published, decimals=longest), published, replace(published, units=units)]
+    return [
+        each
+        for place, each in enumerate(variants)
+        if (each.decimals, each.units) not in {(other.decimals, other.units) for other in variants[:place]}
+    ]
+
+
+def _join(
+    names: Sequence[str], tables: Sequence[tuple[Floats, Floats]], subset: Sequence[str]
+) -> tuple[Floats, Floats]:
+    x, y = (np.concatenate([tables[names.index(name)][part] for name in subset]) for part in (0, 1))
+    return x, y
 
 
 def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[tuple[Floats, Floats]]) -> CohortMatch:
-    subsets = [
-        subset for size in range(1, len(names) + 1) for subset in itertools.combinations(range(len(names)), size)
-    ]
-    fits, results = {}, []
-    for subset in subsets:
-        x, y = (np.concatenate([tables[number][part] for number in subset]) for part in (0, 1))
-        fit = _fit_subset(published, x, y)
-        name = tuple(names[number] for number in subset)
-        if isinstance(fit, str):
-            results.append(SubsetFit(name, len(y), np.inf, False, 0.0, np.nan, undecided=fit))
-            continue
-        spread = fit.residuals.std() if published.family == "linear" else 1.0
-        distance = float(np.sqrt(fit.step @ fit.hessian @ fit.step / len(fit.step)) / max(spread, np.finfo(float).tiny))
-        accepted = fit.is_accepted
-        told_apart, hidden = _count_told_apart(fit) if accepted else (None, None)
-        results.append(SubsetFit(name, len(y), distance, accepted, _false_match(fit), fit.penalty, told_apart, hidden))
-        fits[name] = (fit, x, y)
-    odd_record = None
-    if not any(each.accepted for each in results) and not published.scaled and published.penalty is not None:
-        odd_record = _find_odd_record(published, fits, tables, len(subsets))
+    results = []
+    for size in range(1, len(names) + 1):
+        for name in itertools.combinations(names, size):
+            x, y = _join(names, tables, name)
+            fit = _fit_subset(published, x, y)
+            if isinstance(fit, str):
+                results.append(SubsetFit(name, len(y), np.inf, False, 0.0, np.nan, undecided=fit))
+                continue
+            spread = max(fit.residuals.std() if published.family == "linear" else 1.0, np.finfo(float).tiny)
+            distance = float(np.sqrt(fit.step @ fit.hessian @ fit.step / len(fit.step)) / spread)
+            accepted = fit.is_accepted
+            told_apart, hidden = _count_told_apart(fit) if accepted else (None, None)
+            chance = _false_match(fit)
+            results.append(SubsetFit(name, len(y), distance, accepted, chance, fit.penalty, told_apart, hidden))
     ordered = sorted(results, key=lambda each: (not each.accepted, each.distance, len(each.cohorts)))
-    return CohortMatch(tuple(ordered), odd_record, published.units)
+    return CohortMatch(tuple(ordered), None, published.units, published.decimals)
 
 
 def _check_cohorts(
@@ -329,7 +375,7 @@ def _check_cohorts(
 
 def _check_columns(published: Publication, tables: Sequence[tuple[Floats, Floats]]) -> None:
     x = np.concatenate([table[0] for table in tables])
-    design = x if published.intercept is None else np.c_[x, np.ones(len(x))]
+    design = _add_intercept(published, x)
     norms = np.sqrt((design**2).sum(axis=0))
     if len(x) < design.shape[1]:
         return  # every subset is too small, which is said of each
@@ -351,7 +397,7 @@ def _fit_subset(published: Publication, x: Floats, y: Floats) -> _Fit | str:
         if (spread == 0).any():
             return "a column is constant"
         x = (x - x.mean(axis=0)) / spread
-    design = x if published.intercept is None else np.c_[x, np.ones(len(x))]
+    design = _add_intercept(published, x)
     if len(y) <= design.shape[1]:
         return "no more records than coefficients"
     start, mask, n = published.theta, published.penalised, len(y)
@@ -385,6 +431,10 @@ def _fit_subset(published: Publication, x: Floats, y: Floats) -> _Fit | str:
         if np.abs(change / box).max() < 1e-4:
             break
     return _Fit(step, hessian, inverse, box, free, penalty / factor, design, residuals)
+
+
+def _add_intercept(published: Publication, x: Floats) -> Floats:
+    return x if published.intercept is None else np.c_[x, np.ones(len(x))]
 
 
 def _residuals(family: Family, predictor: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -468,101 +518,92 @@ def _count_told_apart(fit: _Fit) -> tuple[int, int]:
     return told_apart, hidden
 
 
+@dataclass(frozen=True, slots=True)
+class _Gradient:
+    """What a subset leaves of the gradient at the published numbers, and how exactly that is known.
+
+    Args:
+        value: ``[d]``, summed over the subset, with the penalty's part.
+        hessian: ``[d, d]``.
+        rounding: largest distance of each published number from the fitted one, ``[d]``.
+        stopped: largest entry of the gradient at which the optimiser stopped.
+        curvature: by how much of itself rounding changes a record's part of the Hessian, at most.
+    """
+
+    value: Floats
+    hessian: Floats
+    rounding: Floats
+    stopped: float
+    curvature: float
+
+    def bound(self, weights: Floats) -> Floats:
+        """Bound the errors of the sums ``weights @ value``, ``[k]`` for weights ``[k, d]``.
+
+        Rounding moves all entries together, and what it does to a sum is mostly less than what it does to the parts.
+        """
+        together = np.abs(weights @ self.hessian) @ self.rounding
+        apart = np.abs(weights) @ (np.abs(self.hessian) @ self.rounding)
+        return _SECOND_ORDER * together + self.curvature * apart + self.stopped * np.abs(weights).sum(axis=1)
+
+
 def _find_odd_record(
     published: Publication,
-    fits: Mapping[tuple[str, ...], tuple[_Fit, Floats, Floats]],
+    subsets: Sequence[tuple[tuple[str, ...], tuple[Floats, Floats]]],
     tables: Sequence[tuple[Floats, Floats]],
-    n_subsets: int,
+    n_variants: int,
 ) -> OddRecord | None:
     """Return the one record by which the training set differs from one of the subsets, if one alone explains it."""
+    if published.intercept is None or published.penalises_intercept:
+        return None
     x_all, y_all = (np.concatenate([table[part] for table in tables]) for part in (0, 1))
-    columns, labels = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
-    penalty, found, agrees = published.penalty or 0.0, [], _compare_pairs(x_all)
-    for name, (fit, x, y) in fits.items():
-        factor = len(y) if published.family == "poisson" else 1
-        mask, design = published.penalised, fit.design
-        residuals, weights = _residuals(published.family, design @ published.theta, y)
-        hessian = (design * weights[:, None]).T @ design + penalty * factor * np.diag(mask)
-        gradient = design.T @ residuals + penalty * factor * mask * published.theta
-        error = _SECOND_ORDER * (np.abs(hessian) @ published.rounding) + len(y) * published.largest_gradient
-        for record in (
-            *_read_missing(published, gradient, error, columns, labels, agrees),
-            *_find_untrained(design * residuals[:, None], x, y, gradient, error),
-        ):
-            odd = replace(record, cohorts=name, chance=record.chance * 2 * n_subsets)
-            if odd.chance <= MAX_CHANCE and _explains(published, odd, x, y):
-                found.append(odd)
+    columns, label = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
+    group = min(len(table[1]) for table in tables)
+    found = []
+    for name, (x, y) in subsets:
+        for is_missing in (True, False):
+            gradient, scores = _measure_gradient(published, x, y, 1 if is_missing else -1)
+            reader = _Reader(published, gradient, columns, label)
+            candidates = reader.read_missing() if is_missing else _find_untrained(gradient, scores, x, y)
+            candidates = [each for each in candidates if _explains(published, each, x, y)]
+            if len(candidates) != 1:
+                continue
+            chance = reader.bound_chance(x_all, group, None if is_missing else x) * 2 * len(subsets) * n_variants
+            parts = _measure_gradient(published, x_all, y_all, 0)[1]
+            near = 0.0
+            for draws in _draw_differences(scores, parts, _draw_twins(x_all, columns)):
+                if len(draws) and chance + near <= MAX_MISTAKE:
+                    passes = reader.is_read(draws) if is_missing else _is_untrained(gradient, scores, draws)
+                    near = max(near, _upper_rate(passes))
+            chance += near
+            if chance <= MAX_MISTAKE:
+                found.append(replace(candidates[0], cohorts=name, chance=chance))
     return found[0] if len(found) == 1 else None
 
 
-def _compare_pairs(x: Floats) -> Bools:
-    """Return which columns two records drawn at random have the same value in, ``[pairs, d]``."""
-    rng, n = seeds.generator(0, "pairs of records"), len(x)
-    first = rng.integers(n, size=_N_PAIRS)
-    return x[first] == x[(first + rng.integers(1, max(n, 2), size=_N_PAIRS)) % n]
+def _measure_gradient(published: Publication, x: Floats, y: Floats, further: int) -> tuple[_Gradient, Floats]:
+    """Return the gradient of a subset, and each record's part of it ``[n, d]``.
 
-
-def _pass_for_one(chances: Floats, agrees: Bools) -> float:
-    """Return the chance that two records pass for one in some columns.
-
-    In a column where both have the same value, so has what they leave together: only the others speak against two.
+    Args:
+        published: the coefficients.
+        x: of the subset.
+        y: of the subset.
+        further: by how many records the training set is larger, which counts where the penalty is beside the mean loss.
     """
-    return float(np.where(agrees, 1.0, chances).prod(axis=1).mean())
-
-
-def _read_missing(
-    published: Publication,
-    gradient: Floats,
-    error: Floats,
-    columns: Sequence[_Column],
-    labels: _Column,
-    agrees: Bools,
-) -> list[OddRecord]:
-    """Read a record off what the others leave of the gradient: x times its residual, with the residual beside it.
-
-    What is left must be that of one record: its label one of the family, its linear predictor that of its residual, and
-    each value one that the column can have, known to a small part of the column's spread. Where several values can be,
-    so do several records.
-    """
-    if published.intercept is None or published.penalises_intercept:
-        return []
-    left, left_error = float(gradient[-1]), float(error[-1])  # minus the residual of the record
-    if abs(left) <= 2 * left_error:
-        return []
-    x = gradient[:-1] / left
-    x_error = (error[:-1] + np.abs(x) * left_error) / (abs(left) - left_error)
-    predictor = float(x @ published.coefficients) + float(published.intercept)
-    predictor_error = float(np.abs(published.coefficients) @ x_error)
-    values = [column.read(*value) for column, value in zip(columns, zip(x, x_error, strict=True), strict=True)]
-    if published.family == "logistic":
-        label = _read_class(left, left_error, predictor, predictor_error)
-    else:
-        is_linear = published.family == "linear"
-        mean = predictor if is_linear else float(np.exp(min(predictor, 700)))
-        slope = 1.0 if is_linear else mean * float(np.exp(min(predictor_error, 700)))
-        label = labels.read(left + mean, left_error + slope * predictor_error)
-    if label is None or None in values or (published.family == "poisson" and label.values[0] < 0):
-        return []
-    read = [*(value for value in values if value is not None), label]
-    chances = np.array([value.chance for value in read[:-1]])
-    n_records = int(np.prod([len(value.values) for value in read]))
-    errors = np.array([value.error for value in read[:-1]])
-    # Exact values must give the coefficients exactly, which two records hardly ever do; others cannot be held to that.
-    chance = label.chance * (_pass_for_one(chances, agrees) if errors.any() else float(chances.prod()))
-    if n_records > (1 if errors.any() else _MAX_CANDIDATES):
-        return []
-    return [
-        OddRecord((), True, np.array(record[:-1]), record[-1], errors, None, chance)
-        for record in itertools.product(*(value.values for value in read))
-    ]
-
-
-class _Value(NamedTuple):
-    """What a value can be by the coefficients, its largest error, and the chance that a wrong one passes for one."""
-
-    values: tuple[float, ...]
-    error: float
-    chance: float
+    design, n_trained = _add_intercept(published, x), len(y) + further
+    residuals, weights = _residuals(published.family, design @ published.theta, y)
+    factor = n_trained if published.family == "poisson" else 1
+    penalty = (published.penalty or 0.0) * factor * published.penalised
+    scores = design * residuals[:, None]
+    gradient = _Gradient(
+        scores.sum(axis=0) + penalty * published.theta,
+        (design * weights[:, None]).T @ design + np.diag(penalty),
+        published.rounding,
+        n_trained * published.largest_gradient + _SUM_ERROR * float(np.abs(scores).sum()),
+        0.0
+        if published.family == "linear"
+        else float(np.expm1(np.minimum(np.abs(design) @ published.rounding, 1)).max()),
+    )
+    return gradient, scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,39 +625,271 @@ class _Column:
                 return cls(10.0**-decimals, float(values.std()))
         return cls(0.0, float(values.std()))
 
-    def read(self, value: float, error: float) -> _Value | None:
-        """Return the values that the column can have near ``value``; None where there is none, or there are many."""
+    def accepts(self, values: Floats, errors: Floats) -> Bools:
+        """Return which values can be the column's, and are known well enough to say which."""
         if not self.step:
-            return _Value((value,), error, 1.0) if error <= _MAX_ERROR * self.spread else None
-        first, last = np.ceil((value - error) / self.step), np.floor((value + error) / self.step)
-        if not first <= last < first + _MAX_CANDIDATES:
-            return None
-        places = range(int(first), int(last) + 1)
-        return _Value(tuple(place * self.step for place in places), 0.0, min(1.0, 2 * error / self.step))
+            return errors <= _MAX_ERROR * self.spread
+        n_values = np.floor((values + errors) / self.step) - np.ceil((values - errors) / self.step) + 1
+        return (n_values >= 1) & (n_values <= _MAX_CANDIDATES)
+
+    def list_values(self, value: float, error: float) -> tuple[float, ...]:
+        """Return the values that the column can have within ``error`` of ``value``, which it accepts."""
+        if not self.step:
+            return (value,)
+        first, last = int(np.ceil((value - error) / self.step)), int(np.floor((value + error) / self.step))
+        return tuple(place * self.step for place in range(first, last + 1))
+
+    def chance(self, error: float) -> float:
+        """Return the chance that the column accepts any value at all."""
+        return min(1.0, 2 * error / self.step) if self.step else 1.0
 
 
-def _read_class(left: float, left_error: float, predictor: float, predictor_error: float) -> _Value | None:
-    """Return the class of a record of this residual, if its probability is that of its linear predictor."""
-    y = float(left > 0)
-    mean = y - left
-    if not left_error < mean < 1 - left_error:
-        return None
-    slope = min(edge * (1 - edge) for edge in (mean - left_error, mean + left_error))
-    error = predictor_error + left_error / slope
-    if abs(special.logit(mean) - predictor) > error:
-        return None
-    return _Value((y,), 0.0, min(1.0, 2 * error * _DENSITY))
+class _Values(NamedTuple):
+    """What gradients ``[k, d]`` would be as single records."""
+
+    x: Floats  # [k, d - 1]
+    x_error: Floats
+    y: Floats
+    y_error: Floats  # of a class: of the linear predictor, which its probability gives a second time
+    is_one: Bools  # whether residual, predictor and label agree
+    weights: Floats  # [k, d], derivative of y by the gradient; of a class: of the gap
+    gap: Floats  # of a class: between predictor and its probability's
 
 
-def _find_untrained(scores: Floats, x: Floats, y: Floats, gradient: Floats, error: Floats) -> list[OddRecord]:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads a record off what the others leave of the gradient: x times its residual, with the residual beside it.
+
+    What is left must be that of one record: its label one of the family, its linear predictor that of its residual, and
+    each value one that the column can have, known to a small part of the column's spread.
+    """
+
+    published: Publication
+    gradient: _Gradient
+    columns: Sequence[_Column]
+    label: _Column
+
+    def read_missing(self) -> list[OddRecord]:
+        """Return the records that the gradient can be one of; where several values can be, so do several records."""
+        value = self.gradient.value[None]
+        if not self.is_read(value)[0]:
+            return []
+        read = self._values(value)
+        exact = [column.step > 0 for column in self.columns]
+        options = [
+            column.list_values(*each)
+            for column, each in zip(
+                self.columns, zip(read.x[0].tolist(), read.x_error[0].tolist(), strict=True), strict=True
+            )
+        ]
+        options.append((float(read.y[0]),) if self._is_class else self.label.list_values(read.y[0], read.y_error[0]))
+        n_records = np.prod([float(len(each)) for each in options])
+        if n_records > (_MAX_CANDIDATES if all(exact) else 1):
+            return []
+        errors = np.where(exact, 0.0, read.x_error[0])
+        return [
+            OddRecord((), True, np.array(record[:-1]), record[-1], errors, None, 1.0)
+            for record in itertools.product(*options)
+        ]
+
+    def is_read(self, gradients: Floats) -> Bools:
+        """Return which gradients ``[k, d]`` pass for those of one record."""
+        passes = self._is_near(gradients)
+        if 0 < passes.sum() <= _MAX_EXACT:
+            passes[passes] = [self._is_possible(each) for each in gradients[passes]]
+        return passes
+
+    def _is_possible(self, gradient: Floats) -> bool:
+        """Check that one and the same rounding of all numbers makes the gradient that of a record.
+
+        Each value is held to a grid, or to the label's probability, by an equation that is linear in the rounding.
+        """
+        read, last = self._values(gradient[None]), len(gradient) - 1
+        grids = [place for place, column in enumerate(self.columns) if column.step]
+        options = [self.columns[j].list_values(float(read.x[0, j]), float(read.x_error[0, j])) for j in grids]
+        y, has_label = float(read.y[0]), self._is_class or self.label.step > 0
+        if has_label:
+            options.append((y,) if self._is_class else self.label.list_values(y, float(read.y_error[0])))
+        if not options or np.prod([float(len(each)) for each in options]) > _MAX_CANDIDATES:
+            return True
+        weights = np.zeros((len(options), last + 1))
+        weights[np.arange(len(grids)), grids] = 1.0
+        weights[len(grids) :] = read.weights
+        for values in map(np.array, itertools.product(*options)):
+            weights[: len(grids), last] = -values[: len(grids)]
+            targets = -weights @ gradient
+            if has_label:
+                targets[-1] = -float(read.gap[0]) if self._is_class else values[-1] - y
+            if self._has_rounding(weights, targets):
+                return True
+        return False
+
+    def _has_rounding(self, weights: Floats, targets: Floats) -> bool:
+        """Return whether some rounding changes the sums ``weights @ value`` by ``targets``, ``[k]``."""
+        hessian, rounding = self.gradient.hessian, self.gradient.rounding
+        apart = np.abs(weights) @ (np.abs(hessian) @ rounding)
+        slack = self.gradient.curvature * apart + self.gradient.stopped * np.abs(weights).sum(axis=1)
+        matrix = weights @ hessian * rounding
+        if len(matrix) == len(rounding) and np.linalg.matrix_rank(matrix) == len(rounding):  # one rounding does
+            inverse = np.linalg.inv(matrix)
+            return bool(np.all(np.abs(inverse @ targets) <= _SECOND_ORDER + np.abs(inverse) @ slack))
+        scale = np.tile(np.maximum(np.abs(matrix).max(axis=1), slack), 2)
+        both, limits = np.concatenate([matrix, -matrix]), np.concatenate([targets + slack, slack - targets])
+        bounds = (-_SECOND_ORDER, _SECOND_ORDER)
+        found = optimize.linprog(np.zeros(len(rounding)), both / scale[:, None], limits / scale, bounds=bounds)
+        return found.status != 2  # 2: there is none
+
+    def _is_near(self, gradients: Floats) -> Bools:
+        read = self._values(gradients)
+        passes = read.is_one.copy()
+        for place, column in enumerate(self.columns):
+            passes &= column.accepts(read.x[:, place], read.x_error[:, place])
+        if not self._is_class:
+            passes &= self.label.accepts(read.y, read.y_error)
+            if self.published.family == "poisson":
+                passes &= read.y > -0.5
+        return passes
+
+    def bound_chance(self, x: Floats, group: int, known: Floats | None) -> float:
+        """Bound the chance that what many records leave together passes for one.
+
+        A column in which all of them are the same gives its value away by itself, and columns that hang together count
+        once: the chances of those that differ by themselves are multiplied, over groups that are drawn from ``x``.
+
+        Args:
+            x: records like those that the difference is made of.
+            group: number of them, at least.
+            known: the records ``[n, d]`` that the one must be among; None for one that is none of them.
+        """
+        read = self._values(self.gradient.value[None])
+        chances = np.array([column.chance(error) for column, error in zip(self.columns, read.x_error[0], strict=True)])
+        chance = self._label_chance(float(read.y_error[0]))
+        is_free = np.array([not column.step for column in self.columns])
+        if known is not None and is_free.any():  # must hit one of their values
+            spread = np.atleast_2d(np.cov(known[:, is_free].T))
+            chance *= min(1.0, len(known) * _box_chance(spread, read.x_error[0][is_free]))
+        order = np.argsort(chances)
+        size = max(2, min(group, _GROUP, len(x)))
+        picks = seeds.generator(0, "groups of records").integers(len(x), size=(_N_GROUPS, size))
+        differences = x[picks[:, 1:]] - x[picks[:, :1]]
+        scale = np.maximum(x.std(axis=0), np.finfo(float).tiny)
+        factor: Floats = np.asarray(np.linalg.qr((differences / scale)[:, :, order], mode="r"))
+        diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
+        differs = np.zeros((_N_GROUPS, len(chances)), bool)
+        differs[:, : diagonal.shape[1]] = diagonal > 1e-9
+        return chance * float(np.where(differs, chances[order], 1.0).prod(axis=1).mean())
+
+    @property
+    def _is_class(self) -> bool:
+        return self.published.family == "logistic"
+
+    def _label_chance(self, error: float) -> float:
+        return min(1.0, 2 * error * _DENSITY) if self._is_class else self.label.chance(error)
+
+    def _values(self, gradients: Floats) -> _Values:
+        coefficients, gradient = self.published.coefficients, self.gradient
+        hessian, rounding, last = gradient.hessian, gradient.rounding, len(coefficients)
+        apart = np.abs(hessian) @ rounding
+        unit = np.eye(len(rounding))[last:]
+        left_error = float(gradient.bound(unit)[0])
+        left = gradients[:, last]  # minus the residual of the record
+        is_one = np.abs(left) > 2 * left_error
+        left = np.where(is_one, left, 1.0)
+        gradients = np.where(is_one[:, None], gradients, 0.0)
+        least = np.where(is_one, np.abs(left) - left_error, 1.0)
+        x = gradients[:, :last] / left[:, None]
+        x_error = np.empty_like(x)
+        for place in range(last):
+            values = x[:, place]
+            together = np.abs(hessian[place] - values[:, None] * hessian[last]) @ rounding
+            parts = apart[place] + np.abs(values) * apart[last]
+            stopped = gradient.stopped * (1 + np.abs(values))
+            x_error[:, place] = (_SECOND_ORDER * together + gradient.curvature * parts + stopped) / least
+        slope = x @ coefficients
+        predictor = slope + float(self.published.intercept or 0.0)
+        weights = np.c_[np.broadcast_to(coefficients, x.shape) / left[:, None], -slope / left]  # of the predictor
+        if self._is_class:
+            y = (left > 0).astype(float)
+            mean = y - left
+            is_one &= (mean > 2 * left_error) & (mean < 1 - 2 * left_error)
+            mean = np.where(is_one, mean, 0.5)
+            weights[:, last] += 1 / (mean * (1 - mean))
+            widened = 1 / (1 - left_error / np.minimum(mean, 1 - mean))
+            y_error = gradient.bound(weights) * widened * np.abs(left) / least
+            is_one &= np.abs(predictor - special.logit(mean)) <= y_error
+            return _Values(x, x_error, y, y_error, is_one, weights, predictor - special.logit(mean))
+        mean, widened = predictor, np.ones(len(x))
+        if self.published.family == "poisson":
+            mean = np.exp(np.clip(predictor, -700, 700))
+            weights *= mean[:, None]
+            widened = np.exp(np.minimum(x_error @ np.abs(coefficients), 700))
+        weights[:, last] += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            y_error = np.nan_to_num(gradient.bound(weights) * widened * np.abs(left) / least, nan=np.inf)
+        return _Values(x, x_error, mean + left, y_error, is_one & np.isfinite(y_error), weights, np.zeros(len(x)))
+
+
+def _find_untrained(gradient: _Gradient, scores: Floats, x: Floats, y: Floats) -> list[OddRecord]:
     """Return the record whose part of the gradient is all that is left of it, if one alone is near enough."""
-    rows = np.flatnonzero((np.abs(scores - gradient) <= error).all(axis=1))
-    distinct = {(*x[row], y[row]) for row in rows}
-    if len(distinct) != 1:
+    rows = _list_near(gradient, scores, gradient.value[None])[0]
+    if len({(*x[row], y[row]) for row in rows}) != 1:
         return []
-    chance = len(scores) * _box_chance(np.cov(scores.T).reshape(scores.shape[1], -1), error)
     row = int(rows[0])
-    return [OddRecord((), False, x[row], float(y[row]), np.zeros(x.shape[1]), row, min(1.0, chance))]
+    return [OddRecord((), False, x[row], float(y[row]), np.zeros(x.shape[1]), row, 1.0)]
+
+
+def _is_untrained(gradient: _Gradient, scores: Floats, gradients: Floats) -> Bools:
+    return np.array([len(rows) > 0 for rows in _list_near(gradient, scores, gradients)])
+
+
+def _list_near(gradient: _Gradient, scores: Floats, gradients: Floats) -> list[list[int]]:
+    """Return for each gradient the rows whose part equals it within rounding, by the coefficients they shift."""
+    inverse = _invert(gradient.hessian)
+    if inverse is None:
+        return [[] for _ in gradients]
+    box = _SECOND_ORDER * gradient.rounding + np.abs(inverse).sum(axis=1) * gradient.stopped
+    tree = spatial.KDTree(scores @ inverse / box)
+    return [list(rows) for rows in tree.query_ball_point(gradients @ inverse / box, 1.0, p=np.inf)]
+
+
+def _draw_differences(inside: Floats, everybody: Floats, twins: Ints) -> list[Floats]:
+    """Draw what other differences from the training set leave of the gradient: some of each kind, ``[k, d]``.
+
+    Two or three records more, two that are alike, two fewer, one more and one fewer, and a record that counts more or
+    less than once.
+    """
+    rng = seeds.generator(0, "other differences")
+    further = everybody[rng.integers(len(everybody), size=(3, _N_DRAWS))]
+    first = rng.integers(len(inside), size=_N_DRAWS)
+    second = (first + rng.integers(1, max(len(inside), 2), size=_N_DRAWS)) % len(inside)
+    weight = rng.choice([-2.0, -1.0, 0.0], size=_N_DRAWS) + rng.uniform(0.05, 0.95, size=_N_DRAWS)
+    return [
+        -further[:2].sum(axis=0), -further.sum(axis=0), -everybody[twins].sum(axis=1),
+        inside[first] + inside[second], inside[first] - further[0], weight[:, None] * inside[first],
+    ]  # fmt: skip
+
+
+def _draw_twins(x: Floats, columns: Sequence[_Column]) -> Ints:
+    """Draw pairs of records ``[k, 2]`` that are alike in every column with a grid; none where no two are."""
+    rng = seeds.generator(0, "records that are alike")
+    grid = x[:, [bool(column.step) for column in columns]]
+    groups = np.unique(grid, axis=0, return_inverse=True)[1].ravel() if grid.shape[1] else np.zeros(len(x), np.int64)
+    order, sizes = np.argsort(groups, kind="stable"), np.bincount(groups)
+    starts, rows = np.cumsum(sizes) - sizes, np.flatnonzero(sizes[groups] > 1)
+    if not len(rows):
+        return np.zeros((0, 2), np.int64)
+    first = rows[rng.integers(len(rows), size=_N_DRAWS)]
+    place = np.empty(len(x), np.int64)
+    place[order] = np.arange(len(x)) - np.repeat(starts, sizes)
+    size = sizes[groups[first]]
+    step = 1 + (rng.random(_N_DRAWS) * (size - 1)).astype(np.int64)
+    return np.stack([first, order[starts[groups[first]] + (place[first] + step) % size]], axis=1)
+
+
+def _upper_rate(hits: Bools) -> float:
+    """Return the upper end of the rate at which these hits occur, with 95 % confidence."""
+    count, total = int(hits.sum()), len(hits)
+    return 1.0 if count == total else float(special.betaincinv(count + 1, total - count, 0.95))
 
 
 def _explains(published: Publication, odd: OddRecord, x: Floats, y: Floats) -> bool:

@@ -12,11 +12,10 @@ from divulge.report import charts, formatting, sections
 from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, Origin, RunKind
 from divulge.report.sections import RegulatorAnswers
-from divulge.results import CohortsSummary, ReconstructionSummary, WeightsSummary
+from divulge.results import ReconstructionSummary, WeightsSummary
 
 if TYPE_CHECKING:
     from divulge.report.page import Block
-    from divulge.results import OddRecordResult
     from divulge.types import Bools, Estimate, Floats, Tone
 
 _MAX_ROWS = 200
@@ -299,107 +298,6 @@ def decision_rows(summary: WeightsSummary) -> list[list[str]]:
     return [[name, str(len(rule.selected)), rule.guarantee] for name, rule in summary.decisions.items()]
 
 
-SUBSET_COLUMNS = [
-    "cohorts", "records", "fits", "distance in standard errors", "by chance, at most", "single records told apart",
-]  # fmt: skip
-_COHORT_ADVERSARY = (
-    "The adversary needs the coefficients and the cohorts' records. Nothing is asked of the model, and none is trained."
-)
-_FEWER_DECIMALS = BulletList(
-    [
-        Bullet(
-            "Publish fewer decimals.",
-            "Six decimals give the last record to whoever holds the others; two still tell which cohorts took part.",
-        )
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CohortsRun:
-    """Cohorts that a published regression was fitted on.
-
-    Args:
-        summary: which.
-        model: name → value: which model.
-    """
-
-    summary: CohortsSummary
-    model: Mapping[str, str] = field(default_factory=dict)
-
-
-def cohorts_headline(run: CohortsRun) -> Headline:
-    """Return which cohorts fit."""
-    headings = {"found": "The cohorts are recognised", "one record off": "A single record is recognised"}
-    return Headline(run.summary.tone, run.summary.verdict, headings.get(run.summary.answer, ""), (_COHORT_ADVERSARY,))
-
-
-def cohorts_sections(run: CohortsRun) -> list[Section]:
-    """Return the subsets, the record that was read off, and what is assumed."""
-    summary = run.summary
-    odd = summary.odd_record
-    note = (
-        f"All that fit of {summary.tried:,} subsets, and the nearest others. Told apart: for how many records of a "
-        "subset leaving out that one alone would show at these decimals."
-    )
-    return [
-        *([Section(sections.ADVICE_TITLE, [_FEWER_DECIMALS])] if summary.tone == "leak" else []),
-        Section("Subsets of the cohorts", [Table(SUBSET_COLUMNS, subset_rows(summary), note=note)]),
-        *(
-            []
-            if odd is None
-            else [Section("The record", [Table(*odd_record_table(odd), single_records=True, sortable=False)])]
-        ),
-        Section("What is assumed", [BulletList([Bullet(text, "") for text in summary.assumes])]),
-        sections.regulator_section(
-            RegulatorAnswers(
-                means="published coefficients alone.",
-                queries=f"On membership alone: {summary.verdict}",
-                unit="One cohort, and single records as far as said.",
-            )
-        ),
-    ]
-
-
-def _cohort_facts(run: CohortsRun) -> dict[str, str]:
-    summary = run.summary
-    decimals = "all" if summary.decimals is None else str(summary.decimals)
-    sizes = ", ".join(f"{name} ({size:,})" for name, size in summary.cohorts.items())
-    return {**run.model, "coefficients": str(summary.coefficients), "decimals": decimals, "cohorts (records)": sizes}
-
-
-def subset_rows(summary: CohortsSummary) -> list[list[str]]:
-    """Return each subset, how well it fits, and what that says."""
-    return [
-        [
-            " + ".join(each.cohorts),
-            f"{each.records:,}",
-            each.undecided or ("yes" if each.accepted else "no"),
-            "–" if each.distance is None else f"{each.distance:.2g}",
-            "–" if each.undecided else formatting.format_chance(each.chance),
-            "–" if each.told_apart is None else f"{each.told_apart:,} of {each.records:,}",
-        ]
-        for each in summary.subsets
-    ]
-
-
-def odd_record_table(record: OddRecordResult) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of the values of a record that was read off."""
-    rows = [
-        [name, f"{value:.6g}", f"± {record.errors[name]:.2g}" if record.errors[name] else "exact"]
-        for name, value in record.values.items()
-    ]
-    return ["column", "value", "error"], [*rows, ["label", f"{record.label:.6g}", ""]]
-
-
-COHORTS = RunKind(
-    name="cohorts",
-    title="Cohorts behind a published regression",
-    summary_type=CohortsSummary,
-    sections=cohorts_sections,
-    headline=cohorts_headline,
-    facts=_cohort_facts,
-)
 WEIGHTS = RunKind(
     name="weights",
     title="Membership from weights",

@@ -1,0 +1,626 @@
+"""Published regressions: coefficients read from a model's file or a table, and the cohorts they were fitted on.
+
+`divulge.margin.cohorts` compares arrays; here stand the study around it (files, answer, run directory, page, limits).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from divulge import lazy, margin, results, store
+from divulge.auditing.compare import Ruling
+from divulge.datafiles import FileLayout, read_named_rows
+from divulge.errors import InputError
+from divulge.provenance import collect_environment
+from divulge.report import formatting
+from divulge.report.page import Bullet, BulletList, Section, Table
+from divulge.report.run_kinds import Headline, RunKind
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.results import CohortsSummary, OddRecordResult, SubsetResult
+from divulge.study import Study, StudyRun, reopen
+from divulge.targets.skops_files import read_skops
+from divulge.types import Estimate
+from divulge.validation import check_bool, check_choice, check_mask, check_path, check_string, check_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from sklearn import linear_model, pipeline, preprocessing
+
+    from divulge.auditing.compare import Limit
+    from divulge.margin import OddRecord, Publication
+    from divulge.margin.cohorts import Family
+    from divulge.run_directory import RunDirectory, RunDraft
+    from divulge.settings import CohortSettings
+    from divulge.types import Array, Floats, Tone
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    pipeline = lazy.module("sklearn.pipeline")
+    preprocessing = lazy.module("sklearn.preprocessing")
+
+_INTERCEPTS = ("intercept", "(intercept)", "const", "constant", "_cons", "bias")
+_EXACT_DIGITS = 15  # significant digits from which on a number is taken to be whole
+_LBFGS_GRADIENT = 1e-5  # lbfgs stops where the loss no longer falls, too, which no tolerance shows
+_MAX_DECIMALS = 15  # that are believed
+_N_SHOWN = 12  # subsets that are not accepted, the nearest first
+_NAMES = {"logistic": "logistic", "linear": "linear", "poisson": "Poisson"}
+_MEMBER = "in "  # before the name of a cohort: whether it is part of the subset
+
+
+@dataclass(frozen=True, eq=False)
+class CohortExamination(Study):
+    """Result of `divulge.examine_cohorts`.
+
+    Args:
+        subsets: every subset, those that are accepted first, then by distance.
+        odd_record: the record by which training set and a subset differ, if one is read off.
+        cohorts: name → number of records.
+        family: of the regression.
+        coefficients: how many there are, the intercept among them.
+        decimals: of them; None where all digits are given.
+        units: rounding error that was allowed, in units of the last decimal.
+        assumes: what all of this holds under.
+        model: name of the model.
+    """
+
+    subsets: tuple[margin.SubsetFit, ...]
+    odd_record: OddRecordResult | None
+    cohorts: Mapping[str, int]
+    family: Family
+    coefficients: int
+    decimals: int | None
+    units: float
+    assumes: tuple[str, ...]
+    model: str = "regression"
+
+    @cached_property
+    def match(self) -> margin.CohortMatch:
+        """The subsets, and which of them are accepted."""
+        return margin.CohortMatch(self.subsets, None, self.units)
+
+    @property
+    def proven(self) -> tuple[str, ...]:
+        """Cohorts that are in the training set if the regression was fitted as assumed."""
+        return self.match.certain if self.odd_record is None else self.odd_record.cohorts
+
+    @property
+    def answer(self) -> Any:
+        """One of those of `divulge.results.CohortsSummary`."""
+        if self.match.match is not None:
+            return "found"
+        if self.match.accepted:
+            return "several" if len(self.match.accepted) > 1 else "undecided"
+        return "none" if self.odd_record is None else "one record off"
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per subset: its cohorts, and how well it fits."""
+        members = {f"{_MEMBER}{name}": [name in each.cohorts for each in self.subsets] for name in self.cohorts}
+        columns = {name: [getattr(each, name) for each in self.subsets] for name in _FIT_TYPES}
+        return pl.DataFrame(members | columns, schema=dict.fromkeys(members, pl.Boolean) | _FIT_TYPES)
+
+    def summary(self) -> CohortsSummary:
+        """Return the typed summary for JSON and the report."""
+        tone, text = _describe(self)
+        n_accepted = len(self.match.accepted)
+        return CohortsSummary(
+            verdict=text,
+            tone=tone,
+            answer=self.answer,
+            proven=self.proven,
+            model=self.model,
+            family=self.family,
+            cohorts=self.cohorts,
+            coefficients=self.coefficients,
+            decimals=self.decimals,
+            units=self.units,
+            tried=len(self.subsets),
+            chance=self.match.chance,
+            subsets=tuple(_summarise_subset(each) for each in self.subsets[: n_accepted + _N_SHOWN]),
+            odd_record=self.odd_record,
+            assumes=self.assumes,
+            environment=collect_environment(),
+        )
+
+    def write(self, draft: RunDraft) -> None:
+        """Write how well every subset fits."""
+        draft.write_table("subsets", self.to_frame())
+
+    def rule(self, limits: Sequence[Limit], confidence: float) -> list[Ruling]:
+        """Rule on how many cohorts ("cohorts"), and records that were not in the hand ("records"), are proven.
+
+        Nothing is kept where no subset fits: then nothing shows that the regression was fitted as assumed.
+        """
+        error, match, odd = (1 - confidence) / len(limits), self.match, self.odd_record
+        doubt = "" if match.accepted or odd else "no subset fits, as after a fit unlike the assumed; none is cleared"
+        common = set(self.cohorts).intersection(*(each.cohorts for each in match.accepted))
+        counts = {"cohorts": len(common if odd is None else odd.cohorts), "records": int(odd is not None)}
+        chance, rulings = match.chance if odd is None else odd.chance, []
+        for limit in limits:
+            count = 0 if doubt else counts[limit.metric]
+            is_proven = bool(self.proven) and chance <= error
+            most = (len(self.cohorts) if limit.metric == "cohorts" else 1) if doubt else count
+            estimate = Estimate(count, count if is_proven else 0, most, 1 - error, "accepted subsets")
+            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, doubt))
+        return rulings
+
+
+_FIT_TYPES: dict[str, Any] = {
+    "records": pl.Int64, "distance": pl.Float64, "accepted": pl.Boolean, "chance": pl.Float64, "penalty": pl.Float64,
+    "told_apart": pl.Int64, "hidden": pl.Int64, "undecided": pl.String,
+}  # fmt: skip
+
+
+def examine_cohorts(
+    published: Publication,
+    data: Mapping[str, tuple[object, object]],
+    *,
+    columns: Sequence[str] = (),
+    model: str = "regression",
+    show_records: bool = True,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+) -> CohortExamination:
+    """Say which cohorts a published regression was fitted on, if it was fitted as assumed.
+
+    Args:
+        published: the coefficients and how they were fitted.
+        data: name of each cohort → its ``x`` ``[n, d]``, in the order of the coefficients, and ``y`` ``[n]``.
+        columns: names of the ``d`` columns, for a record that is read off.
+        model: name of the model, for the report.
+        show_records: whether such a record may stand in the result and its files.
+        out: run directory to write.
+        overwrite: replace a finished run in ``out``.
+
+    Returns:
+        A `CohortExamination`: ``result.answer``, ``result.proven``.
+
+    Raises:
+        divulge.InputError: names that are no texts or too few, and what `divulge.margin.cohorts` refuses.
+
+    References:
+        arXiv 2602.06110.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> data = {name: (x := rng.normal(size=(50, 2)), x @ [1.0, 2.0] + rng.normal(size=50)) for name in "abc"}
+        >>> x, y = (np.concatenate([data[name][part] for name in "ac"]) for part in (0, 1))
+        >>> fitted = np.linalg.lstsq(np.c_[x, np.ones(100)], y, rcond=None)[0].round(4)
+        >>> examine_cohorts(margin.Publication(fitted[:2], fitted[2], "linear", decimals=4), data).proven
+        ('a', 'c')
+    """
+    check_bool(show_records, "show_records")
+    check_bool(overwrite, "overwrite")
+    check_string(model, "model")
+    folder = None if out is None else check_path(out, "out")
+    names = check_strings(columns, "columns")
+    match = margin.cohorts(published, data)
+    names = names or tuple(f"column {place}" for place in range(1, len(published.coefficients) + 1))
+    if not len(set(names)) == len(names) == len(published.coefficients):
+        raise InputError(f"columns: {len(published.coefficients)} names, each once, are needed, got {len(names)}")
+    result = CohortExamination(
+        subsets=match.subsets,
+        odd_record=None if match.odd_record is None else _summarise_odd(match.odd_record, names, show_records),
+        cohorts={name: len(np.asarray(data[name][1])) for name in data},
+        family=published.family,
+        coefficients=len(published.theta),
+        decimals=None if match.decimals is None else int(np.max(match.decimals)),
+        units=match.units,
+        assumes=_list_assumptions(published, match),
+        model=model,
+    )
+    if folder is not None:
+        result.save(folder, overwrite=overwrite)
+    return result
+
+
+def _summarise_subset(fit: margin.SubsetFit) -> SubsetResult:
+    distance, penalty = (value if math.isfinite(value) else None for value in (fit.distance, fit.penalty))
+    return SubsetResult(
+        fit.cohorts, fit.records, distance, fit.accepted, fit.chance, penalty, fit.told_apart, fit.hidden, fit.undecided
+    )
+
+
+def _summarise_odd(odd: OddRecord, names: Sequence[str], show_records: bool) -> OddRecordResult:
+    if not show_records:
+        return OddRecordResult(odd.cohorts, odd.missing, odd.chance, None, None, None, None)
+    values, errors = (dict(zip(names, each.tolist(), strict=True)) for each in (odd.x, odd.error))
+    return OddRecordResult(odd.cohorts, odd.missing, odd.chance, values, odd.y, errors, odd.row)
+
+
+def read_publication(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], Array | None]:
+    """Read a published regression.
+
+    Args:
+        path: a .skops file of a scikit-learn regression, or a table (.csv) of names and coefficients.
+        settings: how the regression was fitted, where the model's file does not say it.
+
+    Returns:
+        The publication, names of its columns (empty where the file has none), and its two classes (None where labels
+        are numbers).
+
+    Raises:
+        divulge.InputError: a model that is no such regression or whose fit solves no equation that can be checked
+            (L1 penalty, class weights, early stopping), settings that contradict its file.
+    """
+    return _read_table(path, settings) if path.suffix == ".csv" else _read_model(path, settings)
+
+
+def read_cohorts(
+    paths: Sequence[Path], published: Publication, columns: Sequence[str], classes: Array | None, layout: FileLayout
+) -> dict[str, tuple[Floats, Floats]]:
+    """Read tables of cohorts; each is called as its file is.
+
+    Args:
+        paths: tables with the columns of the coefficients by name, and a label.
+        published: the coefficients.
+        columns: their names; empty to take the tables' order.
+        classes: see `read_publication`.
+        layout: of the tables.
+
+    Raises:
+        divulge.InputError: too many, two of one name, columns or labels that differ.
+    """
+    if len(paths) > margin.MAX_COHORTS:
+        raise InputError(f"--cohort: must be given at most {margin.MAX_COHORTS} times, got {len(paths)}")
+    data: dict[str, tuple[Floats, Floats]] = {}
+    for path in paths:
+        if path.stem in data:
+            raise InputError(f"--cohort: two files are called {path.stem}; their names stand for them")
+        rows = read_named_rows(check_path(path, "--cohort"), layout, columns)
+        if rows.y is None:
+            raise InputError(f"{path}: a label is needed (--label names its column)")
+        if rows.x.shape[1] != len(published.coefficients):
+            raise InputError(f"{path}: {len(published.coefficients)} columns are needed, got {rows.x.shape[1]}")
+        data[path.stem] = (rows.x, _encode_labels(rows.y, published.family, classes, path))
+    return data
+
+
+def _encode_labels(y: Array, family: Family, classes: Array | None, path: Path) -> Floats:
+    if classes is not None:
+        if not np.isin(y, classes).all():
+            odd = next(label for label in y.tolist() if label not in classes)
+            raise InputError(f"{path}: labels of the model are needed, {classes[0]} and {classes[1]}, got {odd!s:.80}")
+        return (y == classes[1]).astype(float)
+    allowed = {"logistic": "labels 0 and 1", "poisson": "counts (whole numbers from 0)", "linear": "numbers"}[family]
+    values = np.asarray(y, float) if np.asarray(y).dtype.kind in "iufb" else np.full(len(y), np.nan)
+    is_odd = ~np.isfinite(values)
+    if family == "logistic":
+        is_odd |= ~np.isin(values, (0, 1))
+    elif family == "poisson":
+        is_odd |= (values < 0) | (values % 1 != 0)
+    if is_odd.any():
+        raise InputError(
+            f"{path}: {allowed} are needed as labels of {_NAMES[family]} regression, got {y[is_odd][0]!s:.80}"
+        )
+    return values
+
+
+def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], None]:
+    """Read names and coefficients, and how many decimals they have."""
+    numbers: dict[str, str] = {}
+    text = store.read_text(check_path(path, "model"), limit=store.MAX_LINES_BYTES).removeprefix("\ufeff")
+    for row in csv.reader(text.splitlines()):
+        if len(row) < 2 or (not numbers and not _is_number(row[1])):
+            continue  # the names of the columns
+        if not _is_number(row[1]) or row[0].strip() in numbers:
+            raise InputError(f"{path}: names, each once, and beside them their coefficients are needed, got {row}")
+        numbers[row[0].strip()] = row[1].strip()
+    if not numbers:
+        raise InputError(
+            f"{path}: names and, after a comma, their coefficients are needed, a pair on a line; none found"
+        )
+    intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
+    columns = tuple(name for name in numbers if name != intercept)
+    decimals = {name: min(_count_decimals(number), _MAX_DECIMALS) for name, number in numbers.items()}
+    digits = max((sum(c.isdigit() for c in number.lower().split("e")[0]) for number in numbers.values()), default=0)
+    shown: int | list[int] | None = settings.decimals
+    if shown is None:
+        shown = [decimals[name] for name in (*columns, *([] if intercept is None else [intercept]))]
+        shown = shown[0] if len(set(shown)) == 1 else shown
+    published = margin.Publication(
+        np.array([float(numbers[name]) for name in columns]),
+        None if intercept is None else float(numbers[intercept]),
+        settings.family or "logistic",
+        None if digits >= _EXACT_DIGITS and settings.decimals is None else shown,
+        settings.penalty,
+        settings.scaled,
+        settings.penalises_intercept,
+        gradient=settings.gradient,
+    )
+    return published, columns, None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _count_decimals(number: str) -> int:
+    mantissa, _, exponent = number.lower().partition("e")
+    return max(len(mantissa.partition(".")[2]) - int(exponent or 0), 0)
+
+
+def _read_model(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], Array | None]:
+    """Read the coefficients of a scikit-learn regression, and how its file says that it was fitted."""
+    model: Any = read_skops(check_path(path, "model"))
+    columns = tuple(getattr(model, "feature_names_in_", ()))
+    scaled = isinstance(model, pipeline.Pipeline)
+    if scaled:
+        steps = [step for _, step in model.steps]
+        if (
+            len(steps) != 2
+            or not isinstance(steps[0], preprocessing.StandardScaler)
+            or not (steps[0].with_mean and steps[0].with_std)
+        ):
+            raise InputError("model: a regression alone, or behind one StandardScaler, is needed")
+        model = steps[1]
+    if settings.family is not None or settings.scaled or settings.penalises_intercept or settings.penalty is not None:
+        raise InputError("--family, --penalty, --scaled, --penalises-intercept: a model's file says this itself")
+    fits = {linear_model.LogisticRegression: _read_logistic, linear_model.LinearRegression: _read_linear,
+            linear_model.Ridge: _read_linear, linear_model.PoissonRegressor: _read_poisson}  # fmt: skip
+    if type(model) not in fits:
+        raise InputError(f"model: {', '.join(kind.__name__ for kind in fits)} are needed, got {type(model).__name__}")
+    published = fits[type(model)](model)
+    gradient = published.gradient if settings.gradient is None else settings.gradient
+    published = replace(published, scaled=scaled, decimals=settings.decimals, gradient=gradient)
+    return published, columns, getattr(model, "classes_", None)
+
+
+def _read_logistic(model: linear_model.LogisticRegression) -> Publication:
+    ratio = getattr(model, "l1_ratio", None)
+    penalty = getattr(model, "penalty", "l2")
+    if (isinstance(ratio, int | float) and ratio > 0) or penalty in ("l1", "elasticnet"):
+        raise InputError("model: an L1 penalty sets coefficients to 0, and no equation gives them back")
+    if model.class_weight is not None:
+        raise InputError("model: class weights count records differently, which is not read here")
+    if len(model.classes_) != 2:
+        raise InputError(f"model: 2 classes are needed, got {len(model.classes_)}")
+    if model.solver in ("liblinear", "sag", "saga"):
+        raise InputError(f"model: solver {model.solver} does not say how far from the optimum it stopped")
+    _check_converged(model)
+    has_none = penalty is None or penalty == "none" or math.isinf(model.C)
+    strength = 0.0 if has_none else 1 / float(model.C)
+    intercept = float(model.intercept_[0]) if model.fit_intercept else None
+    return margin.Publication(model.coef_[0], intercept, "logistic", None, strength, gradient=_stopped_at(model))
+
+
+def _read_linear(model: linear_model.LinearRegression | linear_model.Ridge) -> Publication:
+    if np.ndim(model.coef_) != 1 or model.positive:
+        raise InputError("model: coefficients of one output, of any sign, are needed")
+    if isinstance(model, linear_model.Ridge) and getattr(model, "solver_", model.solver) not in (
+        "auto",
+        "cholesky",
+        "svd",
+    ):
+        raise InputError(f"model: solver {model.solver} does not say how far from the optimum it stopped")
+    penalty = float(model.alpha) if isinstance(model, linear_model.Ridge) else 0.0
+    intercept = float(model.intercept_) if model.fit_intercept else None
+    return margin.Publication(model.coef_, intercept, "linear", None, penalty)
+
+
+def _read_poisson(model: linear_model.PoissonRegressor) -> Publication:
+    _check_converged(model)
+    intercept = float(model.intercept_) if model.fit_intercept else None
+    return margin.Publication(model.coef_, intercept, "poisson", None, float(model.alpha), gradient=_stopped_at(model))
+
+
+def _check_converged(model: Any) -> None:
+    if np.max(model.n_iter_) >= model.max_iter:
+        raise InputError(f"model: it stopped after max_iter = {model.max_iter} steps, before its optimum")
+
+
+def _stopped_at(model: Any) -> float:
+    return max(float(model.tol), _LBFGS_GRADIENT if model.solver == "lbfgs" else 0.0)
+
+
+def _describe(result: CohortExamination) -> tuple[Tone, str]:
+    """Return the tone and the sentences of an answer."""
+    match, n_tried, odd = result.match, len(result.subsets), result.odd_record
+    undecided = [each for each in match.subsets if each.undecided]
+    chance = f"The chance that coefficients from other records fit some subset is {_format_bound(match.chance)}."
+    if match.match is not None:
+        fit = match.match
+        spare = (
+            f"give or take up to about {formatting.format_count(fit.hidden, 'record')}"
+            if fit.hidden
+            else "give or take single records"
+        )
+        return "leak", (
+            f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(fit.cohorts)}, "
+            f"{spare}: of {n_tried:,} subsets it alone fits. {chance} Leaving out any single one of "
+            f"{fit.told_apart:,} of its {fit.records:,} records would show at these decimals."
+        )
+    if len(match.accepted) > 1:
+        names = "; ".join(formatting.join_words(each.cohorts) for each in match.accepted[:4])
+        several = (
+            f"{len(match.accepted):,} of {n_tried:,} subsets fit these coefficients ({names}"
+            f"{' …' if len(match.accepted) > 4 else ''}), and the decimals do not tell them apart."
+        )
+        if not result.proven:
+            return "undecided", f"Too little to say: {several}"
+        are = "is" if len(result.proven) == 1 else "are"
+        return "leak", (
+            f"If these coefficients were fitted as assumed, {formatting.join_words(result.proven)} {are} among the "
+            f"cohorts behind them, give or take single records. {several} {chance}"
+        )
+    if match.accepted:
+        reason = (
+            f"{formatting.format_count(len(undecided), 'subset')} cannot be checked ({undecided[0].undecided})"
+            if undecided
+            else f"coefficients from other records would fit some subset with a chance of up to {match.chance:.2g}"
+        )
+        name = formatting.join_words(match.accepted[0].cohorts)
+        return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}."
+    if odd is not None:
+        what = (
+            "and of one more record, which is in none of these cohorts and can be read off the coefficients"
+            if odd.missing
+            else "without one of their records, which can be named"
+        )
+        return "leak", (
+            f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(odd.cohorts)} "
+            f"{what}. Another difference would look like this with a chance of about "
+            f"{formatting.format_chance(odd.chance)}."
+        )
+    return "plain", (
+        "No subset of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on other "
+        "records, or in another way than assumed, or some records were left out; none of the cohorts is cleared."
+    )
+
+
+def _format_bound(chance: float) -> str:
+    text = formatting.format_chance(chance)
+    return text if text.startswith("below") else f"at most {text}"
+
+
+def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tuple[str, ...]:
+    penalty = "a squared penalty of any strength"
+    if published.penalty is not None:
+        penalty = f"the squared penalty {published.penalty:g}" if published.penalty else "no penalty"
+    intercept = ", the intercept penalised, too" if published.penalises_intercept else ""
+    digits = "given with all digits"
+    if match.decimals is not None:
+        rounded = "rounded to" if match.units < 1 else "cut off or rounded up at"
+        least, most = int(np.min(match.decimals)), int(np.max(match.decimals))
+        digits = f"each {rounded} as many decimals as it shows, from {least} to {most}"
+        if least == most:
+            digits = f"{rounded} {formatting.format_count(most, 'decimal')}"
+    return (
+        f"A {_NAMES[published.family]} regression with {penalty}{intercept}, every record counted once",
+        f"Coefficients {digits}; a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended",
+        f"Columns coded as in these files{', scaled by the training set' if published.scaled else ', not scaled'}",
+        "The chance is that of another cohort drawn from the same population, by the normal law of its coefficients",
+    )
+
+
+SUBSET_COLUMNS = [
+    "cohorts", "records", "fits", "distance in standard errors", "by chance, at most", "single records told apart",
+]  # fmt: skip
+_ADVERSARY = (
+    "The adversary needs the coefficients and the cohorts' records. Nothing is asked of the model, and none is trained."
+)
+_FEWER_DECIMALS = BulletList(
+    [
+        Bullet(
+            "Publish fewer decimals.",
+            "Six decimals give the last record to whoever holds the others; two still tell which cohorts took part.",
+        )
+    ]
+)
+
+
+def _headline(run: StudyRun[CohortExamination]) -> Headline:
+    heading = {
+        "found": "The cohorts are recognised",
+        "several": "Cohorts are recognised" if run.summary.proven else "",
+        "one record off": "A single record is recognised",
+    }.get(run.summary.answer, "")
+    return Headline(run.summary.tone, run.summary.verdict, heading, (_ADVERSARY,))
+
+
+def _facts(run: StudyRun[CohortExamination]) -> dict[str, str]:
+    summary = run.summary
+    return {
+        "model": summary.model,
+        "coefficients": str(summary.coefficients),
+        "decimals": "all" if summary.decimals is None else str(summary.decimals),
+        "cohorts (records)": ", ".join(f"{name} ({size:,})" for name, size in summary.cohorts.items()),
+    }
+
+
+def _sections(run: StudyRun[CohortExamination]) -> list[Section]:
+    """Return the subsets, the record that was read off, and what is assumed."""
+    summary = run.summary
+    odd = summary.odd_record
+    note = (
+        f"All that fit of {summary.tried:,} subsets, and the nearest others. Told apart: for how many records of a "
+        "subset leaving out that one alone would show at these decimals."
+    )
+    record = (
+        []
+        if odd is None or odd.values is None
+        else [Table(*odd_record_table(odd), single_records=True, sortable=False)]
+    )
+    return [
+        *([Section(ADVICE_TITLE, [_FEWER_DECIMALS])] if summary.tone == "leak" else []),
+        Section("Subsets of the cohorts", [Table(SUBSET_COLUMNS, subset_rows(summary), note=note)]),
+        Section("The record", record),
+        Section("What is assumed", [BulletList([Bullet(text, "") for text in summary.assumes])]),
+        regulator_section(
+            RegulatorAnswers(
+                means="published coefficients alone.",
+                queries=f"On membership alone: {summary.verdict}",
+                unit="One cohort, and single records as far as said.",
+            )
+        ),
+    ]
+
+
+def subset_rows(summary: CohortsSummary) -> list[list[str]]:
+    """Return each subset, how well it fits, and what that says."""
+    return [
+        [
+            " + ".join(each.cohorts),
+            f"{each.records:,}",
+            each.undecided or ("yes" if each.accepted else "no"),
+            "–" if each.distance is None else f"{each.distance:.2g}",
+            "–" if each.undecided else formatting.format_chance(each.chance),
+            "–" if each.told_apart is None else f"{each.told_apart:,} of {each.records:,}",
+        ]
+        for each in summary.subsets
+    ]
+
+
+def odd_record_table(record: OddRecordResult) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the values of a record that was read off, and where it stands."""
+    values, errors = record.values or {}, record.errors or {}
+    rows = [
+        [name, f"{value:.6g}", f"± {errors[name]:.2g}" if errors[name] else "exact"] for name, value in values.items()
+    ]
+    place = [] if record.row is None else [["row of these cohorts", str(record.row + 1), ""]]
+    return ["column", "value", "error"], [*rows, ["label", f"{record.label:.6g}", ""], *place]
+
+
+def _read_run(directory: RunDirectory) -> StudyRun[CohortExamination]:
+    """Read subsets and summary; the answer is decided from the subsets again."""
+    stored, frame = results.read_summary(directory.path, CohortsSummary), directory.read_table("subsets")
+    members = [f"{_MEMBER}{name}" for name in stored.cohorts]
+    try:
+        if dict(frame.schema) != dict.fromkeys(members, pl.Boolean) | _FIT_TYPES or not len(frame):
+            raise InputError("subsets.parquet: a column for each cohort, and those of a fit, are needed")
+        inside = check_mask(frame.select(members).to_numpy(), "subsets", (len(frame), len(members)))
+        check_choice(stored.family, "family", _NAMES)
+        subsets = tuple(
+            margin.SubsetFit(tuple(name for name, is_in in zip(stored.cohorts, row, strict=True) if is_in), **fit)
+            for row, fit in zip(inside, frame.select(list(_FIT_TYPES)).to_dicts(), strict=True)
+        )
+        kept = ("odd_record", "cohorts", "family", "coefficients", "decimals", "units", "assumes", "model")
+        result = CohortExamination(subsets, **{name: getattr(stored, name) for name in kept})
+        return reopen(result, stored)
+    except (InputError, TypeError) as error:
+        raise InputError(f"{directory.path}: damaged, {error}") from None
+
+
+COHORTS = RunKind(
+    name="cohorts",
+    title="Cohorts behind a published regression",
+    summary_type=CohortsSummary,
+    sections=_sections,
+    headline=_headline,
+    facts=_facts,
+    read=_read_run,
+    records=lambda folder: COHORTS.load(folder).result.to_frame(),
+    noun="cohorts behind a regression",
+    metrics=("cohorts", "records"),
+)
+CohortExamination.run_kind = COHORTS
