@@ -86,7 +86,6 @@ RECEIVED = {
     "reconstruction.Stretch",
     "references.Trained",
     "unlearning.Erasure",
-    "unlearning.ErasureVerdict",
 }
 
 # Steps of our own loops, which take what was checked before.

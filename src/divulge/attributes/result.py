@@ -61,7 +61,7 @@ _CANNOT = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttributeInference(Study):
     """Result of `divulge.attributes.infer`.
 

@@ -18,7 +18,7 @@ from divulge.report import formatting
 from divulge.report.run_kinds import RunKind
 from divulge.results import ErasureSummary, QualityChange, StudyControl
 from divulge.settings import ForgetSettings
-from divulge.study import Study, StudyRun, reopen
+from divulge.study import Study, StudyRun, StudyVerdict, reopen
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
 from divulge.unlearning.finding import (
@@ -48,25 +48,6 @@ _ORDER = (NO_DIFFERENCE, TOO_LITTLE, OVERDONE, REMEMBERED)
 _TONES: Mapping[str, Tone] = {
     NO_DIFFERENCE: "clear", TOO_LITTLE: "undecided", OVERDONE: "doubt", REMEMBERED: "leak",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureVerdict:
-    """The answer of an erasure check.
-
-    Args:
-        answer: "still remembered", "no difference from a model that never saw them", "overdone: they stand out the
-            other way" or "too little data to say"; of several requests, that of the one that fares worst.
-        text: the answer in sentences.
-        tone: its colour in the report.
-    """
-
-    answer: str
-    text: str
-    tone: Tone
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,11 +122,15 @@ class Erasure(Study):
         return tuple(decided.finding for decided in self.decided.values())
 
     @property
-    def verdict(self) -> ErasureVerdict:
-        """The answer, in a word and in sentences."""
+    def verdict(self) -> StudyVerdict:
+        """The answer, in a word and in sentences.
+
+        "still remembered", "no difference from a model that never saw them", "overdone: they stand out the other way"
+        or "too little data to say"; of several requests, that of the one that fares worst.
+        """
         findings = self.findings
         answer = max((finding.answer for finding in findings), key=_ORDER.index)
-        return ErasureVerdict(answer, self._describe(findings, answer), _TONES[answer])
+        return StudyVerdict(answer, self._describe(findings, answer), _TONES[answer])
 
     def _describe(self, findings: tuple[ErasureFinding, ...], answer: str) -> str:
         """Return the verdict of all requests in sentences, the first of which names what it was compared with."""
