@@ -51,7 +51,7 @@ Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "dou
 SEPARATOR = "\x1e"
 """Separates the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
 
-_LONGEST = 60  # characters of a field in a repr
+_LONGEST = 100  # characters of a field in a repr
 
 
 class ShortRepr:

@@ -44,7 +44,6 @@ from divulge.report.sections import (
     ADVICE_TITLE,
     CONDITIONS_TITLE,
     RegulatorAnswers,
-    membership_advice,
     regulator_section,
 )
 
@@ -191,8 +190,7 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
         f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
         "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
     )
-    # What helps depends on the kind of model, which a run of records does not name.
-    return [BulletList([on_lists]), *([] if summary.settings.scored_together else membership_advice(documents=True))]
+    return [BulletList([on_lists])]
 
 
 def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
