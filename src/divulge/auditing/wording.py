@@ -210,7 +210,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     assert scope is not None
     assert smallest_leak is not None
     assert smallest_leak.auc is not None
-    rate, plain_rate, undetectable = "", "", ()
+    rate, plain_rate, undetectable, copies = "", "", (), ()
     power = formatting.format_percent(smallest_leak.power)
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
@@ -220,7 +220,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
             f"{accused}"
         )
     elif count_copies(audit.about):
-        undetectable = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
+        copies = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
     else:
         required = evaluation.nonmembers_to_tell(smallest_leak.fpr, smallest_leak.confidence)
         missing = f"{required:,} non-members" if scope.nonmembers < required else "more members"
@@ -238,7 +238,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         f"No leak found{scope.suffix}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
-        caveats=(seen,),
+        caveats=(seen, *copies),
         evidence=(
             f"The smallest that would have been found with {power} "
             f"probability is an AUC of {smallest_leak.auc:.3f}{rate}, under the model of {smallest_leak.method}.",
@@ -319,8 +319,8 @@ def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, 
         f"with {training} and {others}, even a large leak could well be missed.",
         (f"About {n_required:,} of each would show a large one in {round(10 * smallest_leak.power)} of 10 audits.",),
         (
-            f"A large leak here is an AUC of {auc:g}, halfway between guessing and certainty: finding one with {power} "
-            f"probability takes about {n_required:,} members and non-members.",
+            f"A large leak here means an AUC of {auc:g}, halfway between guessing and certainty: finding one with "
+            f"{power} probability takes about {n_required:,} members and non-members.",
         ),
     )
 

@@ -42,13 +42,13 @@ def headline(run: StudyRun[Extraction]) -> Headline:
     positions = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}
     position = positions[summary.settings.place]
     adversary = (
-        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
-        "to go on. "
+        f"Who can do this: anyone who has part of a document already ({position} {_describe_prompt(summary)}) and may "
+        "ask the model to go on. "
     ) + (
-        "What is likely within so many draws was computed from the model's probabilities; the adversary "
-        "would draw, and need not see them."
+        "What is likely within so many draws was computed from the model's probabilities; whoever does this would "
+        "draw, and need not see them."
         if summary.unit == "token"
-        else "Only its likeliest answer was read; an adversary who draws many may see more."
+        else "Only its likeliest answer was read; who draws many may see more."
     )
     return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (adversary,), _dot_pictures(summary))
 

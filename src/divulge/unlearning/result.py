@@ -138,7 +138,7 @@ class Erasure(Study):
         null = f", by one score of each record against {k} {self.null}" if k else ""
         null = null[:-1] if k == 1 else null
         if len(findings) == 1:
-            return f"{formatting.capitalize(answer)}{null}: {findings[0].reason.rstrip('.')}."
+            return f"{formatting.capitalize(answer)}{null}: {_explain(findings[0])}."
         requests_by_answer = {
             each: [finding.request for finding in findings if finding.answer == each] for each in reversed(_ORDER)
         }
@@ -258,6 +258,20 @@ class Erasure(Study):
         return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
 
 
+_PLAIN = {
+    REMEMBERED: "the records that were to be forgotten stand out more than under models that never saw them",
+    NO_DIFFERENCE: "the records that were to be forgotten stand out no more than under models that never saw them",
+    OVERDONE: "the records that were to be forgotten stand out less than under models that never saw them, which shows "
+    "that something was done to them",
+}
+
+
+def _explain(finding: ErasureFinding) -> str:
+    """Say what an answer means, and its figures after that."""
+    reason = finding.reason.rstrip(".")
+    return f"{_PLAIN[finding.answer]} ({reason})" if finding.answer in _PLAIN else reason
+
+
 def blind_name(request: str) -> str:
     """Return the name of the check that tells a request's records from never-used ones without a model."""
     return f"{BLIND}: {request}"
@@ -315,6 +329,7 @@ ERASURE = RunKind(
     sections=erasure_page.sections,
     headline=erasure_page.headline,
     facts=erasure_page.facts,
+    origin=erasure_page.origin,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
     records=lambda folder: ERASURE.load(folder).result.to_frame(),
