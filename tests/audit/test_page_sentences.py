@@ -64,8 +64,8 @@ def test_records_of_each_kind_copies_and_warnings_are_told():
     result = with_about(audit(), warnings=("the first", "the second"))
     counts = dataclasses.replace(result.about.counts, population=1234, calibration=56)
     text = fairness_text(with_about(result, counts=counts))
-    assert "300 members and 300 non-members were compared" in text
-    assert "built from 1,234 other records, and 56 more show what is usual" in text
+    assert "300 training records with 300 others: these were compared" in text
+    assert "built from 1,234 further records, and 56 more show what is usual" in text
     assert "The first.\nThe second." in text
 
 

@@ -14,7 +14,7 @@ from divulge.auditing.checks import show_finding
 from divulge.auditing.scopes import TestedStatistic, scopes, simultaneous_confidence
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import decide_verdict
-from divulge.auditing.wording import describe_claim, dot_grids, format_counts
+from divulge.auditing.wording import describe_claim, dot_grids
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         PartialKnowledgeSettings,
         RealisedRate,
         RecipeStatistics,
+        RecordCounts,
         RunMetadata,
     )
     from divulge.types import Array, Estimate
@@ -270,18 +271,24 @@ def origin(run: AuditRun[Any]) -> Origin:
 
 def facts(run: AuditRun[Any]) -> dict[str, str]:
     """Return the model, how many records were compared, and how many the attacks were built from."""
-    summary, counts = run.summary, run.summary.about.counts
-    about = summary.about
+    summary, about = run.summary, run.summary.about
+    counts = about.counts
+    training, others = _count_compared(counts)
     facts = {
         "model": about.settings.target.partition(", weights ")[0] if about.estimator is None else about.estimator.name,
-        "compared": f"{formatting.format_count(counts.members, 'training record')} with "
-        f"{formatting.format_count(counts.nonmembers, 'other')}",
+        "compared": f"{training} with {others}",
         "used to build the attack": f"{counts.population + counts.calibration:,} further records",
     }
     if summary.unseen_classes:
         unseen = (formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
         facts["classes unknown to the attacker"] = ", ".join(unseen)
     return facts | {"divulge": summary.divulge}
+
+
+def _count_compared(counts: RecordCounts) -> tuple[str, str]:
+    return formatting.format_count(counts.members, "training record"), formatting.format_count(
+        counts.nonmembers, "other"
+    )
 
 
 _INTERVALS_NOTE = (
@@ -411,14 +418,14 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
         unadjusted = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
         scopes = {"adjusted": summary.adjusted.recipes[name], **unadjusted}
     rows = [
-        ["of two records, the one trained on is told (AUC)", *(format_estimate(each.auc) for each in scopes.values()),
+        ["tells which of two records was trained on (AUC)", *(format_estimate(each.auc) for each in scopes.values()),
          "0.5"]
     ]  # fmt: skip
     for level in summary.fpr:
         rates = [format_percent_estimate(each.tpr_at_fpr[f"{level:g}"]) for each in scopes.values()]
         chance = formatting.format_percent(level)
         rows.append(
-            [f"training records recognised, {chance} of others wrongly accused (TPR at FPR {chance})", *rates, chance]
+            [f"recognises training records, wrongly accusing {chance} of others (TPR at FPR {chance})", *rates, chance]
         )
     values = [scope or "value" for scope in scopes]
     note = "In brackets: the range in which the true value lies, for all attacks together with 95 % confidence."
@@ -776,8 +783,9 @@ def fairness_section(summary: AuditSummary) -> Section:
     counts = about.counts
     baseline = about.measured(BlindBaseline)
     texts = [
-        f"{format_counts(counts.members, counts.nonmembers)} were compared. The attacks were built from "
-        f"{counts.population:,} other records, and {counts.calibration:,} more show what is usual.",
+        f"{' with '.join(_count_compared(counts))}: these were compared. "
+        f"The attacks were built from {counts.population:,} further records, and "
+        f"{counts.calibration:,} more show what is usual.",
         *map(formatting.as_sentence, about.warnings),
     ]
     if baseline is not None and not about.with_effect("not comparable"):

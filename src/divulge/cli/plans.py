@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import auditing, recipes, references, results, validation
+from divulge import auditing, datafiles, recipes, references, results, validation
 from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
@@ -17,7 +17,7 @@ from divulge.cli import options, printing
 from divulge.errors import InputError
 from divulge.report import page as report_page
 from divulge.report.sections import model_family
-from divulge.settings import AuditSettings, InitSettings
+from divulge.settings import AccessPlan, AuditSettings, InitSettings
 from divulge.signals import classification, internals
 from divulge.targets import sacro_folders
 
@@ -106,11 +106,12 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
     if is_search:
         arguments, origins = plan_files.resolve_candidates(read, plan.parent, trust or ())
         forecast = forecast_identification(**arguments)
-        names = arguments["recipes"]
+        names, subject = arguments["recipes"], arguments
     else:
         resolved = plan_files.resolve(read, plan.parent, trust or ())
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
         origins, names = resolved.origins, read.recipes
+        subject = {key: getattr(resolved.subject, key) for key in ("members", "nonmembers", "population")}
         offer = "" if json else _offer_references(resolved)
     if json:
         printing.as_json({"plan": str(plan), "recipes": names, "forecast": results.to_json_values(forecast)})
@@ -119,7 +120,11 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large, offer)):
+    # Where access leaves out rows of the population, those that remain are no longer numbered as in the file.
+    keys = ("candidates", "members", "nonmembers", "holdout", *(("population",) if read.access == AccessPlan() else ()))
+    sets = {f"data.{key}": subject[key] for key in keys if subject.get(key) is not None}
+    texts = datafiles.find_texts_among_numbers(sets)
+    for remark in filter(None, (*texts, "" if is_search else forecast.too_few, forecast.too_large, offer)):
         printing.remark(remark)
 
 

@@ -269,7 +269,9 @@ _PLAIN = {
 def _explain(finding: ErasureFinding) -> str:
     """Say what an answer means, and its figures after that."""
     reason = finding.reason.rstrip(".")
-    return f"{_PLAIN[finding.answer]} ({reason})" if finding.answer in _PLAIN else reason
+    if finding.answer not in _PLAIN:
+        return reason
+    return f"{_PLAIN[finding.answer]} ({reason.replace('that of models that never saw the records', 'theirs')})"
 
 
 def blind_name(request: str) -> str:
