@@ -105,13 +105,15 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
     offer = ""
     if is_search:
         arguments, origins = plan_files.resolve_candidates(read, plan.parent, trust or ())
+        _warn_of_texts(read, arguments, json=json)
         forecast = forecast_identification(**arguments)
-        names, subject = arguments["recipes"], arguments
+        names = arguments["recipes"]
     else:
         resolved = plan_files.resolve(read, plan.parent, trust or ())
+        subject = {key: getattr(resolved.subject, key) for key in ("members", "nonmembers", "population")}
+        _warn_of_texts(read, subject, json=json)
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
         origins, names = resolved.origins, read.recipes
-        subject = {key: getattr(resolved.subject, key) for key in ("members", "nonmembers", "population")}
         offer = "" if json else _offer_references(resolved)
     if json:
         printing.as_json({"plan": str(plan), "recipes": names, "forecast": results.to_json_values(forecast)})
@@ -120,12 +122,19 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    # Where access leaves out rows of the population, those that remain are no longer numbered as in the file.
-    keys = ("candidates", "members", "nonmembers", "holdout", *(("population",) if read.access == AccessPlan() else ()))
-    sets = {f"data.{key}": subject[key] for key in keys if subject.get(key) is not None}
-    texts = datafiles.find_texts_among_numbers(sets)
-    for remark in filter(None, (*texts, "" if is_search else forecast.too_few, forecast.too_large, offer)):
+    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large, offer)):
         printing.remark(remark)
+
+
+def _warn_of_texts(plan: Plan, sets: Mapping[str, Any], *, json: bool) -> None:
+    """Name texts among numbers before a model meets them, whose own error tells no row."""
+    if json:
+        return
+    # Where access leaves out rows of the population, those that remain are no longer numbered as in the file.
+    keys = ("candidates", "members", "nonmembers", "holdout", *(("population",) if plan.access == AccessPlan() else ()))
+    records = {f"data.{key}": sets[key] for key in keys if sets.get(key) is not None}
+    for text in datafiles.find_texts_among_numbers(records):
+        printing.remark(text)
 
 
 def _offer_references(resolved: ResolvedPlan) -> str:
