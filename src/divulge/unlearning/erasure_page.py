@@ -299,7 +299,7 @@ def _perplexities(measure: str, before: float, after: float) -> str:
 
 def _advice(summary: ErasureSummary) -> list[Section]:
     """Advise whoever can train the model, or, where no model was trained again, an outsider."""
-    is_outsider = "retrained" not in summary.null
+    is_outsider = summary.null == "reference models"
     if summary.answer == "too little data to say":
         has_few_controls = len(summary.control_names) < RECOMMENDED_CONTROLS
         title = "Compare more records."
