@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install -qq -c constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: demo test test-light wheel wheel-demo setup setup-dev lint docs clean
 
 demo: $(VENV)/.demo
-	$(BIN)/divulge audit --demo --out runs/demo --overwrite
+	@$(BIN)/divulge audit --demo --out runs/demo --overwrite
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
@@ -17,20 +19,20 @@ LIGHT_TESTS := attacks decisions run_directory evaluation labels reconstruction 
 test-light:
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)
-	$(LIGHT)/bin/python -m pip install -q -c constraints.txt -e '.[light-test]'
+	$(LIGHT)/bin/python -m pip install -qq -c constraints.txt -e '.[light-test]'
 	$(LIGHT)/bin/python -m pytest -n auto $(addprefix tests/,$(LIGHT_TESTS))
 
 # What others install: dist/divulge-….whl.
 wheel: $(VENV)/.demo
 	rm -rf dist
-	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+	$(BIN)/python -m pip wheel -qq --no-deps -w dist .
 
 # The demo from that wheel, in an environment where nothing of this clone can be imported.
 WHEEL := .venv-wheel
 wheel-demo: wheel
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)
-	$(WHEEL)/bin/python -m pip install -q -c constraints.txt "$$(ls dist/*.whl)[demo]"
+	$(WHEEL)/bin/python -m pip install -qq -c constraints.txt "$$(ls dist/*.whl)[demo]"
 	cd $(WHEEL) && bin/divulge audit --demo --quick
 
 lint: $(VENV)/.dev
@@ -46,16 +48,18 @@ setup: $(VENV)/.demo
 setup-dev: $(VENV)/.dev
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 # A stamp a set-up: pip runs again only when what is to be installed has changed.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[demo]'
-	touch $@
+	@echo "Installing into $(VENV), once; this takes some minutes."
+	@$(PIP) -e '.[demo]'
+	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
-	touch $@ $(VENV)/.demo
+	@echo "Installing into $(VENV), once; this takes some minutes."
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.demo
 
 clean:
 	rm -rf $(VENV) $(LIGHT) $(WHEEL) runs site dist

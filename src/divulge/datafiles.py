@@ -533,6 +533,42 @@ def find_code_columns(files: Sequence[DataFile], texts: Sequence[str] = ()) -> t
     return tuple(name for name, answers in is_text.items() if len(answers) > 1 and name not in numbers)
 
 
+_FEW_TEXTS = 0.05  # of a column: no more are slips of the pen, and not codes such as A1
+
+
+def find_texts_among_numbers(sets: Mapping[str, Records]) -> list[str]:
+    """Describe columns of numbers that a few texts make columns of categories, by set, row and column.
+
+    Args:
+        sets: name → records in the order of their file.
+
+    Examples:
+        >>> import polars as pl
+        >>> ages = [str(age) for age in range(20, 60)]
+        >>> found = find_texts_among_numbers({"members": Records(pl.DataFrame({"age": [*ages, "unknown"]}))})
+        >>> found[0].partition(": the")[0], len(found)
+        ("members: row 41 (the header not counted), column 'age'", 1)
+    """
+    found = []
+    for key, records in sets.items():
+        for name in [] if records.table is None else records.table.columns:
+            column = records.table[name]  # ty: ignore[not-subscriptable] (a table, or the loop is empty)
+            if not isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum):
+                continue
+            values = [value for value in enumerate(column.to_list(), start=1) if value[1] is not None]
+            texts = [(row, value) for row, value in values if not is_number(value)]
+            if not 0 < len(texts) <= _FEW_TEXTS * len(values):
+                continue
+            row, value = texts[0]
+            further = f" ({len(texts) - 1:,} more such rows)" if len(texts) > 1 else ""
+            found.append(
+                f"{key}: row {row:,} (the header not counted), column {name!r}: the text {format_value(value)} stands "
+                f"among numbers{further}, so the whole column is read as categories; write a number, or leave the cell "
+                "empty where it is not known"
+            )
+    return found
+
+
 def _feature_columns(table: Table, layout: FileLayout) -> list[str]:
     """Return the columns that are features of a record, by the beginning of their names."""
     if layout.features is None:

@@ -533,8 +533,9 @@ def _check_texts_among_numbers(
                     target.estimator.predict(inputs)
             except UserCodeError as error:
                 raise InputError(
-                    f"data.{key}: {getattr(plan, key)}: column {name!r} holds the text {format_value(values[row])} and "
-                    f"numbers in another file, and the model cannot read it ({type(error.__cause__).__name__})"
+                    f"data.{key}: {getattr(plan, key)}: row {row + 1} (the header not counted), column {name!r} holds "
+                    f"the text {format_value(values[row])}, where another file has numbers, and the model cannot read "
+                    f"it ({type(error.__cause__).__name__})"
                 ) from error
 
 

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array, eye_array, hstack, vstack
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, fit_multipliers
 from divulge.results import OpenStretch, ReconstructionSummary
-from divulge.types import Guarantee
+from divulge.types import Guarantee, ShortRepr
 from divulge.validation import check_bool, check_instance, check_number, format_value
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class Stretch:
     mean: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reconstruction:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reconstruction(ShortRepr):
     """Candidate training points, and what is proven of them.
 
     Args:

@@ -859,6 +859,7 @@ class RunMetadata:
         engine: what trained the reference models.
         estimator: class and parameters of the target; None where it is none of scikit-learn's kind.
         matched: how the settings of the reference models were chosen; None where they were given.
+        adapter: whether the target is an adapter on a base (LoRA).
         findings: of the checks in `divulge.auditing.checks`, in their order.
     """
 
@@ -872,6 +873,7 @@ class RunMetadata:
     engine: str
     estimator: EstimatorSummary | None = None
     matched: MatchedReferences | None = None
+    adapter: bool = False
     findings: tuple[CheckFinding, ...] = ()
 
     def measured(self, measurement_type: type[MeasurementT]) -> MeasurementT | None:

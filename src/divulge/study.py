@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from divulge.report.run_kinds import RunKind
     from divulge.run_directory import RunDraft
     from divulge.settings import Outputs, TaskName, UnknownClasses
-    from divulge.types import Array, AuditData
+    from divulge.types import Array, AuditData, Tone
 
 FALSE_ALARM = 0.01  # of every check of records and models
 StudyT = TypeVar("StudyT", bound="Study")
@@ -111,8 +111,26 @@ def compare_blindly(
     return StudyControl(name, not baseline.confounded, says)
 
 
+@dataclass(frozen=True, slots=True)
+class StudyVerdict:
+    """Answer of a study.
+
+    Args:
+        answer: in a word or two; those that there are stand with the study.
+        text: the answer in sentences.
+        tone: of a report that begins with it.
+    """
+
+    answer: str
+    text: str
+    tone: Tone
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Study(ABC):
-    """Result of a study: a frozen dataclass of what its answer is computed from.
+    """Result of a study: a frozen dataclass (``repr=False``) of what its answer is computed from.
 
     A subclass has its ``run_kind``, its `summary`, and what `write` keeps beside that; where its `RunKind`
     names metrics, also how to `rule` on them. Page, report, run directory, notebook and gate follow.
@@ -177,6 +195,9 @@ class Study(ABC):
 
     def __str__(self) -> str:
         return str(self.summary().verdict)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the verdict, the picture, and the first table of the report."""

@@ -51,6 +51,41 @@ Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "dou
 SEPARATOR = "\x1e"
 """Separates the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
 
+_LONGEST = 100  # characters of a field in a repr
+
+
+class ShortRepr:
+    """Base of a dataclass (``repr=False``) that may hold much: its repr is a line, whatever is in its fields.
+
+    Examples:
+        >>> @dataclass(repr=False)
+        ... class Scored(ShortRepr):
+        ...     scores: Array
+        ...     name: str = "loss"
+        >>> Scored(np.zeros(500))
+        Scored(scores=float64[500], name='loss')
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = [f"{each.name}={_summarise(getattr(self, each.name))}" for each in fields(self) if each.repr]  # ty: ignore[invalid-argument-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _summarise(value: object) -> str:
+    """Return a value's repr if it is short, else its type and size."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    text = repr(value)
+    if len(text) <= _LONGEST and "\n" not in text:
+        return text
+    if isinstance(value, str):
+        return f"{text[:_LONGEST]}…"
+    if isinstance(value, dict | list | tuple):
+        return f"{type(value).__name__} of {len(value):,}"
+    return f"{type(value).__name__}(…)"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:

@@ -32,7 +32,9 @@ def with_about(result, **changes):
 
 
 def fairness_text(result):
-    return "\n".join(block.text for block in pages.fairness_section(result.summary()).blocks)
+    blocks = pages.fairness_section(result.summary()).blocks
+    folded = [inner for block in blocks if isinstance(block, Collapsible) for inner in block.blocks]
+    return "\n".join(block.text for block in (*blocks, *folded) if not isinstance(block, Collapsible))
 
 
 def baseline(confounded):
@@ -62,9 +64,9 @@ def test_records_of_each_kind_copies_and_warnings_are_told():
     result = with_about(audit(), warnings=("the first", "the second"))
     counts = dataclasses.replace(result.about.counts, population=1234, calibration=56)
     text = fairness_text(with_about(result, counts=counts))
-    assert "300 members and 300 non-members were compared" in text
-    assert "1,234 other records to learn from and 56 to calibrate with" in text
-    assert text.endswith("The first.\nThe second.")
+    assert "300 training records with 300 others: these were compared" in text
+    assert "built from 1,234 further records, and 56 more show what is usual" in text
+    assert "The first.\nThe second." in text
 
 
 def test_near_copies_of_texts_are_told_where_records_are_texts():
@@ -92,10 +94,10 @@ def test_unseen_classes_are_named_among_the_facts():
     labels = np.arange(600) % 3
     result = audit(labels=labels, unseen=(2,))
     page = build_page(AUDIT, pages.AuditRun(result))
-    assert page.facts["unseen classes"] == "2"
-    assert page.facts["auditor holds"] == "100 records"
+    assert page.facts["classes unknown to the attacker"] == "2"
+    assert page.facts["used to build the attack"] == "100 further records"
     plain = audit()
-    assert pages.facts(pages.AuditRun(plain))["unseen classes"] == "none"
+    assert "classes unknown to the attacker" not in pages.facts(pages.AuditRun(plain))
 
 
 @pytest.mark.parametrize(("unseen", "names"), [((), None), ((2,), ("ant", "bee", "cat")), ((0, 1), None)])

@@ -1,6 +1,7 @@
 """What the first line of a report says, at every size and for every kind of score."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,11 @@ def quiet(m, n, recipes=1, fpr=(0.05,)):
     return scored({f"r{i}": scores for i in range(recipes)}, members, fpr=fpr)
 
 
+def in_figures(verdict):
+    """What a verdict says, with the figures behind it."""
+    return " ".join((verdict.text, *verdict.evidence))
+
+
 @pytest.mark.parametrize(
     ("m", "n", "fpr", "answer"),
     [
@@ -48,23 +54,35 @@ def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, 
     assert verdict.tone == {"too little data to say": "undecided", "no leak found": "clear"}[answer]
     assert "no AUC" not in verdict.text
     assert "None" not in verdict.text
-    assert ("is an AUC of 0." in verdict.text) == (answer == "no leak found")
+    assert ("probability is an AUC of 0." in in_figures(verdict)) == (answer == "no leak found")
+    assert ("What would have been found in 8 of 10 such audits" in verdict.text) == (answer == "no leak found")
     if m == 1:
-        assert "1 member and" in verdict.text
+        assert "1 training record and" in verdict.text
 
 
 def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
     audit = quiet(1000, 1000, fpr=(0.01, 0.05))
     confidence = audit.summary().smallest_detectable.confidence
-    smallest, text = dv.evaluation.smallest_detectable(1000, 1000, 0.05, confidence), audit.verdict.text
+    smallest, text = dv.evaluation.smallest_detectable(1000, 1000, 0.05, confidence), in_figures(audit.verdict)
     assert f"with 80 % probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in text
     few = quiet(1000, 120, fpr=(0.01,)).summary().smallest_detectable
     min_nonmembers = dv.evaluation.nonmembers_to_tell(0.01, few.confidence)
     assert (
         f"No TPR at FPR 1 % could have been told from chance: that would take {min_nonmembers} non-members"
-        in quiet(1000, 120, fpr=(0.01,)).verdict.text
+        in in_figures(quiet(1000, 120, fpr=(0.01,)).verdict)
     )
-    assert "TPR" in quiet(1000, min_nonmembers, fpr=(0.01,)).verdict.text.partition("under the model")[0]
+    assert "TPR" in in_figures(quiet(1000, min_nonmembers, fpr=(0.01,)).verdict).partition("under the model")[0]
+
+
+def test_what_would_have_been_seen_is_told_in_words_and_never_smaller_than_it_is():
+    for audit in (quiet(1000, 1000, fpr=(0.01, 0.05)), quiet(300, 300), quiet(60, 60)):
+        smallest, text = audit.summary().smallest_detectable, audit.verdict.text
+        pairs = int(re.search(r"in (\d+) of 100 pairs", text)[1])
+        assert smallest.auc <= pairs / 100 < smallest.auc + 0.01
+        assert ("one that recognises" in text) == (smallest.tpr is not None)
+        if smallest.tpr is not None:
+            count, total = re.search(r"recognises (\d+) of ([\d,]+) training", text).groups()
+            assert smallest.tpr <= int(count) / int(total.replace(",", "")) < smallest.tpr + 0.01
 
 
 def test_more_recipes_ask_for_more_records():
@@ -72,7 +90,7 @@ def test_more_recipes_ask_for_more_records():
     records_needed = []
     for recipes in (1, 8):
         text = quiet(20, 20, recipes).verdict.text
-        records_needed.append(int(text.partition(" takes about ")[2].split()[0]))
+        records_needed.append(int(text.partition("About ")[2].split()[0]))
         assert quiet(records_needed[-1], records_needed[-1], recipes).verdict.answer == "no leak found"
         assert quiet(records_needed[-1] - 1, records_needed[-1] - 1, recipes).verdict.answer == "too little data to say"
     assert records_needed[1] > records_needed[0] > 30
@@ -82,7 +100,7 @@ def test_a_score_that_points_the_wrong_way_is_a_leak():
     members = sizes(100, 100)
     verdict = scored({"loss": -1.0 * members + np.linspace(0, 0.5, 200) % 0.1}, members).verdict
     assert verdict.answer == "leak found"
-    assert "reversed, it finds members" in verdict.text
+    assert "reversed, it finds members" in in_figures(verdict)
 
 
 def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
@@ -116,7 +134,7 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     low, high = np.floor(100 * rate.low), np.ceil(100 * rate.high)
     expected_text = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
     assert verdict.plain == f"About {expected_text} can be recognised while wrongly accusing at most 5 of 100 others."
-    assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in verdict.text
+    assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in in_figures(verdict)
     member_picture, nonmember_picture = verdict.pictures
     assert (member_picture.value, member_picture.low, member_picture.high, member_picture.total) == (
         round(100 * rate.value),
@@ -139,8 +157,8 @@ def test_an_auc_is_said_as_pairs_told_right_and_a_reversed_one_likewise():
     assert "tells which is which in about 7" in right.plain
     assert right.plain == wrong.plain
     assert "guessing is right in 50" in right.plain
-    assert "points the wrong way" not in right.text
-    assert "points the wrong way" in wrong.text
+    assert "points the wrong way" not in in_figures(right)
+    assert "points the wrong way" in in_figures(wrong)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +186,7 @@ def test_an_epsilon_alone_is_a_leak():
     assert audit["loss"].auc.low < 0.5 < audit["loss"].auc.high
     verdict = audit.verdict
     assert verdict.answer == "leak found"
-    assert "ε ≥ " in verdict.text
+    assert "ε ≥ " in in_figures(verdict)
 
 
 def test_unseen_classes_too_few_to_say_stand_before_all_classes():
@@ -177,7 +195,7 @@ def test_unseen_classes_too_few_to_say_stand_before_all_classes():
     scores = np.repeat(np.linspace(0, 1, 505), 2)
     text = scored({"loss": scores}, members, labels=labels, unseen=(1,)).verdict
     assert text.answer == "too little data to say"
-    assert text.text.startswith("Too little data to say on the unseen class 1: with 5 members and 5 non-members")
+    assert text.text.startswith("Too little data to say on the unseen class 1: with 5 training records and 5 others")
     assert "No leak found on all classes" in text.text
     leaking = scored({"loss": scores + members}, members, labels=labels, unseen=(1,)).verdict
     assert leaking.answer == "leak found"
@@ -195,13 +213,12 @@ def test_what_the_unseen_classes_clear_does_not_hide_what_all_classes_show():
     leaking = noise + (labels == 0) * members
     hidden = replace(audit, unexplained_scores={"loss": leaking})
     assert hidden.verdict.answer == "too little data to say"
-    assert (
-        "by loss members can be told from non-members only once what the records alone explain" in hidden.verdict.text
-    )
+    assert "are told apart only once differences between the two groups are taken into account" in hidden.verdict.text
+    assert "This is so of loss." in hidden.verdict.evidence
     assert "No leak found on the unseen class 1" in hidden.verdict.text
     explained = replace(audit, scores={"loss": leaking}, unexplained_scores={"loss": noise})
     assert explained.verdict.answer == "too little data to say"
-    assert "but no longer once what the records alone explain is taken out" in explained.verdict.text
+    assert "but no longer once differences between the two groups are taken into account" in explained.verdict.text
     adjustment = Adjustment(
         ("age",), np.ones(800, dtype=bool), {"loss": noise}, {"loss": 0.2}, 0.001, 0.5, overlap=True
     )
@@ -272,7 +289,7 @@ def test_a_realised_fpr_is_judged_by_its_interval_and_by_what_one_calibration_ex
     assert rate_with(35).judged.startswith("above, as in one of ")
     assert not rate_with(35).broken
     assert rate_with(35).rate.low > 0.05
-    assert rate_with(200).judged.startswith("TOO HIGH")
+    assert rate_with(200).judged.startswith("higher than asked for")
     assert rate_with(0).judged == "below"
 
 
@@ -283,10 +300,13 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     rate = summary.recipes["loss"].realised_fpr["0.05"]
     assert rate.broken
     assert rate.rate.low > 0.05
-    assert any("realised FPR at nominal 5 %" in note and "TOO HIGH" in note for note in page.recipe_notes(summary))
+    (note,) = [note for note in page.recipe_notes(summary) if "than the 5 % asked for" in note]
+    assert "the luck of one calibration does not explain it" in note
 
 
-@pytest.mark.parametrize(("above", "judgement"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])
+@pytest.mark.parametrize(
+    ("above", "judgement"), [(20, ""), (35, "above, as in one of"), (200, "higher than asked for")]
+)
 def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, judgement):
     outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
     outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]
@@ -310,16 +330,16 @@ def test_a_leak_in_epsilon_alone_is_told_in_records(side, errors):
     audit = scored({"loss": scores}, members, fpr=(0.3,))
     plain, pictures = describe_claim(scopes.TestedStatistic("loss", "ε", 0.0, audit["loss"].epsilon()), "", records)
     side_name, other_side = ("training", "other") if side else ("other", "training")
-    end = "high" if side else "low"
+    negation = "" if side else "not "
     if errors:
         assert plain == (
-            f"60 of 600 {side_name} records score so {end} that only 1 of 600 {other_side} records does, which chance "
-            "does not explain."
+            f"60 of 600 {side_name} records stand out as {negation}used for training: only 1 of 600 {other_side} "
+            "records looks like them, fewer than chance explains."
         )
     else:
-        claim = "recognised" if side else "ruled out as training data"
-        assert (
-            plain == f"60 of 600 {side_name} records can be {claim}: none of 600 {other_side} records scores as {end}."
+        assert plain == (
+            f"For 60 of 600 {side_name} records it can be told that they were {negation}used for training: none of 600 "
+            f"{other_side} records looks like them."
         )
     assert [(dots.value, dots.total) for dots in pictures] == [(60, 600), (errors, 600)]
     several = describe_claim(
@@ -350,9 +370,11 @@ def test_a_leak_says_that_records_do_not_explain_it_where_that_was_looked_at(bli
         audit = replace(audit, unexplained_scores={"r": audit.scores["r"]})
     assert audit.verdict.answer == "leak found"
     is_told = blind is not None and confirmed
-    assert ("after what the records alone explain has been subtracted" in audit.verdict.text) == is_told
-    assert ("tells members from non-members with AUC 0.520" in audit.verdict.text) == (is_told and blind > 0)
-    assert ("no shift of one column would surely have been seen" in audit.verdict.text) == (is_told and not blind)
+    assert ("The result remains when the differences that can be seen" in audit.verdict.text) == is_told
+    figures = in_figures(audit.verdict)
+    assert ("after what the records alone explain has been subtracted" in figures) == is_told
+    assert ("tells members from non-members with AUC 0.520" in figures) == (is_told and blind > 0)
+    assert ("no shift of one column would surely have been seen" in figures) == (is_told and not blind)
 
 
 @pytest.mark.parametrize("effect", ["not checked", "unsure", "not cleared", "implausible", "not comparable", "leak"])

@@ -81,21 +81,23 @@ def test_counts_of_candidates_are_in_the_plural_unless_one(members, nonmembers, 
     [
         (
             SurestRecords(True, 1200, 5000, 0, 4800),
-            "1,200 of 5,000 training records can be recognised, X: none of 4,800 other records scores as high.",
+            "For 1,200 of 5,000 training records it can be told, X that they were used for training: none of 4,800 "
+            "other records looks like them.",
         ),
         (
             SurestRecords(False, 12, 500, 0, 480),
-            "12 of 500 other records can be ruled out as training data, X: none of 480 training records scores as low.",
+            "For 12 of 500 other records it can be told, X that they were not used for training: none of 480 training "
+            "records looks like them.",
         ),
         (
             SurestRecords(True, 12, 500, 1, 480),
-            "12 of 500 training records score so high, X that only 1 of 480 other records does, which chance does not "
-            "explain.",
+            "12 of 500 training records stand out, X as used for training: only 1 of 480 other records looks like "
+            "them, fewer than chance explains.",
         ),
         (
             SurestRecords(False, 12, 500, 2, 480),
-            "12 of 500 other records score so low, X that only 2 of 480 training records do, which chance does not "
-            "explain.",
+            "12 of 500 other records stand out, X as not used for training: only 2 of 480 training records look like "
+            "them, fewer than chance explains.",
         ),
     ],
 )
@@ -107,10 +109,10 @@ def test_the_surest_records_are_told_by_side_and_errors(surest, sentence):
         assert pictures == ()
         return
     sides = ("training records", "other records") if surest.members else ("other records", "training records")
-    end = "high" if surest.members else "low"
+    negation = "" if surest.members else "not "
     assert [(dots.caption, dots.value, dots.total) for dots in pictures] == [
-        (f"{surest.right} of 500 {sides[0]} score so {end}", surest.right, 500),
-        (f"{surest.wrong} of 480 {sides[1]} do", surest.wrong, 480),
+        (f"{surest.right} of 500 {sides[0]} stand out as {negation}used", surest.right, 500),
+        (f"{surest.wrong} of 480 {sides[1]} look like them", surest.wrong, 480),
     ]
 
 
@@ -184,19 +186,19 @@ def with_recipe(audit, **changes):
     [("none", True), ("base", True), ("substitutes", True), ("out", False), ("in and out", False)],
 )
 def test_without_reference_models_a_stronger_adversary_is_named(needs, is_advised):
-    text = with_recipe(quiet(), references=needs).verdict.text
-    assert ("One who trains reference models was not tried, and may find more" in text) == is_advised
-    assert "The adversaries that were tried: r" in text
+    told = with_recipe(quiet(), references=needs).verdict
+    assert ("somebody who trains models of their own to compare with may find more" in told.text) == is_advised
+    assert "The attacks that were tried: r." in told.evidence
 
 
 @pytest.mark.parametrize(
     ("needs", "models"),
     [
-        ("none", "no reference models"),
-        ("out", "reference models trained on other data of the same kind"),
-        ("in and out", "reference models trained on halves of population and candidates"),
-        ("base", "the model that it was fine-tuned from"),
-        ("substitutes", "models trained on other data of the same kind, as the target labels it"),
+        ("none", ""),
+        ("out", "can train models of their own on similar data"),
+        ("in and out", "can train models of their own on similar data, with these records and without"),
+        ("base", "has the model that it was fine-tuned from"),
+        ("substitutes", "can train models of their own on similar data, as the model labels it"),
     ],
 )
 @pytest.mark.parametrize("share", [None, 0.25, 1.0])
@@ -207,10 +209,10 @@ def test_a_leak_says_what_the_adversary_needs_and_knows(needs, models, share):
         partial = SimpleNamespace(share=share)
         audit = with_about(audit, settings=replace(audit.about.settings, partial=partial))
     told = audit.verdict
-    knowledge = " They know 25 % of each record's values." if share == 0.25 else ""
-    assert told.details[0] == f"The adversary needs logits (negative-loss) and {models}.{knowledge}"
-    assert told.details[1].endswith("The intervals of all recipes hold simultaneously with 95 % confidence.")
-    assert len(told.details) == 2
+    knowledge = "knows 25 % of the values of the record in question" if share == 0.25 else "has the record in question"
+    able = f", sees logits and {models}" if models else " and sees logits"
+    assert told.details == (f"Who can do this: anyone who {knowledge}{able}.",)
+    assert told.evidence[0].endswith("The intervals of all recipes hold simultaneously with 95 % confidence.")
     assert told.recipe == "r"
 
 
@@ -340,9 +342,9 @@ def test_a_realised_fpr_counts_nonmembers_beyond_the_threshold_and_has_the_beta_
 @pytest.mark.parametrize(
     ("low", "high", "p_value", "tests", "told"),
     [
-        (0.06, 0.1, 0.0499, 1, "TOO HIGH: the luck of one calibration does not explain it (p = 0.05)"),
+        (0.06, 0.1, 0.0499, 1, "higher than asked for: the luck of one calibration does not explain it (p = 0.05)"),
         (0.06, 0.1, 0.05, 1, "above, as in one of 20 calibrations"),
-        (0.06, 0.1, 0.02, 2, "TOO HIGH: the luck of one calibration does not explain it (p = 0.02)"),
+        (0.06, 0.1, 0.02, 2, "higher than asked for: the luck of one calibration does not explain it (p = 0.02)"),
         (0.06, 0.1, 0.025, 2, "above, as in one of 40 calibrations"),
         (0.05, 0.1, 0.5, 1, "agrees"),
         (0.01, 0.05, 0.5, 1, "agrees"),
@@ -352,7 +354,7 @@ def test_a_realised_fpr_counts_nonmembers_beyond_the_threshold_and_has_the_beta_
 def test_a_realised_fpr_is_judged_by_its_interval_and_tail(low, high, p_value, tests, told):
     found = RealisedFpr(0.05, interval(low, high), p_value, tests)
     assert found.judged == told
-    assert found.broken == told.startswith("TOO HIGH")
+    assert found.broken == told.startswith("higher than asked for")
 
 
 def test_a_selection_is_at_one_rate_and_no_other():

@@ -218,6 +218,8 @@ def test_fields_of_a_summary_are_those_of_the_audit():
     audit = canaries.CanaryAudit(scores, included, made, "loss", "far", 123, 2, accuracy, accuracy[1], 9, ("note",))
     found = audit.summary()
     assert (found.verdict, found.tone, found.answer) == (made.text, made.tone, made.answer)
+    assert (audit.verdict.text, audit.verdict.tone, audit.verdict.answer) == (made.text, made.tone, made.answer)
+    assert repr(audit) == f"CanaryAudit({made.text})"
     assert (found.claimed, found.delta, found.bound.low) == (1.0, 1e-5, made.bound.low)
     assert (found.canaries, found.included, found.trained_on, found.runs) == (40, included.sum(), 123, 2)
     assert (found.accuracy, found.accuracy_without) == ((0.9, 0.8, 0.95), (0.7, 0.6, 0.75))

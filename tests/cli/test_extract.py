@@ -46,7 +46,7 @@ def arguments(home, **changes):
 
 
 def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path):
-    code, out, err = divulge(*arguments(home), "--out", tmp_path / "run")
+    code, out, err = divulge(*arguments(home), "--out", tmp_path / "run", "-v")
     assert code == 0, err
     assert "Too little data to say" in " ".join(out.split())
     assert "a3" in out

@@ -191,6 +191,38 @@ def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge
     assert "'sideways' is unknown" in err
 
 
+def test_check_finds_a_text_among_numbers_by_row_and_column(project, divulge):
+    _, clean, _ = divulge("check", project / "plan.toml")
+    assert "stands among numbers" not in clean
+    lines = (project / "nonmembers.csv").read_text().splitlines()
+    cells = lines[17].split(";")
+    lines[17] = ";".join([cells[0], "not known", *cells[2:]])
+    (project / "nonmembers.csv").write_text("\n".join(lines) + "\n")
+    # The model cannot negate a text, and its own error names no row.
+    code, told, _ = divulge("check", project / "plan.toml")
+    assert code == 2
+    assert "data.nonmembers: row 17 (the header not counted), column 'a': the text 'not known' stands among" in told
+
+
+def test_an_audit_prints_answer_table_report_and_next_step_and_all_else_when_asked(project, divulge):
+    code, out, err = divulge("audit", project / "plan.toml", "--out", project / "run")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert len(lines) < 20
+    assert "AUC" in out
+    for word in ("advantage", "ε", "queries", "note:"):
+        assert word not in out, f"{word} is for -v, the report and JSON"
+    report, following, hidden = lines[-3:]
+    assert report == f"Report: {project / 'run' / 'report.html'}"
+    assert following.startswith("Next: ")
+    assert re.fullmatch(r"\(.*further table.*: -v\)", hidden)
+    _, full, _ = divulge("audit", project / "plan.toml", "--out", project / "run", "--overwrite", "-v")
+    for word in ("advantage", "ε", "queries"):
+        assert word in full
+    assert ": -v)" not in full
+    assert full.startswith(lines[0])
+
+
 def test_an_audit_says_what_is_ahead_and_finds_itself_a_folder(project, divulge, monkeypatch):
     monkeypatch.chdir(project)
     code, out, err = divulge("audit", "plan.toml", "--fpr", 0.1, "--fpr", 0.2)

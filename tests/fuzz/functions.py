@@ -87,7 +87,6 @@ RECEIVED = {
     "references.RecordSource",
     "references.Trained",
     "unlearning.Erasure",
-    "unlearning.ErasureVerdict",
 }
 
 # Steps of our own loops, which take what was checked before.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuzz import functions, judge
+from fuzz import functions, judge, surface
 
 SHARE = 0.1  # of the cases; benchmarks/fuzz.py tries all of them
 
@@ -20,3 +20,16 @@ def test_a_function_answers_rightly_or_refuses_by_name(name, tmp_path, monkeypat
         functions.run(tally, name, SHARE)
     print(tally)
     assert not tally.violations
+
+
+LONGEST_REPR = 900  # characters
+CONFIGURATIONS = {"references.FineTune", "targets.TextClassifier"}  # whose repr says all
+
+
+@pytest.mark.parametrize("name", sorted(functions.CALLS.keys() - CONFIGURATIONS))
+def test_an_answer_is_shown_in_a_few_lines(name):
+    call = functions.CALLS[name]
+    answer = surface.public()[name](**call.fresh())
+    if type(answer).__module__.startswith("divulge"):
+        text = repr(answer)
+        assert len(text) <= LONGEST_REPR, f"{type(answer).__name__}: derive it from divulge.types.ShortRepr: {text}"

@@ -51,8 +51,8 @@ _MEANING: Mapping[str, str] = {
 }
 _HEADINGS = {CONFOUNDED: "Nothing can be said of the model"}
 _ADVERSARY = (
-    "The adversary knows all other columns of a record and its label, holds records of the same kind, and may ask the "
-    "model about the record with each value of the column."
+    "Who can do this: anyone who knows all other columns of a record and its label, has records of the same kind, and "
+    "may ask the model about the record with each value of the column."
 )
 _CANNOT = (
     "An attribute that can be guessed from the population is guessed of everybody, whether or not the model was "
@@ -61,7 +61,7 @@ _CANNOT = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttributeInference(Study):
     """Result of `divulge.attributes.infer`.
 

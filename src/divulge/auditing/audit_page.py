@@ -14,7 +14,7 @@ from divulge.auditing.checks import show_finding
 from divulge.auditing.scopes import TestedStatistic, scopes, simultaneous_confidence
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import decide_verdict
-from divulge.auditing.wording import describe_claim, dot_grids, format_counts
+from divulge.auditing.wording import describe_claim, dot_grids
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
@@ -40,12 +40,21 @@ from divulge.report.sections import (
     ADVICE_TITLE,
     DECISIONS_TITLE,
     FAIRNESS_TITLE,
+    MEASURED_TITLE,
     REFERENCES_TITLE,
     RegulatorAnswers,
     membership_advice,
     regulator_section,
 )
-from divulge.results import ClassifierFit, ReferenceComparison, RegressionFit, TextSplit, TokenFit, to_json_values
+from divulge.results import (
+    BlindBaseline,
+    ClassifierFit,
+    ReferenceComparison,
+    RegressionFit,
+    TextSplit,
+    TokenFit,
+    to_json_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,6 +72,7 @@ if TYPE_CHECKING:
         PartialKnowledgeSettings,
         RealisedRate,
         RecipeStatistics,
+        RecordCounts,
         RunMetadata,
     )
     from divulge.types import Array, Estimate
@@ -109,7 +119,7 @@ def headline(run: AuditRun[Any]) -> Headline:
         decided.tone,
         decided.plain,
         HEADINGS[decided.answer],
-        decided.details,
+        (*decided.caveats, *decided.details),
         decided.pictures,
         statement=decided.text,
     )
@@ -120,15 +130,21 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     audit, summary, audit_verdict, related = run.audit, run.summary, run.verdict, run.find_related()
     aucs = {name: 0.0 if recipe.auc is None else recipe.auc.value for name, recipe in summary.recipes.items()}
     strongest = audit_verdict.recipe or max(aucs, key=aucs.__getitem__)  # a verdict without evidence names none
-    model = "" if audit.about.estimator is None else audit.about.estimator.name
-    advice = membership_advice(documents=audit.about.measured(TextSplit) is not None, model=model)
+    about = audit.about
+    model = "" if about.estimator is None else about.estimator.name
+    advice, measured_elsewhere = membership_advice(
+        documents=about.measured(TextSplit) is not None, adapter=about.adapter, model=model
+    )
+    has_leak = summary.verdict.answer == "leak found"
     links = [
         Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
         for name, related_audit in related.items()
     ]
     return [
-        Section(ADVICE_TITLE, advice if summary.verdict.answer == "leak found" else []),
+        Section(ADVICE_TITLE, advice if has_leak else []),
         Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section("The figures behind the answer", [Paragraph(text) for text in audit_verdict.evidence], annex=True),
+        Section(MEASURED_TITLE, measured_elsewhere if has_leak else [], annex=True),
         model_section(summary),
         Section(REFERENCES_TITLE, reference_blocks(summary), annex=True),
         Section("All recipes", [all_recipes_fold(summary)], annex=True),
@@ -213,7 +229,7 @@ def _compare_with_guessing(audit_verdict: Verdict) -> str:
         case "leak found":
             return f"Not met. {audit_verdict.plain}"
         case "no leak found":
-            sentences = " ".join((audit_verdict.plain, *audit_verdict.details))
+            sentences = " ".join((audit_verdict.plain, *audit_verdict.caveats, *audit_verdict.evidence))
             return f"Met by the attacks that were run, down to the size that is named. {sentences}"
         case _:
             return f"Not shown. {audit_verdict.plain}"
@@ -254,15 +270,25 @@ def origin(run: AuditRun[Any]) -> Origin:
 
 
 def facts(run: AuditRun[Any]) -> dict[str, str]:
-    """Return how many records were compared, and what the auditor held."""
-    summary, counts = run.summary, run.summary.about.counts
-    unseen = ", ".join(formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
-    return {
-        "candidates": format_counts(counts.members, counts.nonmembers),
-        "auditor holds": f"{counts.population + counts.calibration:,} records",
-        **({} if summary.about.measured(RegressionFit) is not None else {"unseen classes": unseen or "none"}),
-        "divulge": summary.divulge,
+    """Return the model, how many records were compared, and how many the attacks were built from."""
+    summary, about = run.summary, run.summary.about
+    counts = about.counts
+    training, others = _count_compared(counts)
+    facts = {
+        "model": about.settings.target.partition(", weights ")[0] if about.estimator is None else about.estimator.name,
+        "compared": f"{training} with {others}",
+        "used to build the attack": f"{counts.population + counts.calibration:,} further records",
     }
+    if summary.unseen_classes:
+        unseen = (formatting.class_name(label, summary.class_names) for label in summary.unseen_classes)
+        facts["classes unknown to the attacker"] = ", ".join(unseen)
+    return facts | {"divulge": summary.divulge}
+
+
+def _count_compared(counts: RecordCounts) -> tuple[str, str]:
+    return formatting.format_count(counts.members, "training record"), formatting.format_count(
+        counts.nonmembers, "other"
+    )
 
 
 _INTERVALS_NOTE = (
@@ -273,21 +299,56 @@ _INTERVALS_NOTE = (
 )
 
 
+_N_BEST = 3  # attacks in the table of a terminal
+
+
+def best_recipes(summary: AuditSummary, verdict: Verdict) -> tuple[str, list[str], list[list[str]]]:
+    """Return title, columns and rows of the attacks with the largest AUC, that of the verdict first, as it judges."""
+    scope = next((reason.scope for reason in verdict.reasons if reason.scope is not None), None)
+    is_unseen = bool(summary.unseen_classes) and scope is not None and scope.name != "all"
+    adjusted = summary.adjusted is not None
+    statistics = summary.recipes if summary.adjusted is None else summary.adjusted.recipes
+    aucs = {name: numbers.auc for name, numbers in statistics.items()}
+    if is_unseen and not adjusted:
+        aucs = {name: None if recipe.unseen is None else recipe.unseen.auc for name, recipe in summary.recipes.items()}
+    best = sorted(aucs, key=lambda name: (name != verdict.recipe, 0.0 if (auc := aucs[name]) is None else -auc.value))
+    columns, rows = recipe_table(
+        summary, unseen=is_unseen and not adjusted, adjusted=adjusted, names=best[:_N_BEST], brief=True
+    )
+    count = len(summary.recipes)
+    title = f"The {_N_BEST} best of {count} attacks" if count > _N_BEST else "Attacks"
+    where = ", on the unseen classes" if is_unseen and not adjusted else ", adjusted for covariates" if adjusted else ""
+    void = "; as the groups differ, these say nothing of the model" if verdict.answer == "split is confounded" else ""
+    return f"{title}{where}{void}", columns, rows
+
+
 def recipe_table(
-    summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
+    summary: AuditSummary,
+    *,
+    unseen: bool = False,
+    adjusted: bool = False,
+    names: Sequence[str] | None = None,
+    brief: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of the table of recipes: all candidates, the unseen classes alone, or adjusted."""
+    """Return columns and rows of the table of recipes.
+
+    Args:
+        summary: of the audit.
+        unseen: the unseen classes alone, in place of all candidates.
+        adjusted: adjusted for covariates.
+        names: of the recipes, in order; all of them when None.
+        brief: AUC and TPR alone.
+    """
     levels = [f"{level:g}" for level in summary.fpr]
     columns = [
-        "recipe",
+        "attack" if brief else "recipe",
         "AUC",
         *(f"TPR at FPR {formatting.format_percent(level)}" for level in summary.fpr),
-        "advantage",
-        "ε ≥",
-        "queries",
+        *(() if brief else ("advantage", "ε ≥", "queries")),
     ]
     rows = []
-    for name, recipe in summary.recipes.items():
+    for name in summary.recipes if names is None else names:
+        recipe = summary.recipes[name]
         numbers = recipe.unseen if unseen else recipe
         if adjusted and summary.adjusted is not None:
             numbers = summary.adjusted.recipes[name]
@@ -296,7 +357,8 @@ def recipe_table(
         epsilon = "–" if numbers.epsilon is None else formatting.format_lower_bound(numbers.epsilon.low)
         rates = [format_percent_estimate(numbers.tpr_at_fpr[level]) for level in levels]
         queries = str(summary.about.recipes[name].queries)
-        rows.append([name, format_estimate(numbers.auc), *rates, format_estimate(numbers.advantage), epsilon, queries])
+        more = () if brief else (format_estimate(numbers.advantage), epsilon, queries)
+        rows.append([name, format_estimate(numbers.auc), *rates, *more])
     return columns, rows
 
 
@@ -317,13 +379,15 @@ def recipe_notes(summary: AuditSummary) -> list[str]:
     for name, suffix, numbers in _iterate_numbers(summary):
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
-                recipes = recipes_by_note.setdefault(
-                    f"the realised FPR at nominal {formatting.format_percent(float(level))}{suffix}"
-                    f"{', by the threshold of all other classes,' if suffix else ''} is TOO HIGH",
-                    [],
-                )
-                recipes.append(f"{name} {format_percent_estimate(rate.rate)} (p = {rate.p_value:.2g})")
-    reason = "the luck of one calibration does not explain it"
+                where = suffix or (" among all candidates" if summary.unseen_classes else "")
+                note = f"more non-members{where} are called members than the {_format_level(level)} asked for"
+                recipes_by_note.setdefault(note, []).append(f"{name} {format_percent_estimate(rate.rate)}")
+    reason = (
+        "as is to be expected where the auditor holds no record of these classes; no claim on them rests on this "
+        "threshold"
+        if summary.unseen_classes
+        else "and the luck of one calibration does not explain it: do not rely on decisions at this rate"
+    )
     return notes + [f"{note}, {reason}: {', '.join(recipes)}" for note, recipes in recipes_by_note.items()]
 
 
@@ -353,26 +417,23 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
     if summary.adjusted is not None:
         unadjusted = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
         scopes = {"adjusted": summary.adjusted.recipes[name], **unadjusted}
-    rows = [["AUC", *(format_estimate(numbers_of_scope.auc) for numbers_of_scope in scopes.values()), "0.5"]]
+    rows = [
+        ["tells which of two records was trained on (AUC)", *(format_estimate(each.auc) for each in scopes.values()),
+         "0.5"]
+    ]  # fmt: skip
     for level in summary.fpr:
-        rates = [
-            format_percent_estimate(numbers_of_scope.tpr_at_fpr[f"{level:g}"]) for numbers_of_scope in scopes.values()
-        ]
-        rows.append([f"TPR at FPR {formatting.format_percent(level)}", *rates, formatting.format_percent(level)])
-    rows.append(
-        ["advantage", *(format_estimate(numbers_of_scope.advantage) for numbers_of_scope in scopes.values()), "0"]
-    )
-    bounds = [
-        "–" if numbers_of_scope.epsilon is None else f"≥ {formatting.format_lower_bound(numbers_of_scope.epsilon.low)}"
-        for numbers_of_scope in scopes.values()
-    ]
-    rows.append(["ε", *bounds, "0"])
+        rates = [format_percent_estimate(each.tpr_at_fpr[f"{level:g}"]) for each in scopes.values()]
+        chance = formatting.format_percent(level)
+        rows.append(
+            [f"recognises training records, wrongly accusing {chance} of others (TPR at FPR {chance})", *rates, chance]
+        )
     values = [scope or "value" for scope in scopes]
+    note = "In brackets: the range in which the true value lies, for all attacks together with 95 % confidence."
     return Table(
-        ["statistic", *values, "by guessing"],
+        ["what the attack does", *values, "by guessing"],
         rows,
         title=f"{name}: {describe_recipe(summary, name)}",
-        note=_INTERVALS_NOTE if summary.adjusted is None else f"{summary.adjusted.text} {_INTERVALS_NOTE}",
+        note=note if summary.adjusted is None else f"{summary.adjusted.text} {note}",
         sortable=False,
     )
 
@@ -425,7 +486,7 @@ def all_recipes_fold(summary: AuditSummary) -> Collapsible:
             Table(*recipe_table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges")
         )
     title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
-    blocks.append(Table(*recipe_table(summary), title=title))
+    blocks.append(Table(*recipe_table(summary), title=title, note=_INTERVALS_NOTE))
     blocks += [Paragraph(formatting.as_sentence(text)) for text in recipe_notes(summary)]
     descriptions = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], descriptions, title="What was run"))
@@ -573,7 +634,7 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
                 _format_level(level),
                 n_called,
                 "–" if rate is None else format_percent_estimate(rate.rate),
-                _format_realised(rate)[1],
+                _format_realised(rate, summary)[1],
                 claim,
             ]
         )
@@ -614,20 +675,32 @@ def _realised_table(summary: AuditSummary, names: Sequence[str]) -> Table:
                 if numbers is not None:
                     raw = format_percent_estimate(recipe.raw_fpr.get(level)) if scope == "all" else "–"
                     rows.append(
-                        [name, scope, _format_level(level), *_format_realised(numbers.realised_fpr[level]), raw]
+                        [
+                            name,
+                            scope,
+                            _format_level(level),
+                            *_format_realised(numbers.realised_fpr[level], summary),
+                            raw,
+                        ]
                     )
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
     note = (
         "The share of true non-members called members by a conformal-rank threshold on calibration records, which "
         "nothing was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be "
-        "the luck of one calibration; where it is called too high, such luck has less than 5 % probability over all "
-        "rows together. “Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+        "the luck of one calibration; where it is called higher than asked for, such luck has less than 5 % "
+        "probability over all rows together. “Raw” is the threshold a quantile regressor would set by itself. A dash: "
+        "too few records."
     )
     return Table(columns, rows, title="Realised on these non-members", note=note)
 
 
-def _format_realised(rate: RealisedRate | None) -> tuple[str, str]:
-    return ("–", "–") if rate is None else (format_percent_estimate(rate.rate), rate.judged)
+def _format_realised(rate: RealisedRate | None, summary: AuditSummary) -> tuple[str, str]:
+    if rate is None:
+        return "–", "–"
+    is_expected = rate.broken and bool(summary.unseen_classes)
+    return format_percent_estimate(
+        rate.rate
+    ), "higher, as is expected of unseen classes" if is_expected else rate.judged
 
 
 def _format_claim(decision: MemberCalls | None) -> tuple[str, str, str]:
@@ -705,15 +778,28 @@ def _as_image(value: Array) -> Array | None:
 
 
 def fairness_section(summary: AuditSummary) -> Section:
-    """What checks say of the comparison, record counts, and warnings."""
+    """Say whether the groups can be compared, what checks found against it, and warnings; the figures are folded."""
     about = summary.about
     counts = about.counts
+    baseline = about.measured(BlindBaseline)
     texts = [
-        f"{format_counts(counts.members, counts.nonmembers)} were compared. The auditor held {counts.population:,} "
-        f"other records to learn from and {counts.calibration:,} to calibrate with.",
+        f"{' with '.join(_count_compared(counts))}: these were compared. "
+        f"The attacks were built from {counts.population:,} further records, and "
+        f"{counts.calibration:,} more show what is usual.",
         *map(formatting.as_sentence, about.warnings),
     ]
-    return Section(FAIRNESS_TITLE, [*_found_blocks(summary, FAIRNESS_TITLE), *map(Paragraph, texts)])
+    if baseline is not None and not about.with_effect("not comparable"):
+        texts.insert(0, "Without the model, the training records and the others could not be told apart.")
+    in_figures = [
+        block for each in about.findings if each.section == FAIRNESS_TITLE and each.effect == "none"
+        for block in show_finding(each)
+    ]  # fmt: skip
+    found = [
+        block for each in about.findings if each.section == FAIRNESS_TITLE and each.effect != "none"
+        for block in show_finding(each)
+    ]  # fmt: skip
+    fold = [Collapsible("What was checked, in figures", in_figures)] if in_figures else []
+    return Section(FAIRNESS_TITLE, [*found, *map(Paragraph, texts), *fold])
 
 
 def _found_blocks(summary: AuditSummary, title: str) -> list[Block]:

@@ -427,10 +427,10 @@ class RealisedFpr:
         Examples:
             >>> from divulge.evaluation import proportion
             >>> RealisedFpr(0.05, proportion(14, 100), 0.02).judged
-            'TOO HIGH: the luck of one calibration does not explain it (p = 0.02)'
+            'higher than asked for: the luck of one calibration does not explain it (p = 0.02)'
         """
         if self.broken:
-            return f"TOO HIGH: the luck of one calibration does not explain it (p = {self.p_value:.2g})"
+            return f"higher than asked for: the luck of one calibration does not explain it (p = {self.p_value:.2g})"
         if self.rate.low > self.nominal:
             return f"above, as in one of {1 / self.p_value:,.0f} calibrations"
         if self.rate.high < self.nominal:

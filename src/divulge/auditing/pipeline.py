@@ -38,6 +38,7 @@ from divulge.auditing.prepared import (
     describe_arguments,
     describe_settings,
     describe_target,
+    is_adapter,
     make_forecast,
     recipe_metadata,
     summarise_estimator,
@@ -443,6 +444,7 @@ def _run_audit(prepared: PreparedAudit, fpr: tuple[float, ...], settings: RunSet
         engine=describe_engines(log),
         estimator=summarise_estimator(prepared.target),
         matched=log.matched,
+        adapter=is_adapter(prepared.target),
         findings=tuple(scored_audit.findings),
     )
     shown_values = choose_exhibits(inputs.candidates, inputs.truth, scores, show_records=prepared.show_records)

@@ -633,6 +633,14 @@ def name_model(target: Any) -> str:
     return origin if inner is target else f"{class_name} from {origin}"
 
 
+def is_adapter(target: Any) -> bool:
+    """Return whether a target is a base with an adapter on it (LoRA)."""
+    while isinstance(target, UserTarget | FramedTarget | Regressor):
+        target = target.target
+    model = getattr(target, "model", None)
+    return bool(getattr(model, "is_adapted", False) or getattr(model, "peft_config", None))
+
+
 def summarise_estimator(target: Any) -> EstimatorSummary | None:
     """Return class and parameters of the estimator of a target; None for other kinds of target."""
     while isinstance(target, FramedTarget | Regressor):

@@ -114,7 +114,8 @@ class Audit(Findings):
     def page(self, *, related: Mapping[str, Audit] | None = None, origin: Provenance | None = None) -> Page:
         """Build the report; see `report`."""
         run = AuditRun(self, self.inner if related is None else lambda: self._with_same_candidates(related))
-        return build_page(AUDIT, run, origin or provenance.read_provenance(self.path))
+        name = "" if self.path is None else self.path.resolve().name
+        return build_page(AUDIT, run, origin or provenance.read_provenance(self.path), name)
 
     def inner(self) -> dict[str, Audit]:
         """Return finished audits of the same candidates in sub-directories of this one."""
@@ -234,7 +235,7 @@ class Audit(Findings):
         judged_statistics: Mapping[str, RecipeStatistics] = (
             summary.recipes if summary.adjusted is None else summary.adjusted.recipes
         )
-        columns, rows = audit_page.recipe_table(summary, adjusted=adjusted)
+        columns, rows = audit_page.recipe_table(summary, adjusted=adjusted, brief=True)
         aucs = {name: numbers.auc for name, numbers in judged_statistics.items() if numbers.auc is not None}
         return notebook.render(
             top.heading,
@@ -245,7 +246,7 @@ class Audit(Findings):
             rows=rows,
             picture=notebook.draw_intervals(aucs, "AUC", 0.5) if aucs else "",
             note=f"{format_counts(int(self.members.sum()), int((~self.members).sum()))}"
-            f"{', adjusted for covariates' if adjusted else ''}. The intervals of AUC, TPR and ε hold together with "
+            f"{', adjusted for covariates' if adjusted else ''}. The intervals hold together with "
             f"{formatting.format_percent(CONFIDENCE)} confidence.",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from divulge.auditing.verdict import Reason
     from divulge.evaluation import SurestRecords
     from divulge.report.formatting import NaturalFrequency
-    from divulge.results import Answer, RecipeRun
+    from divulge.results import Answer, PartialKnowledgeSettings, RecipeRun
     from divulge.types import Tone
 
 TONES: Mapping[Answer, Tone] = {
@@ -47,10 +48,12 @@ class Verdict:
             "split is confounded": members can be told from non-members without the model. Where there are
             covariates, the intervals are those of scores adjusted for them.
         plain: the answer in a sentence that needs no statistics.
-        details: further sentences: who can do this, and the evidence.
+        details: further such sentences: who can do this, what was taken into account, what to do next.
         pictures: the answer as grids of dots, if it is a rate.
         recipe: the recipe with the strongest evidence; empty without evidence.
         reasons: the same as data, see `divulge.auditing.verdict.decide`; the first decides.
+        caveats: what limits the answer, or puts it in doubt: never left out where the answer is told.
+        evidence: the figures behind it, in the words of statistics, for the annex.
 
     Examples:
         >>> Verdict("too little data to say", "Too little data to say: with 1 member and 1 non-member ...").tone
@@ -63,14 +66,16 @@ class Verdict:
     pictures: tuple[DotGrid, ...] = ()
     recipe: str = ""
     reasons: tuple[Reason, ...] = field(default=(), compare=False)
+    caveats: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Verdict({self.answer!r}: {self.plain})"
 
     @property
     def text(self) -> str:
-        """The whole verdict, ready to print."""
-        return " ".join((self.plain, *self.details))
+        """The whole verdict in words, ready to print."""
+        return " ".join((self.plain, *self.caveats, *self.details))
 
     @property
     def tone(self) -> Tone:
@@ -81,23 +86,29 @@ class Verdict:
 def write_verdict(audit: Findings, reasons: Sequence[Reason]) -> Verdict:
     """Say the answer by the first of its reasons, and what the others add to it."""
     first, *others = reasons
-    said, details = _describe_reason(audit, first), list[str]()
+    said = _describe_reason(audit, first)
+    caveats, details, evidence = list(said.caveats), list(said.details), list(said.evidence)
     for other in others:
         if first.code in ("proof", "leak", "suspected") and (other.scope is not None or first.code == "proof"):
             measured = _describe_reason(audit, other)
             said = replace(said, recipe=measured.recipe)
+            evidence += measured.evidence
             if first.code == "proof":
-                details.append(f"What attacks measure beside that: {measured.plain}")
+                caveats.append(f"What attacks measure beside that: {measured.plain}")
             elif first.code == "leak" and other.code == "no leak":
-                details.append("No attack sees a leak by the declared non-members alone.")
+                caveats.append("No attack sees a leak by the declared non-members alone.")
             else:
-                details.append(measured.plain)
+                caveats.append(measured.plain)
         elif other.finding is not None and other.code != "implausible":
-            details.append(other.finding.sentence)
+            caveats.append(other.finding.sentence)
         else:  # of another scope
             also = _describe_reason(audit, other)
-            details += [also.plain] if other.answer == "split is confounded" else [also.plain, *also.details]
-    return replace(said, details=(*said.details, *details), reasons=tuple(reasons))
+            caveats += [also.plain, *also.caveats]
+            evidence += also.evidence
+            details += () if other.answer == "split is confounded" else also.details
+    return replace(
+        said, details=tuple(details), caveats=tuple(caveats), evidence=tuple(evidence), reasons=tuple(reasons)
+    )
 
 
 def _describe_reason(audit: Findings, reason: Reason) -> Verdict:
@@ -119,28 +130,24 @@ def _describe_reason(audit: Findings, reason: Reason) -> Verdict:
         case "explained by records":
             names, blind = formatting.join_words(reason.recipes), audit.about.measured(BlindBaseline)
             sentence = (
-                f"by {names} members can be told from non-members only once what the records alone explain is taken "
-                "out; a difference between the sets may hide a leak."
+                "training records and others are told apart only once differences between the two groups are taken "
+                "into account; such a difference may hide a leak."
                 if reason.is_hidden
-                else f"by {names} members can be told from non-members, but no longer once what the records alone "
-                "explain is taken out; a difference between the sets that is too small for the blind baseline to see "
-                "would do the same."
+                else "training records and others are told apart, but no longer once differences between the two "
+                "groups are taken into account; a difference that is too small to be seen would do the same."
             )
-            details = (
-                *([] if blind is None else [describe_smallest_shift(blind)]),
-                f"{NEXT_STEPS}; or name the columns in which the sets may differ as covariates, so that like is "
-                "compared with like.",
-            )
+            details = (f"{NEXT_STEPS}.",)
+            evidence = (f"This is so of {names}.", *([] if blind is None else [describe_smallest_shift(blind)]))
         case "no overlap":
             assert audit.adjustment is not None
             names = describe_covariates(audit.adjustment)
-            sentence = f"hardly any members and non-members of these are alike in {names}."
-            details = (f"{REDRAW_ADVICE}.",)
+            sentence = f"hardly any training records and others of these are alike in {names}."
+            details, evidence = (f"{REDRAW_ADVICE}.",), ()
         case "copies":
-            sentence, details = f"{describe_copies(audit.about)}.", ()
+            sentence, details, evidence = f"{describe_copies(audit.about)}.", (), ()
         case _:
-            sentence, details = _describe_too_few(reason)
-    return Verdict(reason.answer, f"Too little data to say{suffix}: {sentence}", details)
+            sentence, details, evidence = _describe_too_few(reason)
+    return Verdict(reason.answer, f"Too little data to say{suffix}: {sentence}", details, evidence=evidence)
 
 
 def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
@@ -154,52 +161,47 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
     if strongest.statistic == "exposed members":
         chance = 3 * scope.members / (scope.nonmembers + 1)
         plain = (
-            f"{strongest.estimate.high:,.0f} of {scope.members:,} training records score higher{scope.suffix} than all "
+            f"{strongest.estimate.high:,.0f} of {scope.members:,} training records stand out{scope.suffix} from all "
             f"but at most 2 of {scope.nonmembers:,} others, where chance gives about {chance:,.0f}: at least "
             f"{strongest.estimate.low:,.0f} can be recognised because they were used for training."
         )
     else:
         plain, pictures = describe_claim(strongest, scope.suffix, surest)
-    evidence = (
-        f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
-        f"{formatting.format_percent(CONFIDENCE)} confidence."
-    )
-    partial = audit.about.settings.partial
-    knows_everything = partial is None or partial.share == 1
-    knowledge = (
-        "" if knows_everything else f" They know {formatting.format_percent(partial.share)} of each record's values."
-    )
+    worst = _find_worst_groups(list(zip(reason.claim_scopes, claims, strict=True)))
     blind, confirmed = audit.about.measured(BlindBaseline), strongest.recipe in audit.unexplained_scores
-    shift_sentence = "" if blind is None or not confirmed else (
-        "A leak also shows in the scores after what the records alone explain has been subtracted. "
-        f"{describe_smallest_shift(blind)}"
-    )  # fmt: skip
-    adjustment_sentence = "" if audit.adjustment is None else describe_adjustment(audit.adjustment)
-    details = tuple(
-        filter(
-            None,
-            (
-                _describe_adversary(audit.about.recipes[strongest.recipe]) + knowledge,
-                evidence,
-                *_describe_worst_groups(list(zip(reason.claim_scopes, claims, strict=True))),
-                adjustment_sentence,
-                shift_sentence,
-            ),
+    is_adjusted = audit.adjustment is not None
+    details = [
+        _describe_adversary(audit.about.recipes[strongest.recipe], audit.about.settings.partial),
+        *(_describe_worst_group(scope, n) for scope, _, n in worst),
+    ]
+    if is_adjusted or (blind is not None and confirmed):
+        details.append(_REMAINS)
+    evidence = [
+        f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
+        f"{formatting.format_percent(CONFIDENCE)} confidence.",
+        *(f"Within {scope.name} alone ({format_counts(scope.members, scope.nonmembers)}): {claim}."
+          for scope, claim, _ in worst),
+    ]  # fmt: skip
+    if audit.adjustment is not None:
+        evidence.append(describe_adjustment(audit.adjustment))
+    if blind is not None and confirmed:
+        evidence.append(
+            "A leak also shows in the scores after what the records alone explain has been subtracted. "
+            f"{describe_smallest_shift(blind)}"
         )
-    )
-    return Verdict("leak found", plain, details, pictures, strongest.recipe)
+    return Verdict("leak found", plain, tuple(details), pictures, strongest.recipe, evidence=tuple(evidence))
 
 
-def _describe_worst_groups(worst: Sequence[tuple[Scope, TestedStatistic]]) -> tuple[str, ...]:
-    """Name the class and the group that leak most."""
-    sentences = []
-    for by in ("class", "group"):
-        if leaking := [pair for pair in worst if pair[0].by == by]:
-            scope, claim = max(leaking, key=lambda pair: pair[1].strength)
-            counts = format_counts(scope.members, scope.nonmembers)
-            others = f", the worst of {len(leaking):,} that leak by themselves" if len(leaking) > 1 else ""
-            sentences.append(f"Within {scope.name} alone ({counts}{others}): {claim}.")
-    return tuple(sentences)
+def _find_worst_groups(groups: Sequence[tuple[Scope, TestedStatistic]]) -> list[tuple[Scope, TestedStatistic, int]]:
+    """Return the class and the group that leak most, and how many of their kind leak by themselves."""
+    by_kind = ([pair for pair in groups if pair[0].by == kind] for kind in ("class", "group"))
+    return [(*max(pairs, key=lambda pair: pair[1].strength), len(pairs)) for pairs in by_kind if pairs]
+
+
+def _describe_worst_group(scope: Scope, count: int) -> str:
+    kinds = "classes" if scope.by == "class" else "groups"
+    others = "" if count == 1 else f", the most affected of {count:,} {kinds} in which it does"
+    return f"It also shows within {scope.name} alone{others}."
 
 
 def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
@@ -207,29 +209,56 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     scope, smallest_leak = reason.scope, reason.smallest_leak
     assert scope is not None
     assert smallest_leak is not None
-    rate, undetectable = "", ()
+    assert smallest_leak.auc is not None
+    rate, plain_rate, undetectable, copies = "", "", (), ()
+    power = formatting.format_percent(smallest_leak.power)
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
+        accused = formatting.format_others(smallest_leak.fpr)
+        plain_rate = (
+            f"; or one that recognises {_round_up(smallest_leak.tpr)} training records while wrongly accusing at most "
+            f"{accused}"
+        )
     elif count_copies(audit.about):
-        undetectable = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
+        copies = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
     else:
         required = evaluation.nonmembers_to_tell(smallest_leak.fpr, smallest_leak.confidence)
         missing = f"{required:,} non-members" if scope.nonmembers < required else "more members"
         level = formatting.format_percent(smallest_leak.fpr)
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
+    unseen, few = _describe_unseen_records(audit, scope)
+    seen = (
+        f"What would have been found in {round(10 * smallest_leak.power)} of 10 such audits: an attack that tells a "
+        f"training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
+        f"{plain_rate}. {few}"
+    )
+    tried, names = _describe_attacks(audit)
     return Verdict(
         reason.answer,
         f"No leak found{scope.suffix}: no attack that was run tells training records from others measurably better "
         "than guessing.",
-        (
-            f"The smallest that would have been found with {formatting.format_percent(smallest_leak.power)} "
+        (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
+        caveats=(seen, *copies),
+        evidence=(
+            f"The smallest that would have been found with {power} "
             f"probability is an AUC of {smallest_leak.auc:.3f}{rate}, under the model of {smallest_leak.method}.",
             *undetectable,
             *(() if audit.adjustment is None else (describe_adjustment(audit.adjustment),)),
-            *([] if reason.groups is None else _describe_cleared_groups(reason.groups)),
-            f"{_describe_unseen_records(audit, scope)} {_describe_attacks(audit)}",
+            *unseen,
+            names,
         ),
     )
+
+
+def _round_up(share: float) -> str:
+    """Write a share as a count of a hundred, or of a thousand where it is small; never less than it is.
+
+    Examples:
+        >>> _round_up(0.571), _round_up(0.0312)
+        ('58 of 100', '32 of 1,000')
+    """
+    total = 100 if share >= 0.1 else 1_000
+    return f"{math.ceil(share * total - 1e-9):,} of {total:,}"
 
 
 def _describe_cleared_groups(groups: GroupScopes) -> list[str]:
@@ -260,32 +289,38 @@ def list_names(names: Sequence[str]) -> str:
     return formatting.join_words([*names[:_MAX_NAMED], *further])
 
 
-def _describe_unseen_records(audit: Findings, scope: Scope) -> str:
-    """Say how many fully exposed members would have been seen; fewer may have been missed."""
+def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, ...], str]:
+    """Say how many fully exposed members would have been seen, in figures and in words; fewer may have been missed."""
     count = None
     if not count_copies(audit.about):
         confidence = split_confidence(audit).exposed
         count = evaluation.smallest_exposed(scope.members, scope.nonmembers, confidence)
     if count is None:
-        return "A smaller leak, or one confined to a few records, may have been missed."
-    return (
+        return (), "A smaller leak, or one confined to a few records, may have been missed."
+    figures = (
         f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
-        "80 % probability; a smaller leak, or one of fewer records, may have been missed."
+        "80 % probability."
     )
+    words = "record" if count == 1 else f"{count:,} of {scope.members:,} training records"
+    return (figures,), f"A smaller leak, or one of fewer than {words}, may have been missed."
 
 
-def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...]]:
+def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return sentence, details and evidence of an audit with too few records."""
     scope, smallest_leak = reason.scope, reason.smallest_leak
     assert scope is not None
     assert smallest_leak is not None
     auc = LARGEST_UNSEEN_AUC
     n_required = evaluation.records_to_see(auc, smallest_leak.confidence, smallest_leak.power)
+    power = formatting.format_percent(smallest_leak.power)
+    training = "1 training record" if scope.members == 1 else f"{scope.members:,} training records"
+    others = "1 other" if scope.nonmembers == 1 else f"{scope.nonmembers:,} others"
     return (
-        f"with {format_counts(scope.members, scope.nonmembers)}, even an AUC of {auc:g}, halfway between guessing and "
-        "certainty, could well be missed.",
+        f"with {training} and {others}, even a large leak could well be missed.",
+        (f"About {n_required:,} of each would show a large one in {round(10 * smallest_leak.power)} of 10 audits.",),
         (
-            f"Finding one with {formatting.format_percent(smallest_leak.power)} probability takes about {n_required:,} "
-            "of each kind.",
+            f"A large leak here means an AUC of {auc:g}, halfway between guessing and certainty: finding one with "
+            f"{power} probability takes about {n_required:,} members and non-members.",
         ),
     )
 
@@ -301,28 +336,40 @@ def format_counts(members: int, nonmembers: int) -> str:
     return " and ".join(parts)
 
 
-def _describe_attacks(audit: Findings) -> str:
-    """List the attacks that found nothing."""
+def _describe_attacks(audit: Findings) -> tuple[str, str]:
+    """Say which attacks found nothing: how many and what they lacked, and their names."""
     needs = {recipe.references for recipe in audit.about.recipes.values()}
-    stronger = (
-        "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
-    )
+    has_references = bool(needs & {"out", "in and out"})
+    n = len(audit.about.recipes)
+    tried = f"{n:,} attacks were tried" if n > 1 else "One attack was tried"
+    stronger = "" if has_references else "; somebody who trains models of their own to compare with may find more"
     names = [
         f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name
         for name, recipe in audit.about.recipes.items()
     ]
-    return f"The adversaries that were tried: {', '.join(names)}{stronger}."
+    return f"{tried}{stronger}.", f"The attacks that were tried: {', '.join(names)}."
 
 
-def _describe_adversary(recipe: RecipeRun) -> str:
-    models = {
-        "none": "no reference models",
-        "out": "reference models trained on other data of the same kind",
-        "in and out": "reference models trained on halves of population and candidates",
-        "base": "the model that it was fine-tuned from",
-        "substitutes": "models trained on other data of the same kind, as the target labels it",
-    }[recipe.references]
-    return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."
+_REMAINS = (
+    "The result remains when the differences that can be seen between the two groups of records are taken into account."
+)
+_OTHER_MODELS = {
+    "none": "",
+    "out": "can train models of their own on similar data",
+    "in and out": "can train models of their own on similar data, with these records and without",
+    "base": "has the model that it was fine-tuned from",
+    "substitutes": "can train models of their own on similar data, as the model labels it",
+}
+
+
+def _describe_adversary(recipe: RecipeRun, partial: PartialKnowledgeSettings | None) -> str:
+    """Say who must know and be able to do what."""
+    knowledge = "has the record in question"
+    if partial is not None and partial.share < 1:
+        knowledge = f"knows {formatting.format_percent(partial.share)} of the values of the record in question"
+    reads = recipe.reads.replace("the target's", "the model's").replace("each candidate", "it")
+    able = [knowledge, f"sees {reads}", *filter(None, [_OTHER_MODELS[recipe.references]])]
+    return f"Who can do this: anyone who {formatting.join_words(able)}."
 
 
 def describe_claim(
@@ -377,32 +424,40 @@ def _describe_surest(surest: SurestRecords, suffix: str) -> str:
     Examples:
         >>> from divulge.evaluation import SurestRecords
         >>> _describe_surest(SurestRecords(False, 12, 500, 0, 480), "")
-        '12 of 500 other records can be ruled out as training data: none of 480 training records scores as low.'
+        'For 12 of 500 other records it can be told that they were not used for training: none of 480 training ...'
         >>> _describe_surest(SurestRecords(True, 12, 500, 2, 480), " on all classes")
-        '12 of 500 training records score so high on all classes that only 2 of 480 other records do, which ...'
+        '12 of 500 training records stand out on all classes as used for training: only 2 of 480 other records ...'
     """
     other_side, records = (
         ("other records", "training records") if surest.members else ("training records", "other records")
     )
     right = f"{surest.right:,} of {surest.total:,} {records}"
-    wrong = f"{surest.wrong:,} of {surest.n_others:,} {other_side}"
-    end = "high" if surest.members else "low"
+    negation = "" if surest.members else "not "
     if surest.wrong:
-        do = "does" if surest.wrong == 1 else "do"
-        return f"{right} score so {end}{suffix} that only {wrong} {do}, which chance does not explain."
-    claim = "recognised" if surest.members else "ruled out as training data"
-    return f"{right} can be {claim}{suffix}: none of {surest.n_others:,} {other_side} scores as {end}."
+        looks = "looks" if surest.wrong == 1 else "look"
+        return (
+            f"{right} stand out{suffix} as {negation}used for training: only {surest.wrong:,} of {surest.n_others:,} "
+            f"{other_side} {looks} like them, fewer than chance explains."
+        )
+    return (
+        f"For {right} it can be told{suffix} that they were {negation}used for training: none of {surest.n_others:,} "
+        f"{other_side} looks like them."
+    )
 
 
 def _draw_surest(surest: SurestRecords) -> tuple[DotGrid, ...]:
     """Draw the records that are told apart beside those that they are mistaken for; not of more than a thousand."""
     if max(surest.total, surest.n_others) > MAX_DOTS:
         return ()
-    end = "high" if surest.members else "low"
     captions = ("training records", "other records") if surest.members else ("other records", "training records")
+    negation = "" if surest.members else "not "
     return (
-        DotGrid(f"{surest.right:,} of {surest.total:,} {captions[0]} score so {end}", surest.right, surest.total),
-        DotGrid(f"{surest.wrong:,} of {surest.n_others:,} {captions[1]} do", surest.wrong, surest.n_others),
+        DotGrid(
+            f"{surest.right:,} of {surest.total:,} {captions[0]} stand out as {negation}used",
+            surest.right,
+            surest.total,
+        ),
+        DotGrid(f"{surest.wrong:,} of {surest.n_others:,} {captions[1]} look like them", surest.wrong, surest.n_others),
     )
 
 

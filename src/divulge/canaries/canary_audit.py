@@ -27,7 +27,7 @@ from divulge.results import CanarySummary, EpsilonLowerBound
 from divulge.settings import CanaryAuditSettings
 from divulge.signals import tokens
 from divulge.signals.named import OutputSignal
-from divulge.study import Study, StudyRun
+from divulge.study import Study, StudyRun, StudyVerdict
 from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.targets.estimators import settle_frames
 from divulge.types import Estimate, Evidence, Records
@@ -58,7 +58,7 @@ _COMPUTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CanaryAudit(Study):
     """Result of a canary audit: the scores of the canaries, and what they prove.
 
@@ -87,6 +87,11 @@ class CanaryAudit(Study):
     training_accuracy: Estimate | None = None
     seed: int | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> StudyVerdict:
+        """The answer to the claim ("violated", "consistent", "not testable" or "no claim"), and it in sentences."""
+        return StudyVerdict(self.proof.answer, self.proof.text, self.proof.tone)
 
     @property
     def epsilon(self) -> Estimate:

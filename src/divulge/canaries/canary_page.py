@@ -99,8 +99,8 @@ def _posterior_percent(epsilon: float) -> float:
 def _meaning(summary: CanarySummary) -> tuple[str, ...]:
     """Return who this was tested against, and what the two numbers say of a single record."""
     tested = (
-        f"The adversary of this test planted the canaries and scores them with the trained model ({summary.recipe}). A "
-        "claim of differential privacy is made against everybody, so that one who breaks it is enough."
+        f"Whoever was assumed here planted test records (canaries) and scores them with the trained model "
+        f"({summary.recipe}). A claim of differential privacy is made against everybody, so one breach is enough."
     )
     meaning = (
         "A training that keeps ε multiplies the odds that any one record was used by at most exp(ε), whoever looks at "

@@ -19,7 +19,7 @@ from divulge.evaluation import (
 from divulge.evaluation.epsilon import COINS, GuessRule
 from divulge.report import formatting
 from divulge.results import BoundSettings
-from divulge.types import Guarantee
+from divulge.types import Guarantee, ShortRepr
 from divulge.validation import (
     check_choice,
     check_instance,
@@ -82,8 +82,8 @@ class Claim:
         return max(0.0, steep, exp(-self.epsilon) * (1 - self.delta - fpr))
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+@dataclass(frozen=True, slots=True, repr=False)
+class Proof(ShortRepr):
     """Bound on ε from canaries, and the answer to a claim.
 
     Args:

@@ -34,6 +34,7 @@ def attribute(
     trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Does the model give a column of its training records away? Guess it for members and others, and compare.
@@ -59,7 +60,7 @@ def attribute(
     if json:
         printing.as_json(results.to_json_values(summary))
     else:
-        _show(result, out)
+        _show(result, out, verbose=verbose)
     if summary.answer == "leak found":
         raise typer.Exit(Exit.BROKEN)
     if summary.answer != "no leak found":
@@ -74,22 +75,23 @@ def _sets(resolved: plan_files.ResolvedPlan) -> dict[str, Any]:
     return sets | {name: getattr(chosen, name) for name in names}
 
 
-def _show(result: AttributeInference, out: Path | None) -> None:
+def _show(result: AttributeInference, out: Path | None, *, verbose: bool) -> None:
     summary = result.summary()
-    printing.verdict(summary.tone, summary.verdict)
-    printing.table(f"{summary.column}: how often a guess is right", *attribute_result.attack_rows(summary))
-    if summary.values:
-        rows = [
-            [
-                comparison.attack,
-                comparison.value,
-                f"{comparison.right_members}/{comparison.members}",
-                f"{comparison.right_nonmembers}/{comparison.nonmembers}",
-            ]
-            for comparison in summary.values[:_N_SHOWN]
+    rows = [
+        [
+            comparison.attack,
+            comparison.value,
+            f"{comparison.right_members}/{comparison.members}",
+            f"{comparison.right_nonmembers}/{comparison.nonmembers}",
         ]
-        printing.table("By value", ["guess by", "value", "members", "non-members"], rows)
-    for note in summary.warnings:
-        printing.remark(note)
-    if out is not None:
-        printing.line(f"Report: {out / 'report.html'}")
+        for comparison in summary.values[:_N_SHOWN]
+    ]
+    printing.outcome(
+        summary.tone,
+        summary.verdict,
+        shown=(f"{summary.column}: how often a guess is right", *attribute_result.attack_rows(summary)),
+        folder=out,
+        further=[("By value", ["guess by", "value", "members", "non-members"], rows)] if rows else [],
+        warnings=summary.warnings,
+        verbose=verbose,
+    )

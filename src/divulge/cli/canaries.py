@@ -75,6 +75,7 @@ def audit(
     columns: ColumnNames,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """What a trained model gives away of its canaries, and whether that contradicts a claim.
@@ -107,7 +108,11 @@ def audit(
         **dict(settings),
     )
     summary = result.summary()
-    _show_bounds(summary, {"what decides": summary.bound} | dict(summary.others), canary_page.facts(summary), json)
+    if json:
+        printing.as_json(results.to_json_values(summary))
+    else:
+        bounds = {"what decides": summary.bound} | dict(summary.others)
+        _show_bounds(summary, bounds, canary_page.facts(summary), out, verbose=verbose)
     if code := {"violated": Exit.BROKEN, "not testable": Exit.UNDECIDED}.get(summary.answer):
         raise typer.Exit(code)
 
@@ -124,6 +129,7 @@ def labels(
     trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Does a trained classifier give away the labels of its training records? Fair coins on labels, no canaries.
@@ -148,7 +154,11 @@ def labels(
         **dict(settings),
     )
     summary = result.summary()
-    _show_bounds(summary, {"claimed": summary.bound, **summary.bounds}, label_coins.facts(summary), json)
+    if json:
+        printing.as_json(results.to_json_values(summary))
+    else:
+        bounds = {"claimed": summary.bound, **summary.bounds}
+        _show_bounds(summary, bounds, label_coins.facts(summary), out, verbose=verbose)
     raise typer.Exit(Exit.BROKEN if summary.answer == label_coins.LEAK else Exit.UNDECIDED)
 
 
@@ -156,19 +166,27 @@ def _show_bounds(
     summary: CanarySummary | LabelPrivacySummary,
     bounds: Mapping[str, EpsilonLowerBound],
     facts: Mapping[str, str],
-    json: bool,
+    out: Path | None,
+    *,
+    verbose: bool,
 ) -> None:
-    """Print a verdict on canaries or labels, the bounds behind it, and what was tested."""
-    if json:
-        printing.as_json(results.to_json_values(summary))
-        return
-    printing.verdict(summary.tone, summary.verdict)
-    rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
-    printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
-    for name, value in facts.items():
-        printing.line(f"{name}: {value}")
-    for note in summary.warnings:
-        printing.remark(note)
+    """Print a verdict on canaries or labels and the bounds behind it; what was tested is in the notes."""
+    printing.outcome(
+        summary.tone,
+        summary.verdict,
+        shown=(
+            "Bounds",
+            ["bound", "ε ≥"],
+            [[name, formatting.format_lower_bound(bound.low)] for name, bound in bounds.items()],
+        ),
+        folder=out,
+        notes=[
+            *(f"{name}: {bound.method}" for name, bound in bounds.items()),
+            *(f"{name}: {value}" for name, value in facts.items()),
+        ],
+        warnings=summary.warnings,
+        verbose=verbose,
+    )
 
 
 @app.command(cls=options.subcommand("canaries plan"))

@@ -28,6 +28,7 @@ def defend(
     trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Which settings give away less, and what do they cost? Train the plan's estimator again with each, and audit it.
@@ -51,14 +52,21 @@ def defend(
     if json:
         printing.as_json(results.to_json_values(result.summary()))
     else:
-        _show(result, out)
+        _show(result, out, verbose=verbose)
 
 
-def _show(result: TradeOff, out: Path | None) -> None:
+def _show(result: TradeOff, out: Path | None, *, verbose: bool) -> None:
     summary = result.summary()
-    printing.verdict("plain", summary.verdict)
-    printing.table("Settings", *trade_off.setting_rows(summary))
-    for note in summary.warnings:
-        printing.remark(note)
-    if out is not None:
-        printing.line(f"Report: {out / 'report.html'}")
+    columns, rows = trade_off.setting_rows(summary)
+    next_step = ""
+    if summary.recommended:
+        next_step = f"train the model that is to be released with {summary.recommended}, and audit it."
+    printing.outcome(
+        "plain",
+        summary.verdict,
+        shown=("Settings", columns, rows),
+        folder=out,
+        next_step=next_step,
+        warnings=summary.warnings,
+        verbose=verbose,
+    )

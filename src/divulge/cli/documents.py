@@ -18,7 +18,7 @@ from divulge import references as progress_bars
 from divulge.candidates import identify_records
 from divulge.cli import options, printing
 from divulge.cli.plans import list_input_files
-from divulge.cli.runs import show_finding, show_sensitivity
+from divulge.cli.runs import describe_sensitivity
 from divulge.decisions import fdr as step_up
 from divulge.decisions import methods, planning
 from divulge.errors import InputError
@@ -32,6 +32,7 @@ from divulge.identification import (
     identification_page,
     score_tables,
 )
+from divulge.report import page as report_page
 from divulge.settings import (
     ColumnNames,
     DataPlan,
@@ -113,6 +114,7 @@ def identify(
     out: options.RunFolder = None,
     overwrite: options.Overwrite = False,
     demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Which of these records were used for training? A list with a bound on false discoveries.
@@ -121,7 +123,7 @@ def identify(
     documents: `divulge identify power` says how many it takes, `divulge identify score` gets them from a model.
     """
     if demo:
-        _run_language_demo(out, settings, overwrite, json)
+        _run_language_demo(out, settings, overwrite, json, verbose)
         return
     candidate_tables = [*(tables or []), *(candidates or [])]
     folder = options.run_folder(out, "identify")
@@ -148,7 +150,8 @@ def identify(
         named = options.named_settings(context, settings) | ({} if by is None else {"by": by})
         home = candidate_tables[0].parent if is_plan else Path()
         found = _identify_records(plan, home, folder, named, trust or (), overwrite)
-        _show_records_found(found, results.read_summary(folder, results.IdentificationSummary), folder, json)
+        summary = results.read_summary(folder, results.IdentificationSummary)
+        _show_records_found(found, summary, folder, json, verbose)
         return
     if not candidate_tables:
         raise InputError("candidates: at least one table is needed (or --demo)")
@@ -184,7 +187,7 @@ def identify(
             table = score_tables.scan_scores(scored[0], "candidates")
             plan = make_plan(table, scores or ["log_likelihood:high"], {})
             summary = _decide(draft, plan, scored, table, overwrite, listed=candidate_tables)
-    _show_selection(summary, folder, json)
+    _show_selection(summary, folder, json, verbose)
 
 
 def _options_of_scores(context: typer.Context, *, is_plan: bool) -> list[str]:
@@ -235,12 +238,13 @@ def _identify_records(
         return identify_records(**arguments | named, out=folder, overwrite=overwrite, progress=bar)
 
 
-def _show_records_found(found: CandidateSelection, summary: IdentificationSummary, folder: Path, json: bool) -> None:
+def _show_records_found(
+    found: CandidateSelection, summary: IdentificationSummary, folder: Path, json: bool, verbose: bool
+) -> None:
     """Print the list of all but unseen classes, and where the others are."""
+    _show_selection(summary, folder, json, verbose)
     if json:
-        printing.as_json(results.to_json_values(summary))
         return
-    _show_selection(summary, folder, json)
     for number, (name, selection) in enumerate(found.by_class.items(), start=1):
         printing.line(f"Class {name}, a list of its own: {selection}; {folder / f'class-{number}'}")
 
@@ -305,7 +309,9 @@ def _decide(
         )
 
 
-def _run_language_demo(out: Path | None, settings: IdentifySettings, overwrite: bool, json: bool) -> None:
+def _run_language_demo(
+    out: Path | None, settings: IdentifySettings, overwrite: bool, json: bool, verbose: bool
+) -> None:
     with tempfile.TemporaryDirectory(prefix="divulge-demo-") as temporary:
         folder = Path(temporary) if out is None else out
         with printing.bar("training a small language model") as progress:
@@ -317,21 +323,39 @@ def _run_language_demo(out: Path | None, settings: IdentifySettings, overwrite: 
                 overwrite=overwrite,
                 progress=progress,
             )
-        _show_selection(summary, out, json)
+        _show_selection(summary, out, json, verbose)
 
 
-def _show_selection(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
+def _show_selection(summary: IdentificationSummary, folder: Path | None, json: bool, verbose: bool) -> None:
     if json:
         printing.as_json(results.to_json_values(summary))
         return
-    show_finding(summary)
-    printing.table(summary.claim, ["what", "value"], identification_page.facts(summary))
-    if folder is None:
-        printing.line("Nothing was saved; use --out to save the selection and the report.")
-        return
-    show_sensitivity(summary, folder)
-    printing.line(f"Selection: {folder / 'selection.parquet'}; as a list: {folder / case_file.LIST_FILE}")
-    printing.line(f"Report: {folder / 'report.html'}")
+    text, tone = case_file.state_finding(summary)
+    stated = [
+        (f"{report_page.MARKS[each.mark]} {each.title}. {each.text}", each.mark)
+        for each in case_file.conditions(summary)
+    ]
+    next_step = "the same with --out FOLDER saves the selection and a report."
+    notes = [summary.claim, *(condition for condition, mark in stated if mark != "not met")]
+    if folder is not None:
+        next_step = ""
+        if summary.selected:
+            next_step = f"{folder / case_file.LIST_FILE} lists them; divulge decide {folder} --top "
+            next_step += f"{summary.selected} says how many of them can be wrong."
+        if summary.selected and summary.guarantee.says:
+            notes.append(describe_sensitivity(folder))
+        notes.append(f"every score and decision: {folder / 'selection.parquet'}")
+    printing.outcome(
+        tone,
+        text,
+        caveats=[condition for condition, mark in stated if mark == "not met"],
+        shown=("Selection", ["what", "value"], identification_page.facts(summary)),
+        folder=folder,
+        next_step=next_step,
+        notes=notes,
+        warnings=case_file.other_warnings(summary),
+        verbose=verbose,
+    )
 
 
 @options.from_settings
@@ -487,6 +511,7 @@ def extract(
     loading: LanguageModelSettings,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Can training documents be extracted from a language model? Measured against documents it never saw.
@@ -528,13 +553,16 @@ def extract(
     if json:
         printing.as_json(results.to_json_values(result.summary()))
         return
-    printing.verdict(result.finding.tone, result.verdict)
-    printing.table("Given back, %", *extraction_page.rate_rows(result.summary()))
-    printing.table("Members that are given back most easily", *extraction_page.most_extractable_rows(result.members))
-    for note in result.warnings:
-        printing.line(f"warning: {note}")
-    if out is not None:
-        printing.line(f"Report: {out / 'report.html'}")
+    most_extractable = extraction_page.most_extractable_rows(result.members)
+    printing.outcome(
+        result.finding.tone,
+        result.verdict,
+        shown=("Given back, %", *extraction_page.rate_rows(result.summary())),
+        folder=out,
+        further=[("Members that are given back most easily", *most_extractable)],
+        warnings=result.warnings,
+        verbose=verbose,
+    )
 
 
 @contextlib.contextmanager

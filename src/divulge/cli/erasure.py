@@ -70,6 +70,7 @@ def forget(
     columns: ColumnNames,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Was it really forgotten? Compare a model after an erasure with models that never saw the records.
@@ -112,7 +113,7 @@ def forget(
     if json:
         printing.as_json(results.to_json_values(summary))
     else:
-        _show(result, out)
+        _show(result, out, verbose=verbose)
     if summary.answer == "too little data to say":
         raise typer.Exit(Exit.UNDECIDED)
     if not summary.answer.startswith("no difference"):
@@ -121,7 +122,7 @@ def forget(
 
 def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> list[str]:
     """Return the options that were named although a plan says what they say; ``named`` settings go before its own."""
-    allowed = {"from_plan", "trust", "out", "overwrite", "json", *named} - {"task"}
+    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json", *named} - {"task"}
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -129,22 +130,38 @@ def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> li
     ]
 
 
-def _show(result: Erasure, out: Path | None) -> None:
-    """Print the answers, the records on the lists, and what the erasure cost."""
-    summary = result.summary()
-    printing.verdict(summary.tone, summary.verdict)
-    printing.table("Requests", erasure_page.REQUEST_COLUMNS, erasure_page.request_rows(summary))
+_BRIEF = ("request", "records", "answer", "difference", "remembered")
+
+
+def _show(result: Erasure, out: Path | None, *, verbose: bool) -> None:
+    """Print the answers; the records on the lists and what the erasure cost are notes."""
+    summary, columns = result.summary(), erasure_page.REQUEST_COLUMNS
+    rows = erasure_page.request_rows(summary)
+    places = [columns.index(name) for name in _BRIEF]
+    notes = []
     for name, ids in result.remembered.items():
         if len(ids):
             first_ids = ", ".join(map(str, ids[:_N_SHOWN].tolist()))
             remainder = f" and {len(ids) - _N_SHOWN} more" if len(ids) > _N_SHOWN else ""
-            printing.line(f"{name}, still remembered (FDR ≤ {summary.settings.fdr:g}): {first_ids}{remainder}")
-    for change in summary.quality:
-        printing.line(f"{change.records}: {change.measure} {change.before:.3f} before, {change.after:.3f} after")
-    for note in summary.warnings:
-        printing.remark(note)
-    if out is not None:
-        printing.line(f"Report: {out / 'report.html'}")
+            notes.append(f"{name}, still remembered (FDR ≤ {summary.settings.fdr:g}): {first_ids}{remainder}")
+    notes += [
+        f"{change.records}: {change.measure} {change.before:.3f} before, {change.after:.3f} after"
+        for change in summary.quality
+    ]
+    next_step = ""
+    if out is not None and any(map(len, result.remembered.values())):
+        next_step = f"divulge report {out} --format csv lists the records that are still remembered."
+    printing.outcome(
+        summary.tone,
+        summary.verdict,
+        shown=("Requests", _BRIEF, [[row[place] for place in places] for row in rows]),
+        folder=out,
+        next_step=next_step,
+        further=[("Requests, all numbers", columns, rows)],
+        notes=notes,
+        warnings=summary.warnings,
+        verbose=verbose,
+    )
 
 
 def _name_requests(paths: list[Path], records: dict[Path, Any]) -> Any:

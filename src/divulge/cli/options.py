@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Checked = TypeVar("Checked", bound=Settings)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print all notes and further tables.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is finished in the folder.")]
 RunFolder = Annotated[
     Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import auditing, cli, provenance, recipes, references, results, validation
+from divulge import auditing, cli, datafiles, provenance, recipes, references, results, validation
 from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
@@ -19,7 +19,8 @@ from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.report import page as report_page
-from divulge.settings import AuditSettings, InitSettings
+from divulge.report.sections import model_family
+from divulge.settings import AccessPlan, AuditSettings, InitSettings
 from divulge.signals import classification, internals
 from divulge.targets import sacro_folders
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from divulge.plan import ResolvedPlan
+    from divulge.results import AuditSummary
     from divulge.settings import Plan
     from divulge.types import Estimate
 
@@ -106,10 +108,13 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
     offer = ""
     if is_search:
         arguments, origins = plan_files.resolve_candidates(read, plan.parent, trust or ())
+        _warn_of_texts(read, arguments, json=json)
         forecast = forecast_identification(**arguments)
         names = arguments["recipes"]
     else:
         resolved = plan_files.resolve(read, plan.parent, trust or ())
+        subject = {key: getattr(resolved.subject, key) for key in ("members", "nonmembers", "population")}
+        _warn_of_texts(read, subject, json=json)
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
         origins, names = resolved.origins, read.recipes
         offer = "" if json else _offer_online(resolved)
@@ -122,6 +127,17 @@ def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = Fals
     printing.line(f"Ahead: {forecast.text}")
     for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large, offer)):
         printing.remark(remark)
+
+
+def _warn_of_texts(plan: Plan, sets: Mapping[str, Any], *, json: bool) -> None:
+    """Name texts among numbers before a model meets them, whose own error tells no row."""
+    if json:
+        return
+    # Where access leaves out rows of the population, those that remain are no longer numbered as in the file.
+    keys = ("candidates", "members", "nonmembers", "holdout", *(("population",) if plan.access == AccessPlan() else ()))
+    records = {f"data.{key}": sets[key] for key in keys if sets.get(key) is not None}
+    for text in datafiles.find_texts_among_numbers(records):
+        printing.remark(text)
 
 
 def _offer_online(resolved: ResolvedPlan) -> str:
@@ -177,6 +193,7 @@ def audit(
         ),
     ] = None,
     trust: options.Trust = None,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan, or of several, on its target.
@@ -194,7 +211,7 @@ def audit(
         if len(plans) > 1:
             raise InputError(f"--demo: images or text, one of them; got {len(plans)} names")
         finished, folder = _run_demo(str(plans[0]) if plans else "images", out, seed, quick, overwrite)
-        _show_finished(finished, folder, json)
+        _show_finished(finished, folder, None, json=json, verbose=verbose)
         return
     if not plans:
         raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
@@ -212,17 +229,17 @@ def audit(
         _run_plans(plans, out, run, json)
         return
     folder = options.run_folder(out, plans[0].stem)
-    _show_finished(run(plans[0], folder), folder, json)
+    _show_finished(run(plans[0], folder), folder, plans[0], json=json, verbose=verbose)
 
 
-def _show_finished(finished: Mapping[str, auditing.Audit], folder: Path, json: bool) -> None:
+def _show_finished(
+    finished: Mapping[str, auditing.Audit], folder: Path, plan: Path | None, *, json: bool, verbose: bool
+) -> None:
     if json:
         summaries = {name: result.summary() for name, result in finished.items()}
         printing.as_json(results.to_json_values(summaries.get("", summaries)))
         return
-    for title, result in finished.items():
-        _show_audit(result, title)
-    printing.line(f"Report: {folder / 'report.html'}")
+    _show_audits(finished, folder, plan, verbose=verbose)
 
 
 def _run_plans(plans: Sequence[Path], out: Path | None, run: Callable[[Path, Path], Any], json: bool) -> None:
@@ -307,7 +324,7 @@ def _run_demo(
     run_known, run_unseen = demos.audit_images(
         folder, size=demos.QUICK_IMAGES if quick else demos.FULL_IMAGES, **shared
     )
-    titles = ("All classes known to the auditor", f"Class {demos.UNSEEN} unseen by the auditor")
+    titles = ("All classes", f"Class {demos.UNSEEN} unseen")
     return dict(zip(titles, (run_known, run_unseen), strict=True)), folder
 
 
@@ -334,33 +351,70 @@ def _run_plan(
     return {f"known: {words}": result for words, result in zip(resolved.plan["known"], finished, strict=True)}
 
 
-def _show_audit(result: auditing.Audit, title: str) -> None:
-    summary = result.summary()
-    if title:
-        printing.line()
-        printing.line(title)
-    heading = audit_page.HEADINGS[summary.verdict.answer]
-    printing.verdict(summary.verdict.tone, report_page.put_heading(heading, summary.verdict.text))
-    if result.unseen_classes:
-        printing.table("Unseen classes", *audit_page.recipe_table(summary, unseen=True))
+def _show_audits(finished: Mapping[str, auditing.Audit], folder: Path, plan: Path | None, *, verbose: bool) -> None:
+    """Print the answer of each audit, one table of their best attacks, and all else with ``verbose``."""
+    columns, rows = list[str](), list[list[str]]()
+    further, notes, warnings, title = list[printing.TableParts](), list[str](), list[str](), ""
+    runs = {name: audit_page.AuditRun(result) for name, result in finished.items()}
+    for name, run in runs.items():
+        summary, verdict = run.summary, run.verdict
+        heading = report_page.put_heading(audit_page.HEADINGS[verdict.answer], verdict.plain)
+        if name:
+            printing.line()
+            printing.line(name, style="bold")
+        printing.verdict(verdict.tone, heading)
+        # What a leak rests on is in the report; what any other answer leaves open is a part of it.
+        is_leak = verdict.answer == "leak found"
+        for sentence in (*verdict.caveats, *(verdict.details if verbose or not is_leak else ())):
+            printing.line(sentence)
+        title, columns, best = audit_page.best_recipes(summary, verdict)
+        rows += [[name if number == 0 else "", *row] for number, row in enumerate(best)]
+        prefix = f"{name}: " if name else ""
+        further += [(f"{prefix}{each}", *parts) for each, parts in _all_tables(summary).items()]
+        notes += [f"{prefix}{note}" for note in (*verdict.evidence, *_list_notes(summary))]
+        warnings += [f"{prefix}{warning}" for warning in dict.fromkeys(summary.about.warnings)]
+    if len(finished) > 1:
+        printing.table("The best attacks of each", ["audit", *columns], rows)
+    else:
+        printing.table(title, columns, [row[1:] for row in rows])
+    next_step = "open the report in a browser; divulge init writes a plan for a model of your own."
+    if plan is not None:
+        next_step = _advise_next(next(iter(runs.values())), folder, plan)
+    printing.ending(folder, next_step, further=further, notes=notes, warnings=warnings, verbose=verbose)
+
+
+def _all_tables(summary: AuditSummary) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """Return the tables of all recipes with all columns, by title."""
+    tables = {"Unseen classes": audit_page.recipe_table(summary, unseen=True)} if summary.unseen_classes else {}
     if summary.adjusted is not None:
-        printing.line(summary.adjusted.text)
-        if (adjusted := audit_page.recipe_table(summary, adjusted=True)) != audit_page.recipe_table(summary):
-            printing.table("Adjusted, as the verdict judges", *adjusted)
-    printing.table("All candidates", *audit_page.recipe_table(summary))
-    for note in audit_page.recipe_notes(summary):
-        printing.line(f"note: {note}")
-    matched, warnings = summary.about.matched, set(result.warnings)
-    if matched is not None:
-        printing.line(
-            f"note: reference models were matched: {matched.chosen}, nearest of {len(matched.tried)} settings"
-        )
-    compared = summary.about.measured(results.ReferenceComparison)
-    for text in () if compared is None else (*(each.text for each in compared.agreement), *compared.uncompared):
-        if text not in warnings:
-            printing.line(f"note: {text}")
-    for warning in result.warnings:
-        printing.remark(warning)
+        tables["Adjusted, as the verdict judges"] = audit_page.recipe_table(summary, adjusted=True)
+    return tables | {"All candidates": audit_page.recipe_table(summary)}
+
+
+def _list_notes(summary: AuditSummary) -> list[str]:
+    """Return everything that is said beside the tables, each once."""
+    notes = audit_page.recipe_notes(summary)
+    if summary.adjusted is not None:
+        notes.append(summary.adjusted.text)
+    if (matched := summary.about.matched) is not None:
+        notes.append(f"reference models were matched: {matched.chosen}, nearest of {len(matched.tried)} settings")
+    if (compared := summary.about.measured(results.ReferenceComparison)) is not None:
+        notes += [*(each.text for each in compared.agreement), *compared.uncompared]
+    return [note for note in notes if note not in summary.about.warnings]
+
+
+def _advise_next(run: audit_page.AuditRun[auditing.Audit], folder: Path, plan: Path) -> str:
+    """Return what to do after an audit of a plan, in a sentence."""
+    estimator = run.audit.about.estimator
+    match run.verdict.answer:
+        case "leak found" if estimator is not None and model_family(estimator.name):
+            return f"divulge defend {plan} says which settings of this model give away less."
+        case "leak found":
+            return f"change the training as the report says, audit again, and divulge compare {folder} OTHER_RUN."
+        case "no leak found":
+            return f"divulge gate {folder} --max auc:0.6 holds a release to a limit."
+        case _:
+            return "the report says what stands in the way."
 
 
 _RECORD_TYPES: dict[recipes.RecordType, str] = {

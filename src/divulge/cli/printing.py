@@ -11,7 +11,7 @@ import sys
 import textwrap
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich import cells as rich_cells
 from rich import console as rich_console
@@ -24,6 +24,7 @@ from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
+    from pathlib import Path
     from typing import TextIO
 
     from divulge.report import page as report_page
@@ -130,9 +131,76 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     _print_rich(fit_table(escape(title), [escape(name) for name in columns], body, _console(sys.stdout).width))
 
 
+TableParts: TypeAlias = "tuple[str, Sequence[str], Iterable[Sequence[object]]]"
+"""Title, columns and rows of a table."""
+
+
+def outcome(
+    tone: Tone,
+    text: str,
+    *,
+    caveats: Sequence[str] = (),
+    shown: TableParts | None = None,
+    folder: Path | None = None,
+    next_step: str = "",
+    further: Sequence[TableParts] = (),
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    verbose: bool = False,
+) -> None:
+    """Print a finished run: its answer, one small table, where the report is, and what to do next.
+
+    Args:
+        tone: of the answer.
+        text: the answer, as its report begins.
+        caveats: what limits the answer or puts it in doubt, which is always printed.
+        shown: the table; None where there is none.
+        folder: the run directory; None where nothing was written.
+        next_step: a sentence.
+        further: tables that are printed with ``verbose`` alone.
+        notes: what else is known, likewise; otherwise it is said how much there is.
+        warnings: of the run, likewise.
+        verbose: whether everything is printed.
+    """
+    verdict(tone, text)
+    for caveat in caveats:
+        line(caveat)
+    if shown is not None:
+        table(*shown)
+    ending(folder, next_step, further=further, notes=notes, warnings=warnings, verbose=verbose)
+
+
+def ending(
+    folder: Path | None,
+    next_step: str = "",
+    *,
+    further: Sequence[TableParts] = (),
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    verbose: bool = False,
+) -> None:
+    """Print what comes below the answer and its table; see `outcome`."""
+    if verbose:
+        for parts in further:
+            table(*parts)
+        for note in notes:
+            line(f"note: {note}")
+        for warning in warnings:
+            remark(warning)
+    if folder is not None:
+        line(f"Report: {folder / 'report.html'}")
+    if next_step or folder is None:
+        line(f"Next: {next_step or 'the same with --out FOLDER writes a report.'}")
+    counts = {"warning": len(warnings), "note": len(notes), "further table": len(further)}
+    hidden = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
+    if hidden and not verbose:
+        line(f"({', '.join(hidden)}: -v)", style="dim")
+
+
 _PROSE = 32  # characters from which a cell is text that may go on in the next line
 _NARROWEST = 20  # such a column is not made narrower than this
 _INTERVAL = re.compile(r" (?=\[[-\d])")
+_NUMBER = re.compile(r"[-−–≥≤±\d.]|$")  # how a cell begins that is aligned right
 
 
 def fit_table(
@@ -176,7 +244,8 @@ def _wide_table(
     table = rich_table.Table(title=rich_text.Text(title), title_justify="left", title_style="bold")
     for i, (name, width) in enumerate(zip(columns, widths, strict=True)):
         has_prose = any(rich_cells.cell_len(row[i]) > _PROSE and "\n" not in row[i] for row in rows)
-        justify = "left" if i == 0 or has_prose else "right"
+        is_number = all(_NUMBER.match(row[i]) for row in rows)
+        justify = "left" if i == 0 or has_prose or not is_number else "right"
         table.add_column(rich_text.Text(name), justify=justify, overflow="fold", min_width=width)
     for row in rows:
         table.add_row(*(rich_text.Text(cell) for cell in row))

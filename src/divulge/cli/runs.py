@@ -209,12 +209,13 @@ def _decide_identification(run: Path, fpr: float | None, fdr: float | None, meth
     if json:
         printing.as_json(results.to_json_values(summary))
         return
-    show_finding(summary)
+    _show_finding(summary)
     printing.line(summary.claim)
-    show_sensitivity(summary, run)
+    if summary.selected and summary.guarantee.says:
+        printing.line(describe_sensitivity(run))
 
 
-def show_finding(summary: IdentificationSummary) -> None:
+def _show_finding(summary: IdentificationSummary) -> None:
     """Print what an identification found, the conditions that it rests on, and what else its reader must know."""
     text, tone = case_file.state_finding(summary)
     printing.verdict(tone, text)
@@ -224,11 +225,10 @@ def show_finding(summary: IdentificationSummary) -> None:
         printing.remark(warning)
 
 
-def show_sensitivity(summary: IdentificationSummary, folder: Path) -> None:
-    """Print how much doubt a selection survives, where anything is claimed about it."""
-    if summary.selected and summary.guarantee.says:
-        consequence = finished_run.sensitivity(folder)
-        printing.line(f"If non-members may be Γ times likelier, or less likely, to have any score, {consequence}.")
+def describe_sensitivity(folder: Path) -> str:
+    """Say how much doubt the selection of an identification survives."""
+    consequence = finished_run.sensitivity(folder)
+    return f"If non-members may be Γ times likelier, or less likely, to have any score, {consequence}."
 
 
 def _describe_top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) -> None:

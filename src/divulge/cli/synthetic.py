@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _SETS = ("members", "nonmembers", "population")
 _N_SHOWN = 10  # copied rows
+_N_BEST = 3  # attacks that are shown where nothing is copied
+_COPIED = ("rows", "values")  # reasons of a verdict that rest on copies
 
 
 @options.from_settings
@@ -43,6 +45,7 @@ def synthetic_table(
     settings: SyntheticSettings,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """What does a released synthetic table give away about the records that it was made from?
@@ -66,36 +69,44 @@ def synthetic_table(
     if json:
         printing.as_json(results.to_json_values(result.summary()))
     else:
-        _show(result, out)
+        _show(result, out, verbose=verbose)
     if result.verdict.answer == "leak found":
         raise typer.Exit(Exit.BROKEN)
     if result.verdict.answer != "no leak found":
         raise typer.Exit(Exit.UNDECIDED)
 
 
-def _show(result: SyntheticAudit, out: Path | None) -> None:
+def _show(result: SyntheticAudit, out: Path | None, *, verbose: bool) -> None:
     summary = result.summary()
-    printing.verdict(summary.tone, summary.verdict)
-    printing.table("What is copied", *page.proof_rows(summary))
+    copied = ("What is copied", *page.proof_rows(summary))
+    tables: list[printing.TableParts] = [copied]
+    if summary.scores:
+        columns, rows = page.score_rows(summary)
+        tables.append(("What attacks find", columns, rows))
+        if result.verdict.code not in _COPIED:
+            tables = [("What attacks find", columns, rows[:_N_BEST]), copied, ("Every attack", columns, rows)]
     if summary.copies:
         rows = [[str(copy.released), copy.set, copy.record, str(copy.population)] for copy in summary.copies[:_N_SHOWN]]
         columns = ["row of the release", "equals one of", "row or person", "in the population"]
-        printing.table(f"Copied rows ({len(summary.copies):,})", columns, rows)
-    if summary.scores:
-        printing.table("What attacks find", *page.score_rows(summary))
+        tables.append((f"Copied rows ({len(summary.copies):,})", columns, rows))
+    if summary.risks:
+        tables.append(("Singling out, linkability, inference", *page.risk_rows(summary, brief=True)))
+    notes = []
     if (found := summary.members_list) is not None:
         listed = formatting.format_count(found.members + found.nonmembers, "record")
-        printing.line(
+        notes.append(
             f"List: {listed} of {found.candidates:,}, {found.nonmembers:,} of them non-members. {found.guarantee}"
         )
     if summary.epsilon is not None:
-        printing.line(f"ε is at least {formatting.format_lower_bound(summary.epsilon.low)}.")
-    if summary.risks:
-        printing.table("Singling out, linkability, inference", *page.risk_rows(summary, brief=True))
-    for control in summary.controls:
-        if control.state != "holds":
-            printing.remark(f"{control.name}: {control.says}")
-    for note in summary.notes:
-        printing.remark(note)
-    if out is not None:
-        printing.line(f"Report: {out / 'report.html'}")
+        notes.append(f"ε is at least {formatting.format_lower_bound(summary.epsilon.low)}.")
+    failed = [control for control in summary.controls if control.state != "holds"]
+    printing.outcome(
+        summary.tone,
+        summary.verdict,
+        shown=tables[0],
+        folder=out,
+        further=tables[1:],
+        notes=notes,
+        warnings=[*(f"{control.name}: {control.says}" for control in failed), *summary.notes],
+        verbose=verbose,
+    )

@@ -33,7 +33,7 @@ from divulge.decisions import counts as counting
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts
 from divulge.errors import InputError
-from divulge.types import Guarantee
+from divulge.types import Guarantee, ShortRepr
 from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -211,8 +211,8 @@ def envelope_from_counts(counts: Counts, *, confidence: float = 0.95, seed: int 
     return Envelope(sizes, max_nonmembers[first_index], float(confidence), method, guarantee)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choices:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Choices(ShortRepr):
     """Every selection of best candidates that a threshold on p-values can make, with both kinds of bound.
 
     Args:

@@ -14,6 +14,7 @@ import numpy as np
 
 from divulge.errors import InputError
 from divulge.settings import DecisionSettings
+from divulge.types import ShortRepr
 from divulge.validation import check_choice, check_instance, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -190,8 +191,8 @@ class PTDI:
         return (f"{message}; storey and bh do not",)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Moments(ShortRepr):
     """`PTDI` with confirmed members: the share of non-members by the method of moments, corrected for its variance.
 
     Liu et al. (arXiv 2510.09717v1) report an adjusted moment estimator for this case. We worked from a summary without

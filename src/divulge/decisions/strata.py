@@ -17,7 +17,7 @@ from divulge.decisions.fdr import benjamini_hochberg
 from divulge.decisions.methods import check_fdr
 from divulge.errors import InputError
 from divulge.settings import DecisionSettings
-from divulge.types import Guarantee, Selection
+from divulge.types import Guarantee, Selection, ShortRepr
 from divulge.validation import check_instance, check_names, check_vector
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ ASSUMES_ALIKE_WITHIN_STRATA = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Strata:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Strata(ShortRepr):
     """The stratum of every document, as texts or whole numbers.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 from divulge.decisions.fpr import required_calibration, training_conditional_rank
 from divulge.decisions.fpr import threshold as fpr_threshold
 from divulge.errors import InputError
-from divulge.types import Guarantee, Selection
+from divulge.types import Guarantee, Selection, ShortRepr
 from divulge.validation import check_choice, check_names, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def decide(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeftOutClasses:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeftOutClasses(ShortRepr):
     """Rates of thresholds within each class, learnt from the other classes alone.
 
     Args:

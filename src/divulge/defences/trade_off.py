@@ -95,7 +95,7 @@ def _last_step(estimator: Any) -> Any:
     return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TradeOff(Study):
     """Result of `measure_settings`.
 

@@ -14,7 +14,7 @@ from divulge.evaluation.epsilon import epsilon_lower_bound
 from divulge.evaluation.exposure import exposed_members
 from divulge.evaluation.metrics import advantage, tpr_at_fpr
 from divulge.statistics import auc, check_fpr, check_scores, min_nonmembers
-from divulge.types import Estimate
+from divulge.types import Estimate, ShortRepr
 from divulge.validation import (
     as_list,
     check_choice,
@@ -239,8 +239,8 @@ class AttackDifference:
     leak: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class BaselineComparison(ShortRepr):
     """Comparison of attacks with a blind score.
 
     Attributes:

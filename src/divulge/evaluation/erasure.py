@@ -15,7 +15,7 @@ from divulge import lazy
 from divulge.errors import InputError
 from divulge.evaluation.comparison import paired_difference
 from divulge.statistics import auc, placements_from_scores
-from divulge.types import Estimate
+from divulge.types import Estimate, ShortRepr
 from divulge.validation import check_bool, check_mask, check_matrix, check_number, check_vector
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ RANDOM_DRAW = "DeLong; forgotten and never-used records drawn at random from one
 WITHOUT_TRAINING_NOISE = "paired AUC difference from one control; training noise is not included"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErasureTest:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ErasureTest(ShortRepr):
     """Comparison of the scores of forgotten records with those of never-used ones.
 
     Attributes:

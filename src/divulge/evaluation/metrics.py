@@ -10,7 +10,7 @@ import numpy as np
 from divulge import statistics
 from divulge.errors import InputError
 from divulge.statistics import auc, check_fpr, check_scores, count_above, min_nonmembers, split_scores
-from divulge.types import Estimate
+from divulge.types import Estimate, ShortRepr
 from divulge.validation import check_bool, check_ids, check_integer, check_mask, check_nonempty, check_number, to_numpy
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ TPR = "clopper-pearson, threshold by order statistics"
 BAND = 2000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ROC:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ROC(ShortRepr):
     """An ROC curve with a pointwise band; ``p`` points from (0, 0) to (1, 1).
 
     Attributes:

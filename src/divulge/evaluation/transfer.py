@@ -22,7 +22,7 @@ from scipy import special
 
 from divulge import lazy, seeds
 from divulge.errors import InputError
-from divulge.types import Estimate
+from divulge.types import Estimate, ShortRepr
 from divulge.validation import check_mask, check_matrix, check_number
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ else:
 _TAIL = 0.01
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TransferAssessment:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TransferAssessment(ShortRepr):
     """Evidence on whether a false-positive rate holds on query records.
 
     Attributes:
@@ -209,8 +209,8 @@ _MIXTURES = 5
 _MAX_LOG_RATIO = 300.0  # the square of the ratio is still finite
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Linearity:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Linearity(ShortRepr):
     """The density ratio at the query records, and its linear fit on the last layer.
 
     Attributes:

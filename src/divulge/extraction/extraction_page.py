@@ -11,7 +11,7 @@ from divulge.report import DotGrid, charts, formatting
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline
-from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, extraction_advice, regulator_section
+from divulge.report.sections import ADVICE_TITLE, MEASURED_TITLE, RegulatorAnswers, extraction_advice, regulator_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,13 +42,13 @@ def headline(run: StudyRun[Extraction]) -> Headline:
     positions = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}
     position = positions[summary.settings.place]
     adversary = (
-        f"The adversary needs part of a document already ({position} {_describe_prompt(summary)}) and asks the model "
-        "to go on. "
+        f"Who can do this: anyone who has part of a document already ({position} {_describe_prompt(summary)}) and may "
+        "ask the model to go on. "
     ) + (
-        "What is likely within so many draws was computed from the model's probabilities; the adversary "
-        "would draw, and need not see them."
+        "What is likely within so many draws was computed from the model's probabilities; whoever does this would "
+        "draw, and need not see them."
         if summary.unit == "token"
-        else "Only its likeliest answer was read; an adversary who draws many may see more."
+        else "Only its likeliest answer was read; who draws many may see more."
     )
     return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (adversary,), _dot_pictures(summary))
 
@@ -60,9 +60,11 @@ def sections(run: StudyRun[Extraction]) -> list[Section]:
     columns, table = rate_rows(summary)
     rate = summary.rates[0]
     each_level, joint_level = map(formatting.format_percent, (rate.difference.confidence, summary.settings.confidence))
+    advice, measured_elsewhere = extraction_advice() if summary.answer == "extracted" else ([], [])
     note = f"Each difference holds with {each_level} confidence, all together with {joint_level}"
     return [
-        *([Section(ADVICE_TITLE, extraction_advice())] if summary.answer == "extracted" else []),
+        Section(ADVICE_TITLE, advice),
+        Section(MEASURED_TITLE, measured_elsewhere, annex=True),
         Section(
             "How many are given back",
             [

@@ -78,7 +78,7 @@ class Finding:
     smallest: int | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Extraction(Study):
     """Result of `measure`: members compared with non-members; `verdict` states what that shows.
 

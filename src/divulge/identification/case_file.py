@@ -132,7 +132,7 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
         raised = [control.name for control in summary.controls if control.state == "doubtful"]
         other_differences = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
         return (
-            "no test of unused documents against each other could run, as there was no second set of them."
+            "whether the comparison is fair was not tested, as there was no second set of documents known to be unused."
             + other_differences
         )
     if _compare_known_nonmembers(compared).mark == "open":

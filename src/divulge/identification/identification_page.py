@@ -44,7 +44,6 @@ from divulge.report.sections import (
     ADVICE_TITLE,
     CONDITIONS_TITLE,
     RegulatorAnswers,
-    membership_advice,
     regulator_section,
 )
 
@@ -93,7 +92,9 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     end = "largest" if sign < 0 else "smallest"
     lines = [
         ("selected", f"{summary.selected:,} of {summary.candidates:,}"),
-        ("method", summary.used),
+        ("scores", ", ".join(summary.settings.scores)),
+        ("method", _describe_method(summary)),
+        ("false discovery rate", f"{format_percent(summary.settings.fdr)} at most"),
         ("calibration scores", f"{summary.calibration:,}"),
         (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_CAVEATS[summary.guarantee.standing]}", format_estimate(summary.usage)),
@@ -102,6 +103,11 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         lines.append(("realised false discovery proportion", format_estimate(summary.truth.fdp)))
         lines.append(("realised power", format_estimate(summary.truth.power)))
     return lines
+
+
+def _describe_method(summary: IdentificationSummary) -> str:
+    requested = summary.settings.method
+    return summary.used if requested == summary.used else f"{summary.used} ({requested})"
 
 
 def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
@@ -137,11 +143,11 @@ def headline(run: IdentificationRun) -> Headline:
 def settings_facts(run: IdentificationRun) -> dict[str, str]:
     """Return what was asked for, for the head of the page."""
     summary, settings = run.summary, run.summary.settings
+    compared = f"{summary.calibration:,} documents known not to have been used"
     return {
+        "compared with": case_file.name_records(compared, summary),
+        "share of the list that may be wrong": f"{format_percent(settings.fdr)} at most, on average, was asked for",
         "Divulge": summary.divulge,
-        "scores": ", ".join(settings.scores),
-        "method": summary.used if settings.method == summary.used else f"{summary.used} ({settings.method})",
-        "FDR": format_percent(settings.fdr),
         "seed": str(settings.seed),
     }
 
@@ -191,8 +197,7 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
         f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
         "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
     )
-    # What helps depends on the kind of model, which a run of records does not name.
-    return [BulletList([on_lists]), *([] if summary.settings.scored_together else membership_advice(documents=True))]
+    return [BulletList([on_lists])]
 
 
 def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:

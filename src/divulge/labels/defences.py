@@ -24,7 +24,7 @@ from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
 from divulge.labels.oracles import COUNT_METRICS, RATIO_METRICS, Ladder, LocalOracle, OracleSpec, compute_score
 from divulge.settings import DefenceSettings, SeasonSettings
 from divulge.statistics import mean_estimate
-from divulge.types import Estimate
+from divulge.types import Estimate, ShortRepr
 from divulge.validation import check_instance, check_integer, check_number
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Remedy:
         return f"{self.says} ({cost})"
 
 
-@dataclass(frozen=True, slots=True)
-class Defence:
+@dataclass(frozen=True, slots=True, repr=False)
+class Defence(ShortRepr):
     """Settings and remedies, each of which alone keeps an attacker with this many queries below this accuracy.
 
     Args:

@@ -14,6 +14,7 @@ import numpy as np
 from divulge import lazy, seeds
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, as_records, as_signs, augment, require_both_classes
+from divulge.types import ShortRepr
 from divulge.validation import check_bool, check_integer, check_memory, check_number
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ _DIVERGED_VIOLATION = 10.0  # violation at which quadratic programming has lost 
 _KINK_TOLERANCE = 1e-9  # |w·x| below this share of ‖w‖‖x‖ is a kink on the record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Training:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Training(ShortRepr):
     """A trained network, with its margin and loss after each step.
 
     Args:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from divulge.results import DefenceSummary
 
 _ADVERSARY = (
-    "The adversary needs to send predictions of their choice and to see the score of each; neither the model nor what "
-    "the rows hold."
+    "Who can do this: anyone who may send predictions of their choice and sees the score of each; they need neither "
+    "the model nor what the rows hold."
 )
 
 

@@ -140,7 +140,8 @@ class RunKind(Generic[RunT]):
 
     def load_page(self, folder: Path) -> Page:
         """Return the report of the finished run in ``folder``; errors as for `open`."""
-        return self.open(folder, lambda run: build_page(self, run, provenance.read_provenance(folder)))
+        name = folder.resolve().name
+        return self.open(folder, lambda run: build_page(self, run, provenance.read_provenance(folder), name))
 
     def render_again(self, folder: Path, to: Path | None = None) -> Path:
         """Write the report of the finished run in ``folder`` again, and return its path.
@@ -227,13 +228,14 @@ def read_input_columns(*folders: Path) -> InputColumns | None:
     return InputColumns(frame, dialect)
 
 
-def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = None) -> Page:
+def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = None, name: str = "") -> Page:
     """Return the page of a run: its headline and facts, its sections, its warnings, and where it comes from.
 
     Args:
         run_kind: of the run.
         run: what the page shows.
         origin: when, by which command and from which files it was made; None where that was not recorded.
+        name: of the run directory, for the head; empty where there is none.
     """
     headline, recorded = run_kind.headline(run), run_kind.origin(run)
     notes = [Paragraph(formatting.as_sentence(note)) for note in run_kind.warnings(run)]
@@ -247,11 +249,26 @@ def build_page(run_kind: RunKind[RunT], run: RunT, origin: Provenance | None = N
         verdict=headline.text,
         tone=headline.tone,
         sections=[section for section in sections if section.blocks],
-        facts={**run_kind.facts(run), **date_fact(origin)},
+        facts=_name_model_and_run(run_kind.facts(run), origin, name) | date_fact(origin),
         heading=headline.heading,
         pictures=headline.pictures,
         details=headline.details,
     )
+
+
+_MODEL_ROLES = ("model", "target", "after", "released")  # of files, whichever is first
+
+
+def _name_model_and_run(facts: Mapping[str, str], origin: Provenance | None, name: str) -> dict[str, str]:
+    """Return the facts of a head after what was examined, with the name of its file, and the name of the run."""
+    files = {} if origin is None else {source.role: source.name for source in origin.sources}
+    file = next((files[role] for role in _MODEL_ROLES if role in files), "")
+    kind = "release" if file and file == files.get("released") else "model"
+    examined = facts.get(kind, "")
+    if file and file not in examined:
+        examined = f"{examined} ({file})" if examined else file
+    head = {kind: examined} if examined else {}
+    return head | ({"run": name} if name else {}) | {key: text for key, text in facts.items() if key != kind}
 
 
 def write_report(
@@ -293,4 +310,5 @@ def write_run(
         origin: the provenance, where it stands in the directory already.
     """
     results.write_summary(draft, run.summary)
-    html.write(build_page(run_kind, run, origin or provenance.write_provenance(draft, files)), draft.path / REPORT_FILE)
+    page = build_page(run_kind, run, origin or provenance.write_provenance(draft, files), draft.home.name)
+    html.write(page, draft.path / REPORT_FILE)

@@ -24,6 +24,7 @@ DECISIONS_TITLE = "Decisions, and whether their false-positive rate holds"
 FAIRNESS_TITLE = "Is the comparison fair?"
 REFERENCES_TITLE = "How well the reference models match the target"
 WARNINGS_TITLE = "Warnings"
+MEASURED_TITLE = "What helped in other models"
 _MEASURED_ELSEWHERE = (
     "Measured on other models than this one, so these figures say what can be gained and not what will be: "
     "measure again after the change (divulge compare sets two audits side by side). Nothing else is advised here, "
@@ -70,26 +71,51 @@ _AGAINST_EXTRACTION = (
 )
 
 
-def membership_advice(*, documents: bool = False, model: str = "") -> list[BulletList]:
-    """Return measured defences against membership inference on classifiers, or on fine-tuned language models.
+def membership_advice(
+    *, documents: bool = False, adapter: bool = False, model: str = ""
+) -> tuple[list[Block], list[Block]]:
+    """Return what to do against membership inference, in a line, and what it did in other models, for the annex.
 
     Args:
         documents: whether the model is a language model.
+        adapter: whether it is an adapter already.
         model: class of an estimator, for which its own kind's measurements are quoted.
 
     Examples:
-        >>> membership_advice(documents=True)[0].points[0].title
-        'Train for fewer epochs.'
+        >>> membership_advice(documents=True, adapter=True)[0][0].text.partition(":")[0]
+        'Worth trying'
+        >>> [point.title for point in membership_advice(documents=True, adapter=True)[1][0].points]
+        ['Train for fewer epochs.']
     """
     if model_advice := advice_for_model(model):
-        note = f"divulge defend measures such settings on your own model. {_MEASURED_ELSEWHERE}"
-        return [BulletList((*model_advice, _AGAINST_MEMBERSHIP[-1]), note=note)]
-    return [BulletList(_AGAINST_DOCUMENT_MEMBERSHIP if documents else _AGAINST_MEMBERSHIP, note=_MEASURED_ELSEWHERE)]
+        points = (*model_advice, _AGAINST_MEMBERSHIP[-1])
+        after = "divulge defend PLAN tries such settings on this model, and says what each gives away and what it costs"
+        if model_advice == (_KEEPS,):
+            after = "The annex says what was measured of such models"
+        line = f"Worth trying: {_join_titles(points)}. {after}."
+        return [Paragraph(line)], [BulletList(points, note=_MEASURED_ELSEWHERE)]
+    points = _AGAINST_MEMBERSHIP
+    if documents:
+        points = _AGAINST_DOCUMENT_MEMBERSHIP[:1] if adapter else _AGAINST_DOCUMENT_MEMBERSHIP
+    return _advise(points)
 
 
-def extraction_advice() -> list[BulletList]:
-    """Return measured defences against the extraction of training documents."""
-    return [BulletList(_AGAINST_EXTRACTION, note=_MEASURED_ELSEWHERE)]
+def extraction_advice() -> tuple[list[Block], list[Block]]:
+    """Return what to do against the extraction of training documents, in a line, and what it did in other models."""
+    return _advise(_AGAINST_EXTRACTION)
+
+
+def _advise(points: Sequence[Bullet]) -> tuple[list[Block], list[Block]]:
+    line = (
+        f"Worth trying: {_join_titles(points)}. Measure again after the change, and set both results side by side; the "
+        "annex says what it did in other models."
+    )
+    return [Paragraph(line)], [BulletList(points, note=_MEASURED_ELSEWHERE)]
+
+
+def _join_titles(points: Sequence[Bullet]) -> str:
+    titles = [point.title.rstrip(".") for point in points]
+    return "; or ".join(f"{title[0].lower()}{title[1:]}" for title in titles)
 
 
 _FAMILIES = {

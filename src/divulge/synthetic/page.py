@@ -33,8 +33,8 @@ SyntheticRun: TypeAlias = StudyRun[SyntheticAudit]
 _N_RECORDS = 50  # in a table of single records
 _N_OPEN = 10  # of these, the rest is folded
 _ADVERSARY = (
-    "The adversary holds the release and further records of the same kind, and asks of a record whether the release "
-    "was made from it. No query, no knowledge of the generator and no label is needed."
+    "Who can do this: anyone who has the release, other records of the same kind, and the record in question. Nothing "
+    "need be known of how the release was made."
 )
 _MEANING = {
     **SCORES,
@@ -111,8 +111,8 @@ def facts(run: SyntheticRun) -> dict[str, str]:
     unit = "persons" if settings.person else "records"
     facts = {
         "release": formatting.format_count(summary.released, "row"),
-        unit: f"{summary.members:,} members and {summary.nonmembers:,} non-members",
-        "population": formatting.format_count(summary.population, "row"),
+        f"{unit} compared": f"{summary.members:,} that it was made from, {summary.nonmembers:,} others",
+        "used to build the attack": formatting.format_count(summary.population, "further row"),
         "seed": str(settings.seed),
     }
     if summary.left_out:
@@ -193,8 +193,8 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
         ),
         Bullet(
             "Use a generator with differential privacy.",
-            "At ε = 1 none of these attacks found members where it was measured (docs/synthetic.md). What it costs the "
-            "release is to be measured as well.",
+            "Where it was measured with a strict setting (ε = 1), none of these attacks found anybody "
+            "(docs/synthetic.md). What it costs the release is to be measured as well.",
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]

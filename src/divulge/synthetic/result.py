@@ -506,12 +506,12 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
     if found_rates:
         level, rate = max(found_rates, key=lambda each: each[1].low)
         plain = (
-            f"Of 100 members about {100 * rate.value:.0f} stand out ({100 * rate.low:.0f} to {100 * rate.high:.0f}), "
-            f"where only {100 * float(level):g} of 100 non-members do."
+            f"Of 100 records that the release was made from about {100 * rate.value:.0f} stand out "
+            f"({100 * rate.low:.0f} to {100 * rate.high:.0f}), where only {100 * float(level):g} of 100 others do."
         )
         return ReleaseVerdict(LEAK, plain, copies, "scores")
     if (holdout := states[HOLDOUT]).state == "fails":
-        plain = f"The generator saw the non-members as well, so nothing can be said: {holdout.says}."
+        plain = f"The generator saw the other records (non-members) as well, so nothing can be said: {holdout.says}."
         return ReleaseVerdict(CANNOT_JUDGE, plain, copies, "holdout")
     if inside:
         return ReleaseVerdict(TOO_LITTLE, copies[0], (), "copies")
@@ -519,20 +519,24 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
         left_out = int((~result.is_counted).sum())
         why = f" ({formatting.format_count(left_out, 'record')} equal another and are left out)" if left_out else ""
         plain = (
-            f"{n:,} members and {m:,} non-members count{why}; with fewer than {MIN_SIDE} of either only proofs do, "
-            "and there are none."
+            f"{n:,} records that the release was made from and {m:,} others count{why}; with fewer than {MIN_SIDE} of "
+            "either only copies would show anything, and there are none."
         )
         return ReleaseVerdict(TOO_LITTLE, plain, (), "few")
     if holdout.state != "holds":
         plain = (
-            "No attack finds members, but nothing shows that the generator did not see the non-members: "
+            "No attack finds records that the release was made from, but nothing shows that the generator did not see "
+            "the others as well: "
             f"{holdout.says}."
         )
         return ReleaseVerdict(TOO_LITTLE, plain, (), "no holdout control")
     highest = max(scores, key=lambda score: score.auc.high, default=None)
     if highest is None or highest.auc.high >= 0.5 + result.settings.margin:
         reach = "" if highest is None else f": it may tell up to {100 * highest.auc.high:.0f} of 100 pairs right"
-        plain = f"No attack surely finds members, but one may{reach}. More records would make that surer."
+        plain = (
+            f"No attack surely finds records that the release was made from, but one may{reach}. More records would "
+            "make that surer."
+        )
         return ReleaseVerdict(TOO_LITTLE, plain, (), "wide")
     plain = (
         "None of these attacks tells records that the release was made from better than others: of 100 pairs at most "
@@ -544,8 +548,9 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     """Say how many records match, and how many would by chance."""
     return (
-        f"{proof.members:,} of {n_members:,} members {PROOFS[proof.name]}; of {n_nonmembers:,} non-members, whom the "
-        f"generator never saw, {proof.nonmembers:,} do. Chance does not explain the difference."
+        f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
+        f"{n_nonmembers:,} others, which the generator never saw, {proof.nonmembers:,} do. Chance does not explain the "
+        "difference."
     )
 
 
@@ -574,6 +579,7 @@ def _describe_copies(result: SyntheticAudit) -> tuple[str, ...]:
         return ()
     rows = "1 row of the release equals" if inside == 1 else f"{inside:,} rows of the release equal"
     return (
-        f"{rows} a member's and nobody's in the population; of non-members' rows, {outside:,} stand there. They are "
+        f"{rows} one that it was made from and nobody's in the population; of the others' rows, {outside:,} stand "
+        "there. They are "
         "listed: what is copied is copied, even where chance explains as many.",
     )

@@ -336,7 +336,9 @@ def apply_adapter(model: Any, adapter: Adapter) -> Any:
 
 def merge_adapter(peft_model: Any) -> Any:
     """Merge an adapter into its base; where `can_merge` denies it, leave it beside."""
-    return peft_model.merge_and_unload() if can_merge(peft_model) else peft_model.get_base_model()
+    model = peft_model.merge_and_unload() if can_merge(peft_model) else peft_model.get_base_model()
+    model.is_adapted = True  # its merged weights no longer show it, and advice on training depends on it
+    return model
 
 
 def can_merge(peft_model: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge import errors
 from divulge.errors import InputError
+from divulge.types import ShortRepr
 from divulge.validation import check_array, check_choice, check_ids, check_nonempty, format_value, to_numpy
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class CallableTarget:
         return self.logits(records).argmax(axis=1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableTarget:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TableTarget(ShortRepr):
     """Outputs computed elsewhere, looked up by the records' identifiers.
 
     Args:

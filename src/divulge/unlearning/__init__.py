@@ -13,6 +13,6 @@ Examples:
 """
 
 from divulge.unlearning.pipeline import forget
-from divulge.unlearning.result import ERASURE, Erasure, ErasureVerdict
+from divulge.unlearning.result import ERASURE, Erasure
 
-__all__ = ["ERASURE", "Erasure", "ErasureVerdict", "forget"]
+__all__ = ["ERASURE", "Erasure", "forget"]

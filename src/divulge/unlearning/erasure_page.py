@@ -9,8 +9,8 @@ from scipy import stats
 
 from divulge.report import charts, formatting, notebook
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
-from divulge.report.run_kinds import Headline
-from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.report.run_kinds import Headline, Origin
+from divulge.report.sections import ADVICE_TITLE, MEASURED_TITLE, RegulatorAnswers, regulator_section
 from divulge.types import Estimate
 from divulge.unlearning.finding import RECOMMENDED_CONTROLS
 
@@ -51,14 +51,14 @@ def headline(run: StudyRun[Erasure]) -> Headline:
     null = "No model that never saw the records was given, so that there is nothing to compare with."
     if k:
         noise = (
-            "the spread between their trainings is in every interval"
+            "how much these differ among themselves is taken into account"
             if k > 1
-            else "training noise is not included: that takes two or more"
+            else "how much such models differ among themselves is not known: that takes two or more"
         )
         null = (
-            f"Compared with {formatting.format_count(k, 'model')} that never saw the records ({summary.null}), not "
-            f"with an AUC of one half; {noise}."
+            f"Compared with {formatting.format_count(k, 'model')} that never saw the records ({summary.null}); {noise}."
         )
+
     return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (null, *CANNOT))
 
 
@@ -117,14 +117,23 @@ def facts(run: StudyRun[Erasure]) -> dict[str, str]:
     settings = summary.settings
     return {
         "records to be forgotten": f"{sum(finding.forgotten for finding in summary.findings):,}",
-        "never used": f"{summary.never:,}",
+        "records never used": f"{summary.never:,}",
         "compared with": _describe_controls(summary),
-        "read from the models": summary.signal,
-        "largest difference that counts as none": f"±{settings.margin:g} of AUC",
-        "confidence": formatting.format_percent(settings.confidence)
-        + (f", {len(summary.findings)} requests together" if len(summary.findings) > 1 else ""),
         "seed": str(settings.seed),
     }
+
+
+def origin(run: StudyRun[Erasure]) -> Origin:
+    """Return how models were compared."""
+    summary, settings = run.summary, run.summary.settings
+    together = f", {len(summary.findings)} requests together" if len(summary.findings) > 1 else ""
+    return Origin(
+        {
+            "read from the models": summary.signal,
+            "largest difference that counts as none": f"±{settings.margin:g} of AUC",
+            "confidence": formatting.format_percent(settings.confidence) + together,
+        }
+    )
 
 
 def _describe_controls(summary: ErasureSummary) -> str:
@@ -289,10 +298,19 @@ def _perplexities(measure: str, before: float, after: float) -> str:
 
 
 def _advice(summary: ErasureSummary) -> list[Section]:
+    """Advise whoever can train the model, or, where no model was trained again, an outsider."""
+    is_outsider = summary.null == "reference models"
     if summary.answer == "too little data to say":
         has_few_controls = len(summary.control_names) < RECOMMENDED_CONTROLS
+        title = "Compare more records."
+        if has_few_controls:
+            title = (
+                "Compare with more models that never saw the records."
+                if is_outsider
+                else "Train more models without the records."
+            )
         point = Bullet(
-            "Train more models without the records." if has_few_controls else "Compare more records.",
+            title,
             "Each training with a seed of its own; four or more are recommended."
             if has_few_controls
             else "More never-used records, more records in one request, or more models shorten the interval.",
@@ -300,10 +318,17 @@ def _advice(summary: ErasureSummary) -> list[Section]:
         return [Section(ADVICE_TITLE, [BulletList([point])])]
     if summary.answer.startswith("no difference"):
         return []
-    point = Bullet(
-        "Train again without the records.",
+    title = "Ask whoever holds the model to train it again without the records." if is_outsider else (
+        "Train again without the records."
+    )  # fmt: skip
+    point = Bullet(title, "Then check again: models that were trained again were seldom called remembered.")
+    other = Bullet(
+        "Other ways to erase.",
         "Fine-tuning on the rest and pruning were found in every setting that was measured, ascent and random labels "
         "in most; models that were trained again were seldom called remembered.",
         "benchmarks/results/erasure.md",
     )
-    return [Section(ADVICE_TITLE, [BulletList([point])])]
+    return [
+        Section(ADVICE_TITLE, [BulletList([point])]),
+        Section(MEASURED_TITLE, [BulletList([other])], annex=True),
+    ]

@@ -18,7 +18,7 @@ from divulge.report import formatting
 from divulge.report.run_kinds import RunKind
 from divulge.results import ErasureSummary, QualityChange, StudyControl
 from divulge.settings import ForgetSettings
-from divulge.study import Study, StudyRun, reopen
+from divulge.study import Study, StudyRun, StudyVerdict, reopen
 from divulge.types import Estimate
 from divulge.unlearning import erasure_page
 from divulge.unlearning.finding import (
@@ -48,25 +48,6 @@ _ORDER = (NO_DIFFERENCE, TOO_LITTLE, OVERDONE, REMEMBERED)
 _TONES: Mapping[str, Tone] = {
     NO_DIFFERENCE: "clear", TOO_LITTLE: "undecided", OVERDONE: "doubt", REMEMBERED: "leak",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureVerdict:
-    """The answer of an erasure check.
-
-    Args:
-        answer: "still remembered", "no difference from a model that never saw them", "overdone: they stand out the
-            other way" or "too little data to say"; of several requests, that of the one that fares worst.
-        text: the answer in sentences.
-        tone: its colour in the report.
-    """
-
-    answer: str
-    text: str
-    tone: Tone
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,11 +122,15 @@ class Erasure(Study):
         return tuple(decided.finding for decided in self.decided.values())
 
     @property
-    def verdict(self) -> ErasureVerdict:
-        """The answer, in a word and in sentences."""
+    def verdict(self) -> StudyVerdict:
+        """The answer, in a word and in sentences.
+
+        "still remembered", "no difference from a model that never saw them", "overdone: they stand out the other way"
+        or "too little data to say"; of several requests, that of the one that fares worst.
+        """
         findings = self.findings
         answer = max((finding.answer for finding in findings), key=_ORDER.index)
-        return ErasureVerdict(answer, self._describe(findings, answer), _TONES[answer])
+        return StudyVerdict(answer, self._describe(findings, answer), _TONES[answer])
 
     def _describe(self, findings: tuple[ErasureFinding, ...], answer: str) -> str:
         """Return the verdict of all requests in sentences, the first of which names what it was compared with."""
@@ -153,7 +138,7 @@ class Erasure(Study):
         null = f", by one score of each record against {k} {self.null}" if k else ""
         null = null[:-1] if k == 1 else null
         if len(findings) == 1:
-            return f"{formatting.capitalize(answer)}{null}: {findings[0].reason.rstrip('.')}."
+            return f"{formatting.capitalize(answer)}{null}: {_explain(findings[0])}."
         requests_by_answer = {
             each: [finding.request for finding in findings if finding.answer == each] for each in reversed(_ORDER)
         }
@@ -273,6 +258,22 @@ class Erasure(Study):
         return f"Erasure({self.verdict.answer}; {counts}; {len(self.controls)} models that never saw them)"
 
 
+_PLAIN = {
+    REMEMBERED: "the records that were to be forgotten stand out more than under models that never saw them",
+    NO_DIFFERENCE: "the records that were to be forgotten stand out no more than under models that never saw them",
+    OVERDONE: "the records that were to be forgotten stand out less than under models that never saw them, which shows "
+    "that something was done to them",
+}
+
+
+def _explain(finding: ErasureFinding) -> str:
+    """Say what an answer means, and its figures after that."""
+    reason = finding.reason.rstrip(".")
+    if finding.answer not in _PLAIN:
+        return reason
+    return f"{_PLAIN[finding.answer]} ({reason.replace('that of models that never saw the records', 'theirs')})"
+
+
 def blind_name(request: str) -> str:
     """Return the name of the check that tells a request's records from never-used ones without a model."""
     return f"{BLIND}: {request}"
@@ -330,6 +331,7 @@ ERASURE = RunKind(
     sections=erasure_page.sections,
     headline=erasure_page.headline,
     facts=erasure_page.facts,
+    origin=erasure_page.origin,
     warnings=lambda run: run.summary.warnings,
     read=_read_run,
     records=lambda folder: ERASURE.load(folder).result.to_frame(),

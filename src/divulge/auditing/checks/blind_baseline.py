@@ -70,8 +70,8 @@ def describe_blind_baseline(baseline: BlindBaseline | None) -> CheckFinding:
     return CheckFinding(
         _NAME,
         "not comparable",
-        "The split is confounded: a classifier that never saw the model tells members from non-members "
-        f"(AUC {format_estimate(baseline.auc)}, p = {baseline.p_value:.2g}).",
+        "The split is confounded: training records and others differ in themselves, and can be told apart without the "
+        "model.",
         confounded_details(baseline.differences),
         section=FAIRNESS_TITLE,
         paragraphs=(paragraph,),

@@ -91,7 +91,7 @@ def describe_texts(split: TextSplit) -> CheckFinding:
     return CheckFinding(
         _NAME,
         "not comparable",
-        "The split is confounded: words, years or lengths tell members from non-members without the model.",
+        "The split is confounded: words, years or lengths tell training records from others without the model.",
         confounded_details(split.signs),
         section=FAIRNESS_TITLE,
         paragraphs=(shared,),
