@@ -117,6 +117,7 @@ class Records:
         n = len(data)
         numbers: Array | None = None
         names = None
+        _reject_other_outcomes(y)
         y = _without_decimals(y)
         if y is not None and class_names is None and _holds_real_values(y):
             numbers = check_vector(y, "y", length=n)
@@ -338,6 +339,27 @@ class Records:
             classes = f"y={self.y.min():.4g}..{self.y.max():.4g}"
         shape = f"shape={self.x.shape[1:]}" if self.table is None else f"columns={tuple(self.table.columns)}"
         return f"Records(n={len(self)}, {shape}, {classes})"
+
+
+def _reject_other_outcomes(y: object) -> None:
+    """Raise, and say what can be audited, where ``y`` is no one outcome of each record."""
+    values = None if y is None else to_numpy(y, "y")
+    if values is None or (values.dtype.names is None and (values.ndim < 2 or not values.size)):
+        return
+    if values.dtype.names is not None:
+        raise InputError(
+            f"y: one class or real value of each record is needed, got the fields {', '.join(values.dtype.names)}; of "
+            "survival data, leave out the records without an event and pass the times of the others as y: y['time']"
+        )
+    if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "biuf":
+        is_one_hot = bool(np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all())
+        way = (
+            "each row holds a single one: pass y.argmax(axis=1)"
+            if is_one_hot
+            else "audit one label at a time: y[:, 0], with a target that answers for this label alone, such as lambda "
+            "x: model.predict_proba(x)[:, 0] with outputs='probabilities'"
+        )
+        raise InputError(f"y: one class or real value of each record is needed, got shape {values.shape}; {way}")
 
 
 def _without_decimals(y: object) -> object:
