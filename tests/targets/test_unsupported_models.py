@@ -1,4 +1,4 @@
-"""Who brings a model that cannot be called as it is is told what to pass in its place; that is run here as it is said."""
+"""A model that cannot be called as it is: what its refusal says to pass instead is run here, word for word."""
 
 import re
 
@@ -90,9 +90,10 @@ def test_columns_in_another_order_are_found_by_their_names():
     sets = make_sets(2, True)
     library, booster = train_xgboost("binary:logistic", sets["members"], 2, True)
     reordered = {role: dv.Records(records.table.to_native()[NAMES[::-1]], records.y) for role, records in sets.items()}
-    assert audit_as_told(booster, reordered, xgboost=library)["loss"].auc == audit_as_told(
-        booster, sets, xgboost=library
-    )["loss"].auc
+    assert (
+        audit_as_told(booster, reordered, xgboost=library)["loss"].auc
+        == audit_as_told(booster, sets, xgboost=library)["loss"].auc
+    )
 
 
 def test_a_booster_whose_objective_ranks_is_refused_by_name():
@@ -150,7 +151,9 @@ def test_the_expected_time_of_a_survival_model_is_audited_by_what_its_refusal_sa
 def test_times_with_events_are_refused_with_the_way_to_the_times():
     x, times = np.arange(6.0).reshape(3, 2), np.array([(True, 1.5), (False, 2.0), (True, 3.0)], "?,f8")
     times.dtype.names = ("event", "time")
-    with pytest.raises(dv.InputError, match=r"y: .*the fields event, time; of survival data, leave out the records wit"):
+    with pytest.raises(
+        dv.InputError, match=r"y: .*the fields event, time; of survival data, leave out the records wit"
+    ):
         dv.Records(x, times)
 
 
@@ -160,7 +163,9 @@ def test_one_of_several_labels_is_audited_as_the_refusal_of_all_says():
 
     x = np.random.default_rng(0).normal(size=(240, 3))
     y = (x[:, :2] + np.random.default_rng(1).normal(size=(240, 2)) > 0).astype(int)
-    with pytest.raises(dv.InputError, match=r"y: .* got shape \(240, 2\); audit one label at a time: y\[:, 0\]") as caught:
+    with pytest.raises(
+        dv.InputError, match=r"y: .* got shape \(240, 2\); audit one label at a time: y\[:, 0\]"
+    ) as caught:
         dv.Records(x, y)
     function, declared = re.search(r"such as (.+) with outputs='(\w+)'", str(caught.value)).groups()
     model = OneVsRestClassifier(RandomForestClassifier(10, random_state=0)).fit(x[:80], y[:80])
@@ -175,3 +180,28 @@ def test_one_of_several_labels_is_audited_as_the_refusal_of_all_says():
 def test_classes_as_ones_among_zeros_are_told_to_be_numbered():
     with pytest.raises(dv.InputError, match=r"each row holds a single one: pass y\.argmax\(axis=1\)"):
         dv.Records(np.zeros((3, 2)), np.eye(3, dtype=int))
+
+
+@pytest.mark.filterwarnings("ignore:.*torchvision.*")
+def test_an_image_classifier_of_transformers_is_audited_by_what_the_refusal_of_its_folder_says(tmp_path):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    pytest.importorskip("PIL")
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=16, patch_size=8,
+        num_labels=3,
+    )  # fmt: skip
+    network = transformers.ViTForImageClassification(config)
+    network.save_pretrained(tmp_path)
+    transformers.ViTImageProcessor(size={"height": 16, "width": 16}).save_pretrained(tmp_path)
+    with pytest.raises(dv.InputError, match="holds ViTForImageClassification, an image classifier") as caught:
+        dv.targets.load(str(tmp_path))
+    told = re.search(r"pass (.+) for images .*where model = (.+) and processor = (.+);", str(caught.value))
+    function, model, processor = told.groups()
+    names = {
+        name: eval(text, {"transformers": transformers}) for name, text in (("model", model), ("processor", processor))
+    }
+    target = dv.targets.adapt(eval(function, names))
+    images = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16)).astype(np.float32) / 255
+    expected = network.eval()(torch.from_numpy((images - 0.5) / 0.5)).logits.detach().numpy()
+    np.testing.assert_allclose(target.logits(dv.Records(images)), expected, rtol=1e-4, atol=1e-5)

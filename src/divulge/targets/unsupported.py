@@ -110,7 +110,9 @@ def _pass_instead(described: str, call: str, declaration: str, x: str) -> InputE
         function = f"divulge.targets.CallableTarget({function}, {declaration}, frames=True)"
         if declaration == _REGRESSION:
             function = f"divulge.targets.CallableTarget(lambda x: {call}, frames=True)"
-    return InputError(f"target: {described} is no estimator of scikit-learn's kind; pass {function}, with {declaration}")
+    return InputError(
+        f"target: {described} is no estimator of scikit-learn's kind; pass {function}, with {declaration}"
+    )
 
 
 def _other_objective(described: str, objective: str) -> InputError:
