@@ -151,7 +151,7 @@ def _find_base(path: Path, base_name: str, folder: Path | None) -> str:
     )
 
 
-def _target_class(path: Path, source: str) -> type[CausalLM] | type[TextClassifier]:
+def _target_class(path: Path, source: str | None = None) -> type[CausalLM] | type[TextClassifier]:
     """Choose the target of a folder from the class that its configuration names; of a GGUF file, a language model."""
     if is_gguf(str(path)):
         return CausalLM
@@ -175,7 +175,7 @@ def _target_class(path: Path, source: str) -> type[CausalLM] | type[TextClassifi
         if isinstance(architectures, list) and len(architectures) == 1 and architectures[0] in names.values():
             return target_class
     if isinstance(architectures, list) and any("ForImageClassification" in str(name) for name in architectures):
-        name = source.removeprefix(HUB)
+        name = (source or str(path)).removeprefix(HUB)
         raise InputError(
             f"target.model: {path} holds {architectures[0]}, an image classifier, whose images have to be prepared as "
             "in training. Do so in your own code, and pass lambda x: model(**processor(list(x), do_rescale=False, "
