@@ -205,3 +205,52 @@ def test_an_image_classifier_of_transformers_is_audited_by_what_the_refusal_of_i
     images = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16)).astype(np.float32) / 255
     expected = network.eval()(torch.from_numpy((images - 0.5) / 0.5)).logits.detach().numpy()
     np.testing.assert_allclose(target.logits(dv.Records(images)), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("model.rds", "an R file holds .*divulge.targets.TableTarget"),
+        ("model.RData", "an R file holds .*divulge.targets.TableTarget"),
+        ("model.rda", "an R file holds .*divulge.targets.TableTarget"),
+        ("model.pmml", "a PMML file is read by evaluators of its own; .*divulge.targets.TableTarget"),
+        ("model.keras", r"a Keras file may .*model\.export\('model.onnx', format='onnx'\)"),
+        ("model.h5", r"an HDF5 file may .*model\.export\('model.onnx', format='onnx'\)"),
+        ("model.tflite", "a TensorFlow file is no .onnx file; tf2onnx makes one"),
+        ("model.pt", "a torch.save file is a pickle; save the weights with safetensors.torch.save_file"),
+        ("model.ckpt", "a torch.save file is a pickle; save the weights with safetensors.torch.save_file"),
+        (
+            "model.cbm",
+            r"a file of CatBoost's own.*load the file in your own code by catboost\.CatBoost\(\)\.load_model",
+        ),
+        ("model.ubj", r"a file of XGBoost's own.*load the file in your own code by xgboost\.Booster\(model_file="),
+        ("model.docx", "a document file is no model"),
+        ("model.txt", r"its kind \(\.txt\) is not known here; .*divulge.targets.TableTarget"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_a_way(tmp_path, name, way):
+    (tmp_path / name).write_bytes(b"anything")
+    with pytest.raises(dv.InputError, match=f"(?s)target.model: .*{name} .*{way}"):
+        dv.targets.load(str(tmp_path / name))
+
+
+def test_saved_answers_are_audited_as_the_refusals_say(tmp_path):
+    sets = make_sets(2, False)
+    ids = {role: [f"{role} {row}" for row in range(len(records))] for role, records in sets.items()}
+    sets = {role: dv.Records(records.x, records.y, ids[role]) for role, records in sets.items()}
+    model = (
+        pytest.importorskip("sklearn.tree")
+        .DecisionTreeClassifier(random_state=0)
+        .fit(sets["members"].x, sets["members"].y)
+    )
+    answers = pd.concat([pd.DataFrame(model.predict_proba(sets[role].x), index=ids[role]) for role in sets])
+    answers.to_csv(tmp_path / "answers.csv")
+    (tmp_path / "saved_answers.py").write_text(
+        "import divulge, pandas\n"
+        "def load():\n"
+        f"    table = pandas.read_csv({str(tmp_path / 'answers.csv')!r}, index_col=0)\n"
+        "    return divulge.targets.TableTarget(table.index, table.to_numpy(), outputs='probabilities')\n"
+    )
+    target = dv.targets.load("saved_answers:load", folder=tmp_path)
+    result = dv.audit(target, **sets, recipes=["loss"], fpr=(0.05,))
+    assert result["loss"].auc == dv.audit(model, **sets, recipes=["loss"], fpr=(0.05,))["loss"].auc
