@@ -70,10 +70,10 @@ class TestTables:
     def test_files_that_are_none_are_refused(self, tmp_path, write):
         with refused(f"^no such file: {tmp_path / 'none.csv'}$"):
             read_records(tmp_path / "none.csv", FileLayout())
-        with refused("file type: '.xls' is unknown"):
-            read_records(write("a", "a.xls"), FileLayout())
-        with refused("file type of texts: '.xls' is unknown"):
-            read_records(write("a", "a.xls"), FileLayout(text="a"))
+        with refused("file type: '.xyz' is unknown"):
+            read_records(write("a", "a.xyz"), FileLayout())
+        with refused("file type of texts: '.xyz' is unknown"):
+            read_records(write("a", "a.xyz"), FileLayout(text="a"))
         with refused(r"a header \(a, label\) and no rows; at least 1 record is needed"):
             read_records(write("a,label\n"), FileLayout())
         with refused(r"a header \(a, label\) and no rows; at least 1 record is needed"):

@@ -148,6 +148,8 @@ class TestRecords:
         assert same.x.tolist() == np.tile(tables[0].x, (2, 1)).tolist()
         numbers_too = Records.concatenate([Records(pl.DataFrame({"a": [1.0]})), Records(np.ones((1, 1)))])
         assert numbers_too.table is None
+        labelled_alike = Records.concatenate([Records(frame().to_pandas()), Records(frame(start=3).to_pandas())])
+        assert labelled_alike.table.to_native().index.tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_digests_are_of_the_frame_or_of_the_array(self):
         assert len(set(numbers().digests())) == 3

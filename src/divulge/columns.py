@@ -491,7 +491,7 @@ def _fit_words(column: Column) -> Any:
 
 
 def concatenate(frames: Sequence[nw.DataFrame[Any]]) -> nw.DataFrame[Any]:
-    """Return all rows in one frame, in the first one's library and order of columns.
+    """Return all rows in one frame, in the first one's library and order of columns, with row labels from 0 in pandas.
 
     Raises:
         divulge.InputError: columns that are missing or too many.
@@ -503,7 +503,8 @@ def concatenate(frames: Sequence[nw.DataFrame[Any]]) -> nw.DataFrame[Any]:
         parts = [nw.from_native(to_library(part, "pandas"), eager_only=True) for part in parts]
     if any(part.schema != parts[0].schema for part in parts):
         parts = _unify_types(parts)
-    return nw.concat(parts, how="vertical")
+    # In pandas the frames may label their rows alike, which models that align by these labels refuse.
+    return nw.maybe_reset_index(nw.concat(parts, how="vertical"))
 
 
 def _unify_types(frames: Sequence[nw.DataFrame[Any]]) -> list[nw.DataFrame[Any]]:

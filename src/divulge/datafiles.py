@@ -477,6 +477,7 @@ def _scan(path: Path, layout: FileLayout) -> Table:
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
     if not path.is_dir() and not tables.is_table_file(path):
+        tables.reject_convertible_file(path)
         check_choice(path.suffix, "file type", [".npz", *tables.ENDINGS])
     if layout.person is not None:
         raise InputError("data.person: several records of one person are put together for data.text only")
@@ -607,6 +608,7 @@ def _value_columns(table: Table, layout: FileLayout, special_names: Sequence[str
 def _from_texts(path: Path, layout: FileLayout, documents_from: Mapping[str, str]) -> DataFile:
     """Read documents from their columns, and labels, ids, groups, persons and covariates from others."""
     if not path.is_dir() and not tables.is_table_file(path):
+        tables.reject_convertible_file(path)
         check_choice(path.suffix, "file type of texts", tables.ENDINGS)
     _check_text_layout(layout, tuple(documents_from.values()))
     table = _scan(path, layout)
@@ -944,6 +946,8 @@ def read_image_folder(path: Path, classes: Sequence[str] | None) -> tuple[Record
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not tables.is_hidden(folder, path))
     class_files = {folder.name: files for folder in folders if (files := _image_files(folder))}
     if not class_files:
+        for file in sorted(file for file in path.iterdir() if file.is_file() and not tables.is_hidden(file, path)):
+            tables.reject_convertible_file(file)
         tables.check_no_texts(path)
         raise InputError(
             f"{path} is no folder of images (one folder for each class, of {' '.join(_ENDINGS)}), nor of tables or "

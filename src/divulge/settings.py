@@ -1089,9 +1089,9 @@ class OracleSettings(Settings):
 
     metric: Any = Field(
         "log_loss",
-        description="Metric: log_loss, accuracy, f1, auc, mse, rmse, mae, mape, r2, balanced_accuracy, mcc, "
-        "quadratic_weighted_kappa, map_at_k, brier, norm_like:2, mahalanobis:1, …; 'module:callable'; or 'LOW:HIGH', "
-        "where only the range is known.",
+        description="Metric: log_loss, accuracy, f1, macro_f1, auc, mse, rmse, rmsle, mae, mape, r2, "
+        "balanced_accuracy, mcc, qwk, map_at_k, brier, norm_like:2, mahalanobis:1, …; your own as 'module:function'; "
+        "or 'LOW:HIGH', where only the range is known.",
     )
     classes: Integer = Field(2, ge=2, le=10**9, description="Number of classes.")
     clip: Any = Field(

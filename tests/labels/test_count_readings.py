@@ -161,7 +161,8 @@ def test_hits_are_proven_within_the_noise_and_certain_within_twice_of_it(off, no
 
 
 @pytest.mark.parametrize(
-    ("metric", "classes", "n"), [("mcc", 2, 7), ("balanced_accuracy", 2, 7), ("quadratic_weighted_kappa", 3, 5)]
+    ("metric", "classes", "n"),
+    [("mcc", 2, 7), ("macro_f1", 2, 7), ("balanced_accuracy", 2, 7), ("quadratic_weighted_kappa", 3, 5)],
 )
 def test_answers_tell_the_labels_for_all_totals_together(metric, classes, n):
     spec, plan = plan_of(metric, n, classes=classes)

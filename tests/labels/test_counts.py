@@ -146,7 +146,9 @@ def test_torch_clamps_logarithms_at_minus_100():
 
 
 @pytest.mark.filterwarnings("ignore:F-score is ill-defined")  # without positives, where scikit-learn says 0 too
-@pytest.mark.parametrize("metric", ["log_loss", "squared_euclidean", "mse", "rmse", "mae", "accuracy", "f1", "auc"])
+@pytest.mark.parametrize(
+    "metric", ["log_loss", "squared_euclidean", "mse", "rmse", "rmsle", "mae", "accuracy", "f1", "auc"]
+)
 def test_a_local_oracle_answers_as_scikit_learn_does(metric):
     """Ties, constant predictions, and labels of one class, where there is an answer."""
     rng = np.random.default_rng(0)

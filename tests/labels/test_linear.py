@@ -36,6 +36,7 @@ SPECS = {
     "mahalanobis": {"metric": labels.mahalanobis(2.0), "decimals": 5},
     "mse": {"metric": "mse", "decimals": 3},
     "rmse": {"metric": "rmse", "decimals": 5},
+    "rmsle": {"metric": "rmsle", "decimals": 5},
     "mae": {"metric": "mae", "decimals": 5},
     "softmax": {"metric": "softmax_cross_entropy", "classes": 3, "noise": 1e6},
     "softmax float32": {"metric": "softmax_cross_entropy", "float_dtype": "float32", "noise": 1.0},

@@ -30,6 +30,7 @@ TABLES = {
     ),
     "mse": ({}, 5 * P - 2, np.column_stack([(5 * P - 2) ** 2, (5 * P - 3) ** 2])),
     "rmse": ({}, 5 * P - 2, np.column_stack([(5 * P - 2) ** 2, (5 * P - 3) ** 2])),
+    "rmsle": ({}, 3 * P, np.column_stack([np.log1p(3 * P) ** 2, (np.log1p(3 * P) - math.log(2)) ** 2])),
     "mae": ({}, 5 * P - 2, np.column_stack([np.abs(5 * P - 2), np.abs(5 * P - 3)])),
     "mape": ({}, P, np.column_stack([P / 2.0**-52, 1 - P])),
     "softmax_cross_entropy": (
@@ -78,6 +79,7 @@ REACH = {
     "squared_euclidean, four": {"classes": 4},
     "mae": {},
     "mape": {},
+    "rmsle": {},
 }
 
 
@@ -86,7 +88,12 @@ def test_the_span_is_the_largest_difference_that_predictions_make(name):
     options = {"classes": 2} | REACH[name]
     loss = metrics.row_loss(name.split(",")[0], **options)
     edge = {"log_loss": math.log(99) if "clip" in options else -math.log(np.finfo("float64").tiny)}
-    whole = {"squared_euclidean": 2.0 if options["classes"] == 4 else 1.0, "mae": 1.0, "mape": 1.0}
+    whole = {
+        "squared_euclidean": 2.0 if options["classes"] == 4 else 1.0,
+        "mae": 1.0,
+        "mape": 1.0,
+        "rmsle": math.log(2) ** 2,
+    }
     expected = (edge | whole)[name.split(",")[0]]
     if name == "squared_euclidean, four":
         expected = 1.0  # with predictions that are 0 for no class: 4/K
@@ -95,8 +102,8 @@ def test_the_span_is_the_largest_difference_that_predictions_make(name):
     if name == "log_loss, one column, no clip":
         assert loss.two_sided == pytest.approx(-math.log(2.0**-53))
         assert loss.largest == loss.span
-    elif name == "mape":
-        assert (loss.two_sided, loss.largest) == (1.0, math.inf)
+    elif name in ("mape", "rmsle"):
+        assert (loss.two_sided, loss.largest) == (loss.span, math.inf)
     else:
         assert loss.two_sided == loss.largest == loss.span
 
@@ -131,7 +138,7 @@ def test_the_largest_gap_leaves_no_class_below_the_clip_or_below_nothing(classes
     assert metrics.row_loss("log_loss", classes, clip=0.45).largest_gap(np.arange(classes)) == 0.0
 
 
-@pytest.mark.parametrize("name", ["mse", "mae", "mape", "rmse", "sigmoid_cross_entropy", "itakura_saito"])
+@pytest.mark.parametrize("name", ["mse", "mae", "mape", "rmse", "rmsle", "sigmoid_cross_entropy", "itakura_saito"])
 def test_losses_of_two_labels_are_refused_for_more(name):
     with pytest.raises(InputError, match=f"classes: {name} is defined for 2 classes here, got 3"):
         metrics.row_loss(name, 3)

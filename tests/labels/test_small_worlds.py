@@ -27,6 +27,8 @@ WORLDS = {
     "counts": labels.OracleSpec(labels.Evaluated(f2, depends_on="counts"), n=5, noise=0.004),
     "mae": labels.OracleSpec("mae", n=5, noise=0.01),
     "rmse": labels.OracleSpec("rmse", n=5, noise=0.01),
+    "rmsle": labels.OracleSpec("rmsle", n=5, noise=0.001),
+    "macro_f1": labels.OracleSpec("macro_f1", n=5, noise=0.006),
     "mape": labels.OracleSpec("mape", n=5, noise=0.01),
     "brier": labels.OracleSpec("squared_euclidean", n=4, classes=3, noise=0.01),
     "softmax": labels.OracleSpec("softmax_cross_entropy", n=4, classes=3, noise=0.1),
@@ -133,7 +135,7 @@ def test_a_row_that_is_read_as_two_classes_is_of_none_and_refutes_the_answers():
     assert not whole.refuted.any()
 
 
-@pytest.mark.parametrize("metric", ["mcc", "balanced_accuracy"])
+@pytest.mark.parametrize("metric", ["mcc", "macro_f1", "balanced_accuracy"])
 def test_a_single_row_cannot_be_of_both_classes(metric):
     certificate = labels.design(labels.OracleSpec(metric, n=1)).certificate
     assert not certificate.certified

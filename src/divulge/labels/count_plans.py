@@ -7,11 +7,12 @@ among them that are of class c, for every k; the last class needs no query of it
 Kaggle leaderboard by exploiting the log-loss oracle", 2018, shows the oracle's power): the sum of the ranks of the ones
 is linear in the labels, with ranks the attacker chooses; labels already read serve as spacers between new rows.
 
-Balanced accuracy, Matthews' correlation (MCC) and quadratic weighted kappa (QWK) are no sums over rows. But of a
-submission p of class numbers each is ``a + b·Σ p·y``, where a and b depend on p and on totals of the labels alone: on
-the number s of ones for two classes, on Σ y and Σ y² for more.
+Balanced accuracy, macro-F1, Matthews' correlation (MCC) and quadratic weighted kappa (QWK) are no sums over rows. But
+of a submission p of class numbers each is ``a + b·Σ p·y``, where a and b depend on p and on totals of the labels alone:
+on the number s of ones for two classes, on Σ y and Σ y² for more.
 
 - Balanced accuracy, P rows predicted 1: ``a = (n - s - P) / 2(n - s)``, ``b = 1/2s + 1/2(n - s)``.
+- Macro-F1 of two classes, P rows predicted 1: ``a = (n - s - P) / (2n - P - s)``, ``b = 1/(P + s) + 1/(2n - P - s)``.
 - MCC: ``b = n / √(P (n - P) s (n - s))``, ``a = -b·P·s/n``.
 - QWK: ``b = 2/E``, ``a = 1 - (Σp² + Σy²)/E`` with ``E = Σp² + Σy² - 2·Σp·Σy/n``, for any number of classes.
 
@@ -516,7 +517,7 @@ def _possible_totals(n: int, max_label: int) -> Iterator[tuple[Ints, Ints]]:
 
 
 def plan_ratio(spec: OracleSpec) -> QueryPlan:
-    """Return the plan for balanced accuracy, MCC, QWK, or an evaluated metric that depends on counts.
+    """Return the plan for balanced accuracy, macro-F1, MCC, QWK, or an evaluated metric that depends on counts.
 
     Raises:
         divulge.InputError: noise or rounding hides single counts, the noise has no bound, or there are too many rows.

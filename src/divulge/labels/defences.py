@@ -54,7 +54,7 @@ _CONFIDENCE = 0.95
 ShownScores: TypeAlias = "Callable[[OracleSpec, Ints, list[Floats], np.random.Generator], Floats]"
 
 _METRIC_RANGES = {
-    "accuracy": 1.0, "f1": 1.0, "auc": 1.0, "balanced_accuracy": 1.0, "map_at_k": 1.0,
+    "accuracy": 1.0, "f1": 1.0, "auc": 1.0, "balanced_accuracy": 1.0, "macro_f1": 1.0, "map_at_k": 1.0,
     "mcc": 2.0, "quadratic_weighted_kappa": 2.0, "r2": math.inf,
 }  # fmt: skip
 FLOAT_BITS = 64.0  # a score that is neither rounded nor noisy is one double
@@ -255,7 +255,7 @@ def _bound_label_effect(spec: OracleSpec) -> tuple[OracleSpec, str]:
     if math.isfinite(max_label_effect(spec)) or math.isfinite(answer_range(spec)):
         return spec, ""
     reason = f"{spec.name} has no bound on the effect of one label"
-    if spec.name in ("mse", "rmse"):
+    if spec.name in ("mse", "rmse", "rmsle"):
         bounded = replace(spec, metric="squared_euclidean", submission="positive")
         return bounded, f"{reason}: score the mean squared error of predictions clipped into [0, 1], and "
     low, high = _RECOMMENDED_CLIP, 1 - _RECOMMENDED_CLIP

@@ -457,7 +457,7 @@ def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Flo
     if spec.name in ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy"):
         slips.append(("like logarithms to base 2", lambda a: a * math.log(2)))
         slips.append(("like logarithms to base 10", lambda a: a * math.log(10)))
-    if spec.name == "rmse":
+    if spec.takes_root:
         slips.append(("like a mean squared error, without the root", lambda a: np.sqrt(np.maximum(a, 0))))
     if spec.name in ("mse", "squared_euclidean"):
         slips.append(("like the root of the mean squared error", lambda a: a**2))

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
-CLASS_NUMBER_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa")
+CLASS_NUMBER_METRICS = ("balanced_accuracy", "macro_f1", "mcc", "quadratic_weighted_kappa")
 
+_OTHER_NAMES = {"brier": "squared_euclidean", "qwk": "quadratic_weighted_kappa"}
 _MIN_SPACING = 1e-40
 _PRECISION_BITS = 120  # of ball arithmetic
 # Of a partial sum: lowest and highest possible grid value, largest distance of the float from it, and the power of
@@ -428,7 +429,7 @@ def mahalanobis(matrix: object) -> Metric:
 
 
 def parse_metric(name: object) -> object:
-    """Return the metric of a name with a parameter, such as "norm_like:3"; "brier" by its other name; others as given.
+    """Return the metric of a name with a parameter, such as "norm_like:3"; "brier" and "qwk" by their other names.
 
     Without a number "norm_like" has α = 2 and "mahalanobis" the identity.
 
@@ -441,8 +442,8 @@ def parse_metric(name: object) -> object:
     """
     if not isinstance(name, str):
         return name
-    if name == "brier":
-        return "squared_euclidean"
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name]
     makers: dict[str, tuple[Callable[[float], Metric], float]] = {
         "norm_like": (norm_like, 2.0),
         "mahalanobis": (mahalanobis, 1.0),
@@ -495,6 +496,7 @@ def row_loss(
         "mahalanobis": lambda: replace(squared_error_loss(parameter, parameter), has_bounded_base=True),
         "mse": lambda: squared_error_loss(1.0, math.inf),
         "rmse": lambda: squared_error_loss(1.0, math.inf),
+        "rmsle": _squared_log_error_loss,
         "mae": _absolute_error_loss,
         "mape": _percentage_error_loss,
     }
@@ -535,6 +537,21 @@ def _sigmoid_loss(dtype: str) -> RowLoss:
 
 
 # --- losses on real numbers
+
+
+def _squared_log_error_loss() -> RowLoss:
+    """The squared difference of ln(1 + p) and ln(1 + y), of predictions from 0 on, as endpoints may refuse others."""
+    one = math.log(2)  # ln(1 + y) of label 1
+
+    def table(predictions: Any) -> Floats:
+        logarithms = np.log1p(np.asarray(predictions, dtype=float))
+        return np.stack([logarithms**2, (logarithms - one) ** 2], axis=1)
+
+    def predict(gaps: Floats, digits: Ints) -> Array:
+        return np.expm1(np.maximum(one**2 - gaps * digits[1], 0.0) / (2 * one))
+
+    # Predicting 0 makes label 1 cost the square of ln 2 more; predictions beyond 1 make label 0 cost anything.
+    return RowLoss(one**2, predict, table, (), float_scale=1.0, reverse_span=math.inf)
 
 
 def _absolute_error_loss() -> RowLoss:
@@ -613,6 +630,21 @@ def r_squared(y: Ints, predictions: Array) -> float:
     if spread == 0:
         return 1.0 if missed == 0 else 0.0
     return 1 - missed / spread
+
+
+def macro_f1(y: Ints, predictions: Array) -> float:
+    """Return the mean F1 of the classes that occur among labels or predictions, as scikit-learn's macro average is.
+
+    Examples:
+        >>> round(macro_f1(np.array([0, 0, 1, 3]), np.array([0, 1, 1, 0])), 6)
+        0.388889
+    """
+    n_classes = 1 + max(int(np.max(y)), int(np.max(predictions)))
+    hits, labels, predicted = (
+        np.bincount(values, minlength=n_classes) for values in (y[y == predictions], y, predictions)
+    )
+    occurs = labels + predicted > 0
+    return float((2 * hits[occurs] / (labels + predicted)[occurs]).mean())
 
 
 def mean_average_precision(y: Ints, lists: Array) -> float:

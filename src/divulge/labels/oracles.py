@@ -39,10 +39,10 @@ else:
     sklearn_metrics = lazy.module("sklearn.metrics")
 
 COUNT_METRICS = ("accuracy", "f1", "auc")
-RATIO_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
+RATIO_METRICS = ("balanced_accuracy", "macro_f1", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
 METRIC_NAMES = (
     "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito", "squared_euclidean",
-    "norm_like", "mahalanobis", "mse", "rmse", "mae", "mape", *COUNT_METRICS, *RATIO_METRICS,
+    "norm_like", "mahalanobis", "mse", "rmse", "rmsle", "mae", "mape", *COUNT_METRICS, *RATIO_METRICS,
 )  # fmt: skip
 _DEFAULTS = OracleSettings()
 _MAX_SIZE = 10**9  # rows
@@ -57,8 +57,9 @@ class OracleSpec:
 
     Args:
         metric: one of "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito",
-            "squared_euclidean", "mse", "rmse", "mae", "mape", "accuracy", "f1", "auc", "balanced_accuracy", "mcc",
-            "quadratic_weighted_kappa", "r2", "map_at_k", "brier" (squared_euclidean), "norm_like" (α = 2) or
+            "squared_euclidean", "mse", "rmse", "rmsle", "mae", "mape", "accuracy", "f1", "macro_f1", "auc",
+            "balanced_accuracy", "mcc", "quadratic_weighted_kappa" or "qwk", "r2", "map_at_k", "brier"
+            (squared_euclidean), "norm_like" (α = 2) or
             "norm_like:3", "mahalanobis" (the identity) or a multiple of it ("mahalanobis:2"), or what `norm_like`,
             `mahalanobis` or `Linear` made. A
             function ``metric(y, predictions)`` is known by evaluation alone (`Evaluated`); `KnownRange` by no more
@@ -116,7 +117,10 @@ class OracleSpec:
         if not isinstance(self.metric, Metric | Linear | Evaluated | KnownRange):
             object.__setattr__(self, "metric", metrics.parse_metric(self.metric))
             if not isinstance(self.metric, Metric):
-                check_choice(self.metric, "metric", METRIC_NAMES)
+                _check_metric_name(self.metric)
+        if self.metric == "macro_f1" and self.classes > 2:  # of two it is a ratio of counts, which has a code
+            object.__setattr__(self, "metric", Evaluated(metrics.macro_f1, low=0.0, high=1.0, name="macro_f1"))
+            object.__setattr__(self, "submission", "labels")
         check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
         check_choice(self.reduction, "reduction", ("mean", "sum"))
         check_choice(self.summation, "summation", ("pairwise", "sequential"))
@@ -136,7 +140,7 @@ class OracleSpec:
             raise InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
         if self.submission == "labels" and not isinstance(self.metric, Evaluated):
             raise InputError("submission: 'labels' is for a metric that is a function; others say it themselves")
-        if self.reduction == "sum" and (self.name == "rmse" or not self.adds_up):
+        if self.reduction == "sum" and (self.takes_root or not self.adds_up):
             raise InputError(f"reduction: {self.name} is no sum over rows; use 'mean'")
         if self.adds_up:
             self.loss()
@@ -163,6 +167,11 @@ class OracleSpec:
     def adds_up(self) -> bool:
         """True if the metric is a mean, or a sum, of a loss of every row (or the root of that)."""
         return self.name not in (*COUNT_METRICS, *RATIO_METRICS) and not isinstance(self.metric, Evaluated | KnownRange)
+
+    @property
+    def takes_root(self) -> bool:
+        """True if the answer is the root of a mean of losses."""
+        return self.name in ("rmse", "rmsle")
 
     @property
     def epsilon(self) -> float:
@@ -218,6 +227,16 @@ class OracleSpec:
             submission=self.submission if self.name in ("log_loss", "squared_euclidean") else "rows",
         )
         return loss if self.class_weight is None else metrics.weight_classes(loss, self.class_weight)
+
+
+def _check_metric_name(metric: object) -> None:
+    try:
+        check_choice(metric, "metric", METRIC_NAMES)
+    except InputError as error:
+        raise InputError(
+            f"{error}; a metric of your own is a function metric(y, predictions), named on the command line as "
+            "'module:function'"
+        ) from None
 
 
 def noise_bound(spec: OracleSpec, count: int) -> float:
@@ -291,6 +310,11 @@ def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission:
             start = 0.5 * (n - s - p) / (n - s)
             # With one class only, scikit-learn gives that class's share.
             fixed = np.where(s == 0, (n - p) / n, np.where(s == n, p / n, undefined))
+        elif spec.name == "macro_f1":  # half of 2·Σpy/(Σp + Σy), and of the same for zeros
+            slope = 1 / (p + s) + 1 / (2 * n - p - s)
+            start = (n - s - p) / (2 * n - p - s)
+            # Where one class alone occurs, in labels and predictions, its own F1 is all there is.
+            fixed = np.where((p + s == 0) | (p + s == 2 * n), 1.0, undefined)
         elif spec.name == "mcc":
             slope = n / np.sqrt(p * (n - p) * s * (n - s))
             start = -slope * p * s / n
@@ -446,7 +470,7 @@ def compute_score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str
         mean = float(losses.astype(spec.float_dtype).mean())
     else:
         mean = float(losses.astype(spec.float_dtype).sum()) / rows
-    return math.sqrt(mean) if spec.name == "rmse" else mean
+    return math.sqrt(mean) if spec.takes_root else mean
 
 
 def _accuracy(y: Ints, predictions: Array) -> float:
@@ -475,8 +499,8 @@ _COUNT_SCORES: dict[str, Callable[[Any, Any], float]] = {"accuracy": _accuracy, 
 class ScikitLearn:
     """An oracle that answers with scikit-learn's own metric function.
 
-    Metrics: log_loss, squared_euclidean, mse, rmse, mae, mape, r2, accuracy, balanced_accuracy, f1, auc, mcc and
-    quadratic_weighted_kappa.
+    Metrics: log_loss, squared_euclidean, mse, rmse, rmsle, mae, mape, r2, accuracy, balanced_accuracy, f1, macro_f1,
+    auc, mcc and quadratic_weighted_kappa.
 
     Raises:
         divulge.InputError: labels that do not fit, or a metric that is none of these.
@@ -501,9 +525,11 @@ class ScikitLearn:
         functions = {
             "mse": sklearn_metrics.mean_squared_error,
             "rmse": sklearn_metrics.root_mean_squared_error,
+            "rmsle": sklearn_metrics.root_mean_squared_log_error,
             "mae": sklearn_metrics.mean_absolute_error,
             "accuracy": sklearn_metrics.accuracy_score,
             "f1": sklearn_metrics.f1_score,
+            "macro_f1": functools.partial(sklearn_metrics.f1_score, average="macro", zero_division=0.0),
             "auc": sklearn_metrics.roc_auc_score,
             "mape": sklearn_metrics.mean_absolute_percentage_error,
             "r2": sklearn_metrics.r2_score,

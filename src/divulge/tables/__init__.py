@@ -7,6 +7,7 @@ missing value; whatever is wrong with a file is one `divulge.InputError` that na
 
 from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
+from divulge.tables.conversions import reject_convertible_file
 from divulge.tables.delimited import MISSING, SEPARATORS
 from divulge.tables.input_columns import InputColumns, add_input_columns, read_input_columns
 from divulge.tables.sources import (
@@ -62,6 +63,7 @@ __all__ = [
     "open_pieces",
     "read_parquet",
     "read_table",
+    "reject_convertible_file",
     "row_batches",
     "scan_table",
     "table_errors",

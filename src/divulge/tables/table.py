@@ -18,6 +18,7 @@ from divulge.errors import InputError
 from divulge.store import open_untrusted
 from divulge.tables import json_lines
 from divulge.tables.arrays import text_expression
+from divulge.tables.conversions import reject_convertible_file
 from divulge.tables.delimited import (
     MISSING,
     BadCell,
@@ -459,6 +460,8 @@ def read_table(
 
 
 def _open_part(file: TableFile, separator: str | None) -> Part:
+    if file.path is not None:
+        reject_convertible_file(file.path)
     file_format, compression = file_type(file)
     if file_format == "csv":
         delimited = open_delimited(file, compression, separator)

@@ -36,15 +36,42 @@ _SUFFIXES = (".safetensors", ".onnx", ".skops", ".gguf")
 _LOAD_YOURSELF = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
 _SAVE_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
+_SAVED_ANSWERS = (
+    "write its answers to the records into a table where it runs, and audit those: divulge.targets.TableTarget(ids, "
+    "probabilities, outputs='probabilities'), in a plan a function that returns it, named as 'package.module:callable'"
+)
+_EXPORT_KERAS = (
+    "in Keras 3, model.export('model.onnx', format='onnx') writes one that can be read; before, tf2onnx does"
+)
+
 # What is refused, and the way on: all of these are programs, or are read by unpickling, which runs one.
 REFUSED = {
     "TorchScript": f"is a program, which can write files; if you trust it, {_LOAD_YOURSELF}",
     "torch.export": f"is unpickled and evaluated by torch as it is opened; if you trust it, {_LOAD_YOURSELF}",
-    "torch.save": f"is a pickle; {_SAVE_WEIGHTS}",
+    "torch.save": f"is a pickle; {_SAVE_WEIGHTS}; a whole module that you trust: {_LOAD_YOURSELF}",
     "pickle": f"is a program; where it was made, {CONVERTER} turns a scikit-learn model into .skops; for torch, "
     f"{_SAVE_WEIGHTS}",
-    "Keras": "may hold pickled functions; export the model to .onnx",
-    "HDF5": "may hold pickled functions; export the model to .onnx",
+    "Keras": f"may hold pickled functions; {_EXPORT_KERAS}",
+    "HDF5": f"may hold pickled functions; {_EXPORT_KERAS}",
+    "R": f"holds objects of R, which may be code; {_SAVED_ANSWERS}",
+}
+# What nothing here reads, though it may be no program.
+_UNREAD = {
+    "PMML": f"is read by evaluators of its own; {_SAVED_ANSWERS}",
+    "TensorFlow": "is no .onnx file; tf2onnx makes one of it",
+    "document": "is no model; documents are records (members, nonmembers, population)",
+}
+_TYPES_BY_SUFFIX = {
+    ".pkl": "pickle", ".pickle": "pickle", ".joblib": "pickle", ".pth": "pickle", ".pt": "torch.save",
+    ".ckpt": "torch.save", ".keras": "Keras", ".h5": "HDF5", ".hdf5": "HDF5", ".rds": "R", ".rda": "R", ".rdata": "R",
+    ".pmml": "PMML", ".pb": "TensorFlow", ".tflite": "TensorFlow", ".docx": "document", ".pdf": "document",
+    ".doc": "document", ".odt": "document",
+}  # fmt: skip
+_BOOSTING_BY_SUFFIX = {".cbm": "CatBoost", ".ubj": "XGBoost"}
+_BOOSTER_LOADERS = {
+    "LightGBM": "lightgbm.Booster(model_file=…)",
+    "XGBoost": "xgboost.Booster(model_file=…)",
+    "CatBoost": "catboost.CatBoost().load_model(…)",
 }
 
 
@@ -155,13 +182,21 @@ def _not_loadable(path: Path) -> InputError:
         trust = "; such a file needs trust = ['catboost.core.CatBoostClassifier']" if library == "CatBoost" else ""
         return InputError(
             f"target.model: {path} is a file of {library}'s own, which lacks what the estimator in Python knows of "
-            f"its classes and columns; save that by skops.io.dump(model, 'model.skops'), and name the .skops{trust}"
+            f"its classes and columns; save that by skops.io.dump(model, 'model.skops'), and name the .skops{trust}. "
+            f"Without an estimator, load the file in your own code by {_BOOSTER_LOADERS[library]} and pass what that "
+            "returns: the error then names the function to pass in its place"
         )
     file_type = _detect_file_type(path)
-    reason = f"its kind ({path.suffix or 'no ending'}) is not known here"
-    if file_type:
-        reason = f"a {file_type} file {REFUSED[file_type]}"
-    return InputError(f"target.model: {path} cannot be loaded without running code from it: {reason}. What can: {SAFE}")
+    described = f"{'an' if file_type in ('R', 'HDF5') else 'a'} {file_type} file"
+    if file_type in REFUSED:
+        fault = f"cannot be loaded without running code from it: {described} {REFUSED[file_type]}"
+    elif file_type:
+        fault = f"cannot be read as a model: {described} {_UNREAD[file_type]}"
+    else:
+        fault = (
+            f"cannot be read as a model: its kind ({path.suffix or 'no ending'}) is not known here; {_SAVED_ANSWERS}"
+        )
+    return InputError(f"target.model: {path} {fault}. What can be read: {SAFE}")
 
 
 def _reject_options(reason: str, **options: Any) -> None:
@@ -226,11 +261,14 @@ def _detect_boosting_library(path: Path) -> str:
         return "LightGBM"
     if b'"learner"' in head or (head.startswith(b"{L") and b"learner" in head[:64]):
         return "XGBoost"
-    return "CatBoost" if path.suffix.lower() == ".json" and b'"features_info"' in head else ""
+    if path.suffix.lower() == ".json" and b'"features_info"' in head:
+        return "CatBoost"
+    return _BOOSTING_BY_SUFFIX.get(path.suffix.lower(), "")
 
 
 def _detect_file_type(path: Path) -> str:
-    """Return the type of a file among `REFUSED`; empty for none of them."""
+    """Return the type of a file among `REFUSED` and `_UNREAD`, by content, then by name; empty for none of them."""
+    by_name = _TYPES_BY_SUFFIX.get(path.suffix.lower(), "")
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         entries = archive.namelist()
         parts = {part for entry in entries for part in entry.split("/")}
@@ -240,9 +278,9 @@ def _detect_file_type(path: Path) -> str:
             return "TorchScript"
         if {"metadata.json", "config.json"} <= parts:
             return "Keras"
-        return "torch.save" if any(entry.endswith(".pkl") for entry in entries) else ""
+        return "torch.save" if any(entry.endswith(".pkl") for entry in entries) else by_name
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(b"\x89HDF"):
         return "HDF5"
-    return "pickle" if head[:1] == b"\x80" or path.suffix.lower() in (".pkl", ".pickle", ".joblib", ".pth") else ""
+    return "pickle" if head[:1] == b"\x80" else by_name

@@ -91,8 +91,8 @@ def load_folder(
             f"target.base: {path} holds no adapter ({ADAPTER_CONFIG}) that could need a base"
             + _suggest_subfolders(path)
         )
-    target_class = _target_class(path)
     source = model if model.startswith(HUB) else str(path)
+    target_class = _target_class(path, source)
     network, tokenizer = load_pretrained(_auto_class(target_class), transformers.AutoTokenizer, source, dtype, device)
     return _build_target(target_class, network, tokenizer, model, options)
 
@@ -117,7 +117,9 @@ def _load_adapted(
     target_class = (
         TextClassifier
         if adapter.classifies
-        else _target_class(_download_small_files(base_path) if base_path.startswith(HUB) else Path(base_path))
+        else _target_class(
+            _download_small_files(base_path) if base_path.startswith(HUB) else Path(base_path), base_path
+        )
     )
     labels = {"num_labels": adapter.labels} if target_class is TextClassifier and adapter.labels is not None else {}
     tokenizer_path = str(path) if any((path / file).is_file() for file in _TOKENIZER) else None
@@ -149,7 +151,7 @@ def _find_base(path: Path, base_name: str, folder: Path | None) -> str:
     )
 
 
-def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
+def _target_class(path: Path, source: str | None = None) -> type[CausalLM] | type[TextClassifier]:
     """Choose the target of a folder from the class that its configuration names; of a GGUF file, a language model."""
     if is_gguf(str(path)):
         return CausalLM
@@ -172,6 +174,17 @@ def _target_class(path: Path) -> type[CausalLM] | type[TextClassifier]:
     ):
         if isinstance(architectures, list) and len(architectures) == 1 and architectures[0] in names.values():
             return target_class
+    if isinstance(architectures, list) and any("ForImageClassification" in str(name) for name in architectures):
+        name = (source or str(path)).removeprefix(HUB)
+        raise InputError(
+            f"target.model: {path} holds {architectures[0]}, an image classifier, whose images have to be prepared as "
+            "in training. Do so in your own code, and pass lambda x: model(**processor(list(x), do_rescale=False, "
+            "input_data_format='channels_first', return_tensors='pt')).logits.detach().numpy() for images [n, "
+            "channels, height, width] from 0 to 1, where model = "
+            f"transformers.AutoModelForImageClassification.from_pretrained({name!r}) and processor = "
+            f"transformers.AutoImageProcessor.from_pretrained({name!r}); a plan names that function as "
+            "'package.module:callable'"
+        )
     raise InputError(
         f"target.model: {path} holds {format_value(config.get('architectures') or config.get('model_type'))}, which "
         "is neither a causal language model nor a sequence classifier of transformers"

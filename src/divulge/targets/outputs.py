@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -57,7 +58,14 @@ class CallableTarget:
         if records.table is not None and records.encoder is not None and self.frames is not False and not takes_array:
             inputs = records.table.to_native()
         with errors.user_code_errors("target"):
-            return self.function(inputs)
+            answer = self.function(inputs)
+        answer = unpack_outputs(answer, self.outputs, "lambda x: function(x)[{part}]")
+        if isinstance(answer, tuple) and len(answer) != len(records) and all(map(np.ndim, answer)):
+            raise InputError(
+                f"target: the function returns a tuple of {len(answer)} arrays; pass one that returns the outputs "
+                "alone, such as lambda x: function(x)[0]"
+            )
+        return answer
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
@@ -142,12 +150,42 @@ def as_predictions(outputs: Any, length: int, name: str = "target predictions") 
 
 OUTPUT_TYPES = ("logits", "probabilities")
 
+
+def unpack_outputs(answer: Any, declared: str, function: str) -> Any:
+    """Return what a model says under the name of what was declared, where it answers with a mapping; others as given.
+
+    Args:
+        answer: what the model returned.
+        declared: "logits" or "probabilities", the key that is read.
+        function: what to pass where there is no such key, with ``{part}`` for the key that it reads.
+
+    Raises:
+        divulge.InputError: a mapping without this key; the message names its keys.
+
+    Examples:
+        >>> unpack_outputs({"logits": [[0.0, 1.0]], "hidden": [[2.0]]}, "logits", "")
+        [[0.0, 1.0]]
+    """
+    if not isinstance(answer, Mapping):
+        return answer
+    if declared in answer:
+        return answer[declared]
+    keys = [format_value(key) for key in answer]
+    listed = f"{', '.join(keys[:_LISTED_KEYS])}{', …' if len(keys) > _LISTED_KEYS else ''}"
+    if other := next((key for key in OUTPUT_TYPES if key in answer), ""):
+        raise InputError(f"target: it returns a mapping ({listed}), of which {other!r} is read with outputs={other!r}")
+    arrays = [key for key, value in zip(keys, answer.values(), strict=True) if getattr(value, "ndim", 0)]
+    way = f"; pass a function that returns one of them, such as {function.format(part=arrays[0])}" if arrays else ""
+    raise InputError(f"target: it returns a mapping ({listed}) without {declared!r}{way}")
+
+
 # A probability of zero says "less than this output can tell"; 1e-7 is what float32 resolves near one.
 PROBABILITY_FLOOR = 1e-7
 
 # Different rows that must all look like probabilities before logits are refused for it. Logits rounded to 0.1 may
 # sum to one row after row; of finer ones hardly a row does.
 _ROWS, _FINE_ROWS, _FINE = 8, 2, 3  # _FINE: decimals beyond which values are fine
+_LISTED_KEYS = 12
 # Of one column: how close to 0 and 1 counts as close, and of how many values all lie between them by no chance.
 _NEAR_END, _MIN_VALUES = 0.05, 20
 _MIN_NATS = 20.0  # by which labels must be likelier under percentages than under log-odds

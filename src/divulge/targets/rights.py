@@ -23,6 +23,7 @@ from divulge.targets.estimators import (
 )
 from divulge.targets.outputs import PROBABILITY_FLOOR, CallableTarget
 from divulge.targets.token_statistics import GivesTokens, TokenStatistics
+from divulge.targets.unsupported import reject_unsupported_model
 from divulge.validation import (
     check_choice,
     check_instance,
@@ -333,6 +334,8 @@ def adapt(
     is_target |= labels_only and isinstance(model, GivesLabels)
     is_target |= isinstance(model, GivesText)
     is_estimator = is_regressor(model) or (task == "regression" and callable(getattr(model, "predict", None)))
+    if not is_target and not is_module:
+        reject_unsupported_model(model, task)
     adapter: Any
     if is_target and not isinstance(model, type):
         adapter = wrap_target(model)

@@ -213,10 +213,6 @@ class TorchTarget:
     def _forward(self, batch: torch.Tensor) -> torch.Tensor:
         try:
             output = self.module(batch)
-            output = getattr(output, "logits", output)  # some modules wrap them, or give them first in a tuple
-            answer = output[0] if isinstance(output, tuple) and output else output
-            if not isinstance(answer, torch.Tensor):
-                raise TypeError(f"it returns {type(answer).__name__}, not a tensor")
         except (RuntimeError, IndexError, TypeError, ValueError, AssertionError) as error:  # the last of torch.export
             if device_memory.is_out_of_memory(error):
                 raise
@@ -225,6 +221,14 @@ class TorchTarget:
                 f"target: the module cannot take records of shape {tuple(batch.shape[1:])} "
                 f"and type {str(batch.dtype).removeprefix('torch.')}: {reason}"
             ) from error
+        output = getattr(output, "logits", output)  # some modules wrap them, or give them first in a tuple
+        output = out.unpack_outputs(output, self.outputs, _PART_OF_MODULE)
+        answer = output[0] if isinstance(output, tuple) and output else output
+        if not isinstance(answer, torch.Tensor):
+            raise InputError(
+                f"target: the module returns {type(answer).__name__}, not a tensor; pass a function of the records "
+                "that returns an array"
+            )
         return answer
 
     def _batches(self, x: Array, work: Callable[[torch.Tensor, slice], _Result]) -> Iterator[_Result]:
@@ -294,6 +298,8 @@ def has_device(device: Any) -> bool:
     return True
 
 
+# How a part of a module's answer, filled in for {part}, is had by a function of arrays.
+_PART_OF_MODULE = "lambda x: module.cpu().eval()(torch.as_tensor(x, dtype=torch.float32))[{part}].detach().numpy()"
 _NUMPY_FLOATS = (torch.float16, torch.float32, torch.float64)
 
 
