@@ -66,8 +66,8 @@ _SHARES = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)  # of the records that are gu
 _MOST = 12.0  # ε that is claimed at most
 _LEAST_PROBABILITY = 1e-4  # of a label; a leaf that never saw a class says 0
 _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
-# Of the error of a bound, that of the holdout's. A proxy is mostly a little weaker than a good model: what that adds to
-# the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found all the same.
+# Of the error of a bound, that of the holdout's. A proxy is mostly a little weaker than a good model; what that adds to
+# the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
     "the proxy draws labels as nature does given the features, or members and holdout are drawn alike and the proxy "
