@@ -35,7 +35,7 @@ DIFFERENCES = {
 
 @pytest.mark.parametrize("difference", DIFFERENCES)
 def test_other_differences_are_taken_for_one_record_no_more_often_than_is_said(difference):
-    """Of whole numbers that hang together, where few records differ from each other; it fails by chance in 1 of 10,000."""
+    """Of whole numbers that hang together, where few records differ; it fails by chance in 1 of 10,000."""
     rng, chances, n, draws = np.random.default_rng(4), [], 200, 60
     for _ in range(draws):
         first = rng.integers(0, 3, n + 2)

@@ -249,6 +249,17 @@ def test_bad_input_is_refused_by_name(change, message):
         cohorts(Publication(**options), draw_cohorts(50, np.random.default_rng(8)))
 
 
+@pytest.mark.parametrize("value", [1e3, 1e6, 1e12])
+def test_an_enormous_value_makes_nothing_fit_that_does_not(value):
+    """Short steps past it are no sign that the optimum was reached."""
+    data = draw_cohorts(200, np.random.default_rng(20), 2)
+    published = publish(fit(*join(data, "ab")), 4)
+    data["a"][0][3, 1] = value
+    match = cohorts(published, data)
+    assert [each.cohorts for each in match.accepted] in ([], [("a", "b")])
+    assert not match.certain or match.certain == ("a", "b")
+
+
 def test_collinear_columns_and_other_labels_are_refused():
     (x, y) = draw(50, np.random.default_rng(9))
     published = Publication([0.1, 0.2, 0.3, 0.4], 0.5, decimals=2)

@@ -423,13 +423,17 @@ def _fit_subset(published: Publication, x: Floats, y: Floats) -> _Fit | str:
             shift = -float((free * scale) @ ahead) / max(float((free * scale) @ free), np.finfo(float).tiny)
             shift = max(shift, -penalty)
             penalty, change = penalty + shift, change + shift * free
+        if number == 0 and np.abs(change / box).max() > _NEAR:
+            step = change
+            break  # far off: one step says so, and what it says is shown
+        is_reached = np.abs(change / box).max() < 1e-4
         if published.family != "linear":  # a long step may overshoot, to where all records have one class
             change = change * min(1.0, _LONGEST_STEP / max(float(np.abs(design @ change).max()), _LONGEST_STEP))
         step = step + change
-        if number == 0 and np.abs(step / box).max() > _NEAR:
-            break  # far off: one step says so, and what it says is shown
-        if np.abs(change / box).max() < 1e-4:
+        if is_reached:
             break
+    else:
+        return "its optimum was not reached"
     return _Fit(step, hessian, inverse, box, free, penalty / factor, design, residuals)
 
 
@@ -831,7 +835,8 @@ class _Reader:
 
 def _find_untrained(gradient: _Gradient, scores: Floats, x: Floats, y: Floats) -> list[OddRecord]:
     """Return the record whose part of the gradient is all that is left of it, if one alone is near enough."""
-    rows = _list_near(gradient, scores, gradient.value[None])[0]
+    scaled = _scale_shifts(gradient, scores - gradient.value)
+    rows = [] if scaled is None else np.flatnonzero((np.abs(scaled) <= 1).all(axis=1)).tolist()
     if len({(*x[row], y[row]) for row in rows}) != 1:
         return []
     row = int(rows[0])
@@ -839,17 +844,19 @@ def _find_untrained(gradient: _Gradient, scores: Floats, x: Floats, y: Floats) -
 
 
 def _is_untrained(gradient: _Gradient, scores: Floats, gradients: Floats) -> Bools:
-    return np.array([len(rows) > 0 for rows in _list_near(gradient, scores, gradients)])
+    """Return which gradients ``[k, d]`` pass for the part of one of the records."""
+    records, others = _scale_shifts(gradient, scores), _scale_shifts(gradient, gradients)
+    if records is None or others is None:
+        return np.ones(len(gradients), bool)
+    return spatial.KDTree(records).query_ball_point(others, 1.0, p=np.inf, return_length=True) > 0
 
 
-def _list_near(gradient: _Gradient, scores: Floats, gradients: Floats) -> list[list[int]]:
-    """Return for each gradient the rows whose part equals it within rounding, by the coefficients they shift."""
+def _scale_shifts(gradient: _Gradient, gradients: Floats) -> Floats | None:
+    """Return by how much gradients ``[k, d]`` shift the coefficients, in units of what rounding and optimiser may."""
     inverse = _invert(gradient.hessian)
     if inverse is None:
-        return [[] for _ in gradients]
-    box = _SECOND_ORDER * gradient.rounding + np.abs(inverse).sum(axis=1) * gradient.stopped
-    tree = spatial.KDTree(scores @ inverse / box)
-    return [list(rows) for rows in tree.query_ball_point(gradients @ inverse / box, 1.0, p=np.inf)]
+        return None
+    return gradients @ inverse / (_SECOND_ORDER * gradient.rounding + np.abs(inverse).sum(axis=1) * gradient.stopped)
 
 
 def _draw_differences(inside: Floats, everybody: Floats, twins: Ints) -> list[Floats]:
