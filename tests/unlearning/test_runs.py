@@ -198,7 +198,7 @@ records = "forget.npz"
 retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:third"]
 """
     )
-    assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml")]) == 1
+    assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "-v"]) == 1
     output = capsys.readouterr().out
     assert "Still remembered" in output
     assert "retained" in output
