@@ -15,7 +15,7 @@ import numpy as np
 
 from divulge import errors, store
 from divulge.errors import InputError
-from divulge.labels import plans
+from divulge.labels import metrics, plans
 from divulge.labels.defences import capacity, defend
 from divulge.labels.design import design
 from divulge.labels.oracles import LocalOracle, OracleSpec, QuotaReachedError, check_scored_mask, noise_bound
@@ -457,7 +457,7 @@ def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Flo
     if spec.name in ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy"):
         slips.append(("like logarithms to base 2", lambda a: a * math.log(2)))
         slips.append(("like logarithms to base 10", lambda a: a * math.log(10)))
-    if spec.takes_root:
+    if spec.name in metrics.ROOTS:
         slips.append(("like a mean squared error, without the root", lambda a: np.sqrt(np.maximum(a, 0))))
     if spec.name in ("mse", "squared_euclidean"):
         slips.append(("like the root of the mean squared error", lambda a: a**2))

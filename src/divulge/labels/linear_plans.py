@@ -110,7 +110,7 @@ def answers_to_sums(spec: OracleSpec, answers: Floats) -> RowSums:
     size = np.where(np.isnan(answers), 0.0, np.abs(answers))
     place = np.spacing(size)
     noise = noise_bound(spec, len(answers))
-    if spec.takes_root:
+    if spec.name in metrics.ROOTS:
         # An error e of a root r is one of 2re + e² of its square; the two kinds of error share e².
         sums = wide**2 * spec.n
         fixed = spec.n * (2 * size * (spec.rounding + 2 * place) + 2 * spec.rounding**2)
@@ -135,7 +135,7 @@ def _distance_of_answers(spec: OracleSpec, answers: Floats, distance: Floats) ->
     if spec.class_weight is not None:
         return distance / total_class_weight(spec, float(answers[0]))
     distance = distance / spec.rows_per_answer
-    if not spec.takes_root:
+    if spec.name not in metrics.ROOTS:
         return distance
     return answers - np.sqrt(np.maximum(answers**2 - distance, 0.0))
 
@@ -337,7 +337,7 @@ def plan_digit(
     """
     gap = loss.largest_gap(digits) if span is None else span / int(digits.max())
     base = int(digits.max()) + 1
-    noise = spec.rows_per_answer * spec.tolerance if not spec.takes_root else 0.0
+    noise = spec.rows_per_answer * spec.tolerance if spec.name not in metrics.ROOTS else 0.0
     smallest_unit = (3 if guard else 2) * noise * MARGIN + 4 * metrics.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
         bound = int(min(gap / smallest_unit, 2.0**58))
@@ -367,7 +367,7 @@ def sum_noise_bound(spec: OracleSpec, digit_plan: DigitPlan, guard: bool) -> Flo
     """Bound the noise of a sum, per query (for a root the noise grows with the answer)."""
     bound = (1.5 if guard else 1.0) * (spec.noise if spec.noise_kind == "bounded" else 0.0)
     tolerance = spec.rounding + bound
-    if not spec.takes_root:
+    if spec.name not in metrics.ROOTS:
         return spec.rows_per_answer * tolerance
     high = digit_plan.code.totals(digit_plan.alphabet.weights, digit_plan.alphabet.high)
     return spec.n * (2 * np.sqrt(high / spec.n) * tolerance + tolerance**2)

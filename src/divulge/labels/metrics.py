@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
+ROOTS = ("rmse", "rmsle")  # of a mean of losses
 CLASS_NUMBER_METRICS = ("balanced_accuracy", "macro_f1", "mcc", "quadratic_weighted_kappa")
 
 _OTHER_NAMES = {"brier": "squared_euclidean", "qwk": "quadratic_weighted_kappa"}

@@ -140,7 +140,7 @@ class OracleSpec:
             raise InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
         if self.submission == "labels" and not isinstance(self.metric, Evaluated):
             raise InputError("submission: 'labels' is for a metric that is a function; others say it themselves")
-        if self.reduction == "sum" and (self.takes_root or not self.adds_up):
+        if self.reduction == "sum" and (self.name in metrics.ROOTS or not self.adds_up):
             raise InputError(f"reduction: {self.name} is no sum over rows; use 'mean'")
         if self.adds_up:
             self.loss()
@@ -167,11 +167,6 @@ class OracleSpec:
     def adds_up(self) -> bool:
         """True if the metric is a mean, or a sum, of a loss of every row (or the root of that)."""
         return self.name not in (*COUNT_METRICS, *RATIO_METRICS) and not isinstance(self.metric, Evaluated | KnownRange)
-
-    @property
-    def takes_root(self) -> bool:
-        """True if the answer is the root of a mean of losses."""
-        return self.name in ("rmse", "rmsle")
 
     @property
     def epsilon(self) -> float:
@@ -470,7 +465,7 @@ def compute_score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str
         mean = float(losses.astype(spec.float_dtype).mean())
     else:
         mean = float(losses.astype(spec.float_dtype).sum()) / rows
-    return math.sqrt(mean) if spec.takes_root else mean
+    return math.sqrt(mean) if spec.name in metrics.ROOTS else mean
 
 
 def _accuracy(y: Ints, predictions: Array) -> float:

@@ -277,7 +277,7 @@ def _control_error(spec: OracleSpec, loss: RowLoss, reach: float) -> float:
         return math.inf
     floats = 2 * float_error(spec, spec.n, spec.n * largest)
     off = spec.rounding + noise_bound(spec, _MAX_CONTROLS)
-    if spec.takes_root:
+    if spec.name in metrics.ROOTS:
         return floats + spec.n * (2 * math.sqrt(largest) * off + off**2)
     return floats + spec.rows_per_answer * off
 
@@ -359,7 +359,7 @@ def implied_control_answer(spec: OracleSpec, labels: Ints, index: int = 0) -> tu
         weights = 1.0 if spec.class_weight is None else min(spec.class_weight)
         error = float_error(spec, len(y), total) / (len(y) * weights if spec.reduction == "mean" else 1.0)
         # A root moves by at most the error of its square over the root.
-        error = error / max(answer, math.sqrt(error)) if spec.takes_root else error
+        error = error / max(answer, math.sqrt(error)) if spec.name in metrics.ROOTS else error
     return answer, spec.rounding + noise_bound(spec, count_controls(spec)) + error
 
 
@@ -407,7 +407,7 @@ def _certify_query(spec: OracleSpec, predictions: Any) -> Certificate:
     required = 2 * spec.tolerance
     if spec.noise_kind != "bounded":
         return Certificate(False, 0.0, required, "none", f"{spec.noise_kind} noise has no bound")
-    if spec.class_weight is not None or spec.takes_root or spec.scored != "all":
+    if spec.class_weight is not None or spec.name in metrics.ROOTS or spec.scored != "all":
         return Certificate(False, 0.0, required, "none", "only plain sums over all rows are certified")
     table, error = _loss_table(spec, predictions)
     scale = spec.rows_per_answer

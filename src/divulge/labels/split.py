@@ -183,7 +183,7 @@ def plan_split(spec: OracleSpec, method: str, *, guard: bool, max_bits: int) -> 
     check_choice(method, "method (for a split)", SPLIT_METHODS)
     if spec.classes != 2 or spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
-    if spec.name in ("f1", "auc") or spec.takes_root:
+    if spec.name in ("f1", "auc", *metrics.ROOTS):
         raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     loss = (
         spec.loss()
