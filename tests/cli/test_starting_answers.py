@@ -122,7 +122,7 @@ def test_answers_that_nobody_gave_are_images_without_reference_models():
 
 
 @pytest.mark.parametrize("names_recipes", [False, True])
-def test_check_counts_clones_of_an_estimator_and_offers_the_online_form_where_recipes_are_the_usual(tmp_path, divulge, names_recipes):
+def test_check_counts_clones_and_offers_the_online_form_where_recipes_are_the_usual(tmp_path, divulge, names_recipes):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(360, 3)), columns=list("abc"))
     frame["label"] = np.where(frame["a"] > 0, "high", "low")

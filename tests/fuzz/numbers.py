@@ -112,6 +112,9 @@ ATTACKS = {
     "attacks.Auto": call(
         options=(dv.attacks.auto.Option("lira", "scaled logit", dv.attacks.LiRA()),), most=100, seed=0, use=scored
     ),
+    "attacks.AutoOnline": call(
+        options=(dv.attacks.auto.Option("lira-online", "scaled logit", dv.attacks.LiRA("online")),), use=scored
+    ),
     "attacks.auto.Option": call(name="loss", unit="log-probability", attack=dv.attacks.Threshold(), use=repr),
     "attacks.OnErrors": call(
         inner=dv.attacks.Threshold(),
