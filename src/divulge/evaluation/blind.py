@@ -277,7 +277,7 @@ def estimate_memory(n: int, record: Array, n_classes: int) -> int:
 
     Examples:
         >>> estimate_memory(100_000, np.zeros((1, 10)), 2) // 2**20  # MiB
-        203
+        195
     """
     is_text, values = record.dtype == object, 1 if record.dtype == object else max(record.size, 1)
     linear = _MAX_LINEAR + 10 if is_text else min(values, _MAX_LINEAR) + (len(_SUMMARIES) if record.ndim > 3 else 0)

@@ -257,6 +257,7 @@ def estimate_memory(n_candidates: int, columns: Columns) -> int:
         columns: of several scores, and of scores that are adjusted for a blind one, all candidates are in memory.
 
     Examples:
+        >>> from divulge.identification.score_tables import Score
         >>> estimate_memory(10**7, Columns((Score("loss"),))) // 2**20  # MiB
         1495
     """
