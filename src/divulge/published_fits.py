@@ -55,7 +55,7 @@ _NAMES = {"logistic": "logistic", "linear": "linear", "poisson": "Poisson"}
 _MEMBER = "in "  # before the name of a cohort: whether it is part of the subset
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CohortExamination(Study):
     """Result of `divulge.examine_cohorts`.
 

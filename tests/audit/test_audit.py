@@ -96,7 +96,6 @@ def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(hon
     summary = honest.summary()
     assert summary.verdict.tone == "clear", summary.verdict
     assert summary.verdict.answer == "no leak found"
-    assert "The smallest that would have been found with 80 % probability is an AUC of" in summary.verdict.text
     assert 0.5 < summary.smallest_detectable.auc < 0.7
     for name in honest:
         assert honest[name].auc.low < 0.5 < honest[name].auc.high, (name, honest[name].auc)

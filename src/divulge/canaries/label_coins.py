@@ -36,7 +36,7 @@ from divulge.report.page import Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.results import EpsilonLowerBound, LabelPrivacySummary, StudyControl
 from divulge.settings import AuditOptions, LabelPrivacySettings
-from divulge.study import FALSE_ALARM, Study, StudyRun, compare_blindly, open_subject, reopen
+from divulge.study import FALSE_ALARM, Study, StudyRun, StudyVerdict, compare_blindly, open_subject, reopen
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_mask, check_path, check_vector
 
@@ -204,7 +204,7 @@ def decide_label_privacy(
     return LabelFinding(TOO_LITTLE, reason, nothing, inside, outside, difference)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelPrivacy(Study):
     """Result of `divulge.canaries.label_privacy`.
 
@@ -245,6 +245,13 @@ class LabelPrivacy(Study):
         )
 
     @property
+    def verdict(self) -> StudyVerdict:
+        """The answer, in a word and in sentences."""
+        finding = self.finding
+        text = f"{formatting.capitalize(finding.answer)}. {finding.reason}"
+        return StudyVerdict(finding.answer, text, TONES[finding.answer])
+
+    @property
     def epsilon(self) -> Estimate:
         """The lower bound that is claimed."""
         return self.finding.bound
@@ -263,8 +270,8 @@ class LabelPrivacy(Study):
             most = one_run_bound(canaries=n, guesses=n_telling, wrong=0, confidence=self.settings.confidence).low
         bounds = {"members": finding.members, "holdout": finding.holdout, "members against holdout": finding.difference}
         return LabelPrivacySummary(
-            verdict=f"{formatting.capitalize(finding.answer)}. {finding.reason}",
-            tone=TONES[finding.answer],
+            verdict=self.verdict.text,
+            tone=self.verdict.tone,
             answer=finding.answer,
             bound=_to_lower_bound(finding.bound),
             bounds={name: _to_lower_bound(bound) for name, bound in bounds.items()},
@@ -345,7 +352,13 @@ def label_privacy(
     """
     options = LabelPrivacySettings.check(confidence=confidence, seed=seed)
     audit_options = AuditOptions.check(
-        fpr=(0.5,), duplicates="keep", outputs=outputs, task="classification", device=device, seed=seed
+        fpr=(0.5,),
+        duplicates="keep",
+        outputs=outputs,
+        task="classification",
+        device=device,
+        seed=seed,
+        references=None,
     )
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")
