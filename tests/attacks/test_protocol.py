@@ -48,7 +48,7 @@ def test_the_seed_of_a_run_reaches_every_attack_that_draws():
     for recipe in recipes():
         fields = {field.name for field in dataclasses.fields(recipe.attack)}
         assert getattr(attacks.seeded(recipe.attack, 7), "seed", 7) == 7
-        assert (attacks.seeded(recipe.attack, 7) != recipe.attack) == bool(fields & {"seed", "attacks"})
+        assert (attacks.seeded(recipe.attack, 7) != recipe.attack) == bool(fields & {"seed", "attacks", "options"})
 
 
 @dataclasses.dataclass(frozen=True)

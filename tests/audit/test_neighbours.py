@@ -285,7 +285,8 @@ READS = {
         ("calibrated", "lira", "lira-online", "learned-online", "bavaria-online", "base", "base-online"), MODELS
     ),
     **dict.fromkeys(
-        ("rmia", "rmia-online", "learned", "learned-few", "bavaria"), MODELS | POPULATION | POPULATION_MODELS
+        ("rmia", "rmia-online", "auto-online", "learned", "learned-few", "bavaria"),
+        MODELS | POPULATION | POPULATION_MODELS,
     ),
     "lira-residual": MODELS | CONDITIONS,
     **dict.fromkeys(

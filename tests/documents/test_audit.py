@@ -148,7 +148,7 @@ class TestLength:
         adjusted = run.summary().adjusted
         assert min(adjusted.recipes[name].auc.low for name in ("loss", "base-ratio", "windows")) > 0.5
         assert adjusted.adjusted_for[0] == "length"
-        assert "Adjusted for" in run.verdict.text
+        assert "The result remains when" in run.verdict.text
 
 
 class TestReport:

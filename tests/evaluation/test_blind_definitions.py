@@ -112,4 +112,4 @@ def test_labels_that_are_surer_on_one_side_are_the_evidence_that_is_named(side):
     )
     assert found.confounded
     assert found.method.endswith("19 permutations; most telling is how badly labels are predicted from the records")
-    assert found.auc.low > 0.55
+    assert found.auc.low > 0.6

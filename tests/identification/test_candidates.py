@@ -181,7 +181,7 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
 
     files = ("--candidates", "candidates.csv", "--population", "population.parquet")
     asked = run("identify", "--target", "model.skops", *files, "--fdr", "0.2", "--out", "run", "--json")
-    run("init", ".", "--records", "table", "--model", "model.skops", *files, "--references", "0", "--json")
+    run("init", ".", "--records", "table", "--model", "model.skops", *files, "--references", "16", "--json")
     planned = run("identify", "plan.toml", "--fdr", "0.2", "--out", "planned", "--json")
     assert asked["selected"] == planned["selected"] > 20
     found = identify(

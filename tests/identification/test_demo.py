@@ -49,4 +49,4 @@ def test_demo_needs_no_folder(monkeypatch):
     result = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
     assert result.exit_code == 0, result.exception
     assert "realised power" in result.stdout
-    assert "Nothing was saved" in result.stdout
+    assert "the same with --out FOLDER" in " ".join(result.stdout.split())

@@ -72,7 +72,10 @@ def _sets(resolved: plan_files.ResolvedPlan) -> dict[str, Any]:
     subject, chosen = resolved.subject, resolved.options
     sets = {name: getattr(subject, name) for name in ("members", "nonmembers", "population")}
     names = ("references", "duplicates", "outputs", "task", "device", "seed", "show_records")
-    return sets | {name: getattr(chosen, name) for name in names}
+    settings = {name: getattr(chosen, name) for name in names}
+    if settings["references"] == "auto":  # no attack here trains some unasked
+        settings["references"] = None
+    return sets | settings
 
 
 def _show(result: AttributeInference, out: Path | None, *, verbose: bool) -> None:

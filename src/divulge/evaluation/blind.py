@@ -65,17 +65,14 @@ _MAX_OTHERS = 10_000  # records of neither side that labels are learned from
 _MAX_TREE_COLUMNS, _COLUMNS_OF_TREE = 64, 10
 _MAX_CODES = 4  # columns that boosted trees predict
 _MAX_BOOSTED = 20_000  # records that each of the boosted trees learns from
-_ROUNDS, _MIN_ROUNDS, _RATE = 50, 25, 0.1
-_LEAVES, _FEW_LEAVES, _FEW_RECORDS = 31, 15, 4000  # of a tree; of fewer records a tree has fewer leaves
+_ROUNDS, _MIN_ROUNDS, _RATE = 100, 25, 0.05
 _BOOSTING = {
-    "objective": "regression", "min_data_in_leaf": 5, "max_bin": 63,  # more bins cost more than they tell
+    "objective": "regression", "num_leaves": 31, "min_data_in_leaf": 5,
     "bagging_fraction": 0.7, "bagging_freq": 1, "seed": 1, "num_threads": 1, "deterministic": True,
     "force_row_wise": True, "verbosity": -1,
 }  # fmt: skip
 _CHUNK_VALUES = 2**23  # values read at a time
 _MAX_KERNEL = 2000  # records of the kernel, and from which components and landmarks are taken
-# Of long tables the regressions on all records find what the kernel of so few finds, which then takes fewer still.
-_LONG_TABLE, _LONG_TABLE_KERNEL = 4000, 1000
 _BLOCK = 2**14  # records of a fold, or of all, whose features or memberships are multiplied at a time
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 
@@ -124,7 +121,7 @@ def baseline(
     false_alarm: float = _BLIND_LEVEL,
     permutations: int = 199,
     confidence: float = 0.95,
-    max_records: int | None = None,
+    max_records: int = _MAX_KERNEL,
 ) -> Blind:
     """Test whether members can be told from non-members by their records alone.
 
@@ -166,8 +163,7 @@ def baseline(
         permutations: at least ``1/false_alarm - 1``.
         confidence: coverage of the AUC's interval.
         max_records: maximum number of records in the kernel, drawn by ``seed``; its time grows with the cube of that
-            number, that of the other regressions in proportion to the number of records. None for 2,000, and for 1,000
-            of more than 4,000 rows of up to 64 numbers.
+            number, that of the other regressions in proportion to the number of records.
 
     Raises:
         divulge.InputError: fewer than 10 records of a kind, shapes that differ, texts on one side only, too few
@@ -198,8 +194,6 @@ def baseline(
     if groups_are_split_whole(copies, order < n_inside):
         units = first_of_each_group(copies, order < n_inside)
         order, copies = order[units], copies[units]
-    if max_records is None:
-        max_records = _kernel_size(len(order), records[:1])
     kernel_rows = np.sort(rng.permutation(len(order))[: check_integer(max_records, "max_records", minimum=4 * FOLDS)])
     truth = order < n_inside
     if not 0 < truth.sum() < len(truth):
@@ -261,12 +255,6 @@ def baseline(
     )
 
 
-def _kernel_size(n: int, record: Array) -> int:
-    """Return the number of records in the kernel of ``n`` such as ``record``, ``[1, ...]``."""
-    is_table = record.dtype != object and record.ndim <= 2 and record.size <= _MAX_TREE_COLUMNS
-    return _LONG_TABLE_KERNEL if is_table and n > _LONG_TABLE else min(n, _MAX_KERNEL)
-
-
 def estimate_memory(n: int, record: Array, n_classes: int) -> int:
     """Estimate the bytes that are held at once by `measure_label_errors`, `baseline` and `adjust_scores`, in turn.
 
@@ -277,14 +265,14 @@ def estimate_memory(n: int, record: Array, n_classes: int) -> int:
 
     Examples:
         >>> estimate_memory(100_000, np.zeros((1, 10)), 2) // 2**20  # MiB
-        195
+        203
     """
     is_text, values = record.dtype == object, 1 if record.dtype == object else max(record.size, 1)
     linear = _MAX_LINEAR + 10 if is_text else min(values, _MAX_LINEAR) + (len(_SUMMARIES) if record.ndim > 3 else 0)
     indicators = min(n_classes, _MAX_CLASSES)
     by_class = linear * indicators if linear * indicators <= _MAX_CLASS_FEATURES else 0
     radial = min(n, _LANDMARKS) * (2 if record.ndim > 3 else 1)
-    n_memberships, n_kernel = 200 + len(_SHIFTS) * _SHIFT_REPEATS, _kernel_size(n, record)
+    n_memberships, n_kernel = 200 + len(_SHIFTS) * _SHIFT_REPEATS, min(n, _MAX_KERNEL)
     # Linear features are held before and after they are scaled, and in the table; records as given and in order.
     copies = 0 if is_text else 3 * record.nbytes
     held = n * (copies + 4 * 2 * (linear + indicators) + 8 * 20)
@@ -797,10 +785,7 @@ def _boosted_predictions(columns: Floats, targets: Floats, folds: Ints) -> Float
     n = int((folds < FOLDS).sum())
     rounds = max(_MIN_ROUNDS, min(_ROUNDS, len(targets) // 10) // targets.shape[1])
     shared = min(0.8, _COLUMNS_OF_TREE / max(columns.shape[1], 1))
-    leaves = _LEAVES if len(targets) >= _FEW_RECORDS else _FEW_LEAVES
-    settings = {
-        "learning_rate": _RATE * _ROUNDS / rounds, "feature_fraction": shared, "num_leaves": leaves, **_BOOSTING,
-    }  # fmt: skip
+    settings = {"learning_rate": _RATE * _ROUNDS / rounds, "feature_fraction": shared, **_BOOSTING}
     guesses = np.zeros((n, targets.shape[1]))
     for k in range(FOLDS):
         held_out, training_rows = np.flatnonzero(folds == k), np.flatnonzero(folds != k)

@@ -258,6 +258,7 @@ def estimate_memory(n_candidates: int, columns: Columns) -> int:
 
     Examples:
         >>> from divulge.identification.score_tables import Score
+        >>> from divulge.identification.score_tables import Columns, Score
         >>> estimate_memory(10**7, Columns((Score("loss"),))) // 2**20  # MiB
         1495
     """
