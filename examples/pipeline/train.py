@@ -19,7 +19,7 @@ folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 (folder / "models").mkdir(exist_ok=True)
 
 x, y = load_digits(return_X_y=True)
-order = np.random.default_rng(1).permutation(len(x))
+order = np.random.default_rng(0).permutation(len(x))
 members, nonmembers, population = np.split(order, [600, 1200])
 for name, rows in {"members": members, "nonmembers": nonmembers, "population": population}.items():
     np.savez(folder / "data" / f"{name}.npz", x=x[rows], y=y[rows])
