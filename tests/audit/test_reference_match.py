@@ -124,8 +124,9 @@ def test_a_plan_matches_and_check_forecasts_it(tmp_path, divulge):
     code, out, err = divulge("check", plan)
     assert code == 0, err
     assert "at most 4 trial models to match the target" in out
-    code, out, err = divulge("audit", plan, "--out", tmp_path / "run")
+    code, out, err = divulge("audit", plan, "--out", tmp_path / "run", "-v")
     assert code == 0, err
+    assert "reference models were matched: lr=0.02" in " ".join(out.split())
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["about"]["matched"]["chosen"].startswith("lr=0.02")
     assert summary["about"]["recipes"]["calibrated"]["training"]["lr"] == "0.02"

@@ -439,6 +439,7 @@ def test_a_forest_leaks_and_the_pages_say_how_well_it_predicts(run, sets):
         "R² on members",
         "R² on non-members",
         "mean absolute error on members",
+        "Who can do this",
     ):
         assert text in page
     fit = auditing.load(run.path).about.measured(RegressionFit)

@@ -83,6 +83,7 @@ def test_nothing_is_asked_without_a_terminal(score_tables, monkeypatch, capsys):
     assert cli.run(["identify", "candidates.csv", *options]) == 0
     printed = capsys.readouterr()
     assert "Which end" not in printed.out + printed.err
+    assert "did you mean" in " ".join((printed.out + printed.err).split())
 
 
 def test_a_plan_names_the_column_of_identifiers(tmp_path):

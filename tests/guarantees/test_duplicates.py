@@ -320,3 +320,4 @@ def test_confounded_says_what_differs_and_what_to_do():
     )
     assert audit.verdict.answer == "split is confounded"
     assert "column 1 (from 0) is larger among the members" in audit.verdict.text
+    assert "name the columns in which they differ as covariates" in audit.verdict.text

@@ -46,8 +46,9 @@ def defend(
     with references.Bar("models") as bar:
         result = defences.measure_settings(
             resolved.target, members=subject.members, nonmembers=subject.nonmembers, population=subject.population,
-            recipe=chosen.recipes[0], references=None if chosen.references == "auto" else chosen.references, fpr=max(chosen.fpr), duplicates=chosen.duplicates,
-            task=chosen.task, seed=chosen.seed, out=out, overwrite=overwrite, progress=bar, **rules,
+            recipe=chosen.recipes[0], references=None if chosen.references == "auto" else chosen.references,
+            fpr=max(chosen.fpr), duplicates=chosen.duplicates, task=chosen.task, seed=chosen.seed, out=out,
+            overwrite=overwrite, progress=bar, **rules,
         )  # fmt: skip
     if json:
         printing.as_json(results.to_json_values(result.summary()))

@@ -372,7 +372,12 @@ def _show_audits(finished: Mapping[str, auditing.Audit], folder: Path, plan: Pat
         prefix = f"{name}: " if name else ""
         further += [(f"{prefix}{each}", *parts) for each, parts in _all_tables(summary).items()]
         notes += [f"{prefix}{note}" for note in (*verdict.evidence, *_list_notes(summary))]
-        warnings += [f"{prefix}{warning}" for warning in dict.fromkeys(summary.about.warnings)]
+        told = [f"{prefix}{warning}" for warning in dict.fromkeys(summary.about.warnings)]
+        if is_leak or verbose:
+            warnings += told
+        else:  # it may be why nothing was found
+            for warning in told:
+                printing.remark(warning)
     if len(finished) > 1:
         printing.table("The best attacks of each", ["audit", *columns], rows)
     else:

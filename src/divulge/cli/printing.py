@@ -159,7 +159,7 @@ def outcome(
         next_step: a sentence.
         further: tables that are printed with ``verbose`` alone.
         notes: what else is known, likewise; otherwise it is said how much there is.
-        warnings: of the run, likewise.
+        warnings: of the run: of a finding likewise; of any other answer always, as they may be its reason.
         verbose: whether everything is printed.
     """
     verdict(tone, text)
@@ -167,6 +167,10 @@ def outcome(
         line(caveat)
     if shown is not None:
         table(*shown)
+    if tone != "leak" and not verbose:
+        for warning in warnings:
+            remark(warning)
+        warnings = ()
     ending(folder, next_step, further=further, notes=notes, warnings=warnings, verbose=verbose)
 
 
