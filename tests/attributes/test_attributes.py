@@ -543,7 +543,7 @@ class TestRuns:
         text = f'[target]\nmodel = "model.skops"\n[data]\n{data}\nlabel = "y"\n[attribute]\ncolumn = "ward"\n'
         for shows in (True, False):
             (tmp_path / "plan.toml").write_text(("" if shows else "show_records = false\n") + text)
-            _, out, err = divulge("attribute", tmp_path / "plan.toml", "--out", tmp_path / f"run {shows}")
+            _, out, err = divulge("attribute", tmp_path / "plan.toml", "--out", tmp_path / f"run {shows}", "-v")
             assert "By value" in out, err
             assert "how often a guess is right" in out
             files = [path for path in (tmp_path / f"run {shows}").rglob("*") if path.is_file()]
