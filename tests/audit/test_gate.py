@@ -175,7 +175,7 @@ def test_unseen_classes_of_which_none_are_alike_accuse_nobody_and_clear_nobody()
     assert "may be confounded on the unseen class 1" in audit.verdict.plain
     quiet = replace(audit, scores={"loss": scores})
     assert quiet.verdict.answer == "too little data to say"
-    assert "on the unseen class 1: hardly any members and non-members of these are alike in age" in quiet.verdict.plain
+    assert "class 1: hardly any training records and others of these are alike in age" in quiet.verdict.plain
     unseen, *_ = gate(quiet, "auc:0.9")
     assert (unseen.scope, unseen.state, unseen.adjusted) == ("unseen classes", "undecided", False)
     assert "hardly any members and non-members on the unseen class 1 are alike in age" in unseen.reason

@@ -219,11 +219,6 @@ def test_wrong_usage_is_one_line_that_names_the_help(capsys):
         assert (message or "") in errors
 
 
-def test_the_documented_codes_are_the_codes():
-    page = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
-    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page.read_text(), re.MULTILINE)] == list(Exit)
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
 def test_no_table_breaks_an_interval_or_a_word_at_any_width(width):
     from rich.console import Console

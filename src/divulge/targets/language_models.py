@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import chats, lazy, networks
+from divulge import chats, lazy
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
-from divulge.targets import device_memory, pretrained
 from divulge.targets.chat_templates import EncodedDocument, encode_document
-from divulge.targets.pretrained import check_token_ids, load_pretrained, tokenizer_digest, weights_digest
 from divulge.targets.token_statistics import PER_TOKEN, Continuations, Decoding, TokenStatistics
 from divulge.validation import check_choice, check_instance, check_integer
+
+try:
+    import torch
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise missing_extra("torch", "text") from None
+
+from divulge import networks
+from divulge.targets import device_memory, pretrained
+from divulge.targets.pretrained import check_token_ids, load_pretrained, tokenizer_digest, weights_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,13 +36,6 @@ if TYPE_CHECKING:
 else:
     transformers = lazy.module("transformers")
     cache_utils = lazy.module("transformers.cache_utils")
-
-
-try:
-    import torch
-except ImportError:  # pragma: no cover - exercised by the light install
-    raise missing_extra("torch", "text") from None
-
 
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.

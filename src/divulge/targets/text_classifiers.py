@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import networks
 from divulge.errors import InputError, missing_extra
 from divulge.store import panic_errors
-from divulge.targets import device_memory
 from divulge.targets import outputs as out
-from divulge.targets.language_models import Window, batch_windows, context_length
-from divulge.targets.pretrained import check_token_ids, tokenizer_digest, weights_digest
 from divulge.validation import check_integer, check_labels, require_callable
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
     raise missing_extra("torch", "text") from None
+
+from divulge import networks
+from divulge.targets import device_memory
+from divulge.targets.language_models import Window, batch_windows, context_length
+from divulge.targets.pretrained import check_token_ids, tokenizer_digest, weights_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
