@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -164,3 +166,19 @@ def test_the_online_default_averages_two_attacks_and_leaves_out_what_needs_more_
     assert many.about.recipes["auto-online"].chosen == "rmia-online + learned-online"
     assert few.about.recipes["auto-online"].chosen == "rmia-online"
     assert many["auto-online"].auc.value > 0.6
+
+
+class Waiting(DecisionTreeClassifier):
+    """One that waits, as for a server: the processor is idle, the user is not."""
+
+    def fit(self, x, y):
+        time.sleep(0.01 * len(x))
+        return super().fit(x, y)
+
+
+def test_waiting_counts_too():
+    data = sets(n_population=12_000)
+    waiting = Waiting(random_state=0)
+    DecisionTreeClassifier.fit(waiting, data["members"].x, data["members"].y)
+    result = dv.audit(waiting, **data, recipes=["auto"], fpr=(0.1,))
+    assert result.about.settings.references == "none"

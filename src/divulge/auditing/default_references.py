@@ -27,8 +27,8 @@ MAX_SECONDS = 60.0
 def choose_references(target: Any, modality: Modality, subject: AuditData, options: AuditOptions) -> tuple[Any, str]:
     """Return the clones of the target that an audit trains unasked, and a note; None where there are to be none.
 
-    How long they take is measured, in seconds of processor time: of a slow machine, or of one that is busy, the
-    decision is nearly the same. A run keeps it in its settings and in its plan.
+    How long they take is measured (`divulge.references.clone_timing`), so another machine may decide otherwise: a run
+    keeps the decision in its settings and in its plan.
 
     Args:
         target: the adapted target.
