@@ -312,6 +312,7 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
             assert headline.startswith(icon)
             assert reason in headline
             assert other_lines[0].startswith("✗ Both" if title == "VOID" else "? Both")
+            assert f"{title}: FDR ≤ " in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,11 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
         for each in case_file.conditions(summary)
     ]
     next_step = "the same with --out FOLDER saves the selection and a report."
-    notes = [summary.claim, *(condition for condition, mark in stated if mark != "not met")]
+    # Where the promise does not stand, everything that it rests on and that is not known to hold is told.
+    is_doubtful = tone in ("doubt", "void")
+    told = [condition for condition, mark in stated if mark == "not met" or (is_doubtful and mark != "met")]
+    caveats, notes = list(told), [condition for condition, _ in stated if condition not in told]
+    (caveats if is_doubtful else notes).append(summary.claim)
     if folder is not None:
         next_step = ""
         if summary.selected:
@@ -348,7 +352,7 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     printing.outcome(
         tone,
         text,
-        caveats=[condition for condition, mark in stated if mark == "not met"],
+        caveats=caveats,
         shown=("Selection", ["what", "value"], identification_page.facts(summary)),
         folder=folder,
         next_step=next_step,
