@@ -42,6 +42,7 @@ def run(pool):
     return train.fit(records, splits.online(60, 6, 0), seed=0, observe=[records], pool=pool)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
     Halting.pool = sys.argv[1]
     run(sys.argv[1])
 """
