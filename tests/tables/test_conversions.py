@@ -2,7 +2,6 @@
 
 import re
 
-import pandas as pd
 import pytest
 
 import divulge as dv
@@ -42,6 +41,7 @@ def test_the_message_names_the_program(tmp_path, name, way, layout):
 
 
 def test_a_table_of_stata_is_read_after_what_the_message_says(tmp_path, monkeypatch):
+    pd = pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     people = pd.DataFrame({"age": [30, 41, 52], "sex": pd.Categorical(["f", "m", "f"]), "label": [0, 1, 1]})
     people.to_stata("people.dta", write_index=False)

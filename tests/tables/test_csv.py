@@ -255,6 +255,7 @@ def test_tables_that_polars_writes_are_read(data, n, separator):
     for name in data.draw(st.lists(words, min_size=1, max_size=4, unique=True)):
         columns[name] = data.draw(st.lists(data.draw(cells), min_size=n, max_size=n))
     assume(not any(name.startswith(("\ufeff", "{")) for name in columns))  # of bytes, "{" begins JSON
+    assume(not any(name == "*" or (name.startswith("^") and name.endswith("$")) for name in columns))  # refused
     frame = pl.DataFrame(columns, strict=False)
     content = frame.write_csv(separator=separator).encode()
     want = expected_table(content, frame, separator)
