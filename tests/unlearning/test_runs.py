@@ -52,9 +52,9 @@ def test_the_page_says_answer_null_and_limits():
         assert page.verdict == result.verdict.text
         titles = [section.title for section in page.sections]
         assert "Before, after, and never" in titles
-        assert "does not see what no score shows" in " ".join(page.details)
+        assert "Scores do not show everything" in " ".join(page.details)
         # Answer, null and limit are the first sentence; the rest of the first sheet is short.
-        assert ", by one score of each record against 8 retrained models" in page.verdict
+        assert ", judged by one score of each record beside 8 retrained models" in page.verdict
         assert len([section for section in page.sections if not section.annex]) <= 5
     assert FORGOTTEN.verdict.tone == "clear"
     assert REMEMBERED.verdict.tone == "leak"

@@ -332,7 +332,7 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
         return
     text, tone = case_file.state_finding(summary)
     stated = [
-        (f"{report_page.MARKS[each.mark]} {each.title}. {each.text}", each.mark)
+        (f"{report_page.MARKS[each.mark]} {each.title} {each.text}", each.mark)
         for each in case_file.conditions(summary)
     ]
     next_step = "the same with --out FOLDER saves the selection and a report."

@@ -220,7 +220,7 @@ def _show_finding(summary: IdentificationSummary) -> None:
     text, tone = case_file.state_finding(summary)
     printing.verdict(tone, text)
     for condition in case_file.conditions(summary):
-        printing.line(f"{report_page.MARKS[condition.mark]} {condition.title}. {condition.text}")
+        printing.line(f"{report_page.MARKS[condition.mark]} {condition.title} {condition.text}")
     for warning in case_file.other_warnings(summary):
         printing.remark(warning)
 
