@@ -28,7 +28,7 @@ from divulge.targets.language_models import CausalLM
 
 # Settings and what takes them in Python; each of the settings is an argument of one of these.
 PYTHON = {
-    settings.AuditOptions: [dv.audit],
+    settings.ResolvedAuditSettings: [dv.audit, dv.AuditOptions],
     settings.DecisionSettings: [identification.identify],
     settings.SearchSettings: [candidates.identify_records],
     settings.IdentifySettings: [from_tables.DecisionPlan, identification.identify],
@@ -201,13 +201,13 @@ def test_the_comments_of_a_starting_plan_are_the_descriptions(records, count):
 
 def test_several_mistakes_are_named_at_once():
     with pytest.raises(dv.InputError) as caught:
-        settings.AuditOptions.check(calibration=1.5, seed=-1, duplicates="dorp", fpr=0.1)
+        settings.ResolvedAuditSettings.check(calibration=1.5, seed=-1, duplicates="dorp", fpr=0.1)
     assert str(caught.value).split("; ") == [
         "seed: must be at least 0, got -1",
         "fpr: a list is needed, such as [0.1], got 0.1",
-        "calibration: must lie in (0, 1), got 1.5",
         "duplicates: 'dorp' is unknown",
         "did you mean 'drop'? (known: error, drop, keep)",
+        "calibration: must lie in (0, 1), got 1.5",
     ]
 
 

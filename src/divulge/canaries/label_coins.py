@@ -37,7 +37,7 @@ from divulge.report.page import Bullet, BulletList, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import EpsilonLowerBound, LabelPrivacySummary, StudyControl
-from divulge.settings import AuditOptions, LabelPrivacySettings
+from divulge.settings import LabelPrivacySettings, ResolvedAuditSettings
 from divulge.study import FALSE_ALARM, Study, StudyRun, StudyVerdict, compare_blindly, open_subject, reopen
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_mask, check_path, check_vector
@@ -361,7 +361,7 @@ def label_privacy(
         'labels leak'
     """
     options = LabelPrivacySettings.check(confidence=confidence, seed=seed)
-    audit_options = AuditOptions.check(
+    audit_options = ResolvedAuditSettings.check(
         fpr=(0.5,),
         duplicates="keep",
         outputs=outputs,
@@ -419,7 +419,7 @@ def label_privacy(
 
 
 def _predict(
-    model: Any, data: AuditData, options: AuditOptions, name: str
+    model: Any, data: AuditData, options: ResolvedAuditSettings, name: str
 ) -> tuple[Floats, Bools, Records, Records, tuple[str, ...]]:
     """Return log probabilities of candidates ``[n, classes]``, who is a member, candidates, population, and notes."""
     subject = open_subject(model, data, outputs=options.outputs, device=options.device, task=options.task)
@@ -436,7 +436,7 @@ def _predict(
     return log_p, checked.truth, checked.candidates, population, tuple(subject.notes)
 
 
-def _predict_by_proxy(proxy: Any, data: AuditData, options: AuditOptions, y: Ints, classes: int) -> Floats:
+def _predict_by_proxy(proxy: Any, data: AuditData, options: ResolvedAuditSettings, y: Ints, classes: int) -> Floats:
     """Return log probabilities of the proxy in the target's order of classes, ``[n, classes]``."""
     log_p, _, candidates, _, _ = _predict(proxy, data, options, "proxy")
     # The records of a class show its number in either order; a class without a candidate is never drawn.

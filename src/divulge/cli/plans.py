@@ -336,15 +336,18 @@ def _run_plan(
     resolved = plan_files.resolve(plan, path.parent, trust)
     for key, origin in resolved.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
-    run: Any = auditing.over_shares if isinstance(resolved.subject.known, tuple) else auditing.audit
+    run: Any = auditing.run_shares if isinstance(resolved.subject.known, tuple) else auditing.run_audit
     with references.Bar("reference models") as bar:
         finished = run(
             resolved.target,
+            resolved.subject,
+            resolved.options,
             out=out,
             overwrite=overwrite,
             progress=bar,
+            pool=resolved.pool,
+            plan=resolved.plan,
             expect=lambda forecast: printing.lines(sys.stderr, f"ahead: {forecast.text}"),
-            **resolved.arguments(),
         )
     if not isinstance(finished, list):
         return {"": finished}

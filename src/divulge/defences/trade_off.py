@@ -28,7 +28,7 @@ from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import model_family
 from divulge.results import SettingResult, StoredRecords, TradeOffSummary
 from divulge.run_directory import RunDirectory
-from divulge.settings import AuditOptions, DefendSettings
+from divulge.settings import DefendSettings, ResolvedAuditSettings
 from divulge.study import Study, StudyRun, open_subject, reopen
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.outputs import as_predictions
@@ -223,7 +223,7 @@ def measure_settings(
         divulge.InputError: no estimator, unknown parameters or values it refuses, and what `divulge.audit` refuses.
     """
     options = DefendSettings.check(settings=settings, max_loss=max_loss, seed=seed)
-    AuditOptions.check(fpr=(fpr,), duplicates=duplicates, task=task)
+    ResolvedAuditSettings.check(fpr=(fpr,), duplicates=duplicates, task=task)
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")
     shown_progress = check_progress(progress)
