@@ -25,7 +25,7 @@ from divulge.decisions.unseen_classes import Promise
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run
 from divulge.references.pool import Pool, PoolEntry
-from divulge.report import formatting, html, markdown, run_kinds, sections
+from divulge.report import figures, formatting, html, markdown, run_kinds, sections
 from divulge.report import one_page as one_page_report
 from divulge.report import page as report_page
 from divulge.settings import DecisionSettings
@@ -47,18 +47,21 @@ _FILES = {
     "csv": "records.csv",
     "parquet": "records.parquet",
     "sacro": "egress",
+    "svg": "figures",
+    "png": "figures",
 }
 _ONE_PAGE = {"html": "one_page.html", "pdf": "one_page.pdf", "md": "one_page.md"}
 
 
 def report(
     run: Run,
-    to: Annotated[Path | None, typer.Option(help="File to write (default: in the run directory).")] = None,
+    to: Annotated[Path | None, typer.Option(help="File or folder to write (default: in the run directory).")] = None,
     format: Annotated[  # noqa: A002  the option's name
         str,
         typer.Option(
             help="html, pdf, md (for a model card), json; csv or parquet: one row per record (canary, document, "
-            "setting); of an audit, sacro: a folder with SACRO-ML's target.yaml and attack_results.json."
+            "setting); svg or png: a folder with every figure; of an audit, sacro: a folder with SACRO-ML's "
+            "target.yaml and attack_results.json."
         ),
     ] = "html",
     one_page: Annotated[
@@ -69,7 +72,7 @@ def report(
         typer.Option(
             "--show-records/--no-show-records",
             help="Whether single records are shown (default: in the HTML report, as far as the run holds them; not in "
-            "pdf, md and json).",
+            "pdf, md, json, svg and png).",
             show_default=False,
         ),
     ] = None,
@@ -90,6 +93,8 @@ def report(
             if name == "html" and to is None and not one_page:
                 raise InputError("--to: needed with --no-show-records; report.html in the run directory shows records")
             _write_page(_load_page(run, one_page, is_shown), name, path, one_page=one_page)
+        case "svg" | "png":
+            figures.write(_load_page(run, False, is_shown), path, name)
         case "sacro":
             _write_egress_files(run, path)
         case "json":
