@@ -43,7 +43,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001  as mkdocs calls it
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Say how much the page counts in the search; in the gallery, put each report's verdict where it is quoted."""
     place = page.file.src_uri
     page.meta.setdefault("search", {"boost": next(boost for start, boost in BOOSTS if place.startswith(start))})
