@@ -54,7 +54,7 @@ def test_the_page_says_answer_null_and_limits():
         assert "Before, after, and never" in titles
         assert "Scores do not show everything" in " ".join(page.details)
         # Answer, null and limit are the first sentence; the rest of the first sheet is short.
-        assert ", judged by one score of each record beside 8 retrained models" in page.verdict
+        assert ", compared with 8 retrained models by one score of each record" in page.verdict
         assert len([section for section in page.sections if not section.annex]) <= 5
     assert FORGOTTEN.verdict.tone == "clear"
     assert REMEMBERED.verdict.tone == "leak"

@@ -118,7 +118,7 @@ def headline(run: AuditRun[Any]) -> Headline:
     return Headline(
         decided.tone,
         decided.plain,
-        HEADINGS[decided.answer],
+        "No large leak found" if decided.plain.startswith("No large leak") else HEADINGS[decided.answer],
         (*decided.caveats, *decided.details),
         decided.pictures,
         statement=decided.text,

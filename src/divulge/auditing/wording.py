@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from divulge.results import Answer, PartialKnowledgeSettings, RecipeRun
     from divulge.types import Tone
 
+# Where only a larger leak would have been found, the verdict says in its first words that large ones are meant.
+_LARGEST_MODERATE_AUC = 0.65
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
     "no leak found": "clear",
@@ -200,8 +202,9 @@ def _find_worst_groups(groups: Sequence[tuple[Scope, TestedStatistic]]) -> list[
 
 def _describe_worst_group(scope: Scope, count: int) -> str:
     kinds = "classes" if scope.by == "class" else "groups"
-    others = "" if count == 1 else f": of {count:,} {kinds} in which it does, it is largest there"
-    return f"The leak also shows within {scope.name} alone{others}."
+    if count == 1:
+        return f"The leak also shows within {scope.name} alone."
+    return f"The leak also shows in {count:,} {kinds} taken one by one, most in {scope.name}."
 
 
 def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
@@ -228,14 +231,16 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     seen = (
-        f"In {round(10 * smallest_leak.power)} of 10 cases such an audit finds an attack that tells a training record "
-        f"from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}. {few}"
+        f"A leak as large as this would have been found {round(10 * smallest_leak.power)} times in 10: an attack that "
+        f"tells a training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
+        f"{plain_rate}. {few}"
     )
     tried, names = _describe_attacks(audit)
+    size = "large " if smallest_leak.auc > _LARGEST_MODERATE_AUC else ""
     return Verdict(
         reason.answer,
-        f"No leak found{scope.suffix}: no attack that was run tells training records from others measurably better "
-        "than guessing.",
+        f"No {size}leak found{scope.suffix}: no attack that was run tells training records from others measurably "
+        "better than guessing.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
         caveats=(seen, *copies),
         evidence=(
@@ -269,10 +274,10 @@ def _describe_cleared_groups(groups: GroupScopes) -> list[str]:
     n_judged, too_few = len(groups.judged), groups.too_few
     sentences = []
     if n_judged:
-        listed = "1 class or group shows" if n_judged == 1 else f"{n_judged:,} classes or groups show"
-        sentences.append(f"Judged by {'itself' if n_judged == 1 else 'themselves'}, {listed} no leak either.")
+        judged = "the one class or group that was" if n_judged == 1 else f"any of {n_judged:,} classes or groups"
+        sentences.append(f"Nor does a leak show in {judged} judged by itself.")
     if too_few:
-        sentences.append(f"Too few records to judge by themselves: {list_names(too_few)}.")
+        sentences.append(f"Too few records to be judged separately: {list_names(too_few)}.")
     return sentences
 
 
@@ -302,7 +307,7 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
         "80 % probability."
     )
-    words = "record" if count == 1 else f"{count:,} of {scope.members:,} training records"
+    words = "record" if count == 1 else f"{count:,} of the {scope.members:,} training records"
     return (figures,), f"A smaller leak, or one that concerns fewer than {words}, may have been missed."
 
 
@@ -352,7 +357,8 @@ def _describe_attacks(audit: Findings) -> tuple[str, str]:
 
 
 _REMAINS = (
-    "The result remains when the differences that can be seen between the two groups of records are taken into account."
+    "The result remains when the differences that can be seen between training records and others are taken into "
+    "account."
 )
 _OTHER_MODELS = {
     "none": "",

@@ -72,8 +72,8 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "members and holdout were drawn alike and the proxy has seen neither, or else the proxy draws labels just as "
-    "nature does given the features"
+    "members and holdout were drawn alike and the proxy (a model of other records that draws labels by their features) "
+    "has seen neither; or if the proxy draws labels just as they occur with such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _ADVICE = Bullet(

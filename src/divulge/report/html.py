@@ -63,7 +63,7 @@ LISTED = 100  # rows up to which it does
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
 NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
 _DOTS_PER_ROW = {100: 10, 1_000: 50}
-KEY_OF_DOTS = "Full dots: at least so many. Faint dots: up to the best estimate. Rings: possibly as many."
+KEY_OF_DOTS = "Full dots: at least these. Faint dots: the best estimate. Rings: possibly these, too."
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PATIENCE = 120  # seconds
 

@@ -29,8 +29,8 @@ _MAX_LISTED = 20
 _MAX_REQUESTS_DRAWN = 6
 CANNOT = (
     "Scores do not show everything: traces in the weights, in models trained on this one's answers, in backups, or in "
-    "answers to questions that were not asked stay unseen. Whoever also has the model from before the erasure sees "
-    "more; how much is not said here.",
+    "answers to questions that were not asked stay unseen. Whoever also has the model from before the erasure could "
+    "learn more; that was not measured.",
 )
 REQUEST_COLUMNS = (
     "request",
