@@ -230,7 +230,7 @@ def test_records_without_labels_leave_the_label_agnostic_recipes(case):
         ({"unseen_classes": (7,)}, "unseen_classes: 7 is not among the candidates' classes"),
         ({"unseen_classes": (3,)}, r"unseen_classes: the population holds \d+ records of class 3"),
         ({"unseen_classes": (0, 1, 2, 3)}, "all classes .* are unseen"),
-        ({"options": {"calibration": 0.5}}, "options: divulge.AuditOptions is needed, got dict"),
+        ({"options": {"calibration": 0.5}}, "options: divulge.AuditOptions is needed, got {'calibration': 0.5}"),
         ({"duplicates": "maybe"}, "duplicates: 'maybe' is unknown"),
         ({"groups": ["a"]}, "groups: 400 names are needed"),
         ({"outputs": "probabilities"}, "declared as probabilities"),

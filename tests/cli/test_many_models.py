@@ -156,7 +156,7 @@ def test_junit_says_of_each_limit_what_the_exit_code_says(project, divulge, tmp_
     write_audit(tmp_path / "run", 1, 1.0)
     if limits:  # one that is broken, and one that these records leave open
         states = {name.replace("290", "1"): tag for name, tag in states.items()}
-    found, _, err = divulge("gate", tmp_path / "run", *limits, *options, "--by", "none", "--junit", tmp_path / "j.xml")
+    found, _, err = divulge("gate", tmp_path / "run", *limits, *options, "--junit", tmp_path / "j.xml")
     (suite,) = ET.parse(tmp_path / "j.xml").getroot().findall("testsuite")
     cases = {case.get("name"): [child for child in case if child.tag != "system-out"] for case in suite}
     assert {name: children[0].tag if children else None for name, children in cases.items()} == states, err

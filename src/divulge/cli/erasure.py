@@ -13,14 +13,11 @@ from divulge import plan as plan_files
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
-from divulge.settings import ColumnNames, ForgetSettings
+from divulge.settings import ColumnNames
 from divulge.unlearning import erasure_page
 from divulge.unlearning import pipeline as erasure_check
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from divulge.targets import Task
     from divulge.unlearning import Erasure
 
 _N_SHOWN = 10  # records of a list
@@ -54,20 +51,12 @@ def forget(
         ),
     ] = None,
     retained: Annotated[Path | None, typer.Option(help="Training records that were not to be forgotten.")] = None,
-    other: Annotated[Path | None, typer.Option(help="Further records that no model was trained on.")] = None,
     from_plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan with a table `forget`, in place of the options above.")
     ] = None,
     factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(help="Names of the classes in the order of the outputs, where a model does not know them."),
-    ] = None,
-    outputs: Annotated[str, typer.Option(help="What models return: logits or probabilities.")] = "logits",
-    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda or mps.")] = "auto",
     trust: options.Trust = None,
-    settings: ForgetSettings,
-    columns: ColumnNames,
+    columns: options.RecordColumns,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -80,20 +69,16 @@ def forget(
     """
     arguments: dict[str, Any]
     if from_plan is not None:
-        named = options.named_settings(context, settings)
-        if surplus := _options_beside_plan(context, named):
+        if surplus := _options_beside_plan(context):
             raise InputError(f"--plan: it names models and records itself; leave out {', '.join(surplus)}")
-        arguments = _read_plan(from_plan, trust or []) | named
+        arguments = _read_plan(from_plan, trust or [])
     else:
         if after is None or never is None or not forget:
             missing_option = "--after" if after is None else "--never" if never is None else "--forget"
             raise InputError(f"{missing_option}: needed; or give a plan with a table [forget] (--plan)")
-        read = _Reader(
-            factory, outputs, device, tuple(trust or ()), columns, tables.is_table(Path(after)), settings.task,
-            tuple(classes or ()),
-        )  # fmt: skip
-        provenance.declare_input_files(before=before, after=after, never=never, retained=retained, other=other)
-        records = read.records([*forget, *(path for path in (never, retained, other) if path is not None)])
+        read = _Reader(factory, tuple(trust or ()), columns, tables.is_table(Path(after)))
+        provenance.declare_input_files(before=before, after=after, never=never, retained=retained)
+        records = read.records([*forget, *(path for path in (never, retained) if path is not None)])
         arguments = {
             "before": None if before is None else read.model(before, "--before"),
             "after": read.model(after, "--after"),
@@ -102,10 +87,6 @@ def forget(
             "retrained": [read.model(name, "--retrained") for name in retrained or []],
             "references": read.references(reference or []),
             "retained": None if retained is None else records[retained],
-            "other": None if other is None else records[other],
-            "outputs": outputs,
-            "device": device,
-            **dict(settings),
         }
     with references.Bar("reference models") as bar:
         result = unlearning.forget(**arguments, out=out, overwrite=overwrite, progress=bar)
@@ -120,9 +101,9 @@ def forget(
         raise typer.Exit(Exit.BROKEN)
 
 
-def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> list[str]:
-    """Return the options that were named although a plan says what they say; ``named`` settings go before its own."""
-    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json", *named} - {"task"}
+def _options_beside_plan(context: typer.Context) -> list[str]:
+    """Return the options that were named although a plan says what they say."""
+    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json"}
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -186,23 +167,10 @@ def _read_plan(path: Path, trust: list[str]) -> dict[str, Any]:
 class _Reader:
     """Reads models, tables of scores and records as the options say; beside tables of scores the ids of records."""
 
-    def __init__(
-        self,
-        factory: str | None,
-        outputs: str,
-        device: str,
-        trust: tuple[str, ...],
-        columns: ColumnNames,
-        from_tables: bool,
-        task: Task,
-        classes: tuple[str, ...],
-    ) -> None:
-        self.factory, self.outputs, self.device, self.trust = factory, outputs, device, trust
-        self.layout = replace(
-            datafiles.FileLayout.from_column_names(columns), classes=classes or None, real_values=True
-        )
+    def __init__(self, factory: str | None, trust: tuple[str, ...], columns: ColumnNames, from_tables: bool) -> None:
+        self.factory, self.trust, self.from_tables = factory, trust, from_tables
+        self.layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
         self.id = columns.id or "id"
-        self.from_tables, self.task = from_tables, task
 
     def references(self, names: list[str]) -> Any:
         """Return reference models and tables of scores, or those of the audit in a run directory."""
@@ -225,12 +193,9 @@ class _Reader:
             return targets.load(
                 name,
                 factory=self.factory if path.suffix == _POOL_SUFFIX else None,
-                outputs=self.outputs,
-                device=self.device,
                 folder=Path(),
                 trust=self.trust,
                 labels_only=True,
-                task=self.task,
             )
 
     def records(self, paths: list[Path]) -> dict[Path, Any]:

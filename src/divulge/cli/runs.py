@@ -21,7 +21,6 @@ from divulge.auditing import summary as audit_summary
 from divulge.auditing.junit import render_junit, render_junit_error
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
-from divulge.decisions.unseen_classes import Promise
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run
 from divulge.references.pool import Pool, PoolEntry
@@ -147,10 +146,6 @@ def decide(
     run: Run,
     fpr: Annotated[float | None, typer.Option(help="Bound on the share of non-members selected.")] = None,
     fdr: Annotated[float | None, options.setting(DecisionSettings, "fdr")] = None,
-    method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi, storey or adaptive.")] = str(
-        DecisionSettings().method
-    ),
-    recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
     top: Annotated[
         int | None,
         typer.Option(
@@ -158,13 +153,6 @@ def decide(
             min=1,
         ),
     ] = None,
-    promise: Annotated[
-        Promise,
-        typer.Option(
-            help="For --fpr, on classes that the population lacks: on average over classes like these, or in most "
-            "(90 %) of them."
-        ),
-    ] = "average",
     json: options.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
@@ -172,13 +160,13 @@ def decide(
         if top is not None:
             _describe_top(run, top, fpr, fdr, json)
         else:
-            _decide_identification(run, fpr, fdr, method, json)
+            _decide_identification(run, fpr, fdr, json)
         return
     if top is not None:
         raise InputError("--top: only the candidates of an identification have an order of their own")
     result = auditing.load(run)
-    names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
-    selections = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method, promise=promise) for name in names}
+    names = list(result)
+    selections = {name: result[name].selection(fpr=fpr, fdr=fdr) for name in names}
     decisions = {
         name: audit_summary.summarise_decision(result[name], selection, fpr, len(names))
         for name, selection in selections.items()
@@ -207,10 +195,10 @@ def decide(
         printing.remark(note if is_named else f"{', '.join(names)}: {note}")
 
 
-def _decide_identification(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
+def _decide_identification(run: Path, fpr: float | None, fdr: float | None, json: bool) -> None:
     if fpr is not None or fdr is None:
         raise InputError("decide: an identification is decided by --fdr, or looked at by --top")
-    summary = identification.redecide(run, fdr=fdr, method=method)
+    summary = identification.redecide(run, fdr=fdr)
     if json:
         printing.as_json(results.to_json_values(summary))
         return
@@ -321,15 +309,6 @@ def gate(
     passing: Annotated[
         str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
     ] = "kept",
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            help="Of an audit: what else is held to the limits: class, group, both with a comma, or none (default: "
-            "what its plan says, or both).",
-            show_default=False,
-        ),
-    ] = None,
     junit: Annotated[
         Path | None, typer.Option(help="JUnit XML to write, for test reports of CI servers: one test case a limit.")
     ] = None,
@@ -342,10 +321,9 @@ def gate(
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
     try:
-        rulings = finished_runs.gate(run, limits or None, by=by)
+        rulings = finished_runs.gate(run, limits or None)
     except InputError as error:
         message = str(error).replace("policy: ", "--max: ", 1)
-        message = f"--{message}" if message.startswith("by: ") else message
         if junit is not None:  # in the place of what an earlier gate may have said
             store.write_text(junit, render_junit_error(message, str(run)))
         raise InputError(message) from None
