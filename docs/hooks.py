@@ -21,14 +21,15 @@ GALLERY = "gallery.md"
 _DATE = "1767225600"  # of every sample report, so that two builds of the same clone are the same
 
 # How much a word counts that is found on a page, by where the page is; the first that fits. On a page on a task it
-# counts more than where the same word is looked up, and that more than where it was measured.
+# counts more than where the same word is looked up, and that more than where it was measured. The words that people
+# type, and a page does not say itself, stand at its head as `tags`.
 BOOSTS = (
     ("annex/", 0.2),
     ("sources/", 0.2),
-    ("reference/python/", 0.3),
+    ("reference/python/", 0.1),
     ("reference/", 0.6),
     ("methods/", 0.6),
-    ("architecture.md", 0.3),
+    ("architecture.md", 0.1),
     ("peers.md", 0.5),
     ("", 2),
 )

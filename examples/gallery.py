@@ -36,15 +36,14 @@ def audit(out):
 
 def identification(out):
     """A forest that reads digits, and 600 images of which nobody says which ones it was trained on."""
-    x, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(x))
-    used, unused, population = order[:300], order[300:600], order[600:]
-    model = RandomForestClassifier(50, random_state=0).fit(x[used], y[used])
-    candidates = np.concatenate([used, unused])
+    images, digits = load_digits().images / 16, load_digits().target
+    order = np.random.default_rng(0).permutation(len(images))
+    used, unused, others = (dv.Records(images[rows], digits[rows]) for rows in np.split(order, [300, 600]))
+    forest = RandomForestClassifier(100, random_state=0).fit(used.x.reshape(-1, 64), used.y)
     dv.identify(
-        candidates=dv.Records(x[candidates], y[candidates]),
-        target=model,
-        population=dv.Records(x[population], y[population]),
+        candidates=dv.Records(np.concatenate([used.x, unused.x]), np.concatenate([used.y, unused.y])),
+        target=lambda x: np.log(forest.predict_proba(x.reshape(-1, 64)) + 1e-9),
+        population=others,
         recipes=["loss"],
         fdr=0.1,
         out=out,

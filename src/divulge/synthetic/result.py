@@ -292,6 +292,17 @@ class SyntheticAudit(Study):
             proofs.append(Proof(name, k, j, p_value, excess, p_value <= FALSE_MATCH / len(self.matches)))
         return tuple(proofs)
 
+    @property
+    def released_members(self) -> int | None:
+        """Number of members that are proven to stand in the release as whole rows.
+
+        None where some stand there and that is not proven to be more than chance, or where nothing can be judged.
+        """
+        rows = next((proof for proof in self.proofs if proof.name == WHOLE_ROWS), None)
+        if rows is None or self.verdict.answer == CANNOT_JUDGE or (rows.members and not rows.proven):
+            return None
+        return rows.members
+
     @cached_property
     def verdict(self) -> ReleaseVerdict:
         """The answer, and what it rests on."""
