@@ -203,10 +203,12 @@ retrained = ["erasure_models:first", "erasure_models:second", "erasure_models:th
     assert "Still remembered" in output
     assert "retained" in output
     beside = ["--after x.csv", "--forget x.csv", "--retained x.csv", "--never x.csv", "--before x.csv"]
-    beside += ["--retrained x.csv", "--references x.csv", "--label y", "--factory module:make"]
+    beside += ["--retrained x.csv", "--references x.csv", "--label y", "--factory module:make", "--classes a"]
     for option in beside:
         assert cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), *option.split()]) == 2, option
         assert f"leave out {option.split()[0]}" in capsys.readouterr().err
+    cli.run(["forget", "--plan", str(tmp_path / "plan.toml"), "--margin", "0.3", "--json"])
+    assert json.loads(capsys.readouterr().out)["settings"]["margin"] == 0.3
 
 
 def test_the_members_of_a_plan_may_hold_the_records_of_its_requests(tmp_path, capsys):

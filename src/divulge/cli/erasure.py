@@ -13,11 +13,13 @@ from divulge import plan as plan_files
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
-from divulge.settings import ColumnNames
+from divulge.settings import ColumnNames, ErasureRules
 from divulge.unlearning import erasure_page
 from divulge.unlearning import pipeline as erasure_check
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from divulge.unlearning import Erasure
 
 _N_SHOWN = 10  # records of a list
@@ -55,7 +57,12 @@ def forget(
         Path | None, typer.Option("--plan", help="A plan with a table `forget`, in place of the options above.")
     ] = None,
     factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(help="Names of the classes in the order of the outputs, where a model does not know them."),
+    ] = None,
     trust: options.Trust = None,
+    settings: Annotated[ErasureRules, ("margin", "at_random")],
     columns: options.RecordColumns,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
@@ -69,14 +76,15 @@ def forget(
     """
     arguments: dict[str, Any]
     if from_plan is not None:
-        if surplus := _options_beside_plan(context):
+        named = options.named_settings(context, settings)
+        if surplus := _options_beside_plan(context, named):
             raise InputError(f"--plan: it names models and records itself; leave out {', '.join(surplus)}")
-        arguments = _read_plan(from_plan, trust or [])
+        arguments = _read_plan(from_plan, trust or []) | named
     else:
         if after is None or never is None or not forget:
             missing_option = "--after" if after is None else "--never" if never is None else "--forget"
             raise InputError(f"{missing_option}: needed; or give a plan with a table [forget] (--plan)")
-        read = _Reader(factory, tuple(trust or ()), columns, tables.is_table(Path(after)))
+        read = _Reader(factory, tuple(classes or ()), tuple(trust or ()), columns, tables.is_table(Path(after)))
         provenance.declare_input_files(before=before, after=after, never=never, retained=retained)
         records = read.records([*forget, *(path for path in (never, retained) if path is not None)])
         arguments = {
@@ -87,6 +95,7 @@ def forget(
             "retrained": [read.model(name, "--retrained") for name in retrained or []],
             "references": read.references(reference or []),
             "retained": None if retained is None else records[retained],
+            **dict(settings),
         }
     with references.Bar("reference models") as bar:
         result = unlearning.forget(**arguments, out=out, overwrite=overwrite, progress=bar)
@@ -101,9 +110,9 @@ def forget(
         raise typer.Exit(Exit.BROKEN)
 
 
-def _options_beside_plan(context: typer.Context) -> list[str]:
-    """Return the options that were named although a plan says what they say."""
-    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json"}
+def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> list[str]:
+    """Return the options that were named although a plan says what they say; ``named`` settings go before its own."""
+    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json", *named}
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -167,9 +176,17 @@ def _read_plan(path: Path, trust: list[str]) -> dict[str, Any]:
 class _Reader:
     """Reads models, tables of scores and records as the options say; beside tables of scores the ids of records."""
 
-    def __init__(self, factory: str | None, trust: tuple[str, ...], columns: ColumnNames, from_tables: bool) -> None:
+    def __init__(
+        self,
+        factory: str | None,
+        classes: tuple[str, ...],
+        trust: tuple[str, ...],
+        columns: ColumnNames,
+        from_tables: bool,
+    ) -> None:
         self.factory, self.trust, self.from_tables = factory, trust, from_tables
-        self.layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
+        layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
+        self.layout = replace(layout, classes=classes or None)
         self.id = columns.id or "id"
 
     def references(self, names: list[str]) -> Any:

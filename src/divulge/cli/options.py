@@ -86,10 +86,10 @@ RELOCATED: Mapping[str, Mapping[str, str]] = {
         "device bos length": "divulge.targets.folders.load_folder(…, NAME=…)",
     },
     "forget": {
-        "at_random confidence fdr margin": "`NAME` in the plan's [forget], or dv.forget(…, NAME=…)",
+        "confidence fdr": "`NAME` in the plan's [forget], or dv.forget(…, NAME=…)",
         "device seed task": "`NAME` in the plan, or dv.forget(…, NAME=…)",
         "outputs": "`NAME` in the plan's [target], or dv.forget(…, NAME=…)",
-        f"classes group person {_CHATS}": "`NAME` in the plan's [data]",
+        f"group person {_CHATS}": "`NAME` in the plan's [data]",
         "other": "dv.forget(…, NAME=…)",
     },
     "attribute": _TRUST,
