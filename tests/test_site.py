@@ -39,7 +39,6 @@ SEARCHES = {  # what somebody types → the page that is to be found first
 def site(tmp_path_factory):
     """The folder that a strict build writes without any data but what this clone holds."""
     pytest.importorskip("material", reason="the documentation is made with mkdocs-material")
-    pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("site")
     paths = ":".join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     environment = {name: value for name, value in os.environ.items() if name != "DIVULGE_DATA"}

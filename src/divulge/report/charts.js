@@ -58,6 +58,7 @@
   };
 
   const draw = async (figure) => {
+    figure.begun = true;
     const plot = figure.querySelector(".plot");
     const width = plot.clientWidth;
     const spec = JSON.parse(figure.querySelector(".spec").textContent);
@@ -94,8 +95,12 @@
   const folded = (figure) => figure.closest("details:not([open])");
   for (const fold of document.querySelectorAll("details.fold")) {
     fold.addEventListener("toggle", () => {
-      if (fold.open) all(figures.filter((figure) => fold.contains(figure) && !figure.drawn && !folded(figure)));
+      if (fold.open) all(figures.filter((figure) => fold.contains(figure) && !figure.begun && !folded(figure)));
     });
   }
-  all(figures.filter((figure) => !folded(figure))).then(() => { document.documentElement.dataset.drawn = "yes"; });
+  all(figures.filter((figure) => !folded(figure))).then(() => {
+    document.documentElement.dataset.drawn = "yes";
+    // What is folded is opened for paper, too late to draw anything: browsers that lay it out have it drawn before.
+    return all(figures.filter((figure) => !figure.begun && figure.querySelector(".plot").clientWidth));
+  });
 })();
