@@ -8,7 +8,9 @@ labels, so the same game is played on a holdout, where there is nothing to leak.
 - `divulge.evaluation.epsilon_one_run` of the members' coins, which holds if the proxy draws as nature does.
 - The log odds ratio of right guesses, members against holdout (exact conditional bound). Label privacy multiplies the
   odds of each guess by at most e^ε. Averages of odds p / (1 - p) so multiplied stay below the average multiplied, as
-  e^ε p / (e^ε p + 1 - p) is concave in p. So this holds for any proxy that serves members and holdout alike.
+  e^ε p / (e^ε p + 1 - p) is concave in p. So this holds for any proxy that serves members and holdout alike, if only
+  their labels can make the model better on members: one that was taught a teacher's answers on their features is better
+  there, though it never saw a label.
 
 What is claimed is the smaller one, which is right if either assumption is.
 """
@@ -72,8 +74,9 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "members and holdout were drawn alike and the proxy (a model of other records that draws labels by their features) "
-    "has seen neither; or if the proxy draws labels just as they occur with such features"
+    "members and holdout were drawn alike, the proxy (a model of other records that draws labels by their features) "
+    "has seen neither, and the model was not taught by another model's answers on the members (distillation, "
+    "self-training); or if the proxy draws labels just as they occur with such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _ADVICE = Bullet(
