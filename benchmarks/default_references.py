@@ -1,6 +1,9 @@
 """What reference models add where nobody names any: `auto` without and with 16 clones, and with models of the owner's.
 
-    PYTHONPATH=src DIVULGE_DATA=FOLDER python benchmarks/default_references.py
+    PYTHONPATH=src DIVULGE_DATA=FOLDER python benchmarks/default_references.py [--nulls SEEDS]
+
+With --nulls it audits, by default settings, 250 members, 250 non-members and a population of 800 where the target was
+fitted on 250 other records, and writes `references_nulls.md`.
 
 500 members, 500 non-members, a population of 1,500 (or as the table says); the target is fitted on the members, in the
 cells of nothing to find on 500 other records. Writes `benchmarks/results/references.md`.
@@ -13,6 +16,7 @@ import json
 import os
 import time
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PAGE = Path(__file__).parent / "results" / "references.md"
+NULLS = PAGE.with_name("references_nulls.md")
 N = 500
 MODELS: dict[str, Callable[[int], Any]] = {
     "forest": lambda seed: RandomForestClassifier(100, random_state=seed),
@@ -105,6 +110,34 @@ def measure(table: str, model: str, seed: int, is_null: bool, n_population: int)
     return found
 
 
+def audit_nothing(table: str, model: str, seed: int, n: int = 250, n_population: int = 800) -> str:
+    """Return the answer of an audit by default settings of a target that saw neither members nor non-members."""
+    x, y = read(table)
+    order = np.random.default_rng(1000 + seed).permutation(np.unique(x, axis=0, return_index=True)[1])
+    rows = np.split(order[: 3 * n + n_population], [n, 2 * n, 3 * n])
+    members, nonmembers, learned, population = (dv.Records(x[part], y[part]) for part in rows)
+    target = MODELS[model](seed).fit(learned.x, learned.y)
+    result = dv.audit(target, members=members, nonmembers=nonmembers, population=population, seed=seed, progress=None)
+    return result.verdict.answer
+
+
+def write_nulls(seeds: int) -> str:
+    """Return the page of audits in which there is nothing to find."""
+    lines = ["# Audits by default where there is nothing to find", "", "| target | audits | leak found | too little |"]
+    lines.append("|---|---|---|---|")
+    total = Counter[str]()
+    for table in TABLES:
+        for model in ("forest", "forest leaf 5", "logistic", "boosting"):
+            if (table, model) != ("location30", "boosting"):
+                answers = Counter(audit_nothing(table, model, seed) for seed in range(seeds))
+                total += answers
+                counts = f"{seeds} | {answers['leak found']} | {answers['too little data to say']}"
+                lines.append(f"| {table}, {model} | {counts} |")
+                print(lines[-1], flush=True)
+    lines.append(f"| all | {total.total()} | {total['leak found']} | {total['too little data to say']} |")
+    return "\n".join(lines) + "\n"
+
+
 def write_page(cells: Iterable[dict[str, Any]]) -> str:
     """Return the page."""
     cells = list(cells)
@@ -149,8 +182,13 @@ def main() -> None:
     """Measure all cells, or those given as JSON, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kept", type=Path, help="a file to which each cell is appended, and where finished ones are")
-    kept = parser.parse_args().kept
+    parser.add_argument("--nulls", type=int, help="seeds of each target of audits in which there is nothing to find")
+    options = parser.parse_args()
+    kept = options.kept
     warnings.simplefilter("ignore")
+    if options.nulls:
+        NULLS.write_text(write_nulls(options.nulls), encoding="utf-8")
+        return
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
     names = {(c["table"], c["model"], c["seed"], c["null"], c["population"]) for c in done}
     for cell in CELLS:
