@@ -271,7 +271,18 @@ def _explain(finding: ErasureFinding) -> str:
     reason = finding.reason.rstrip(".")
     if finding.answer not in _PLAIN:
         return reason
-    return f"{_PLAIN[finding.answer]} ({reason.replace('that of models that never saw the records', 'theirs')})"
+    measured, *doubts = reason.split("; ", 1)
+    if measured.startswith(
+        "the AUC is "
+    ):  # of all pairs of a record to be forgotten and a never-used one, the share won
+        assert finding.difference is not None
+        after, gap = 100 * finding.auc_after.value, 100 * finding.difference.value
+        decimals = 0 if abs(gap) >= 3 else 1
+        measured = (
+            f"set beside a never-used record, one of them looks more like training data in {after:.{decimals}f} of 100 "
+            f"pairs, and under those models in {after - gap:.{decimals}f}"
+        )
+    return f"{_PLAIN[finding.answer]} ({'; '.join([measured, *doubts])})"
 
 
 def blind_name(request: str) -> str:
