@@ -353,6 +353,8 @@ def _show_audits(finished: Mapping[str, auditing.Audit], folder: Path, plan: Pat
         is_leak = verdict.answer == "leak found"
         for sentence in (*verdict.caveats, *(verdict.details if verbose or not is_leak else ())):
             printing.line(sentence)
+        if verdict.deciding:
+            printing.line(verdict.deciding)
         title, columns, best = audit_page.best_recipes(summary, verdict)
         rows += [[name if number == 0 else "", *row] for number, row in enumerate(best)]
         prefix = f"{name}: " if name else ""
