@@ -52,10 +52,6 @@ METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
 COUNTS = {"exposed": "members", "cohorts": "cohorts", "records": "records"}  # metric → what it is a number of
 GROUPINGS = ("class", "group")
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
-EXPLAINED_BY_RECORDS = (
-    "the score less what the records alone explain says otherwise: a difference between the sets that is too small for "
-    "the blind baseline to see could do the same as a leak, or hide one"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -650,7 +646,7 @@ def _describe_doubt(
     if unexplained is not None:
         is_contrary = unexplained.low <= limit.limit if is_broken else is_hidden or _is_above(unexplained, limit)
         if is_contrary and (is_broken or is_kept):
-            return EXPLAINED_BY_RECORDS
+            return _describe_contrary(limit, unexplained, is_broken=is_broken)
     if is_kept and _is_above(measured, limit):
         return REVERSED
     if not is_broken and (implausible := reason_of(audit, "implausible")):
@@ -672,6 +668,25 @@ def _describe_doubt(
         if is_uncleared if area is None else area.high > limit.limit:
             return finding.reason
     return ""
+
+
+def _describe_contrary(limit: Limit, unexplained: Estimate, *, is_broken: bool) -> str:
+    """Say what the score shows once what the records alone explain is taken out, and what to do."""
+    if is_broken:
+        outcome = (
+            "which is not surely above the limit: a difference between the sets may have done what looks like a leak"
+        )
+    elif _is_above(unexplained, limit):
+        outcome = "which is above the limit: a difference between the sets may hide a leak"
+    else:
+        outcome = (
+            "and some measure of that score shows a leak, where none of the score as it is does: a difference between "
+            "the sets may hide it"
+        )
+    return (
+        f"less what the records alone explain, {limit.metric} is {format_statistic(limit.metric, unexplained)}, "
+        f"{outcome}. Draw members and non-members at random from one pool, or take more records, and audit again"
+    )
 
 
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
