@@ -100,6 +100,11 @@ def read(path: str | Path) -> Plan:
     file = Path(path)
     if file.is_dir():
         raise InputError(f"plan: {file} is a folder, and a file is needed, such as {file / 'plan.toml'}")
+    if tables.is_table_file(file) and file.exists():
+        raise InputError(
+            f"plan: {file} is a table, not a plan. divulge init writes a plan; scores of records whose membership is "
+            "known are judged without one: docs/evaluation.md"
+        )
     try:
         content = tomllib.loads(read_untrusted(file).decode())
     except FileNotFoundError:
