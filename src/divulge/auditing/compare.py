@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.scopes import Scope
-    from divulge.results import CheckEffect
+    from divulge.results import Answer, CheckEffect
     from divulge.run_directory import RunDraft
     from divulge.types import Bools, Estimate, Floats, Tone
 
@@ -978,12 +978,13 @@ def _strongest_areas(comparison: Comparison) -> dict[str, tuple[str, Estimate]]:
     return areas
 
 
-def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str, Tone]:
+def judge_ending(changes: Sequence[Difference], after: Audit, before: Audit | None = None) -> tuple[str, str, Tone]:
     """Return heading, sentence and tone of what became of one run; a leak that is left is never good news.
 
     Args:
         changes: its differences from the run that it is compared with.
         after: the run itself.
+        before: that run, so that verdicts which differ are not taken for a change; None leaves that out.
     """
     implausible, stored = reason_of(after, "implausible"), reason_of(after, "proof")
     doubt = f"{implausible}. So it may be another model" if implausible else ""
@@ -995,6 +996,8 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
+    if before is not None and heading == HEADINGS_BY_TONE["undecided"]:
+        sentence = f"{sentence} {_join_verdicts(before.verdict.answer, answer)}".rstrip()
     if stored:
         return "Training records stand in the second model", sentence, tone
     if answer == "leak found":
@@ -1007,6 +1010,17 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     return heading, sentence, tone
 
 
+def _join_verdicts(before: Answer, after: Answer) -> str:
+    """Say that verdicts which differ show no change where no difference could be shown; empty where they agree."""
+    if before == after:
+        return ""
+    change = "deterioration" if after == "leak found" else "improvement" if before == "leak found" else "change"
+    return (
+        f"The verdicts differ (before: {before}; after: {after}), but that is no {change} that was shown: what is just "
+        "enough for an answer in one run may just fall short in the other."
+    )
+
+
 _NOTHING_SAID = "Nothing can be said of the second model"
 
 
@@ -1017,7 +1031,9 @@ def comparison_page(comparison: Comparison) -> Page:
     attack.
     """
     before = next(iter(comparison.runs.values()))
-    endings = {name: judge_ending(changes, comparison.runs[name]) for name, changes in comparison.changes.items()}
+    endings = {
+        name: judge_ending(changes, comparison.runs[name], before) for name, changes in comparison.changes.items()
+    }
     largest_distance = {
         name: max(abs(change.after.value - 0.5) for change in changes if change.statistic == "auc")
         for name, changes in comparison.changes.items()
