@@ -86,9 +86,18 @@ def init(
         printing.line(f"Wrote {path}")
     if assumed:
         printing.line(f"Assumed: {', '.join(f'{name} = {value!r}' for name, value in assumed.items())}")
+    absent = [text.split(_ABSENT) for text in missing if _ABSENT in text]
+    if len(absent) > 1:
+        keys, names = zip(*absent, strict=True)
+        printing.remark(f"{', '.join(keys)}: no such files: {', '.join(names)}")
     for text in missing:
-        printing.remark(text)
-    printing.line(f"Next: divulge check {written[0]}")
+        if len(absent) < 2 or _ABSENT not in text:
+            printing.remark(text)
+    first = f"put {'these files' if len(absent) > 1 else 'this file'} there; then " if absent else ""
+    printing.line(f"Next: {first}divulge check {written[0]}")
+
+
+_ABSENT = ": no such file: "  # as `divulge.plan.list_missing` says it
 
 
 def _ask(question: str, default: str) -> str:
