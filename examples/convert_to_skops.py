@@ -5,7 +5,8 @@ Run this where the model was made, by the person who made it: opening a pickle r
     python convert_to_skops.py model.pkl                 # or .joblib: writes model.skops beside it
     python convert_to_skops.py target/ target_skops/     # a target folder of SACRO-ML: model, arrays and target.yaml
 
-It needs scikit-learn and skops, joblib for .joblib, PyYAML for a folder; not Divulge.
+It needs scikit-learn and skops, joblib for .joblib, PyYAML for a folder; not Divulge. Where that is installed, too,
+it is said which types it will ask for.
 """
 
 import pickle
@@ -28,10 +29,17 @@ def read_pickle(path):
 def convert_model(path, to):
     model = read_pickle(path)
     skops.io.dump(model, to)
-    others = skops.io.get_untrusted_types(file=to)
     print(f"wrote {to}")
-    if others:
-        print(f"types beyond scikit-learn's own, to be named where it is opened: {', '.join(others)}")
+    others = set(skops.io.get_untrusted_types(file=to))
+    try:
+        from divulge.targets.skops_files import TRUSTED
+    except ImportError:
+        # Divulge checks the trees and other parts of scikit-learn's own models by itself.
+        if others := sorted(name for name in others if not name.startswith("sklearn.")):
+            print(f"types to name where it is opened, if Divulge asks for them: {', '.join(others)}")
+        return
+    if others := sorted(others.difference(TRUSTED)):
+        print(f"types to name where it is opened, if you know what they do: trust = {others}")
 
 
 def convert_folder(folder, to):

@@ -37,6 +37,10 @@ class TestReading:
             path.write_bytes(text)
             with refused(f"^plan: {path} is not readable TOML"):
                 plan.read(path)
+        table = tmp_path / "scores.csv"
+        table.write_text("score,member\n0.1,1\n")
+        with refused(f"^plan: {table} is a table, not a plan.*docs/evaluation.md"):
+            plan.read(table)
         path.write_text('target = "CallableTarget"')
         with refused(f"^plan: {path} records an audit started from Python"):
             plan.read(path)

@@ -81,6 +81,8 @@ class TestArrays:
             (objects(float("inf"), "a"), "inf, which does not fit into 64 bits"),
             (objects(1, np.float32(2)), "dtype object"),
             (np.array(["a"]), "dtype <U1"),
+            (np.array(["1", "a"]), "dtype <U1"),
+            (np.array(["1.5", "-2"]), r"dtype <U3; np.asarray\(x, dtype=float\) reads such texts as numbers"),
         ],
     )
     def test_the_first_entry_that_is_no_number_is_named(self, values, message):
@@ -290,8 +292,13 @@ class TestLabels:
         assert check_mask(mask, "m", (None, 2)) is mask
         assert check_mask(mask[0], "m", (3, 2)).tolist() == [[True, False]] * 3
         assert check_mask(mask[0], "m", (None, 2)).tolist() == [[True, False]]
-        with refused("bool values are needed, got dtype int64"):
+        with refused("bool values are needed, got dtype int64; pass np.asarray\\(m\\) == 1 where"):
             check_mask([1, 0], "m", (2,))
+        with refused("bool values are needed, got dtype <U1; pass np.asarray\\(m\\) == '1' where"):
+            check_mask(["1", "0"], "m", (2,))
+        for values in ([0, 2], [0.0, np.nan], [0.1, 1.0], ["yes", "0"], []):
+            with refused(r"^m: bool values are needed, got dtype \S+$"):
+                check_mask(values, "m", (None,))
         with refused(r"^m: shape \(3, 2\) is needed, got \(2, 2\)$"):
             check_mask(mask, "m", (3, 2))
         with refused(r"shape \(2,\) is needed"):

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -46,7 +47,7 @@ from divulge.store import read_untrusted
 from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
 from divulge.targets import files as models
 from divulge.targets.estimators import known_texts
-from divulge.targets.fitted_frames import estimator_errors, fitted_frame_library
+from divulge.targets.fitted_frames import estimator_errors, fitted_frame_library, takes_array
 from divulge.targets.sacro_folders import read_sacro_folder, refuse_pickle
 from divulge.types import AuditData, Records
 from divulge.validation import check_path, format_value
@@ -99,6 +100,11 @@ def read(path: str | Path) -> Plan:
     file = Path(path)
     if file.is_dir():
         raise InputError(f"plan: {file} is a folder, and a file is needed, such as {file / 'plan.toml'}")
+    if tables.is_table_file(file) and file.exists():
+        raise InputError(
+            f"plan: {file} is a table, not a plan. divulge init writes a plan; scores of records whose membership is "
+            "known are judged without one: docs/evaluation.md"
+        )
     try:
         content = tomllib.loads(read_untrusted(file).decode())
     except FileNotFoundError:
@@ -266,6 +272,7 @@ def _open(plan: Plan, folder: Path, trust: Sequence[str], keys: Sequence[str]) -
     if isinstance(target, SklearnTarget | SklearnRegressor):
         target = replace(target, frames=_choose_frames(plan.target.frames, target, sets[keys[0]].records))
         _check_texts_among_numbers(target, plan.data, sets, codes)
+        _check_empty_values(target, plan.data, sets)
     if holds_documents:
         _check_labels(plan, recipes, sets, target)
     pool = None if isinstance(plan.references, str) or plan.references.pool is None else folder / plan.references.pool
@@ -504,7 +511,7 @@ def _choose_frames(
 ) -> Literal["auto", "pandas", "polars"]:
     """Return the library of the frames that a model is given; a model fitted on an array of numbers is given none."""
     is_plain = records.encoder is None or records.encoder.is_plain
-    if requested != "auto" or (is_plain and not target.feature_names):
+    if requested != "auto" or (is_plain and not target.feature_names) or takes_array(target.estimator, records):
         return requested
     return fitted_frame_library(target.estimator) or ("pandas" if has_pandas() else "polars")
 
@@ -522,16 +529,44 @@ def _check_texts_among_numbers(
             if row is None:
                 continue
             record = file.records[np.array([row])]
-            inputs = target.model_inputs(record)
-            try:
-                with estimator_errors(target.estimator, record, inputs):
-                    target.estimator.predict(inputs)
-            except UserCodeError as error:
+            if (error := _error_of_prediction(target, record)) is not None:
                 raise InputError(
                     f"data.{key}: {getattr(plan, key)}: row {row + 1} (the header not counted), column {name!r} holds "
                     f"the text {format_value(values[row])}, where another file has numbers, and the model cannot read "
                     f"it ({type(error.__cause__).__name__})"
                 ) from error
+
+
+def _check_empty_values(target: SklearnTarget | SklearnRegressor, plan: DataPlan, sets: Mapping[str, DataFile]) -> None:
+    """Raise if the model answers about records that are complete, and not about one in which values are missing."""
+    for key, file in sets.items():
+        table = file.records.table
+        if table is None:
+            continue
+        empty = {name: np.flatnonzero(table[name].is_null().to_numpy()) for name in table.columns}
+        complete = np.setdiff1d(np.arange(len(table)), np.concatenate(list(empty.values())))
+        if len(complete) in (0, len(table)) or _error_of_prediction(target, file.records[complete[:1]]) is not None:
+            continue
+        for row in dict.fromkeys(int(rows[0]) for rows in empty.values() if len(rows)):
+            if (error := _error_of_prediction(target, file.records[np.array([row])])) is not None:
+                names = [name for name in table.columns if row in empty[name]]
+                raise InputError(
+                    f"data.{key}: {getattr(plan, key)}: row {row + 1} (the header not counted) is empty in "
+                    f"{format_names(names)}, and the model takes no empty value "
+                    f"({type(error.__cause__).__name__}); fill it in or leave the row out"
+                ) from error
+
+
+def _error_of_prediction(target: SklearnTarget | SklearnRegressor, record: Records) -> UserCodeError | None:
+    """Return the error that the model raises when it is asked about one record; None without any."""
+    inputs = target.model_inputs(record)
+    try:
+        with warnings.catch_warnings(), estimator_errors(target.estimator, record, inputs):
+            warnings.simplefilter("ignore")  # it will say the same of the records, if they are scored
+            target.estimator.predict(inputs)
+    except UserCodeError as error:
+        return error
+    return None
 
 
 def _read_masks(plan: Plan, members: DataFile, n_candidates: int) -> Bools | tuple[Bools, ...] | None:

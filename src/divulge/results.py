@@ -194,7 +194,8 @@ class RecipeStatistics:
         nonmembers: number of non-members.
         auc: area under the ROC curve.
         advantage: largest TPR - FPR.
-        epsilon: empirical lower bound on ε.
+        epsilon: empirical lower bound on ε; the lower of two, by the scores and by what of them the records alone do
+            not explain.
         tpr_at_fpr: level → TPR.
         realised_fpr: level → the realised false-positive rate of its threshold.
     """

@@ -75,7 +75,10 @@ def check_array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
     """
     values = to_numpy(value, name)
     if values.dtype.kind not in "biuf":
-        raise InputError(f"{name}: numbers are needed, got {_describe_non_number(values)}")
+        advice = (
+            f"; np.asarray({name}, dtype=float) reads such texts as numbers" if _are_written_numbers(values) else ""
+        )
+        raise InputError(f"{name}: numbers are needed, got {_describe_non_number(values)}{advice}")
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
         _refuse_huge(values, name)
     if values.dtype.kind == "f":
@@ -83,6 +86,13 @@ def check_array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
         if finite:
             _refuse_nonfinite(values, name)
     return values
+
+
+def _are_written_numbers(values: NDArray[Any]) -> bool:
+    try:
+        return values.dtype.kind == "U" and bool(values.size) and bool(np.isfinite(values.astype(float)).all())
+    except ValueError:
+        return False
 
 
 def _describe_non_number(array: NDArray[Any]) -> str:
@@ -376,13 +386,22 @@ def check_mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[
     """Return a bool array of ``shape`` (None: any length), broadcast where that is possible."""
     values = to_numpy(value, name)
     if values.dtype != np.bool_:
-        raise InputError(f"{name}: bool values are needed, got dtype {values.dtype}")
+        raise InputError(f"{name}: bool values are needed, got dtype {values.dtype}{_advise_mask(values, name)}")
     if values.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, values.shape, strict=True)):
         return values
     try:
         return np.broadcast_to(values, tuple(1 if want is None else want for want in shape))
     except ValueError:
         raise InputError(f"{name}: shape {shape} is needed, got {values.shape}") from None
+
+
+def _advise_mask(values: NDArray[Any], name: str) -> str:
+    """Say how 0 and 1, as numbers or texts, become truth values; empty of anything else, such as scores."""
+    distinct = np.unique(values).tolist() if values.dtype.kind in "iufU" else []
+    for no, yes in ((0, 1), ("0", "1"), ("False", "True"), ("false", "true")):
+        if distinct and set(distinct) <= {no, yes}:
+            return f"; pass np.asarray({name}) == {yes!r} where that is what says yes"
+    return ""
 
 
 _LONGEST_NAME = 255  # bytes of a file name

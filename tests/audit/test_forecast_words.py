@@ -28,7 +28,9 @@ from divulge.auditing.prepared import Forecast
         ),
         (
             {"trials": 24, "scoring": 0.0},
-            "1,234 records; at most 24 trial models to match the target; scoring at most about 1 s; "
+            "1,234 records; at most 24 trial models to match the target; "
+            "scoring at most about 1 s, and the checks of the records on top; "
+            ""
             "memory about 1,536 MiB, without training",
         ),
     ],

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 import divulge as dv
 from divulge.auditing.compare import Limit, compare, gate
 from divulge.evaluation.covariates import Adjustment, Covariates
+from divulge.report import formatting
 from score_audits import scored, sizes, with_covariates
 
 
@@ -198,6 +199,8 @@ def test_nothing_is_kept_that_the_verdict_leaves_open():
     assert dv.evaluation.auc(hidden.unexplained_scores["loss"], members, 0.95).low < 0.6
     (ruling,) = gate(hidden, "auc:0.6")
     assert ruling.state == "undecided"
+    unexplained = dv.evaluation.auc(hidden.unexplained_scores["loss"], members, ruling.estimate.confidence)
+    assert f"auc is {formatting.format_estimate(unexplained)}" in ruling.reason
     adjustment = Adjustment(("age",), np.ones(600, dtype=bool), audit.scores, {"loss": 0.2}, 0.001, 0.5, overlap=True)
     differ = replace(audit, scores={"loss": audit.scores["loss"] + 0.4 * members}, adjustment=adjustment)
     (ruling,) = gate(differ, "auc:0.7")

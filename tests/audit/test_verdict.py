@@ -127,6 +127,29 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     assert not any("sure non-members" in note for note in page.recipe_notes(turned.summary()))
 
 
+def test_a_leak_by_epsilon_alone_names_both_bounds_beside_tables_of_auc_and_tpr():
+    """Every seventh of 190 others scores below all members, and less what records explain the AUC alone shows it."""
+    members, rng = sizes(190, 190), np.random.default_rng(0)
+    outside = np.where(np.arange(190) % 7 == 0, -9.0, np.linspace(0.04, 1.04, 190))
+    raw = scored({"loss": np.r_[np.linspace(0, 1, 190), outside]}, members)
+    audit = replace(raw, unexplained_scores={"loss": rng.normal(size=380) + 0.45 * members})
+    verdict, summary = audit.verdict, audit.summary()
+    assert verdict.answer == "leak found"
+    numbers = summary.recipes["loss"]
+    assert numbers.auc.low < 0.5 < numbers.auc.high
+    assert numbers.epsilon.low < audit["loss"].epsilon().low
+    for bound in (audit["loss"].epsilon(), numbers.epsilon):
+        assert f"ε ≥ {formatting.format_lower_bound(bound.low)}" in verdict.deciding
+    assert "its AUC is" in verdict.deciding
+    assert verdict.deciding in page.strongest_recipe_table(summary, "loss", verdict.deciding).note
+    assert not raw.verdict.deciding.count("the lower bound that the tables give")
+
+
+def test_a_leak_by_auc_needs_no_line_beside_the_table():
+    members = sizes(200, 200)
+    assert not scored({"loss": members + np.linspace(0, 1.5, 400) % 0.7}, members).verdict.deciding
+
+
 def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhere():
     """A quarter of 500 members score above all non-members; the words, the picture and the table say the same."""
     members = sizes(500, 500)

@@ -244,7 +244,9 @@ class TestSacroFolders:
         x, y, _ = sets()
         with (tmp_path / "model.pkl").open("wb") as file:
             pickle.dump(RandomForestClassifier(2, random_state=0).fit(x, y), file)
-        subprocess.run([sys.executable, CONVERTER, tmp_path / "model.pkl"], capture_output=True, check=True)
+        command = [sys.executable, CONVERTER, tmp_path / "model.pkl"]
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert process.stdout == f"wrote {tmp_path / 'model.skops'}\n"  # no type is asked for that `load` knows
         from divulge.targets import load
 
         assert load(str(tmp_path / "model.skops")).logits(dv.Records(x[:2])).shape == (2, 3)

@@ -181,7 +181,10 @@ def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge
     code, out, err = divulge("check", project / "plan.toml")
     assert code == 0, err
     assert "plan.toml can be run: loss, quantile-trees" in out
-    assert re.search(r"Ahead: 360 records; scoring at most about \d+ s; memory about \d+ MiB", out)
+    assert re.search(
+        r"Ahead: 360 records; scoring at most about \d+ s, and the checks of the records on top; memory about \d+ MiB",
+        out,
+    )
     assert [path for path in sorted(project.iterdir()) if path.name != "__pycache__"] == before
     code, out, _ = divulge("check", project / "plan.toml", "--json")
     assert json.loads(out)["forecast"]["models"] == 0
@@ -256,3 +259,18 @@ def test_a_model_that_nobody_should_unpickle_is_refused_before_a_plan_is_written
     assert code == 2
     assert "a pickle file is a program" in err
     assert not (tmp_path / "new").exists()
+
+
+def test_files_that_are_not_there_are_said_once_and_come_before_the_check(divulge, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = {"model": "m.skops", "members": "a.csv", "nonmembers": "b.csv", "population": "c.csv"}
+    options = ["--records", "table", *(word for key, name in files.items() for word in (f"--{key}", name))]
+    code, out, _ = divulge("init", "none", *options)
+    assert code == 0
+    assert out.count("warning") == 1
+    assert all(name in out for name in files.values())
+    assert re.search(r"Next: put these files there; then divulge check", out)
+    (tmp_path / "c.csv").write_text("x,label\n1,0\n")
+    _, out, _ = divulge("init", "some", *options)
+    assert "a.csv, b.csv" in out
+    assert "b.csv, c.csv" not in out

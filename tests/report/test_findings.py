@@ -39,6 +39,22 @@ def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
     assert "Of 2 comparisons" in text
 
 
+def test_verdicts_that_differ_are_no_improvement_where_no_difference_is_shown():
+    """An AUC that is just shown to be above one half, and one that just is not."""
+    members, rng = sizes(300, 300), np.random.default_rng(1)
+    before, after = (scored({"loss": rng.normal(size=600) + step * members}, members) for step in (0.35, 0.2))
+    assert (before.verdict.answer, after.verdict.answer) == ("leak found", "no leak found")
+    compared = compare.Comparison.from_runs({"before": before, "after": after})
+    heading, words, _ = compare.judge_ending(compared.changes["after"], after, before)
+    assert heading == "No difference could be shown"
+    assert "The verdicts differ (before: leak found; after: no leak found), but that is no improvement" in words
+    backwards = compare.Comparison.from_runs({"before": after, "after": before})
+    _, words, _ = compare.judge_ending(backwards.changes["after"], before, after)
+    assert "that is no deterioration that was shown" in words
+    alike = compare.Comparison.from_runs({"before": before, "after": before})
+    assert "The verdicts differ" not in compare.judge_ending(alike.changes["after"], before, before)[1]
+
+
 def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_together():
     rng, members = np.random.default_rng(0), sizes(100, 100)
     audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)

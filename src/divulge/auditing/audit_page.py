@@ -142,7 +142,10 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     ]
     return [
         Section(ADVICE_TITLE, advice if has_leak else []),
-        Section("What attacks measured" if is_void else "Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section(
+            "What attacks measured" if is_void else "Evidence",
+            [strongest_recipe_table(summary, strongest, audit_verdict.deciding)],
+        ),
         Section("The figures behind the answer", [Paragraph(text) for text in audit_verdict.evidence], annex=True),
         Section(MEASURED_TITLE, measured_elsewhere if has_leak else [], annex=True),
         model_section(summary),
@@ -210,8 +213,9 @@ def _regulator_answers(audit_verdict: Verdict, summary: AuditSummary, strongest:
     if is_valid and numbers.epsilon is not None:
         bound = formatting.format_lower_bound(numbers.epsilon.low)
         epsilon = (
-            f"Scores under one trained model bound it from below only: ε ≥ {bound}. A claim that training keeps an ε "
-            "is tested by divulge canaries."
+            f"Scores under one trained model bound it from below only: ε ≥ {bound}. {audit_verdict.deciding}".rstrip()
+            + " A claim "
+            "that training keeps an ε is tested by divulge canaries."
         )
     return RegulatorAnswers(
         means=f"membership inference by {', '.join(summary.recipes)}.",
@@ -295,7 +299,8 @@ _INTERVALS_NOTE = (
     "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
     "advantage is as wide as each of them. TPR at FPR is conservative: the threshold's own uncertainty is in the "
     "interval. ε is a lower bound, 0 where nothing can be claimed; it assumes independent scores, which is only "
-    "approximately true under a single trained model."
+    "approximately true under a single trained model, and the lower of two: by the score as it is, and less what the "
+    "records alone explain."
 )
 
 
@@ -408,8 +413,8 @@ def _iterate_numbers(summary: AuditSummary) -> Iterator[tuple[str, str, RecipeSt
             yield name, " on the unseen classes", recipe.unseen
 
 
-def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
-    """Table of one recipe: each statistic with its interval, beside its value by guessing."""
+def strongest_recipe_table(summary: AuditSummary, name: str, deciding: str = "") -> Table:
+    """Table of one recipe: each statistic with its interval, beside its value by guessing; then what else decided."""
     recipe = summary.recipes[name]
     scopes: dict[str, RecipeStatistics] = {"": recipe}
     if recipe.unseen:
@@ -429,6 +434,7 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
         )
     values = [scope or "value" for scope in scopes]
     note = "In brackets: ranges that hold the true values, with 95 % confidence for all attacks at once."
+    note = f"{note} {deciding}".rstrip()
     return Table(
         ["what the attack does", *values, "by guessing"],
         rows,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.scopes import Scope
-    from divulge.results import CheckEffect
+    from divulge.results import Answer, CheckEffect
     from divulge.run_directory import RunDraft
     from divulge.types import Bools, Estimate, Floats, Tone
 
@@ -52,10 +52,6 @@ METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
 COUNTS = {"exposed": "members", "cohorts": "cohorts", "records": "records"}  # metric → what it is a number of
 GROUPINGS = ("class", "group")
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
-EXPLAINED_BY_RECORDS = (
-    "the score less what the records alone explain says otherwise: a difference between the sets that is too small for "
-    "the blind baseline to see could do the same as a leak, or hide one"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -650,7 +646,7 @@ def _describe_doubt(
     if unexplained is not None:
         is_contrary = unexplained.low <= limit.limit if is_broken else is_hidden or _is_above(unexplained, limit)
         if is_contrary and (is_broken or is_kept):
-            return EXPLAINED_BY_RECORDS
+            return _describe_contrary(limit, unexplained, is_broken=is_broken)
     if is_kept and _is_above(measured, limit):
         return REVERSED
     if not is_broken and (implausible := reason_of(audit, "implausible")):
@@ -672,6 +668,25 @@ def _describe_doubt(
         if is_uncleared if area is None else area.high > limit.limit:
             return finding.reason
     return ""
+
+
+def _describe_contrary(limit: Limit, unexplained: Estimate, *, is_broken: bool) -> str:
+    """Say what the score shows once what the records alone explain is taken out, and what to do."""
+    if is_broken:
+        outcome = (
+            "which is not surely above the limit: a difference between the sets may have done what looks like a leak"
+        )
+    elif _is_above(unexplained, limit):
+        outcome = "which is above the limit: a difference between the sets may hide a leak"
+    else:
+        outcome = (
+            "and some measure of that score shows a leak, where none of the score as it is does: a difference between "
+            "the sets may hide it"
+        )
+    return (
+        f"less what the records alone explain, {limit.metric} is {format_statistic(limit.metric, unexplained)}, "
+        f"{outcome}. Draw members and non-members at random from one pool, or take more records, and audit again"
+    )
 
 
 def _is_above(estimate: Estimate, limit: Limit) -> bool:
@@ -963,12 +978,13 @@ def _strongest_areas(comparison: Comparison) -> dict[str, tuple[str, Estimate]]:
     return areas
 
 
-def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str, Tone]:
+def judge_ending(changes: Sequence[Difference], after: Audit, before: Audit | None = None) -> tuple[str, str, Tone]:
     """Return heading, sentence and tone of what became of one run; a leak that is left is never good news.
 
     Args:
         changes: its differences from the run that it is compared with.
         after: the run itself.
+        before: that run, so that verdicts which differ are not taken for a change; None leaves that out.
     """
     implausible, stored = reason_of(after, "implausible"), reason_of(after, "proof")
     doubt = f"{implausible}. So it may be another model" if implausible else ""
@@ -980,6 +996,8 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else HEADINGS_BY_TONE[tone]
     answer = after.verdict.answer
+    if before is not None and heading == HEADINGS_BY_TONE["undecided"]:
+        sentence = f"{sentence} {_join_verdicts(before.verdict.answer, answer)}".rstrip()
     if stored:
         return "Training records stand in the second model", sentence, tone
     if answer == "leak found":
@@ -992,6 +1010,17 @@ def judge_ending(changes: Sequence[Difference], after: Audit) -> tuple[str, str,
     return heading, sentence, tone
 
 
+def _join_verdicts(before: Answer, after: Answer) -> str:
+    """Say that verdicts which differ show no change where no difference could be shown; empty where they agree."""
+    if before == after:
+        return ""
+    change = "deterioration" if after == "leak found" else "improvement" if before == "leak found" else "change"
+    return (
+        f"The verdicts differ (before: {before}; after: {after}), but that is no {change} that was shown: what is just "
+        "enough for an answer in one run may just fall short in the other."
+    )
+
+
 _NOTHING_SAID = "Nothing can be said of the second model"
 
 
@@ -1002,7 +1031,9 @@ def comparison_page(comparison: Comparison) -> Page:
     attack.
     """
     before = next(iter(comparison.runs.values()))
-    endings = {name: judge_ending(changes, comparison.runs[name]) for name, changes in comparison.changes.items()}
+    endings = {
+        name: judge_ending(changes, comparison.runs[name], before) for name, changes in comparison.changes.items()
+    }
     largest_distance = {
         name: max(abs(change.after.value - 0.5) for change in changes if change.statistic == "auc")
         for name, changes in comparison.changes.items()

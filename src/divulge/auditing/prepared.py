@@ -334,7 +334,7 @@ class Forecast:
                 f"{self.prompt_tokens:,} prompt tokens, and no more than one generated for each"
             )
         if self.scoring is not None:
-            parts.append(f"scoring at most {_format_duration(self.scoring)}")
+            parts.append(f"scoring at most {_format_duration(self.scoring)}, and the checks of the records on top")
         return "; ".join([*parts, f"memory about {max(1, round(self.memory / 2**20)):,} MiB, without training"])
 
 

@@ -56,6 +56,7 @@ class Verdict:
         reasons: the same as data, see `divulge.auditing.verdict.decide`; the first decides.
         caveats: what limits the answer, or puts it in doubt: never left out where the answer is told.
         evidence: the figures behind it, in the words of statistics, for the annex.
+        deciding: the figure that a leak rests on, where the AUC and TPR over all candidates do not show it; else empty.
 
     Examples:
         >>> Verdict("too little data to say", "Too little data to say: with 1 member and 1 non-member ...").tone
@@ -70,6 +71,7 @@ class Verdict:
     reasons: tuple[Reason, ...] = field(default=(), compare=False)
     caveats: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    deciding: str = ""
 
     def __repr__(self) -> str:
         return f"Verdict({self.answer!r}: {self.plain})"
@@ -191,7 +193,35 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
             "A leak also shows in the scores after what the records alone explain has been subtracted. "
             f"{describe_smallest_shift(blind)}"
         )
-    return Verdict("leak found", plain, tuple(details), pictures, strongest.recipe, evidence=tuple(evidence))
+    deciding = _describe_deciding(audit, scope, strongest)
+    return Verdict(
+        "leak found", plain, tuple(details), pictures, strongest.recipe, evidence=tuple(evidence), deciding=deciding
+    )
+
+
+def _describe_deciding(audit: Findings, scope: Scope, claim: TestedStatistic) -> str:
+    """Name the figure that decided, where a table of AUC and TPR over all candidates does not hold it.
+
+    Of a bound on ε the other one is named as well: tables give the lower of those by the scores and by what of them
+    the records do not explain.
+    """
+    if claim.statistic in ("AUC", "TPR") and not scope.by:
+        return ""
+    where = f" Within {scope.name} alone," if scope.by else ""
+    deciding = f"What decided:{where} {claim}."
+    outcome = next(outcome for outcome in scope.outcomes if outcome.recipe == claim.recipe)
+    if claim.statistic != "ε" or outcome.unexplained is None:
+        return deciding
+    confidence = simultaneous_confidence(audit)
+    low = evaluation.epsilon_lower_bound(outcome.unexplained, outcome.members, confidence=confidence).low
+    if low >= claim.estimate.low:
+        return deciding
+    auc = evaluation.auc(outcome.unexplained, outcome.members, confidence)
+    also = f", and its AUC is {formatting.format_estimate(auc)}" if auc.low > 0.5 else ""
+    return (
+        f"{deciding} This is the bound by the score as it is. Less what the records alone explain, the score shows "
+        f"ε ≥ {formatting.format_lower_bound(low)}, the lower bound that the tables give{also}."
+    )
 
 
 def _find_worst_groups(groups: Sequence[tuple[Scope, TestedStatistic]]) -> list[tuple[Scope, TestedStatistic, int]]:

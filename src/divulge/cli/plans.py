@@ -86,9 +86,18 @@ def init(
         printing.line(f"Wrote {path}")
     if assumed:
         printing.line(f"Assumed: {', '.join(f'{name} = {value!r}' for name, value in assumed.items())}")
+    absent = [text.split(_ABSENT) for text in missing if _ABSENT in text]
+    if len(absent) > 1:
+        keys, names = zip(*absent, strict=True)
+        printing.remark(f"{', '.join(keys)}: no such files: {', '.join(names)}")
     for text in missing:
-        printing.remark(text)
-    printing.line(f"Next: divulge check {written[0]}")
+        if len(absent) < 2 or _ABSENT not in text:
+            printing.remark(text)
+    first = f"put {'these files' if len(absent) > 1 else 'this file'} there; then " if absent else ""
+    printing.line(f"Next: {first}divulge check {written[0]}")
+
+
+_ABSENT = ": no such file: "  # as `divulge.plan.list_missing` says it
 
 
 def _ask(question: str, default: str) -> str:
@@ -353,6 +362,8 @@ def _show_audits(finished: Mapping[str, auditing.Audit], folder: Path, plan: Pat
         is_leak = verdict.answer == "leak found"
         for sentence in (*verdict.caveats, *(verdict.details if verbose or not is_leak else ())):
             printing.line(sentence)
+        if verdict.deciding:
+            printing.line(verdict.deciding)
         title, columns, best = audit_page.best_recipes(summary, verdict)
         rows += [[name if number == 0 else "", *row] for number, row in enumerate(best)]
         prefix = f"{name}: " if name else ""

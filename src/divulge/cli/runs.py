@@ -269,7 +269,7 @@ def compare(
         )
         return
     for name, changes in compared.changes.items():
-        heading, text, tone = comparison.judge_ending(changes, compared.runs[name])
+        heading, text, tone = comparison.judge_ending(changes, compared.runs[name], compared.runs[names[0]])
         printing.verdict(tone, f"{name}: {heading}. {text}" if len(compared.changes) > 1 else f"{heading}. {text}")
         printing.table(f"{name} minus {names[0]}", *comparison.change_table(changes))
     printing.table("Runs", *comparison.overview_table(compared))

@@ -57,6 +57,9 @@ def estimator_inputs(
             return restore_categories(estimator, restore_missing(estimator, frame))
         if frames == "auto" and records.encoder.is_plain:
             return records.x
+        if frames == "auto" and takes_array(estimator, records):
+            numbers = [records.table[name].cast(nw.Float64).to_list() for name in records.encoder.names]
+            return np.array(numbers, dtype=np.float64).T  # what is missing becomes NaN
         return _frame_for(estimator, records.table, frames)
     if records.x.dtype == object:
         return records.x
@@ -64,6 +67,20 @@ def estimator_inputs(
     if names and x.shape[1] == len(names) and hasattr(estimator, "feature_names_in_"):
         return frame_of_array(x, names)  # it would warn of an array
     return x
+
+
+def takes_array(estimator: Any, records: Records) -> bool:
+    """Check whether an estimator of scikit-learn was fitted on an array of as many numbers as a record has.
+
+    Records of numbers in which some are missing are an array then, too: of a frame it would warn, or it would fail.
+    """
+    return (
+        records.encoder is not None
+        and type(estimator).__module__.startswith("sklearn.")
+        and not any(_column_names(part)[0] for part in sub_estimators(estimator))
+        and getattr(estimator, "n_features_in_", None) == len(records.encoder.columns)
+        and all(column.measure in ("number", "boolean") for column in records.encoder.columns)
+    )
 
 
 def fitted_columns(estimator: Any) -> tuple[str, ...]:
@@ -88,7 +105,7 @@ def estimator_errors(estimator: Any, records: Records, inputs: Any) -> Generator
     """
     name = f"target: {type(estimator).__name__}"
     try:
-        with errors.user_code_errors(name, hint="" if records.table is None else _describe_inputs(inputs)):
+        with errors.user_code_errors(name, hint="" if records.table is None else _describe_inputs(records, inputs)):
             yield
     except errors.UserCodeError as error:
         if type(error.__cause__).__name__ == "NotFittedError":
@@ -96,8 +113,14 @@ def estimator_errors(estimator: Any, records: Records, inputs: Any) -> Generator
         raise
 
 
-def _describe_inputs(inputs: Any) -> str:
-    """Describe what an estimator that fails was given, and how it is given something else."""
+def _describe_inputs(records: Records, inputs: Any) -> str:
+    """Describe what an estimator that fails was given: empty values, or how it is given something else."""
+    table = records.table
+    if table is not None and (empty := [name for name in table.columns if table[name].is_null().any()]):
+        return (
+            f"values are missing in {columns.format_names(empty)}: fill them in or leave those records out where the "
+            "model takes none"
+        )
     given = "an array"
     if not isinstance(inputs, np.ndarray):
         schema = nw.from_native(inputs, eager_only=True).schema

@@ -267,7 +267,7 @@ class _Pages:
                 overview = compared.overview()
             else:
                 endings = [
-                    (name, *comparison.judge_ending(changes, compared.runs[name]))
+                    (name, *comparison.judge_ending(changes, compared.runs[name], next(iter(compared.runs.values()))))
                     for name, changes in compared.changes.items()
                 ]
                 overview = comparison.overview_table(compared)
