@@ -314,7 +314,9 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     (caveats if is_doubtful else notes).append(summary.claim)
     if folder is not None:
         next_step = ""
-        if summary.selected:
+        if summary.guarantee.standing == "void":
+            next_step = case_file.name_records(case_file.VOID_REMEDY, summary)
+        elif summary.selected:
             next_step = f"{folder / case_file.LIST_FILE} lists them; divulge decide {folder} --top "
             next_step += f"{summary.selected} says how many of them can be wrong."
         if summary.selected and summary.guarantee.says:

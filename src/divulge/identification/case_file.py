@@ -43,6 +43,9 @@ LIST_FILE = "selected.csv"
 MAX_LISTED = 100_000
 """Documents in the list that a run writes by itself; `divulge report --format csv` writes all of them."""
 
+VOID_REMEDY = "get unused documents collected like those in question, as calibration and as holdout, and decide again."
+"""What to do where the guarantee is void."""
+
 _LARGE_SHIFT = 0.65  # AUC between two sets that a test must rule out before its condition is met
 _LARGE_EXCESS = 0.3  # likewise, of the share of low scores
 _TOO_FEW = "No difference was found, but there are too few to rule out a large one"
@@ -314,8 +317,14 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows
 def list_documents(
     summary: IdentificationSummary, folder: Path, *stored: Path, max_rows: int | None = None
 ) -> pl.DataFrame:
-    """Return `selected_documents` with the score under the name that the user's tables give it, and their columns."""
+    """Return `selected_documents` with the score under the name that the user's tables give it, and their columns.
+
+    In each row stands whether the bound holds, is doubtful or void, for whoever sees the list alone.
+    """
+    _, tone = state_finding(summary)
+    standing = {"void": "void", "doubt": "doubtful"}.get(tone, "holds")
     frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
+    frame = frame.with_columns(pl.lit(standing).alias("guarantee"))
     named = frame if name in frame.columns else frame.rename({"score": name})
     return tables.add_input_columns(named, run_kinds.read_input_columns(folder, *stored))
 
