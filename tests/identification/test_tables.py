@@ -383,9 +383,20 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
             if arguments[0] == "identify":
                 assert title.lower() in next(line for line in other_lines if "false discovery rate" in line)
             assert set(pl.read_csv(out / "selected.csv")["guarantee"]) <= {title.lower()}
-            assert ("lists them; divulge decide" in result.stdout) == (
-                title != "VOID" and "│ 0 of" not in result.stdout
-            )
+            assert not (title == "VOID" and "divulge decide" in result.stdout)
+
+
+@pytest.mark.parametrize("score", ["loss", "loss:high"])
+def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables, score):
+    arguments = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl"]
+    out = tables / "out"
+    result = CliRunner().invoke(app, list(map(str, [*arguments, "--score", score, "--out", out])))
+    assert "The direction may be wrong" in result.stdout.splitlines()[0]
+    assert "did you mean loss:low?" in result.stdout
+    assert "The direction may be wrong" in (out / "report.html").read_text()
+    right = CliRunner().invoke(app, list(map(str, [*arguments, "--score", "loss:low", "--out", out, "--overwrite"])))
+    assert "did you mean" not in right.stdout
+    assert "direction may be wrong" not in right.stdout
 
 
 @pytest.mark.parametrize(
