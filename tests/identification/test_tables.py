@@ -214,7 +214,9 @@ def test_missing_scores_are_named_or_dropped_and_counted(tables):
     row = pl.int_range(pl.len())
     holes = pl.when(row == 5).then(float("nan")).when(row == 9).then(None).otherwise(pl.col("loss"))
     files = spoil(tables, loss=holes)
-    with pytest.raises(dv.InputError, match=r"candidates: missing, NaN or infinite scores in 2 rows \(5, 9\)"):
+    with pytest.raises(
+        dv.InputError, match=r"candidates: missing, NaN or infinite scores in 2 rows \(6, 10; the header not counted\)"
+    ):
         runs.run(*files, plan())
     summary = runs.run(*files, plan(drop_nan=True))
     assert summary.candidates == 998
@@ -232,7 +234,9 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
         tables / "calibration.jsonl"
     )
     files = spoil(tables, text=pl.col("id").replace("d3", "u4") + " unseen")
-    with pytest.raises(dv.InputError, match=r"the text of 1 rows \(3\) is also in the calibration"):
+    with pytest.raises(
+        dv.InputError, match=r"the text of 1 row \(4; the header not counted\) is also in the calibration"
+    ):
         runs.run(*files, plan(text="text"))
     summary = runs.run(*files, plan(text="text", drop_overlap=True))
     assert (summary.candidates, summary.calibration) == (999, 499)
@@ -282,7 +286,7 @@ def test_no_document_is_on_two_sides(tables, first, second):
     sides = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     rows = pl.read_parquet(sides[0][0]) if second == "candidates" else pl.read_ndjson(sides[1][0])
     rows[:30].select("id", "loss").write_csv(tables / "some.csv")
-    with pytest.raises(dv.InputError, match="30 rows have id and scores of rows of the"):
+    with pytest.raises(dv.InputError, match="30 rows with id and scores of rows of the"):
         runs.run(*sides, tables / "out", plan(id="id"), **{first: [tables / "some.csv"]})
 
 
@@ -300,7 +304,7 @@ def test_one_copy_among_row_numbers_is_noticed(tables, scores):
     calibration[7] = candidates[7]
     for name, losses in (("candidates", candidates), ("calibration", calibration)):
         pl.DataFrame({"id": np.arange(len(losses)), "loss": losses}).write_csv(tables / f"{name}.csv")
-    with pytest.raises(dv.InputError, match=r"candidates: 1 rows .* of the calibration \('7'\)"):
+    with pytest.raises(dv.InputError, match=r"candidates: 1 row with id .* of the calibration \('7'\)"):
         runs.run([tables / "candidates.csv"], [tables / "calibration.csv"], tables / "out", plan(id="id"))
 
 

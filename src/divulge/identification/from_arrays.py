@@ -39,6 +39,7 @@ from divulge.identification.score_adjustment import (
     mean_rank,
 )
 from divulge.identification.score_tables import equal_scores_message, surely_same_scores
+from divulge.report.formatting import format_count
 from divulge.settings import DecisionSettings
 from divulge.validation import (
     check_array,
@@ -268,14 +269,14 @@ def _check_sets_differ(sets: Mapping[str, Floats | None]) -> None:
 
 
 def format_rows(index: Sequence[int] | np.ndarray) -> str:
-    """Return row numbers as text, the first ten of them.
+    """Return row numbers of an array as text, the first ten of them.
 
     Examples:
         >>> format_rows([4, 7])
-        '2 rows (4, 7)'
+        '2 rows (4, 7; counted from 0)'
     """
     numbers = ", ".join(str(int(i)) for i in index[:10])
-    return f"{len(index)} rows ({numbers}{', …' if len(index) > 10 else ''})"
+    return f"{format_count(len(index), 'row')} ({numbers}{', …' if len(index) > 10 else ''}; counted from 0)"
 
 
 def _check_method_inputs(method: str, n_dimensions: int, members: object) -> None:

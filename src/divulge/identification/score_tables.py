@@ -19,6 +19,7 @@ from scipy import special
 
 from divulge import seeds, tables
 from divulge.errors import InputError
+from divulge.report.formatting import format_count
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_choice
 
@@ -464,8 +465,8 @@ class _Cleaner:
                 sides = "both" if name == "candidates" else f"the {name}"
                 remedy = "" if is_certain else f" (--drop-overlap leaves it out of {sides})"
                 raise InputError(
-                    f"{name}: {copies.number} rows have id and scores of rows of the {copies.known} ({copies.sample}); "
-                    f"no document can be in both; remove it from one{remedy}"
+                    f"{name}: {format_count(copies.number, 'row')} with id and scores of rows of the {copies.known} "
+                    f"({copies.sample}); no document can be in both; remove it from one{remedy}"
                 )
         return notes
 
@@ -544,7 +545,8 @@ class _RowNumbers:
 
     def __str__(self) -> str:
         ellipsis = ", …" if self.number > len(self.first_rows) else ""
-        return f"{self.number} rows ({', '.join(map(str, self.first_rows))}{ellipsis})"
+        numbers = ", ".join(f"{row + 1:,}" for row in self.first_rows)
+        return f"{format_count(self.number, 'row')} ({numbers}{ellipsis}; the header not counted)"
 
 
 class MembershipReader:
