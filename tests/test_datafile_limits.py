@@ -219,7 +219,7 @@ class TestDocuments:
 
     def test_empty_documents_are_counted_from_the_first(self, write):
         path = write('text,p\nhello,ann\n" ",bob\n,\n')
-        with refused(r"2 records have no text \(first: row 1, counted from 0\); leave them out"):
+        with refused(r"2 records have no text \(first: row 2 \(the header not counted\)\); leave them out"):
             read_records(path, layout(text="text"))
 
     def test_documents_of_a_person_are_one_record_in_the_order_of_the_first(self, write):

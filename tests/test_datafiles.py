@@ -160,7 +160,7 @@ def test_documents_come_from_the_column_that_is_named(tmp_path, ending):
 def test_records_without_a_text_are_named(tmp_path, ending):
     path = tmp_path / f"data.{ending}"
     write(path, pl.DataFrame({"body": ["a", "", "b", " \n", None], "class": [0, 1, 0, 1, 0]}))
-    place = "line 2" if ending == "jsonl" else "row 1, counted from 0"
+    place = "line 2" if ending == "jsonl" else r"row 2 \(the header not counted\)"
     with pytest.raises(dv.InputError, match=f"3 records have no text \\(first: {place}\\)"):
         read_records(path, TEXTS)
 

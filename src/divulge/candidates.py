@@ -515,7 +515,7 @@ def _separate_sets(sets: Mapping[str, Records], policy: Duplicates) -> tuple[dic
             first = np.flatnonzero(is_shared[origin == 1] if is_shared[origin == 1].any() else is_shared[origin == 0])
             raise InputError(
                 f"population: {found} ({'population' if is_shared[origin == 1].any() else 'candidates'}: "
-                f"{format_rows(first)}, counted from 0); none can be used and not used: remove them, or set "
+                f"{format_rows(first)}); none can be used and not used: remove them, or set "
                 "duplicates to 'drop' (--drop-overlap)"
             )
         dealt_singly = not groups_are_split_whole(copies, origin)

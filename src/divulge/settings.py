@@ -1015,7 +1015,8 @@ class IdentifySettings(DecisionSettings):
 
     drop_nan: Flag = Field(False, description="Leave out rows whose score is missing instead of refusing them.")
     drop_overlap: Flag = Field(
-        False, description="Leave out candidates whose text is also in the calibration; of records, copies in any set."
+        False,
+        description="Leave out what stands in two sets, by text or by id and scores; of records, copies in any set.",
     )
     show_records: Flag = Field(True, description="Whether the best documents may be stored and shown in the report.")
 

@@ -155,7 +155,7 @@ def test_columns_that_are_no_blind_score_are_refused(sets, tmp_path, baseline, m
 def test_missing_blind_scores_are_refused_or_left_out(sets, tmp_path):
     sets[1]["c"][[3, 8]] = np.nan
     paths = write(tmp_path, sets)
-    with pytest.raises(dv.InputError, match=r"2 rows \(3, 8\)"):
+    with pytest.raises(dv.InputError, match=r"2 rows \(4, 9; the header not counted\)"):
         run(paths, tmp_path / "out")
 
 

@@ -182,7 +182,10 @@ def test_a_direction_that_was_not_named_is_questioned_where_candidates_score_sur
         "what the score means: an end chosen for what it selects voids the bound"
     )
     assert note.endswith(ending) == is_low
-    assert decision.direction_note(Score("loss", 1), counts) == ""
+    named = decision.direction_note(Score("loss", 1), counts)
+    assert named == (f"loss:high was named as the member-like end{ending}" if is_low else "")
+    opposite = decision.direction_note(Score("gain", -1), counts)
+    assert ("the candidates score higher than the calibration" in opposite) == is_low
 
 
 # Arrays

@@ -105,7 +105,7 @@ def test_texts_of_another_time_raise_doubt_that_only_non_members_can_settle():
 
 def test_a_text_among_both_candidates_and_calibration_is_refused():
     candidates, calibration = split(np.random.default_rng(3))
-    with pytest.raises(dv.InputError, match=r"1 rows \(7\) are also among the calibration texts"):
+    with pytest.raises(dv.InputError, match=r"1 row \(7; counted from 0\) are also among the calibration texts"):
         dv.identify(candidates, calibration, candidate_texts=[*NEW[:7], OLD[3], *NEW[8:]], calibration_texts=OLD)
 
 
@@ -196,8 +196,8 @@ def test_texts_are_known_by_their_places_and_by_no_index():
         (([1.0], np.arange(50)), {"candidate_texts": [["a"]], "calibration_texts": ["c"] * 50}, "texts: texts are"),
         (([1.0], np.arange(50)), {"candidate_texts": ["a"], "calibration_texts": [None] * 50}, "texts: texts are"),
         (([1.0], np.arange(50)), {"candidate_texts": "a", "calibration_texts": ["c"] * 50}, "a list is needed"),
-        (([1.0, np.nan, np.inf], [0.0]), {}, r"candidates: NaN or infinite scores in 2 rows \(1, 2\)"),
-        (([1.0], [np.nan]), {}, r"calibration: NaN or infinite scores in 1 rows \(0\)"),
+        (([1.0, np.nan, np.inf], [0.0]), {}, r"candidates: NaN or infinite scores in 2 rows \(1, 2; counted from 0\)"),
+        (([1.0], [np.nan]), {}, r"calibration: NaN or infinite scores in 1 row \(0; counted from 0\)"),
         (([1.0], []), {}, "calibration: at least 1 entry"),
         (([1.0, 2.0], np.arange(10)), {}, "at least 19 are needed"),
         ((np.ones(5), np.ones(50)), {}, "they cannot tell anything apart"),
@@ -216,7 +216,7 @@ def test_texts_are_known_by_their_places_and_by_no_index():
         ((TWO, TALL), {"holdout": "garbage"}, "holdout: numbers are needed"),
         ((TWO, TALL), {"holdout": np.ones(50)}, "holdout: the same signals"),
         ((TWO, TALL), {"holdout": np.ones((50, 3))}, "holdout: the same signals"),
-        ((TWO, TALL), {"holdout": [[1.0, np.nan]]}, r"holdout: NaN or infinite scores in 1 rows \(0\)"),
+        ((TWO, TALL), {"holdout": [[1.0, np.nan]]}, r"holdout: NaN or infinite scores in 1 row \(0; counted from 0\)"),
         ((np.ones((3, 0)), np.ones((50, 0))), {}, "candidates: one or two dimensions"),
     ],
 )

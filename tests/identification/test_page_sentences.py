@@ -187,7 +187,8 @@ def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):
     text = (folder / "selected.csv").read_bytes()
     assert text.startswith(b"\xef\xbb\xbf")  # a spreadsheet takes it for UTF-8
     listed = pl.read_csv(folder / "selected.csv")
-    assert listed.columns == ["id", "loss", "p", "q", "survives_shift"]
+    assert listed.columns == ["id", "loss", "p", "q", "survives_shift", "guarantee"]
+    assert set(listed["guarantee"]) == {"doubtful"}  # no second set of unused documents was compared
     selection = pl.read_parquet(folder / "selection.parquet").filter("selected")
     assert sorted(listed["id"]) == sorted(selection["id"])
     assert listed["loss"].is_sorted()  # as the user's tables have it, best first
@@ -197,6 +198,7 @@ def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):
         assert (listed["survives_shift"] * (1 + 1e-9) >= factor).sum() == doubt.count(factor)
     void = case_file.list_documents(changed(run, standing="void"), folder)
     assert void["survives_shift"].is_null().all()
+    assert set(void["guarantee"]) == {"void"}
     assert len(case_file.list_documents(summary, folder, max_rows=3)) == 3
     assert "score" in case_file.list_documents(changed(run, scores=("id:high",)), folder).columns
     shifts = {row[0]: row[3] for row in listed_rows(page(run))}

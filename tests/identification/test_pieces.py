@@ -198,7 +198,7 @@ def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
         (['{"loss": "1"}'], "score column 'loss' is text, not numeric"),
         (['{"loss": 1, "id": "\\ud800"}'], "line 1: id: half of a surrogate pair"),
         (['{"loss": 1, "id": [1]}'], "column 'id' is a list, which is neither text nor numeric"),
-        (['{"loss": 1e999}'], r"infinite scores in 1 rows \(0\)"),
+        (['{"loss": 1e999}'], r"infinite scores in 1 row \(1; the header not counted\)"),
         (['{"loss": ' + "[" * 100_000], "line 1 is no JSON"),
         (["\xff"], "line 1 is no JSON|no column 'loss'"),
         ([""], r"t\.jsonl: there is no line with an object; at least 1 row"),

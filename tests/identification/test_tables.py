@@ -214,7 +214,9 @@ def test_missing_scores_are_named_or_dropped_and_counted(tables):
     row = pl.int_range(pl.len())
     holes = pl.when(row == 5).then(float("nan")).when(row == 9).then(None).otherwise(pl.col("loss"))
     files = spoil(tables, loss=holes)
-    with pytest.raises(dv.InputError, match=r"candidates: missing, NaN or infinite scores in 2 rows \(5, 9\)"):
+    with pytest.raises(
+        dv.InputError, match=r"candidates: missing, NaN or infinite scores in 2 rows \(6, 10; the header not counted\)"
+    ):
         runs.run(*files, plan())
     summary = runs.run(*files, plan(drop_nan=True))
     assert summary.candidates == 998
@@ -232,10 +234,12 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
         tables / "calibration.jsonl"
     )
     files = spoil(tables, text=pl.col("id").replace("d3", "u4") + " unseen")
-    with pytest.raises(dv.InputError, match=r"the text of 1 rows \(3\) is also in the calibration"):
+    with pytest.raises(
+        dv.InputError, match=r"the text of 1 row \(4; the header not counted\) is also in the calibration"
+    ):
         runs.run(*files, plan(text="text"))
     summary = runs.run(*files, plan(text="text", drop_overlap=True))
-    assert summary.candidates == 999
+    assert (summary.candidates, summary.calibration) == (999, 499)
     # "d…" against "u…": the texts tell the sides apart, so the claim is doubtful and bh is used.
     assert summary.used == "bh"
     assert summary.guarantee.standing == "doubtful"
@@ -253,6 +257,73 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     repeat = redecide(tables / "out", fdr=0.2)
     assert repeat.guarantee.standing == "doubtful"
     assert repeat.controls == summary.controls
+
+
+@pytest.fixture
+def mixed_up(tables):
+    """The calibration with forty candidates among it, which are members, and a holdout."""
+    candidates, unused = pl.read_parquet(tables / "candidates.parquet"), pl.read_ndjson(tables / "calibration.jsonl")
+    unused[400:].write_csv(tables / "holdout.csv")
+    calibration = pl.concat([unused[:400], candidates[:40].drop("member")])
+    calibration.write_csv(tables / "mixed.csv")
+    return [tables / "candidates.parquet"], [tables / "mixed.csv"], tables / "out"
+
+
+@pytest.mark.parametrize("columns", [LOSS_LOW, (*LOSS_LOW, Score("other", -1))])
+def test_candidates_among_the_calibration_are_refused_or_left_out_of_both(tables, mixed_up, columns):
+    with pytest.raises(dv.InputError, match=r"candidates: 40 rows .* of the calibration \('d0', .*--drop-overlap"):
+        runs.run(*mixed_up, plan(columns, id="id"))
+    assert not (tables / "out" / "selection.parquet").exists()
+    summary = runs.run(*mixed_up, plan(columns, id="id", drop_overlap=True))
+    n_compared = 400 // len(columns)  # of two scores one is learned with half of the calibration
+    assert (summary.candidates, summary.calibration) == (960, n_compared)
+    assert summary.selected > 100, "members that stayed in the calibration hide others"
+    assert any("were left out of both ('d0', " in warning for warning in summary.warnings)
+
+
+@pytest.mark.parametrize(("first", "second"), [("holdout", "candidates"), ("members", "calibration")])
+def test_no_document_is_on_two_sides(tables, first, second):
+    sides = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    rows = pl.read_parquet(sides[0][0]) if second == "candidates" else pl.read_ndjson(sides[1][0])
+    rows[:30].select("id", "loss").write_csv(tables / "some.csv")
+    with pytest.raises(dv.InputError, match="30 rows with id and scores of rows of the"):
+        runs.run(*sides, tables / "out", plan(id="id"), **{first: [tables / "some.csv"]})
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 8])
+def test_row_numbers_as_ids_are_no_copies(tables, scores, decimals):
+    for name, losses in zip(("candidates", "calibration"), scores, strict=True):
+        rows = pl.DataFrame({"id": np.arange(len(losses)), "loss": losses.round(decimals)})
+        rows.write_csv(tables / f"{name}.csv")
+    summary = runs.run([tables / "candidates.csv"], [tables / "calibration.csv"], tables / "out", plan(id="id"))
+    assert (summary.candidates, summary.calibration) == (1000, 500)
+
+
+def test_one_copy_among_row_numbers_is_noticed(tables, scores):
+    candidates, calibration = scores
+    calibration[7] = candidates[7]
+    for name, losses in (("candidates", candidates), ("calibration", calibration)):
+        pl.DataFrame({"id": np.arange(len(losses)), "loss": losses}).write_csv(tables / f"{name}.csv")
+    with pytest.raises(dv.InputError, match=r"candidates: 1 row with id .* of the calibration \('7'\)"):
+        runs.run([tables / "candidates.csv"], [tables / "calibration.csv"], tables / "out", plan(id="id"))
+
+
+def test_the_same_file_or_the_same_scores_on_two_sides_are_refused(tables):
+    candidates, copy = tables / "candidates.parquet", tables / "copy.parquet"
+    copy.write_bytes(candidates.read_bytes())
+    for other in (candidates, copy):
+        with pytest.raises(dv.InputError, match=f"{other.name} is the same file as .*candidates.parquet of the cand"):
+            runs.run([candidates], [other], tables / "out", plan())
+    pl.read_parquet(candidates).select("loss").write_csv(tables / "scores.csv")
+    with pytest.raises(dv.InputError, match="its scores are those of the calibration, row by row"):
+        runs.run([candidates], [tables / "scores.csv"], tables / "out", plan())
+
+
+def test_the_same_array_on_two_sides_is_refused(scores):
+    candidates, calibration = scores
+    for options in ({"calibration": candidates}, {"calibration": calibration, "holdout": calibration}):
+        with pytest.raises(dv.InputError, match="its scores are those of the"):
+            dv.identify(candidates, **options)
 
 
 @pytest.mark.parametrize("columns", [LOSS_LOW, (*LOSS_LOW, Score("other", -1))])
@@ -313,6 +384,23 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
             assert reason in headline
             assert other_lines[0].startswith("✗ Do both" if title == "VOID" else "? Do both")
             assert f"{title}: FDR ≤ " in result.stdout
+            if arguments[0] == "identify":
+                assert title.lower() in next(line for line in other_lines if "false discovery rate" in line)
+            assert set(pl.read_csv(out / "selected.csv")["guarantee"]) <= {title.lower()}
+            assert not (title == "VOID" and "divulge decide" in result.stdout)
+
+
+@pytest.mark.parametrize("score", ["loss", "loss:high"])
+def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables, score):
+    arguments = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl"]
+    out = tables / "out"
+    result = CliRunner().invoke(app, list(map(str, [*arguments, "--score", score, "--out", out])))
+    assert "The direction may be wrong" in result.stdout.splitlines()[0]
+    assert "did you mean loss:low?" in result.stdout
+    assert "The direction may be wrong" in (out / "report.html").read_text()
+    right = CliRunner().invoke(app, list(map(str, [*arguments, "--score", "loss:low", "--out", out, "--overwrite"])))
+    assert "did you mean" not in right.stdout
+    assert "direction may be wrong" not in right.stdout
 
 
 @pytest.mark.parametrize(
@@ -336,10 +424,11 @@ def test_tables_without_rows_or_of_one_value_are_refused(tables, tmp_path):
     ):
         with pytest.raises(dv.InputError, match=message):
             runs.run(*files, tmp_path / "out", plan())
-    same = tmp_path / "same.parquet"
+    same, more = tmp_path / "same.parquet", tmp_path / "more.parquet"
     pl.DataFrame({"loss": [1.0] * 50}).write_parquet(same)
+    pl.DataFrame({"loss": [1.0] * 60}).write_parquet(more)
     with pytest.raises(dv.InputError, match="cannot tell anything apart"):
-        runs.run([same], [same], tmp_path / "out", plan())
+        runs.run([same], [more], tmp_path / "out", plan())
 
 
 def test_files_that_cannot_be_read_are_named(tables, tmp_path):
@@ -409,17 +498,18 @@ def test_more_rows_than_memory_takes_are_refused_before_they_are_read(tmp_path, 
 
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"loss": rng.normal(size=20_000), "other": rng.normal(size=20_000)})
-    path = tmp_path / f"scores.{ending}"
-    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
+    path, other = tmp_path / f"scores.{ending}", tmp_path / f"other.{ending}"
+    for rows, file in ((frame, path), (frame.reverse(), other)):
+        {"csv": rows.write_csv, "jsonl": rows.write_ndjson, "parquet": rows.write_parquet}[ending](file)
     rows = runs.scan_scores([path], "candidates").estimate_rows()
     assert rows == pytest.approx(20_000, rel=0.02)
     columns = Columns(LOSS_LOW)
     several = Columns((Score("loss", -1), Score("other", -1)))
     between = sum(runs.estimate_memory(20_000, each) for each in (columns, several)) / 2
     monkeypatch.setattr(validation, "available_memory", lambda: between / 0.9)
-    assert runs.run([path], [path], tmp_path / "one", plan()).candidates == 20_000
+    assert runs.run([path], [other], tmp_path / "one", plan()).candidates == 20_000
     with pytest.raises(InputError, match=r"candidates: about .* needed, .* free; there are about .* rows"):
-        runs.run([path], [path], tmp_path / "several", runs.DecisionPlan(several))
+        runs.run([path], [other], tmp_path / "several", runs.DecisionPlan(several))
     assert not (tmp_path / "several" / "summary.json").exists()
 
 

@@ -165,9 +165,15 @@ def test_decimal_commas_are_read(content, want):
 
 AMBIGUOUS = {
     "thousands or decimals": (b"a\tb\n1,500\t1\n2,250\t2\n", "'1,500' may be a number with a decimal comma"),
-    "both marks": (b"a;b\n1,5;1\n2.5;2\n", "row 0: column 'a': one decimal mark in the whole column is needed"),
-    "a word": (b"a;b\n1;1\nx;2\n", "row 1: column 'a': a number is needed, got 'x'"),
-    "a long text": (b"a;b\n1;1\nsecret letter to nobody;2\n", "row 1: column 'a': .* got a text of 23 characters"),
+    "both marks": (
+        b"a;b\n1,5;1\n2.5;2\n",
+        r"row 1 \(the header not counted\): column 'a': one decimal mark in the whole column is needed",
+    ),
+    "a word": (b"a;b\n1;1\nx;2\n", r"row 2 \(the header not counted\): column 'a': a number is needed, got 'x'"),
+    "a long text": (
+        b"a;b\n1;1\nsecret letter to nobody;2\n",
+        r"row 2 \(the header not counted\): column 'a': .* got a text of 23 characters",
+    ),
 }
 
 
@@ -239,7 +245,7 @@ def test_quotes_that_are_closed_or_letters_are_read(content, last_value):
 
 def test_digits_of_other_scripts_are_no_numbers():
     assert read("a,b\nx,\u0661\n".encode())["b"] == ["\u0661"]
-    with pytest.raises(dv.InputError, match="row 0: column 'b': a number is needed"):
+    with pytest.raises(dv.InputError, match=r"row 1 \(the header not counted\): column 'b': a number is needed"):
         list(tables.scan_table("a,b\nx,\u0661\n".encode()).batches({"b": tables.NUMBER}))
 
 

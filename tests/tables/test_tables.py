@@ -38,7 +38,9 @@ class TestBatches:
 
     def test_a_value_that_is_no_number_is_named_by_its_row(self):
         rows = "\n".join(["1"] * 5 + ["x" * 13])
-        with refused("^bytes: row 5: column 'a': a number is needed, got a text of 13 characters$"):
+        with refused(
+            r"^bytes: row 6 \(the header not counted\): column 'a': a number is needed, got a text of 13 characters$"
+        ):
             list(
                 tables.scan_table(f"a,b\n{rows.replace(chr(10), ',0' + chr(10))},0\n".encode()).batches(
                     {"a": "number"}, 2
@@ -46,7 +48,7 @@ class TestBatches:
             )
         with refused("got 'xxxxxxxxxxxx'$"):
             list(tables.scan_table(b"a,b\n" + b"x" * 12 + b",0\n").batches({"a": "number"}))
-        with refused("^bytes: column 'a': '1,500' may be"):
+        with refused(r"^bytes: column 'a': '1,500' may be"):
             list(tables.scan_table(b'a,b\n"1,500",0\n').batches({"a": "number"}))
         with refused("columns of different names are needed, got 'a' twice"):
             list(tables.scan_table(b"a,a\n1,2\n").batches({"a": "number"}))
@@ -96,9 +98,9 @@ class TestBatches:
             "line 3",
             "line 4",
             "line 6",
-            "row 0, counted from 0",
+            "row 1 (the header not counted)",
         ]
-        assert tables.scan_table(b"a,b\n1,2\n").place(7) == "row 7, counted from 0"
+        assert tables.scan_table(b"a,b\n1,2\n").place(7) == "row 8 (the header not counted)"
 
     def test_a_folder_that_looks_like_a_partition_adds_no_column(self, tmp_path):
         folder = tmp_path / "year=2020"
@@ -122,9 +124,9 @@ class TestWholeTables:
         assert collect(True, None).dtype == pl.Boolean
         assert collect("x", None).to_list() == ["x", None]
         assert collect(None, None).dtype == pl.String
-        with refused("^bytes: line 2: a: a number is needed, got 'x'$"):
+        with refused(r"^bytes: line 2: a: a number is needed, got 'x'$"):
             collect(1, "x")
-        with refused("^bytes: line 2: a: a text is needed, got a list$"):
+        with refused(r"^bytes: line 2: a: a text is needed, got a list$"):
             collect("x", [1])
         with refused("the columns a hold lists or images"):
             collect([1], [2])

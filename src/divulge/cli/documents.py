@@ -312,9 +312,13 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     told = [condition for condition, mark in stated if mark == "not met" or (is_doubtful and mark != "met")]
     caveats, notes = list(told), [condition for condition, _ in stated if condition not in told]
     (caveats if is_doubtful else notes).append(summary.claim)
+    hints = case_file.direction_hints(summary)
+    caveats += [f"warning: {hint}" for hint in hints]
     if folder is not None:
         next_step = ""
-        if summary.selected:
+        if summary.guarantee.standing == "void":
+            next_step = case_file.name_records(case_file.VOID_REMEDY, summary)
+        elif summary.selected:
             next_step = f"{folder / case_file.LIST_FILE} lists them; divulge decide {folder} --top "
             next_step += f"{summary.selected} says how many of them can be wrong."
         if summary.selected and summary.guarantee.says:
@@ -328,7 +332,7 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
         folder=folder,
         next_step=next_step,
         notes=notes,
-        warnings=case_file.other_warnings(summary),
+        warnings=[warning for warning in case_file.other_warnings(summary) if warning not in hints],
         verbose=verbose,
     )
 

@@ -223,8 +223,9 @@ def fit_table(
     """
     for body in (rows, [[_INTERVAL.sub("\n", cell) for cell in row] for row in rows]):
         widths = [_least_width(name, [row[i] for row in body]) for i, name in enumerate(columns)]
-        if sum(widths) + 3 * len(columns) + 1 <= width:
-            return _wide_table(title, columns, body, widths)
+        spare = width - sum(widths) - 3 * len(columns) - 1
+        if spare >= 0:
+            return _wide_table(title, columns, body, _widen(columns, body, widths, spare))
     lines = [rich_text.Text(title, style="bold")]
     name_width = max((rich_cells.cell_len(name) for name in columns[1:]), default=0)
     for row in rows:
@@ -242,6 +243,19 @@ def _least_width(name: str, column: Sequence[str]) -> int:
     return max(heading, widest if widest <= _PROSE else _NARROWEST)
 
 
+def _widen(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], spare: int) -> list[int]:
+    """Return widths with as much of the spare cells as each column can use: Rich by itself may exceed the terminal."""
+    wanted = [
+        max(map(rich_cells.cell_len, [name, *(part for row in rows for part in row[i].split("\n"))])) - widths[i]
+        for i, name in enumerate(columns)
+    ]
+    widened = list(widths)
+    for n_left, i in zip(range(len(columns), 0, -1), sorted(range(len(columns)), key=wanted.__getitem__), strict=True):
+        extra = min(wanted[i], spare // n_left)
+        widened[i], spare = widened[i] + extra, spare - extra
+    return widened
+
+
 def _wide_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
 ) -> rich_table.Table:
@@ -250,7 +264,7 @@ def _wide_table(
         has_prose = any(rich_cells.cell_len(row[i]) > _PROSE and "\n" not in row[i] for row in rows)
         is_number = all(_NUMBER.match(row[i]) for row in rows)
         justify = "left" if i == 0 or has_prose or not is_number else "right"
-        table.add_column(rich_text.Text(name), justify=justify, overflow="fold", min_width=width)
+        table.add_column(rich_text.Text(name), justify=justify, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(rich_text.Text(cell) for cell in row))
     return table

@@ -17,7 +17,7 @@ import polars as pl
 from divulge import store, tables
 from divulge.decisions.controls import BLIND_SCORE
 from divulge.decisions.counts import Counts, ranks
-from divulge.identification.decision import UNTESTED, alarms
+from divulge.identification.decision import UNTESTED, WRONG_END, alarms
 from divulge.identification.finished_run import highest_rows, rank_shifts, stored_controls
 from divulge.identification.score_adjustment import KNOWN_MEMBERS
 from divulge.report import run_kinds
@@ -43,6 +43,10 @@ LIST_FILE = "selected.csv"
 MAX_LISTED = 100_000
 """Documents in the list that a run writes by itself; `divulge report --format csv` writes all of them."""
 
+VOID_REMEDY = "get unused documents collected like those in question, as calibration and as holdout, and decide again."
+"""What to do where the guarantee is void."""
+
+_LOSS_NAME = re.compile(r"loss|perplex|ppl|nll|entropy|surprisal", re.IGNORECASE)
 _LARGE_SHIFT = 0.65  # AUC between two sets that a test must rule out before its condition is met
 _LARGE_EXCESS = 0.3  # likewise, of the share of low scores
 _TOO_FEW = "No difference was found, but there are too few to rule out a large one"
@@ -75,12 +79,30 @@ def state_finding(summary: IdentificationSummary) -> tuple[str, Tone]:
     if not summary.selected:
         # Nothing is claimed that a lacking test could put in doubt, unlike a test that found something.
         if summary.guarantee.standing == "holds":
-            return finding, "plain"  # A selection needs strong scores, so an empty one clears nothing.
+            # A selection needs strong scores, so an empty one clears nothing.
+            return " ".join(filter(None, [finding, _suspect_direction(summary)])), "plain"
         raised = [control.name for control in summary.controls if control.state == "doubtful"]
-        return f"{finding} In doubt: {doubt or f'{join_words(raised)} did not pass.'}", "doubt"
+        doubt = doubt or f"{join_words(raised)} did not pass."
+        return " ".join(filter(None, [finding, _suspect_direction(summary), f"In doubt: {doubt}"])), "doubt"
     if doubt:
         return f"{finding} In doubt: {doubt}", "doubt"
     return f"{finding} {_count_conditions(conditions(summary))}", "leak"
+
+
+def direction_hints(summary: IdentificationSummary) -> list[str]:
+    """Return the warnings that say that the other end of the score may be the member-like one."""
+    return [warning for warning in summary.warnings if WRONG_END in warning]
+
+
+def _suspect_direction(summary: IdentificationSummary) -> str:
+    """Return that a score that is named like a loss may have been read from its wrong end; empty where it was not."""
+    column, sign = score_name(summary)
+    if sign < 0 or not _LOSS_NAME.search(column) or not direction_hints(summary):
+        return ""
+    return (
+        f"The direction may be wrong: low values of a score that is named {column!r} mostly speak for use, and those "
+        "of the documents are lower than those of the unused ones."
+    )
 
 
 def describe_selection(summary: IdentificationSummary) -> str:
@@ -314,8 +336,14 @@ def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows
 def list_documents(
     summary: IdentificationSummary, folder: Path, *stored: Path, max_rows: int | None = None
 ) -> pl.DataFrame:
-    """Return `selected_documents` with the score under the name that the user's tables give it, and their columns."""
+    """Return `selected_documents` with the score under the name that the user's tables give it, and their columns.
+
+    In each row stands whether the bound holds, is doubtful or void, for whoever sees the list alone.
+    """
+    _, tone = state_finding(summary)
+    standing = {"void": "void", "doubt": "doubtful"}.get(tone, "holds")
     frame, (name, _) = selected_documents(summary, folder, max_rows=max_rows), score_name(summary)
+    frame = frame.with_columns(pl.lit(standing).alias("guarantee"))
     named = frame if name in frame.columns else frame.rename({"score": name})
     return tables.add_input_columns(named, run_kinds.read_input_columns(folder, *stored))
 

@@ -332,26 +332,30 @@ def orientation_warning(scores: Floats, truth: object) -> str:
     )
 
 
-def direction_note(score: Score, counts: Counts) -> str:
-    """Return a note about a score without a named direction: high was assumed, and perhaps low was meant.
+WRONG_END = "did you mean"
+"""Words of a note that says that the other end of a score may be meant."""
 
-    Low may be meant where candidates score significantly lower than the calibration: at 1 in 1000, by a rank test with
-    the variance without ties, which is the largest. Members are then at the low end, or the candidates differ in
-    another way; the scores cannot tell which.
+
+def direction_note(score: Score, counts: Counts) -> str:
+    """Return a note about a score without a named direction, or whose other end may be meant.
+
+    The other end may be meant where candidates score significantly less member-like than the calibration: at 1 in 1000,
+    by a rank test with the variance without ties, which is the largest. Members are then at that end, or the candidates
+    differ in another way; the scores cannot tell which.
 
     Args:
         score: the column.
         counts: the candidates, among the calibration.
     """
-    if not score.assumed:
-        return ""
     assumption = f"no direction was named for the score {score.column!r}: high was taken as member-like ({score})"
     m, n = counts.total, len(counts.calibration)
     area = float((counts.above + counts.tied / 2).sum()) / (m * n)
     deviation = float(np.sqrt((m + n + 1) / (12 * m * n)))
     if area > 0.5 - _SURELY_LOW * deviation:
-        return assumption
+        return assumption if score.assumed else ""
+    beginning = f"{assumption}, but " if score.assumed else f"{score} was named as the member-like end, but "
+    compared, other_end = ("lower", "low") if score.sign > 0 else ("higher", "high")
     return (
-        f"{assumption}, but the candidates score lower than the calibration (AUC {area:.3f}); did you mean "
-        f"{score.column}:low? Decide by what the score means: an end chosen for what it selects voids the bound"
+        f"{beginning}the candidates score {compared} than the calibration (AUC {area:.3f}); {WRONG_END} "
+        f"{score.column}:{other_end}? Decide by what the score means: an end chosen for what it selects voids the bound"
     )

@@ -5,6 +5,7 @@ Where the calibration differs from the candidates in a known way, the decision i
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ from divulge.identification.score_adjustment import (
     learn_score,
     mean_rank,
 )
+from divulge.identification.score_tables import equal_scores_message, surely_same_scores
+from divulge.report.formatting import format_count
 from divulge.settings import DecisionSettings
 from divulge.validation import (
     check_array,
@@ -48,7 +51,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.decisions.controls import Control
     from divulge.decisions.methods import Method
@@ -115,7 +118,8 @@ def identify(
     Raises:
         divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
             small for the level, a text among both candidates and calibration, texts of one side alone,
-            lengths or numbers of signals that differ; strata that cannot carry the level.
+            lengths or numbers of signals that differ; two sets with the same scores in the same order; strata
+            that cannot carry the level.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -130,6 +134,11 @@ def identify(
     candidate_scores = _check_signals(candidates, "candidates")
     calibration_scores = _check_signals(calibration, "calibration", template=candidate_scores)
     holdout_scores = None if holdout is None else _check_signals(holdout, "holdout", template=candidate_scores)
+    member_scores = None if members is None else check_vector(members, "members")
+    _check_sets_differ(
+        {"candidates": candidate_scores, "calibration": calibration_scores, "holdout": holdout_scores,
+         "members": member_scores}
+    )  # fmt: skip
     if candidate_texts is not None:
         candidate_texts = check_strings(candidate_texts, "candidate_texts")
     if calibration_texts is not None:
@@ -155,7 +164,6 @@ def identify(
         )
     else:
         _check_method_inputs(requested.name, candidate_scores.ndim, members)
-        member_scores = None if members is None else check_vector(members, "members")
         blind = collect_blind_scores(
             {
                 "baseline": (baseline, candidate_scores),
@@ -251,15 +259,24 @@ def _check_signals(value: object, name: str, template: Floats | None = None) -> 
     return signals
 
 
+def _check_sets_differ(sets: Mapping[str, Floats | None]) -> None:
+    """Raise where two sets hold the same scores, which different documents do not have by chance."""
+    for (name, scores), (other, others) in itertools.combinations(sets.items(), 2):
+        if scores is None or others is None or not np.array_equal(scores, others):
+            continue
+        if surely_same_scores(scores):
+            raise InputError(equal_scores_message(other, name))
+
+
 def format_rows(index: Sequence[int] | np.ndarray) -> str:
-    """Return row numbers as text, the first ten of them.
+    """Return row numbers of an array as text, the first ten of them.
 
     Examples:
         >>> format_rows([4, 7])
-        '2 rows (4, 7)'
+        '2 rows (4, 7; counted from 0)'
     """
     numbers = ", ".join(str(int(i)) for i in index[:10])
-    return f"{len(index)} rows ({numbers}{', …' if len(index) > 10 else ''})"
+    return f"{format_count(len(index), 'row')} ({numbers}{', …' if len(index) > 10 else ''}; counted from 0)"
 
 
 def _check_method_inputs(method: str, n_dimensions: int, members: object) -> None:

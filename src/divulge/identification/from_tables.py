@@ -40,6 +40,7 @@ from divulge.identification.score_tables import (
     Columns,
     check_columns,
     clean_table,
+    leave_out_copies,
     scan_scores,
 )
 from divulge.report.run_kinds import RunKind, write_run
@@ -49,7 +50,7 @@ from divulge.settings import IdentifySettings
 from divulge.validation import check_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from divulge.decisions.controls import Control
     from divulge.decisions.fdr import Rule
@@ -79,7 +80,8 @@ class DecisionPlan:
         columns: which columns mean what.
         policy: how false discoveries are bounded; `AdaDetect` goes with several score columns, and only with them.
         drop_nan: leave out rows whose score is missing instead of refusing them.
-        drop_overlap: leave out candidates whose text is also in the calibration.
+        drop_overlap: leave candidates whose text is also in the calibration, or whose id and scores are also in
+            another set, out of both; and rows of the holdout that are also in the calibration out of the holdout.
         seed: of random splits and samples.
         show_records: whether the best documents are stored in the run directory and shown in the report.
     """
@@ -181,30 +183,41 @@ def _run(
     listed: Sequence[Path],
 ) -> IdentificationSummary:
     report_progress = progress or (lambda done, total: None)
+    if sources["members"] and len(plan.columns.scores) > 1:
+        raise InputError("members: the share is estimated from one score column, got several")
+    if asked is None and not (plan.drop_overlap and (plan.columns.id or plan.columns.text)):
+        _check_files_differ(sources)
     candidates = scan_scores(sources["candidates"], "candidates") if scanned is None else scanned
     calibration = scan_scores(sources["calibration"], "calibration")
     with draft.scratch_folder() as folder:
         check_columns(candidates, plan.columns)  # before all of the calibration is read
         check_memory_fits(candidates.estimate_rows(), plan.columns)
         cleaning = CleaningOptions(plan.drop_nan, plan.drop_overlap, seed=plan.seed, sample_size=_TEXTS)
+        keep_hashes = asked is None  # records of a model at hand were compared as records
         clean_calibration = clean_table(
-            calibration, replace(plan.columns, truth=None), folder / "calibration", cleaning
+            calibration,
+            replace(plan.columns, truth=None),
+            folder / "calibration",
+            replace(cleaning, keep_hashes=keep_hashes),
         )
+        known_sets = [clean_calibration] if asked is None else []
+        holdout = _clean_others(sources["holdout"], "holdout", folder, plan, known_sets)
+        members = _clean_others(sources["members"], "members", folder, plan, known_sets)
         clean_candidates = clean_table(
             candidates,
             plan.columns,
             folder / "candidates",
-            replace(cleaning, excluded_digests=clean_calibration.text_digests),
+            replace(cleaning, excluded_digests=clean_calibration.text_digests, known_sets=tuple(known_sets)),
         )
+        if plan.drop_overlap:
+            clean_calibration = leave_out_copies(clean_calibration, clean_candidates)
+            holdout = None if holdout is None else leave_out_copies(holdout, clean_candidates)
+            members = None if members is None else leave_out_copies(members, clean_candidates)
         check_memory_fits(clean_candidates.n_rows, plan.columns)  # now that they are counted
         if asked is None:
             first_controls = _compare_texts(clean_candidates, clean_calibration, plan.seed)
         else:
             first_controls = list(asked.controls)
-        holdout = _clean_others(sources["holdout"], "holdout", folder, plan)
-        if sources["members"] and len(plan.columns.scores) > 1:
-            raise InputError("members: the share is estimated from one score column, got several")
-        members = _clean_others(sources["members"], "members", folder, plan)
         clean = _CleanTables(clean_candidates, clean_calibration, holdout, members)
         scored = _score(clean, first_controls, plan, report_progress)
         notes = (
@@ -290,14 +303,51 @@ def _compare_texts(candidates: CleanTable, calibration: CleanTable, seed: int) -
     return [controls.blind_text(calibration_texts, candidate_texts, level=LEVEL, seed=seed)]
 
 
-def _clean_others(paths: Sequence[Path], name: str, folder: Path, plan: DecisionPlan) -> CleanTable | None:
-    """Clean the tables of a holdout or of known members; None where there are none."""
+def _check_files_differ(sources: Mapping[str, Sequence[Path]]) -> None:
+    """Raise where a file is given on two sides, under one name or two; only files of equal size are read for it."""
+    sides = [(name, file) for name, paths in sources.items() for path in paths for file in _list_files(path)]
+    by_size: dict[int, list[tuple[str, Path]]] = {}
+    for name, file in sides:
+        by_size.setdefault(file.stat().st_size, []).append((name, file))
+    for same_size in by_size.values():
+        if len({name for name, _ in same_size}) == 1:
+            continue
+        first: dict[str, tuple[str, Path]] = {}
+        for name, file in same_size:
+            other, other_file = first.setdefault(store.hash_file(file), (name, file))
+            if other != name and scan_scores([file], name).has_rows():
+                raise InputError(
+                    f"{name}: {file} is the same file as {other_file} of the {other}; a document cannot be in both"
+                )
+
+
+def _list_files(path: Path) -> list[Path]:
+    """Return the file, or the tables in a folder; what cannot be found is refused where it is read."""
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.is_file() and tables.is_table(file))
+
+
+def _clean_others(
+    paths: Sequence[Path], name: str, folder: Path, plan: DecisionPlan, known_sets: list[CleanTable]
+) -> CleanTable | None:
+    """Clean the tables of a holdout or of known members, none of them in another set; None where there are none."""
     if not paths:
         return None
     table = scan_scores(paths, name)
-    text = plan.columns.text if plan.columns.text in table.columns else None
-    columns = Columns(plan.columns.scores, baseline=plan.columns.baseline, text=text)
-    return clean_table(table, columns, folder / name, CleaningOptions(plan.drop_nan, seed=plan.seed))
+    text, id_column = (column if column in table.columns else None for column in (plan.columns.text, plan.columns.id))
+    columns = Columns(plan.columns.scores, id=id_column, baseline=plan.columns.baseline, text=text)
+    options = CleaningOptions(
+        plan.drop_nan,
+        plan.drop_overlap and name == "holdout",  # nothing is known to be used and known not to be
+        known_sets=tuple(known_sets),
+        keep_hashes=bool(known_sets),
+        seed=plan.seed,
+    )
+    clean = clean_table(table, columns, folder / name, options)
+    if known_sets:
+        known_sets.append(clean)
+    return clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 _MAX_SCORES = 20_000  # of each group in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
 _CAVEATS = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
+_BOUNDS = {"holds": "{} at most", "doubtful": "{} at most (doubtful)", "void": "void ({} at most was asked for)"}
 _HEADINGS: Mapping[str, str] = {
     "leak": "Training data identified",
     "doubt": "Training data identified, in doubt",
@@ -87,17 +88,17 @@ _MAX_ROWS = 1_000  # selected documents in the table; the file beside it lists m
 
 def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """Return the main numbers, name and value."""
-    threshold = summary.threshold
+    threshold, standing = summary.threshold, summary.guarantee.standing
     column, sign = score_name(summary)
     end = "largest" if sign < 0 else "smallest"
     lines = [
         ("selected", f"{summary.selected:,} of {summary.candidates:,}"),
         ("scores", ", ".join(summary.settings.scores)),
         ("method", _describe_method(summary)),
-        ("false discovery rate", f"{format_percent(summary.settings.fdr)} at most"),
+        ("false discovery rate", _BOUNDS[standing].format(format_percent(summary.settings.fdr))),
         ("calibration scores", f"{summary.calibration:,}"),
         (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
-        (f"share of members, estimated{_CAVEATS[summary.guarantee.standing]}", format_estimate(summary.usage)),
+        (f"share of members, estimated{_CAVEATS[standing]}", format_estimate(summary.usage)),
     ]
     if summary.truth:
         lines.append(("realised false discovery proportion", format_estimate(summary.truth.fdp)))

@@ -1,7 +1,7 @@
 """Read tables of scores: the meaning of their columns, and the rows that a decision can use.
 
 `clean_table` reads a table in batches and writes it to a folder of Parquet files. For each row 8 bytes of its id, and 8
-of its text, stay in memory.
+of its text, stay in memory; of sets of known membership, 24 more of id and scores, by which their copies are found.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from scipy import special
 
 from divulge import seeds, tables
 from divulge.errors import InputError
+from divulge.report.formatting import format_count
 from divulge.run_directory import RunDirectory
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.tables import Table
     from divulge.tables.table import ColumnType
@@ -37,6 +39,7 @@ _MAX_VALUES = 5  # values in a message
 _TEXTS_PER_BATCH = 1 << 14  # small, because each row may hold a long document
 _ID_HASH_SEED = 0  # any: ids whose hashes repeat are compared themselves
 _HASHES_PER_BLOCK = 1 << 20
+_CHANCE = 1e-6  # probability at which agreement between sets is taken for copies
 _HASH_BITS = 3  # of a hash, by which parts are told apart
 # Spellings of membership in lower case; a missing value means unknown.
 _MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
@@ -198,8 +201,11 @@ class CleaningOptions:
 
     Args:
         drop_nan: leave out rows whose score is missing instead of refusing them.
-        drop_overlap: leave out rows whose text is in ``excluded_digests`` instead of refusing them.
+        drop_overlap: leave out rows whose text is in ``excluded_digests``, or that stand in ``known_sets`` with the
+            same id and scores, instead of refusing them.
         excluded_digests: digests of texts that no row may have, ascending.
+        known_sets: cleaned tables of known membership, whose rows none may repeat.
+        keep_hashes: whether the table is to be one of the ``known_sets`` of others.
         seed: of the sample of texts.
         sample_size: largest size of that sample.
     """
@@ -207,6 +213,8 @@ class CleaningOptions:
     drop_nan: bool = False
     drop_overlap: bool = False
     excluded_digests: Array | None = None
+    known_sets: tuple[CleanTable, ...] = ()
+    keep_hashes: bool = False
     seed: int = 0
     sample_size: int = 0
 
@@ -223,6 +231,12 @@ class CleanTable:
         notes: which rows were left out.
         text_digests: of the texts, ascending, each once; 0 stands for rows without text.
         text_sample: of the distinct texts of all rows.
+        name: of the table.
+        has_ids: whether a column of ids was named.
+        row_hashes: of the id and of all scores of each usable row, ``[2, rows]``, where these were asked for.
+        scores_digest: of all scores of the usable rows in their order.
+        left_out: known set → hashes of the ids of rows that were left out as copies of its rows.
+        left_out_texts: digests of the texts of rows that were left out, as the calibration has them.
     """
 
     path: Path
@@ -230,6 +244,12 @@ class CleanTable:
     notes: tuple[str, ...]
     text_digests: Array
     text_sample: tuple[str, ...]
+    name: str
+    has_ids: bool
+    row_hashes: Array
+    scores_digest: str
+    left_out: Mapping[str, Array]
+    left_out_texts: Array
 
     def scan(self) -> pl.LazyFrame:
         """Return a lazy frame of the rows."""
@@ -249,7 +269,7 @@ def clean_table(table: Table, columns: Columns, folder: Path, options: CleaningO
 
     Raises:
         divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, an
-            unreadable file, no rows, rows that cannot be used, ids that repeat.
+            unreadable file, no rows, rows that cannot be used, ids that repeat, rows of a known set.
     """
     check_columns(table, columns)
     cleaner = _Cleaner(table.name, columns, options or CleaningOptions())
@@ -261,11 +281,20 @@ def clean_table(table: Table, columns: Columns, folder: Path, options: CleaningO
     digests, counts = np.unique(np.concatenate([*cleaner.text_digests, np.empty(0, np.uint64)]), return_counts=True)
     clean = CleanTable(
         folder,
-        cleaner.n_rows - cleaner.unusable.number - cleaner.overlapping.number,
+        cleaner.n_usable,
         notes,
         digests,
         tuple(cleaner.text_sample.texts()),
+        table.name,
+        columns.id is not None,
+        np.concatenate([*cleaner.row_hashes, np.empty((2, 0), np.uint64)], axis=1),
+        cleaner.scores_digest.hexdigest(),
+        {copies.known: np.concatenate([*copies.id_hashes, np.empty(0, np.uint64)]) for copies in cleaner.copies},
+        np.unique(np.concatenate([*cleaner.left_out_texts, np.empty(0, np.uint64)])),
     )
+    for known in cleaner.options.known_sets:
+        if known.scores_digest == clean.scores_digest and surely_same_scores(known.scores(len(columns.scores))):
+            raise InputError(equal_scores_message(table.name, known.name))
     if columns.id:
         _check_unique_ids(clean.scan(), cleaner.id_hashes, table.name)
     return _keep_each_text_once(clean, digests[(counts > 1) & (digests != 0)], table.name)
@@ -287,26 +316,58 @@ def _keep_each_text_once(clean: CleanTable, repeated: Array, name: str) -> Clean
     is_repeated = pl.col("text_digest").is_in(pl.Series(repeated).implode())
     middle = pl.col("row").sort_by("score0", "id").get((pl.len() - 1) // 2)
     kept_rows = clean.scan().filter(is_repeated).group_by("text_digest").agg(middle).collect()["row"]
-    folder = clean.path.with_name(f"{clean.path.name} distinct")
+    distinct = _keep_rows(clean, ~is_repeated | pl.col("row").is_in(kept_rows.implode()))
+    n_left_out = clean.n_rows - distinct.n_rows
+    note = f"{n_left_out} {name} rows repeat the text of another and were left out; each text counts once"
+    return replace(distinct, notes=(*clean.notes, note))
+
+
+def _keep_rows(clean: CleanTable, condition: pl.Expr) -> CleanTable:
+    """Write the rows that meet a condition in the place of all."""
+    folder = clean.path.with_name(f"{clean.path.name} kept")
     writer, n_rows = tables.PieceWriter(folder), 0
-    for batch in tables.row_batches(clean.scan().filter(~is_repeated | pl.col("row").is_in(kept_rows.implode()))):
+    for batch in tables.row_batches(clean.scan().filter(condition)):
         writer.add(batch)
         n_rows += len(batch)
     writer.close()
     shutil.rmtree(clean.path)
     folder.rename(clean.path)
-    note = f"{clean.n_rows - n_rows} {name} rows repeat the text of another and were left out; each text counts once"
-    return replace(clean, n_rows=n_rows, notes=(*clean.notes, note))
+    return replace(clean, n_rows=n_rows)
+
+
+def leave_out_copies(known: CleanTable, candidates: CleanTable) -> CleanTable:
+    """Return a set of known membership without the rows that were left out of the candidates as copies of them.
+
+    A document in question that stayed among those known to be unused would hide others that were used.
+
+    Raises:
+        divulge.InputError: nothing is left.
+    """
+    conditions = []
+    if len(ids := candidates.left_out.get(known.name, ())):
+        conditions.append(~pl.col("id").hash(_ID_HASH_SEED).is_in(pl.Series(ids).implode()))
+    if known.name == "calibration" and len(candidates.left_out_texts):
+        conditions.append(~pl.col("text_digest").is_in(pl.Series(candidates.left_out_texts).implode()))
+    if not conditions:
+        return known
+    kept = _keep_rows(known, pl.all_horizontal(conditions))
+    if not kept.n_rows:
+        raise InputError(f"{known.name}: every row is also among the candidates; nothing is left")
+    return kept
 
 
 class _Cleaner:
     """Filters the usable rows of a table in one pass, and counts the others."""
 
     def __init__(self, name: str, columns: Columns, options: CleaningOptions) -> None:
-        self._name, self._columns, self._options = name, columns, options
+        self._name, self._columns, self.options = name, columns, options
         self._membership = MembershipReader()
-        self.n_rows, self.unusable, self.overlapping = 0, _RowNumbers(), _RowNumbers()
+        self.n_rows, self.n_usable, self.unusable, self.overlapping = 0, 0, _RowNumbers(), _RowNumbers()
+        self.copies = [_Copies(known) for known in options.known_sets if known.has_ids and columns.id]
+        self.row_hashes: list[Array] = []
+        self.scores_digest = hashlib.blake2b(digest_size=16)
         self.text_digests: list[Array] = []
+        self.left_out_texts: list[Array] = []
         self.text_sample = TextSample(options.sample_size)
         self.id_hashes = _Hashes()
 
@@ -328,19 +389,31 @@ class _Cleaner:
         if names.truth:
             columns["truth"] = self._membership.read(batch[names.truth])
         rows = pl.DataFrame(columns).filter(pl.Series(usable))
+        score_names = [f"score{i}" for i in range(len(names.scores))]
+        self.scores_digest.update(rows.select(score_names).to_numpy().tobytes())
         if names.id:
-            self.id_hashes.add(rows["id"].hash(_ID_HASH_SEED).to_numpy())
+            hashes = np.stack([rows["id"].hash(_ID_HASH_SEED).to_numpy(), _hash_rows(rows.select(score_names))])
+            is_copy = np.zeros(len(rows), dtype=bool)
+            for copies in self.copies:
+                is_copy |= copies.find(hashes, rows["id"])
+            if self.options.drop_overlap:
+                rows, hashes = rows.filter(pl.Series(~is_copy)), hashes[:, ~is_copy]
+            self.id_hashes.add(hashes[0])
+            if self.options.keep_hashes:
+                self.row_hashes.append(hashes)
+        self.n_usable += len(rows)
         return rows
 
     def _exclude_texts(self, column: pl.Series, usable: Bools, row: Array) -> tuple[Bools, pl.Series]:
         """Return the usable rows whose text is not excluded, and digests, 0 without text; sample all texts."""
         texts = tables.to_array(column)
         has_text = texts.astype(bool)
-        digests = digest_texts(texts, self._options.seed)
+        digests = digest_texts(texts, self.options.seed)
         self.text_sample.add(digests, texts, has_text)
-        if self._options.excluded_digests is not None:
-            overlapping = usable & np.isin(digests, self._options.excluded_digests) & has_text
+        if self.options.excluded_digests is not None:
+            overlapping = usable & np.isin(digests, self.options.excluded_digests) & has_text
             self.overlapping.add(row[overlapping])
+            self.left_out_texts.append(digests[overlapping])
             usable = usable & ~overlapping
         digests = np.where(has_text, digests, np.uint64(0))
         self.text_digests.append(digests[usable])
@@ -355,7 +428,7 @@ class _Cleaner:
         name, notes = self._name, []
         if self._columns.truth:
             self._membership.check(self._columns.truth, name)
-        if self.unusable.number and not self._options.drop_nan:
+        if self.unusable.number and not self.options.drop_nan:
             raise InputError(f"{name}: missing, NaN or infinite scores in {self.unusable}; --drop-nan leaves them out")
         if self.n_rows == self.unusable.number:
             raise InputError(
@@ -363,14 +436,100 @@ class _Cleaner:
             )
         if self.unusable.number:
             notes.append(f"{self.unusable.number} {name} rows without a usable score were left out")
-        if self.overlapping.number and not self._options.drop_overlap:
+        if self.overlapping.number and not self.options.drop_overlap:
             raise InputError(
                 f"{name}: the text of {self.overlapping} is also in the calibration; a document cannot "
-                "be both a candidate and known to be unseen (--drop-overlap leaves it out of the candidates)"
+                "be both a candidate and known to be unseen (--drop-overlap leaves it out of both)"
             )
         if self.overlapping.number:
-            notes.append(f"{self.overlapping.number} {name} whose text is also in the calibration were left out")
+            notes.append(
+                f"{self.overlapping.number} {name} whose text is also in the calibration were left out of both"
+            )
+        notes += self._check_copies()
+        if self.n_rows and not self.n_usable:
+            raise InputError(f"{name}: every row is also in another set; nothing is left")
         return tuple(notes)
+
+    def _check_copies(self) -> list[str]:
+        """Return notes about rows that stand in a known set, too; raise where these are not to be left out."""
+        name, notes = self._name, []
+        for copies in self.copies:
+            if self.options.drop_overlap and copies.number:
+                of_both = " of both" if name == "candidates" else ""
+                notes.append(
+                    f"{copies.number} {name} with id and scores of rows of the {copies.known} were left out{of_both} "
+                    f"({copies.sample})"
+                )
+            elif copies.are_more_than_chance():
+                is_certain = name == "members"  # used and not used: no row of either can be left out unasked
+                sides = "both" if name == "candidates" else f"the {name}"
+                remedy = "" if is_certain else f" (--drop-overlap leaves it out of {sides})"
+                raise InputError(
+                    f"{name}: {format_count(copies.number, 'row')} with id and scores of rows of the {copies.known} "
+                    f"({copies.sample}); no document can be in both; remove it from one{remedy}"
+                )
+        return notes
+
+
+def _hash_rows(frame: pl.DataFrame) -> Array:
+    """Return a hash of each row, ``[n]``; zeros of either sign are one number."""
+    return frame.select(pl.all() + 0.0).hash_rows(_ID_HASH_SEED).to_numpy()
+
+
+class _Copies:
+    """Counts rows that have id and scores of a row of a known set, and those that would do so by chance.
+
+    Numbers of rows as ids occur in every set, and scores with few values agree by chance then.
+    """
+
+    def __init__(self, known: CleanTable) -> None:
+        self.known, self.number, self._n_shared, self._n_expected = known.name, 0, 0, 0.0
+        self._ids: list[str] = []
+        self.id_hashes: list[Array] = []
+        order = np.argsort(known.row_hashes[0])
+        self._hashes, self._sorted_scores = known.row_hashes[:, order], np.sort(known.row_hashes[1])
+
+    def find(self, hashes: Array, ids: pl.Series) -> Bools:
+        """Return which rows of a batch are copies, by their hashes ``[2, n]``."""
+        if not self._hashes.size:
+            return np.zeros(len(ids), dtype=bool)
+        places = np.minimum(np.searchsorted(self._hashes[0], hashes[0]), self._hashes.shape[1] - 1)
+        is_shared = self._hashes[0, places] == hashes[0]
+        is_copy = is_shared & (self._hashes[1, places] == hashes[1])
+        first, last = (np.searchsorted(self._sorted_scores, hashes[1][is_shared], side) for side in ("left", "right"))
+        self.number += int(is_copy.sum())
+        self.id_hashes.append(hashes[0, is_copy])
+        self._n_shared += int(is_shared.sum())
+        n_equal_elsewhere = float((last - first).sum()) - is_copy.sum()
+        self._n_expected += n_equal_elsewhere / max(len(self._sorted_scores) - 1, 1)
+        self._ids += ids.filter(pl.Series(is_copy)).head(_MAX_VALUES - len(self._ids)).to_list()
+        return is_copy
+
+    @property
+    def sample(self) -> str:
+        """The first ids of copies."""
+        return ", ".join(map(repr, self._ids)) + (", …" if self.number > len(self._ids) else "")
+
+    def are_more_than_chance(self) -> bool:
+        """Return True if all shared ids have equal scores, or more of them than ids of other meaning would have."""
+        if not self.number or self.number == self._n_shared:
+            return self.number > 0
+        return bool(special.gammainc(self.number, self._n_expected) < _CHANCE)  # a Poisson count of at least so many
+
+
+def surely_same_scores(scores: Array) -> bool:
+    """Return whether another set with the same scores ``[n]`` or ``[n, d]`` in the same order is no chance."""
+    _, counts = np.unique(scores, axis=0, return_counts=True)
+    agreement = float(((counts / len(scores)) ** 2).sum())  # of one pair of rows
+    return bool(len(scores) * np.log(agreement) < np.log(_CHANCE))
+
+
+def equal_scores_message(name: str, known: str) -> str:
+    """Return the message about two sets that hold the same scores."""
+    return (
+        f"{name}: its scores are those of the {known}, row by row; two different sets are needed, so the same one was "
+        "given twice"
+    )
 
 
 @dataclass(slots=True)
@@ -386,7 +545,8 @@ class _RowNumbers:
 
     def __str__(self) -> str:
         ellipsis = ", …" if self.number > len(self.first_rows) else ""
-        return f"{self.number} rows ({', '.join(map(str, self.first_rows))}{ellipsis})"
+        numbers = ", ".join(f"{row + 1:,}" for row in self.first_rows)
+        return f"{format_count(self.number, 'row')} ({numbers}{ellipsis}; the header not counted)"
 
 
 class MembershipReader:

@@ -160,7 +160,8 @@ class Part:
             is_long = isinstance(value, str) and len(value) > _MAX_SHOWN_LENGTH
             value = f"a text of {len(value):,} characters" if is_long else format_value(value)
             raise InputError(
-                f"row {row + error.row}: column {column.name!r}: {error.required} is needed, got {value}"
+                f"row {row + error.row + 1:,} (the header not counted): column {column.name!r}: {error.required} is "
+                f"needed, got {value}"
             ) from None
 
     def _check_column_type(self, name: str, required: ColumnType) -> None:
@@ -351,16 +352,17 @@ class Table:
         return rows_by_number
 
     def place(self, row: int) -> str:
-        """Return the position of a row: its line in a file of JSON lines, else its number from 0."""
+        """Return the place of a row: its line in a file of JSON lines, else its number from 1."""
+        place = f"row {row + 1:,} (the header not counted)"
         for part in self.parts:
             if part.lines is None:
-                return f"row {row}, counted from 0"
+                return place
             for path, _ in part.lines.files:
                 numbers = pl.scan_ipc(path.absolute(), glob=False).select(LINE).collect().to_series()
                 if row < len(numbers):
                     return f"line {numbers[row]}"
                 row -= len(numbers)
-        return f"row {row}, counted from 0"
+        return place
 
 
 _NO_DAMAGE = (GeneratorExit, KeyboardInterrupt, SystemExit, MemoryError)

@@ -15,6 +15,7 @@ from divulge import provenance, run_directory, store
 from divulge.auditing.result import AUDIT
 from divulge.errors import InputError
 from divulge.report import html
+from divulge.report.run_kinds import Headline
 from divulge.run_directory import ReplacedError
 from divulge.runs import RUN_KINDS
 from divulge.synthetic.page import SYNTHETIC
@@ -144,8 +145,8 @@ class Shelf:
             raise KeyError(place.key)
         cached = self._read.get(place.key)
         if cached is None or cached[0] != version:
-            tone, verdict = read_verdict(place)
-            entry = _entry_of(place, tone, verdict, read_date(place.path, version[0][1]))
+            top = read_headline(place)
+            entry = _entry_of(place, top.tone, top.statement or top.text, read_date(place.path, version[0][1]))
             if _version(place.path) != version:
                 raise ReplacedError(f"{place.path}: other runs are being published here while it is read; try again")
             self._read[place.key] = cached = (version, entry)
@@ -194,19 +195,18 @@ def _status(path: Path, name: str) -> tuple[Any, ...]:
     return name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def read_verdict(place: Place) -> tuple[Tone, str]:
-    """Compute tone and verdict of a run from its scores."""
+def read_headline(place: Place) -> Headline:
+    """Compute the top of a run's report from its scores, or say why there is none."""
     if not place.finished:
-        return "plain", "not finished; repeat its command to go on"
+        return Headline("plain", "not finished; repeat its command to go on")
     try:
         if (run_kind := RUN_KINDS.get(place.kind)) is not None:
-            headline = run_kind.open(place.path, run_kind.headline)
-            return headline.tone, headline.statement or headline.text
+            return run_kind.open(place.path, run_kind.headline)
     except ReplacedError:
         raise
     except (InputError, OSError) as error:
-        return "void", f"cannot be read: {error}"
-    return "plain", _DESCRIPTIONS_WITHOUT_VERDICT.get(place.kind, place.kind)
+        return Headline("void", f"cannot be read: {error}")
+    return Headline("plain", _DESCRIPTIONS_WITHOUT_VERDICT.get(place.kind, place.kind))
 
 
 def read_date(path: Path, modified: float) -> str:

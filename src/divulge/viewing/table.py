@@ -22,13 +22,14 @@ from divulge.synthetic.comparison import compare_releases
 from divulge.synthetic.page import SYNTHETIC
 from divulge.synthetic.result import SyntheticAudit
 from divulge.synthetic.scores import AUTO
-from divulge.viewing.shelf import Shelf, is_full, read_date, read_verdict
+from divulge.viewing.shelf import Shelf, is_full, read_date, read_headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from divulge.auditing.compare import Difference
+    from divulge.report.run_kinds import Headline
     from divulge.types import Estimate
     from divulge.viewing.shelf import Place
 
@@ -46,7 +47,7 @@ class RunRow:
         run: its directory.
         date: when it was made, in ISO 8601 and UTC.
         kind: of run.
-        verdict: the answer in a few words.
+        verdict: the heading of its report.
         recipe: attack with the largest AUC among those that the verdict judges.
         auc: its AUC, with the interval of the report.
         stored_records: number of training records that were proven to stand in the model, or in the released table.
@@ -101,14 +102,14 @@ def list_runs(folders: Sequence[Path]) -> list[RunRow]:
             rows.append(RunRow(**shared, **_describe_verdict(place)))
             continue
         try:
-            result, policy = RUN_KINDS[place.kind].open(place.path, partial(_read_result, place.path))
+            result, heading, policy = RUN_KINDS[place.kind].open(place.path, partial(_read_result, place))
         except (InputError, OSError) as error:
             rows.append(RunRow(**shared, verdict=_UNREADABLE, problem=str(error)))
             continue
         before = latest.get((name, place.kind))
         latest[name, place.kind] = str(place.path), result
         since = {} if before is None else _compare(*before, result)
-        rows.append(RunRow(**shared, **_describe(result, policy), **since))
+        rows.append(RunRow(**shared, **_describe(result, heading, policy), **since))
     return rows[::-1]
 
 
@@ -174,24 +175,29 @@ def _name_model(place: Place, folders: Sequence[Path]) -> str:
 
 def _describe_verdict(place: Place) -> dict[str, str]:
     """Return the verdict of a run that no other is compared with."""
-    tone, verdict = read_verdict(place)
+    top = read_headline(place)
     if not place.finished:
         return {"verdict": "not finished"}
-    if verdict.startswith(f"{_UNREADABLE}: "):
-        return {"verdict": _UNREADABLE, "problem": verdict.removeprefix(f"{_UNREADABLE}: ")}
-    return {"verdict": HEADINGS[tone].words if place.kind in RUN_KINDS else verdict}
+    if top.text.startswith(f"{_UNREADABLE}: "):
+        return {"verdict": _UNREADABLE, "problem": top.text.removeprefix(f"{_UNREADABLE}: ")}
+    return {"verdict": _heading(top) if place.kind in RUN_KINDS else top.text}
 
 
-def _read_result(folder: Path, run: Any) -> tuple[Result, compare.Policy]:
-    return (run.audit if isinstance(run, AuditRun) else run.result), compare.Policy.read(folder)
+def _heading(top: Headline) -> str:
+    return top.heading or HEADINGS[top.tone].words
 
 
-def _describe(result: Result, policy: compare.Policy) -> dict[str, Any]:
+def _read_result(place: Place, run: Any) -> tuple[Result, str, compare.Policy]:
+    result = run.audit if isinstance(run, AuditRun) else run.result
+    return result, _heading(RUN_KINDS[place.kind].headline(run)), compare.Policy.read(place.path)
+
+
+def _describe(result: Result, heading: str, policy: compare.Policy) -> dict[str, Any]:
     """Return what a run says by itself."""
     if isinstance(result, SyntheticAudit):
         auc = result[AUTO].auc if AUTO in result.scores else None
         return {
-            "verdict": result.verdict.answer,
+            "verdict": heading,
             "recipe": None if auc is None else AUTO,
             "auc": auc,
             "stored_records": result.released_members,
@@ -201,7 +207,7 @@ def _describe(result: Result, policy: compare.Policy) -> dict[str, Any]:
     areas = {name: recipe.auc for name, recipe in judged.items() if recipe.auc is not None}
     strongest = max(areas, key=lambda name: areas[name].value, default=None)
     return {
-        "verdict": summary.verdict.answer,
+        "verdict": heading,
         "recipe": strongest,
         "auc": None if strongest is None else areas[strongest],
         "stored_records": compare.count_stored_records(result),
