@@ -142,7 +142,7 @@ class CohortExamination(Study):
         doubt = "" if match.accepted or odd else "no subset fits, as after a fit unlike the assumed; none is cleared"
         common = set(self.cohorts).intersection(*(each.cohorts for each in match.accepted))
         counts = {"cohorts": len(common if odd is None else odd.cohorts), "records": int(odd is not None)}
-        chance, rulings = match.chance if odd is None else odd.chance, []
+        chance, rulings = match.chance if odd is None else odd.chance + (odd.alike or 0.0), []
         for limit in limits:
             count = 0 if doubt else counts[limit.metric]
             is_proven = bool(self.proven) and chance <= error
@@ -230,9 +230,9 @@ def _summarise_subset(fit: margin.SubsetFit) -> SubsetResult:
 
 def _summarise_odd(odd: OddRecord, names: Sequence[str], show_records: bool) -> OddRecordResult:
     if not show_records:
-        return OddRecordResult(odd.cohorts, odd.missing, odd.chance, None, None, None, None)
+        return OddRecordResult(odd.cohorts, odd.missing, odd.chance, None, None, None, None, None, odd.alike)
     values, errors = (dict(zip(names, each.tolist(), strict=True)) for each in (odd.x, odd.error))
-    return OddRecordResult(odd.cohorts, odd.missing, odd.chance, values, odd.y, errors, odd.row)
+    return OddRecordResult(odd.cohorts, odd.missing, odd.chance, values, odd.y, errors, odd.row, odd.y_error, odd.alike)
 
 
 def read_publication(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], Array | None]:
@@ -462,15 +462,16 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
         name = formatting.join_words(match.accepted[0].cohorts)
         return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}."
     if odd is not None:
-        what = (
-            "and of one more record, which is in none of these cohorts and can be read off the coefficients"
-            if odd.missing
-            else "without one of their records, which can be named"
-        )
+        what, twins = "without one of their records, which can be named", ""
+        if odd.missing:
+            what = "and of one more record, which is in none of these cohorts and can be read off the coefficients"
+        if odd.alike is not None:
+            what += ": that one, or several that are alike in every column"
+            twins = f" Of all pairs of these cohorts' records a share of {odd.alike:.1g} is alike in every column."
         return "leak", (
             f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(odd.cohorts)} "
             f"{what}. Another difference would look like this with a chance of about "
-            f"{formatting.format_chance(odd.chance)}."
+            f"{formatting.format_chance(odd.chance)}.{twins}"
         )
     return "plain", (
         "No subset of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on other "
@@ -584,11 +585,13 @@ def subset_rows(summary: CohortsSummary) -> list[list[str]]:
 def odd_record_table(record: OddRecordResult) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the values of a record that was read off, and where it stands."""
     values, errors = record.values or {}, record.errors or {}
-    rows = [
-        [name, f"{value:.6g}", f"± {errors[name]:.2g}" if errors[name] else "exact"] for name, value in values.items()
+    label = "label" if record.alike is None else "label, if it is one record"
+    cells = [(name, value, errors[name]) for name, value in values.items()] + [
+        (label, record.label or 0.0, record.label_error or 0.0)
     ]
+    rows = [[name, f"{value:.6g}", f"± {error:.2g}" if error else "exact"] for name, value, error in cells]
     place = [] if record.row is None else [["row of these cohorts", str(record.row + 1), ""]]
-    return ["column", "value", "error"], [*rows, ["label", f"{record.label:.6g}", ""], *place]
+    return ["column", "value", "error"], [*rows, *place]
 
 
 def _read_run(directory: RunDirectory) -> StudyRun[CohortExamination]:

@@ -1703,7 +1703,8 @@ class SubsetResult:
 class OddRecordResult:
     """A record by which a training set differs from cohorts, see `divulge.margin.OddRecord`.
 
-    Values, label, errors and row are None where single records are not shown.
+    Values, label, errors and row are None where single records are not shown. `alike` is None where one record is told
+    from several that are alike, else the share of pairs of the cohorts' records that are.
     """
 
     cohorts: tuple[str, ...]
@@ -1713,6 +1714,8 @@ class OddRecordResult:
     label: float | None = field(metadata=SINGLE_RECORDS)
     errors: Mapping[str, float] | None = field(metadata=SINGLE_RECORDS)
     row: int | None = field(metadata=SINGLE_RECORDS)
+    label_error: float | None = field(default=None, metadata=SINGLE_RECORDS)
+    alike: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

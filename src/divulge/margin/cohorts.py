@@ -29,7 +29,7 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from divulge.types import Bools, Floats, Ints
 
@@ -49,10 +49,11 @@ _MAX_STEPS = 50
 _LONGEST_STEP = 2.0  # of a linear predictor
 _SECOND_ORDER = 1.1  # what one record more changes in linear bounds of gradients
 _N_TRIALS, _MAX_HIDDEN, _HIDDEN_SHARE = 400, 1024, 0.05
-_MAX_CANDIDATES = 64  # records between which the coefficients with each of them decide
-_MAX_ERROR = 0.05  # of a value that is read, in standard deviations of its column
+_MAX_CANDIDATES = 64  # values of a column, or records, between which the equations decide
+_MAX_WHOLE = 4096  # records of which all values are known, which are tried at once
+_MAX_ERROR = 0.25  # of a value that is read, in standard deviations of its column
 _N_DRAWS = 20_000  # of other differences, of each kind, to see how often they look like one record
-_MAX_EXACT = 300  # differences that are held to one rounding of all numbers
+_MAX_EXACT, _MAX_EXACT_WHOLE = 300, 1000  # differences of a kind that are held to one rounding of all numbers
 _N_GROUPS, _GROUP = 500, 30  # of records, to see which columns they differ in
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
 
@@ -188,6 +189,10 @@ class OddRecord:
         error: largest error of each value, ``[d]``; 0 where it stands in a cohort.
         row: of a record of the cohorts, its place among them, counted from 0.
         chance: at most, that another difference is taken for it.
+        y_error: largest error of the label; 0 where it is exact.
+        alike: None where one record is told from several that are alike. Else only that is claimed: nothing differs but
+            records of these values ``x``, and ``y`` is the label if it is one; this is the share of pairs of all the
+            cohorts' records that are alike in every column.
     """
 
     cohorts: tuple[str, ...]
@@ -197,6 +202,8 @@ class OddRecord:
     error: Floats
     row: int | None
     chance: float
+    y_error: float
+    alike: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,6 +536,7 @@ class _Gradient:
     Args:
         value: ``[d]``, summed over the subset, with the penalty's part.
         hessian: ``[d, d]``.
+        inverse: of the Hessian; None where there is none.
         rounding: largest distance of each published number from the fitted one, ``[d]``.
         stopped: largest entry of the gradient at which the optimiser stopped.
         curvature: by how much of itself rounding changes a record's part of the Hessian, at most.
@@ -536,6 +544,7 @@ class _Gradient:
 
     value: Floats
     hessian: Floats
+    inverse: Floats | None
     rounding: Floats
     stopped: float
     curvature: float
@@ -556,32 +565,80 @@ def _find_odd_record(
     tables: Sequence[tuple[Floats, Floats]],
     n_variants: int,
 ) -> OddRecord | None:
-    """Return the one record by which the training set differs from one of the subsets, if one alone explains it."""
+    """Return the one record by which the training set differs from one of the subsets, if one alone explains it.
+
+    What a record of the cohorts explains is not put down to a missing one, which can often be made to fit.
+    """
     if published.intercept is None or published.penalises_intercept:
         return None
     x_all, y_all = (np.concatenate([table[part] for table in tables]) for part in (0, 1))
     columns, label = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
     group = min(len(table[1]) for table in tables)
-    found = []
-    for name, (x, y) in subsets:
-        for is_missing in (True, False):
+    for is_missing in (False, True):
+        explained = []
+        for name, (x, y) in subsets:
             gradient, scores = _measure_gradient(published, x, y, 1 if is_missing else -1)
-            reader = _Reader(published, gradient, columns, label)
-            candidates = reader.read_missing() if is_missing else _find_untrained(gradient, scores, x, y)
-            candidates = [each for each in candidates if _explains(published, each, x, y)]
-            if len(candidates) != 1:
-                continue
-            chance = reader.bound_chance(x_all, group, None if is_missing else x) * 2 * len(subsets) * n_variants
-            parts = _measure_gradient(published, x_all, y_all, 0)[1]
-            near = 0.0
-            for draws in _draw_differences(scores, parts, _draw_twins(x_all, columns)):
-                if len(draws) and chance + near <= MAX_MISTAKE:
-                    passes = reader.is_read(draws) if is_missing else _is_untrained(gradient, scores, draws)
-                    near = max(near, _upper_rate(passes))
-            chance += near
+            reader = _Reader(published, gradient, columns, label, len(y))
+            records = reader.read_missing() if is_missing else _find_untrained(gradient, scores, x, y)
+            records = [replace(each, cohorts=name) for each in records if _explains(published, each, x, y)]
+            if len(records) > 1:
+                return None
+            explained += [(each, reader, (x, scores)) for each in records]
+        named = []
+        for record, reader, inside in explained:
+            chance = reader.bound_chance(x_all, group, None if is_missing else inside[0])
+            chance *= 2 * len(subsets) * n_variants
             if chance <= MAX_MISTAKE:
-                found.append(replace(candidates[0], cohorts=name, chance=chance))
-    return found[0] if len(found) == 1 else None
+                everybody = (x_all, _measure_gradient(published, x_all, y_all, 0)[1])
+                named += _bound_mistake(record, chance, reader, inside, everybody, dict(subsets)[record.cohorts][1])
+        if explained:
+            return named[0] if len(named) == 1 else None
+    return None
+
+
+def _bound_mistake(
+    record: OddRecord,
+    chance: float,
+    reader: _Reader,
+    inside: tuple[Floats, Floats],
+    everybody: tuple[Floats, Floats],
+    y: Floats,
+) -> list[OddRecord]:
+    """Return the record with the chance that another difference passes for it, where that is small enough.
+
+    Two records that are alike leave what one leaves, but for its label. Where that does not tell them from one, it is
+    claimed that nothing but records of these values differs, and `OddRecord.alike` says how often two are alike.
+
+    Args:
+        record: that is read.
+        chance: that a difference of many records passes.
+        reader: that read it.
+        inside: values of the subset, and their parts of the gradient.
+        everybody: the same of all cohorts.
+        y: labels of the subset.
+    """
+    rates, unlike_rates = [], []
+    for kind, draws, is_alike in _draw_differences(reader, inside, everybody, y):
+        if not len(draws) or (record.missing and kind == "one more"):
+            continue
+        if record.missing:
+            near, passes = reader.sample_passes(draws)
+        else:
+            near, passes = np.arange(len(draws)), _is_untrained(reader.gradient, inside[1], draws)
+        is_unlike = ~is_alike[near]
+        rates.append(_bound_rate(passes, len(near), len(draws)))
+        if kind != "two alike":  # of two that are drawn, as many are as there are
+            passes = passes[is_unlike[: len(passes)]]
+            unlike_rates.append(_bound_rate(passes, int(is_unlike.sum()), len(draws)))
+    mistake = chance + max(rates)
+    if mistake <= MAX_MISTAKE:
+        return [replace(record, chance=mistake)]
+    mistake = chance + max(unlike_rates)
+    if not record.missing or mistake > MAX_MISTAKE:
+        return []
+    counts = np.unique(everybody[0], axis=0, return_counts=True)[1].astype(float)
+    n_pairs = len(everybody[0]) * (len(everybody[0]) - 1)
+    return [replace(record, chance=mistake, alike=float((counts * (counts - 1)).sum() / n_pairs))]
 
 
 def _measure_gradient(published: Publication, x: Floats, y: Floats, further: int) -> tuple[_Gradient, Floats]:
@@ -598,9 +655,11 @@ def _measure_gradient(published: Publication, x: Floats, y: Floats, further: int
     factor = n_trained if published.family == "poisson" else 1
     penalty = (published.penalty or 0.0) * factor * published.penalised
     scores = design * residuals[:, None]
+    hessian = (design * weights[:, None]).T @ design + np.diag(penalty)
     gradient = _Gradient(
         scores.sum(axis=0) + penalty * published.theta,
-        (design * weights[:, None]).T @ design + np.diag(penalty),
+        hessian,
+        _invert(hessian),
         published.rounding,
         n_trained * published.largest_gradient + _SUM_ERROR * float(np.abs(scores).sum()),
         0.0
@@ -656,8 +715,6 @@ class _Values(NamedTuple):
     y: Floats
     y_error: Floats  # of a class: of the linear predictor, which its probability gives a second time
     is_one: Bools  # whether residual, predictor and label agree
-    weights: Floats  # [k, d], derivative of y by the gradient; of a class: of the gap
-    gap: Floats  # of a class: between predictor and its probability's
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,61 +729,110 @@ class _Reader:
     gradient: _Gradient
     columns: Sequence[_Column]
     label: _Column
+    n_records: int
 
     def read_missing(self) -> list[OddRecord]:
         """Return the records that the gradient can be one of; where several values can be, so do several records."""
-        value = self.gradient.value[None]
-        if not self.is_read(value)[0]:
+        value = self.gradient.value
+        if not self._is_near(value[None])[0]:
             return []
-        read = self._values(value)
-        exact = [column.step > 0 for column in self.columns]
-        options = [
-            column.list_values(*each)
-            for column, each in zip(
-                self.columns, zip(read.x[0].tolist(), read.x_error[0].tolist(), strict=True), strict=True
-            )
-        ]
-        options.append((float(read.y[0]),) if self._is_class else self.label.list_values(read.y[0], read.y_error[0]))
-        n_records = np.prod([float(len(each)) for each in options])
-        if n_records > (_MAX_CANDIDATES if all(exact) else 1):
+        records = list(self._list_records(value))
+        if len(records) > (_MAX_CANDIDATES if self._is_whole else 1):
             return []
-        errors = np.where(exact, 0.0, read.x_error[0])
-        return [
-            OddRecord((), True, np.array(record[:-1]), record[-1], errors, None, 1.0)
-            for record in itertools.product(*options)
-        ]
+        errors = np.where([column.step > 0 for column in self.columns], 0.0, self._values(value[None]).x_error[0])
+        return [OddRecord((), True, x, y, errors, None, 1.0, y_error, None) for x, y, y_error in records]
 
-    def is_read(self, gradients: Floats) -> Bools:
-        """Return which gradients ``[k, d]`` pass for those of one record."""
-        passes = self._is_near(gradients)
-        if 0 < passes.sum() <= _MAX_EXACT:
-            passes[passes] = [self._is_possible(each) for each in gradients[passes]]
-        return passes
+    def sample_passes(self, gradients: Floats) -> tuple[Ints, Bools]:
+        """Return which of the gradients ``[k, d]`` are near one record's, and whether the first of these pass for one.
 
-    def _is_possible(self, gradient: Floats) -> bool:
-        """Check that one and the same rounding of all numbers makes the gradient that of a record.
-
-        Each value is held to a grid, or to the label's probability, by an equation that is linear in the rounding.
+        Only those count that leave a residual as large as this one's, which tells as exactly what it is of.
         """
-        read, last = self._values(gradient[None]), len(gradient) - 1
-        grids = [place for place, column in enumerate(self.columns) if column.step]
-        options = [self.columns[j].list_values(float(read.x[0, j]), float(read.x_error[0, j])) for j in grids]
-        y, has_label = float(read.y[0]), self._is_class or self.label.step > 0
-        if has_label:
-            options.append((y,) if self._is_class else self.label.list_values(y, float(read.y_error[0])))
-        if not options or np.prod([float(len(each)) for each in options]) > _MAX_CANDIDATES:
-            return True
-        weights = np.zeros((len(options), last + 1))
-        weights[np.arange(len(grids)), grids] = 1.0
-        weights[len(grids) :] = read.weights
-        for values in map(np.array, itertools.product(*options)):
-            weights[: len(grids), last] = -values[: len(grids)]
+        is_near = self._is_near(gradients) & (np.abs(gradients[:, -1]) >= abs(self.gradient.value[-1]))
+        near = np.flatnonzero(is_near)
+        looked_at = gradients[near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]]
+        passes = [next(self._list_records(each), None) is not None for each in looked_at]
+        return near, np.array(passes, bool)
+
+    def _list_records(self, gradient: Floats) -> Iterator[tuple[Floats, float, float]]:
+        """Yield values, label and the label's error of each record of which one rounding makes the gradient.
+
+        More of them than can be tried are taken to do so.
+        """
+        read = self._values(gradient[None])
+        options = [
+            column.list_values(float(value), float(error))
+            for column, value, error in zip(self.columns, read.x[0], read.x_error[0], strict=True)
+        ]
+        n_records = np.prod([float(len(each)) for each in options])
+        if n_records > (_MAX_WHOLE if self._is_whole else _MAX_CANDIDATES):
+            for _ in range(_MAX_CANDIDATES + 1):
+                yield read.x[0], float(read.y[0]), np.inf
+            return
+        x = np.array(list(itertools.product(*options)))
+        if self._is_whole:
+            low, high = self._label_range(gradient, x)
+            for place in np.flatnonzero(low <= high).tolist():
+                for y, error in self._list_labels(float(low[place]), float(high[place])):
+                    yield x[place], y, error
+        else:
+            yield from self._list_partial(gradient, x, read)
+
+    def _label_range(self, gradient: Floats, x: Floats) -> tuple[Floats, Floats]:
+        """Return between which labels each record ``[k, d]`` explains the gradient; the first is larger where none do.
+
+        Rounding and optimiser leave the residual of a record a range by each coefficient.
+        """
+        parts, design = self.gradient, np.c_[x, np.ones(len(x))]
+        inverse = parts.inverse
+        if inverse is None:
+            return np.full(len(x), -np.inf), np.full(len(x), np.inf)
+        left = parts.stopped + parts.curvature * (np.abs(parts.hessian) @ parts.rounding)
+        limit, moves = _SECOND_ORDER * parts.rounding + np.abs(inverse) @ left, design @ inverse
+        moves = np.where(moves == 0, np.finfo(float).tiny, moves)
+        ends = np.stack([(sign * limit - gradient @ inverse) / moves for sign in (-1.0, 1.0)])
+        mean = self._mean(design @ self.published.theta)
+        return mean - ends.max(axis=0).min(axis=1), mean - ends.min(axis=0).max(axis=1)
+
+    def _list_labels(self, low: float, high: float) -> list[tuple[float, float]]:
+        """Return the labels in a range, each with its error; as one where real numbers need not be told apart."""
+        if not self.label.step:
+            return [((low + high) / 2, (high - low) / 2)]
+        step = self.label.step
+        first, last = np.ceil(low / step), np.floor(high / step)
+        if self.published.family != "linear":
+            first = max(first, 0.0)
+        if self._is_class:
+            last = min(last, 1.0)
+        if first > last:
+            return []
+        if self.published.family == "linear" and first < last:
+            return [((low + high) / 2, (high - low) / 2)]
+        return [(place * step, 0.0) for place in np.arange(first, min(last, first + 1) + 1).tolist()]
+
+    def _list_partial(self, gradient: Floats, x: Floats, read: _Values) -> Iterator[tuple[Floats, float, float]]:
+        """Yield which records ``[k, d]`` it can be, of whose values some are read with an error.
+
+        Each of the others is held to its grid, and the label to its own or to its probability, by an equation that is
+        linear in the rounding.
+        """
+        last, is_read = len(gradient) - 1, np.array([not column.step for column in self.columns])
+        grids, y, y_error = np.flatnonzero(~is_read), float(read.y[0]), float(read.y_error[0])
+        labels: tuple[float, ...] = (y,)
+        has_label = self._is_class or self.label.step > 0
+        if has_label and not self._is_class:
+            labels = self.label.list_values(y, y_error)
+            if len(labels) > _MAX_CANDIDATES:
+                has_label, labels = False, (y,)
+        for values, label in itertools.product(x, labels):
+            weights = np.zeros((len(grids) + has_label, last + 1))
+            weights[np.arange(len(grids)), grids] = 1.0
+            weights[: len(grids), last] = -values[grids]
             targets = -weights @ gradient
             if has_label:
-                targets[-1] = -float(read.gap[0]) if self._is_class else values[-1] - y
-            if self._has_rounding(weights, targets):
-                return True
-        return False
+                equation, value = self._label_equation(values[None], gradient[None, last], is_read)
+                weights[-1], targets[-1] = equation[0], (0.0 if self._is_class else label) - value[0]
+            if not len(weights) or self._has_rounding(weights, targets):
+                yield values, label, 0.0 if has_label else y_error
 
     def _has_rounding(self, weights: Floats, targets: Floats) -> bool:
         """Return whether some rounding changes the sums ``weights @ value`` by ``targets``, ``[k]``."""
@@ -737,6 +843,8 @@ class _Reader:
         if len(matrix) == len(rounding) and np.linalg.matrix_rank(matrix) == len(rounding):  # one rounding does
             inverse = np.linalg.inv(matrix)
             return bool(np.all(np.abs(inverse @ targets) <= _SECOND_ORDER + np.abs(inverse) @ slack))
+        if np.any(np.abs(targets) > _SECOND_ORDER * np.abs(matrix).sum(axis=1) + slack):
+            return False
         scale = np.tile(np.maximum(np.abs(matrix).max(axis=1), slack), 2)
         both, limits = np.concatenate([matrix, -matrix]), np.concatenate([targets + slack, slack - targets])
         bounds = (-_SECOND_ORDER, _SECOND_ORDER)
@@ -744,14 +852,13 @@ class _Reader:
         return found.status != 2  # 2: there is none
 
     def _is_near(self, gradients: Floats) -> Bools:
+        """Return which gradients ``[k, d]`` could be of one record, each of its values taken by itself."""
         read = self._values(gradients)
         passes = read.is_one.copy()
         for place, column in enumerate(self.columns):
             passes &= column.accepts(read.x[:, place], read.x_error[:, place])
-        if not self._is_class:
-            passes &= self.label.accepts(read.y, read.y_error)
-            if self.published.family == "poisson":
-                passes &= read.y > -0.5
+        if self.published.family == "poisson":
+            passes &= self.label.accepts(read.y, read.y_error) & (read.y + read.y_error >= 0)
         return passes
 
     def bound_chance(self, x: Floats, group: int, known: Floats | None) -> float:
@@ -767,7 +874,8 @@ class _Reader:
         """
         read = self._values(self.gradient.value[None])
         chances = np.array([column.chance(error) for column, error in zip(self.columns, read.x_error[0], strict=True)])
-        chance = self._label_chance(float(read.y_error[0]))
+        label_chance = self._label_chance(float(read.y_error[0]))
+        chance = self._total_chance(group)
         is_free = np.array([not column.step for column in self.columns])
         if known is not None and is_free.any():  # must hit one of their values
             spread = np.atleast_2d(np.cov(known[:, is_free].T))
@@ -781,26 +889,81 @@ class _Reader:
         diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
         differs = np.zeros((_N_GROUPS, len(chances)), bool)
         differs[:, : diagonal.shape[1]] = diagonal > 1e-9
-        return chance * float(np.where(differs, chances[order], 1.0).prod(axis=1).mean())
+        by_group = label_chance * np.where(differs, chances[order], 1.0).prod(axis=1)
+        if known is None and self._is_whole:
+            by_group[differs.all(axis=1)] = min(label_chance * chances.prod(), self._joint_chance(read))
+        return chance * float(by_group.mean())
+
+    def _joint_chance(self, read: _Values) -> float:
+        """Return how many records of known values explain the gradient, on average, wherever their grid lies."""
+        errors, steps = read.x_error[0], np.array([column.step for column in self.columns])
+        if not np.isfinite(errors).all():
+            return 1.0
+        offsets = seeds.generator(0, "places of a grid").uniform(-1.0, 1.0, size=(_MAX_WHOLE, len(errors)))
+        low, high = self._label_range(self.gradient.value, read.x[0] + offsets * errors)
+        share = low <= high
+        if self.label.step:
+            share = np.clip((high - low) / self.label.step, 0.0, 1.0) * share
+        return float(np.prod(2 * errors / steps)) * _upper_rate(int(np.ceil(share.sum())), len(share))
+
+    def _total_chance(self, group: int) -> float:
+        """Bound the chance that the residuals of so many records add up to what one can leave."""
+        if not self._is_class:
+            return 1.0
+        variance = group * float(self.gradient.hessian[-1, -1]) / self.n_records  # of labels, given the probabilities
+        return min(1.0, 2 / float(np.sqrt(2 * np.pi * variance)))
 
     @property
     def _is_class(self) -> bool:
         return self.published.family == "logistic"
 
+    @property
+    def _is_whole(self) -> bool:
+        return all(column.step for column in self.columns)
+
     def _label_chance(self, error: float) -> float:
         return min(1.0, 2 * error * _DENSITY) if self._is_class else self.label.chance(error)
 
+    def _mean(self, predictor: Floats) -> Floats:
+        if self._is_class:
+            return special.expit(predictor)
+        return np.exp(np.clip(predictor, -700, 700)) if self.published.family == "poisson" else predictor
+
+    def _label_equation(self, x: Floats, left: Floats, is_read: Bools) -> tuple[Floats, Floats]:
+        """Return what the gradient says of the label, ``[k]``, and before it its derivative by the gradient.
+
+        That is the label itself; of a class the distance of the linear predictor from its probability's, which is 0.
+
+        Args:
+            x: values ``[k, d]``.
+            left: minus the residuals, ``[k]``.
+            is_read: which columns were read off the gradient; the others are known.
+        """
+        used = np.where(is_read, self.published.coefficients, 0.0)
+        predictor = x @ self.published.coefficients + float(self.published.intercept or 0.0)
+        weights = np.c_[np.broadcast_to(used, x.shape) / left[:, None], -(x @ used) / left]
+        mean = self._mean(predictor)
+        if self._is_class:
+            mean = (left > 0) - left
+            weights[:, -1] += 1 / (mean * (1 - mean))
+            return weights, predictor - special.logit(mean)
+        if self.published.family == "poisson":
+            weights *= mean[:, None]
+        weights[:, -1] += 1
+        return weights, mean + left
+
     def _values(self, gradients: Floats) -> _Values:
-        coefficients, gradient = self.published.coefficients, self.gradient
+        gradient, coefficients = self.gradient, self.published.coefficients
         hessian, rounding, last = gradient.hessian, gradient.rounding, len(coefficients)
         apart = np.abs(hessian) @ rounding
-        unit = np.eye(len(rounding))[last:]
-        left_error = float(gradient.bound(unit)[0])
+        left_error = float(gradient.bound(np.eye(len(rounding))[last:])[0])
         left = gradients[:, last]  # minus the residual of the record
         is_one = np.abs(left) > 2 * left_error
-        left = np.where(is_one, left, 1.0)
+        if self._is_class:
+            is_one &= (np.abs(left) > 2 * left_error) & (np.abs(left) < 1 - 2 * left_error)
+        left = np.where(is_one, left, 0.5)
         gradients = np.where(is_one[:, None], gradients, 0.0)
-        least = np.where(is_one, np.abs(left) - left_error, 1.0)
+        least = np.where(is_one, np.abs(left) - left_error, 0.5)
         x = gradients[:, :last] / left[:, None]
         x_error = np.empty_like(x)
         for place in range(last):
@@ -809,38 +972,28 @@ class _Reader:
             parts = apart[place] + np.abs(values) * apart[last]
             stopped = gradient.stopped * (1 + np.abs(values))
             x_error[:, place] = (_SECOND_ORDER * together + gradient.curvature * parts + stopped) / least
-        slope = x @ coefficients
-        predictor = slope + float(self.published.intercept or 0.0)
-        weights = np.c_[np.broadcast_to(coefficients, x.shape) / left[:, None], -slope / left]  # of the predictor
+        weights, value = self._label_equation(x, left, np.ones(last, bool))
+        widened = np.ones(len(x))
         if self._is_class:
-            y = (left > 0).astype(float)
-            mean = y - left
-            is_one &= (mean > 2 * left_error) & (mean < 1 - 2 * left_error)
-            mean = np.where(is_one, mean, 0.5)
-            weights[:, last] += 1 / (mean * (1 - mean))
-            widened = 1 / (1 - left_error / np.minimum(mean, 1 - mean))
-            y_error = gradient.bound(weights) * widened * np.abs(left) / least
-            is_one &= np.abs(predictor - special.logit(mean)) <= y_error
-            return _Values(x, x_error, y, y_error, is_one, weights, predictor - special.logit(mean))
-        mean, widened = predictor, np.ones(len(x))
-        if self.published.family == "poisson":
-            mean = np.exp(np.clip(predictor, -700, 700))
-            weights *= mean[:, None]
+            widened = 1 / (1 - left_error / np.minimum(np.abs(left), 1 - np.abs(left)))
+        elif self.published.family == "poisson":
             widened = np.exp(np.minimum(x_error @ np.abs(coefficients), 700))
-        weights[:, last] += 1
         with np.errstate(over="ignore", invalid="ignore"):
             y_error = np.nan_to_num(gradient.bound(weights) * widened * np.abs(left) / least, nan=np.inf)
-        return _Values(x, x_error, mean + left, y_error, is_one & np.isfinite(y_error), weights, np.zeros(len(x)))
+        if self._is_class:
+            is_one &= np.abs(value) <= y_error
+            value = (left > 0).astype(float)
+        return _Values(x, x_error, value, y_error, is_one & np.isfinite(y_error))
 
 
 def _find_untrained(gradient: _Gradient, scores: Floats, x: Floats, y: Floats) -> list[OddRecord]:
-    """Return the record whose part of the gradient is all that is left of it, if one alone is near enough."""
+    """Return the records whose part of the gradient is all that is left of it, each once."""
     scaled = _scale_shifts(gradient, scores - gradient.value)
-    rows = [] if scaled is None else np.flatnonzero((np.abs(scaled) <= 1).all(axis=1)).tolist()
-    if len({(*x[row], y[row]) for row in rows}) != 1:
-        return []
-    row = int(rows[0])
-    return [OddRecord((), False, x[row], float(y[row]), np.zeros(x.shape[1]), row, 1.0)]
+    rows = [] if scaled is None else np.flatnonzero((np.abs(scaled) <= 2).all(axis=1)).tolist()  # refits decide
+    first = {(*x[row], y[row]): row for row in reversed(rows)}
+    return [
+        OddRecord((), False, x[row], float(y[row]), np.zeros(x.shape[1]), row, 1.0, 0.0, None) for row in first.values()
+    ]
 
 
 def _is_untrained(gradient: _Gradient, scores: Floats, gradients: Floats) -> Bools:
@@ -853,27 +1006,47 @@ def _is_untrained(gradient: _Gradient, scores: Floats, gradients: Floats) -> Boo
 
 def _scale_shifts(gradient: _Gradient, gradients: Floats) -> Floats | None:
     """Return by how much gradients ``[k, d]`` shift the coefficients, in units of what rounding and optimiser may."""
-    inverse = _invert(gradient.hessian)
+    inverse = gradient.inverse
     if inverse is None:
         return None
     return gradients @ inverse / (_SECOND_ORDER * gradient.rounding + np.abs(inverse).sum(axis=1) * gradient.stopped)
 
 
-def _draw_differences(inside: Floats, everybody: Floats, twins: Ints) -> list[Floats]:
-    """Draw what other differences from the training set leave of the gradient: some of each kind, ``[k, d]``.
+def _draw_differences(
+    reader: _Reader, inside: tuple[Floats, Floats], everybody: tuple[Floats, Floats], y: Floats
+) -> list[tuple[str, Floats, Bools]]:
+    """Draw other differences from the training set.
 
-    Two or three records more, two that are alike, two fewer, one more and one fewer, and a record that counts more or
-    less than once.
+    Returns:
+        Of each kind what ``k`` of them leave of the gradient, ``[k, d]``, and whether their records are alike in every
+        column, ``[k]``.
     """
     rng = seeds.generator(0, "other differences")
-    further = everybody[rng.integers(len(everybody), size=(3, _N_DRAWS))]
-    first = rng.integers(len(inside), size=_N_DRAWS)
-    second = (first + rng.integers(1, max(len(inside), 2), size=_N_DRAWS)) % len(inside)
+    (x, scores), (x_all, parts), twins = inside, everybody, _draw_twins(everybody[0], reader.columns)
+    further = rng.integers(len(x_all), size=(3, _N_DRAWS))
+    first = rng.integers(len(x), size=_N_DRAWS)
+    second = (first + rng.integers(1, max(len(x), 2), size=_N_DRAWS)) % len(x)
     weight = rng.choice([-2.0, -1.0, 0.0], size=_N_DRAWS) + rng.uniform(0.05, 0.95, size=_N_DRAWS)
+
+    corrected, column = x[first], rng.integers(x.shape[1], size=_N_DRAWS)
+    corrected[np.arange(_N_DRAWS), column] = x_all[further[0], column]
+    design = np.c_[corrected, np.ones(_N_DRAWS)]
+    residuals = _residuals(reader.published.family, design @ reader.published.theta, y[first])[0]
+
+    def compare(one: Floats, other: Floats) -> Bools:
+        return (one == other).all(axis=1)
+
+    pair = compare(x_all[further[0]], x_all[further[1]])
     return [
-        -further[:2].sum(axis=0), -further.sum(axis=0), -everybody[twins].sum(axis=1),
-        inside[first] + inside[second], inside[first] - further[0], weight[:, None] * inside[first],
-    ]  # fmt: skip
+        ("one more", -parts[further[0]], np.ones(_N_DRAWS, bool)),
+        ("two more", -parts[further[:2]].sum(axis=0), pair),
+        ("three more", -parts[further].sum(axis=0), pair & compare(x_all[further[0]], x_all[further[2]])),
+        ("two alike", -parts[twins].sum(axis=1), compare(x_all[twins[:, 0]], x_all[twins[:, 1]])),
+        ("two fewer", scores[first] + scores[second], compare(x[first], x[second])),
+        ("one more, one fewer", scores[first] - parts[further[0]], compare(x[first], x_all[further[0]])),
+        ("one corrected in a column", scores[first] - design * residuals[:, None], compare(x[first], corrected)),
+        ("one of another weight", weight[:, None] * scores[first], np.ones(_N_DRAWS, bool)),
+    ]
 
 
 def _draw_twins(x: Floats, columns: Sequence[_Column]) -> Ints:
@@ -893,10 +1066,18 @@ def _draw_twins(x: Floats, columns: Sequence[_Column]) -> Ints:
     return np.stack([first, order[starts[groups[first]] + (place[first] + step) % size]], axis=1)
 
 
-def _upper_rate(hits: Bools) -> float:
-    """Return the upper end of the rate at which these hits occur, with 95 % confidence."""
-    count, total = int(hits.sum()), len(hits)
-    return 1.0 if count == total else float(special.betaincinv(count + 1, total - count, 0.95))
+def _bound_rate(passes: Bools, n_near: int, n_draws: int) -> float:
+    """Return the upper end of the rate at which draws pass, of which those that are near were looked at in part."""
+    if not len(passes) and n_near:
+        return 1.0
+    if len(passes) == n_near:
+        return _upper_rate(int(passes.sum()), n_draws)
+    return _upper_rate(n_near, n_draws) * _upper_rate(int(passes.sum()), len(passes))
+
+
+def _upper_rate(count: int, total: int) -> float:
+    """Return the upper end of a rate, with 97.5 % confidence."""
+    return 1.0 if count == total else float(special.betaincinv(count + 1, total - count, 0.975))
 
 
 def _explains(published: Publication, odd: OddRecord, x: Floats, y: Floats) -> bool:
