@@ -630,6 +630,8 @@ def _bound_mistake(
         if kind != "two alike":  # of two that are drawn, as many are as there are
             passes = passes[is_unlike[: len(passes)]]
             unlike_rates.append(_bound_rate(passes, int(is_unlike.sum()), len(draws)))
+            if chance + unlike_rates[-1] > MAX_MISTAKE:
+                return []
     mistake = chance + max(rates)
     if mistake <= MAX_MISTAKE:
         return [replace(record, chance=mistake)]
@@ -733,13 +735,13 @@ class _Reader:
 
     def read_missing(self) -> list[OddRecord]:
         """Return the records that the gradient can be one of; where several values can be, so do several records."""
-        value = self.gradient.value
-        if not self._is_near(value[None])[0]:
+        read = self._values(self.gradient.value[None])
+        if not self._is_near(read)[0]:
             return []
-        records = list(self._list_records(value))
+        records = list(self._list_records(self.gradient.value, read))
         if len(records) > (_MAX_CANDIDATES if self._is_whole else 1):
             return []
-        errors = np.where([column.step > 0 for column in self.columns], 0.0, self._values(value[None]).x_error[0])
+        errors = np.where([column.step > 0 for column in self.columns], 0.0, read.x_error[0])
         return [OddRecord((), True, x, y, errors, None, 1.0, y_error, None) for x, y, y_error in records]
 
     def sample_passes(self, gradients: Floats) -> tuple[Ints, Bools]:
@@ -747,18 +749,19 @@ class _Reader:
 
         Only those count that leave a residual as large as this one's, which tells as exactly what it is of.
         """
-        is_near = self._is_near(gradients) & (np.abs(gradients[:, -1]) >= abs(self.gradient.value[-1]))
-        near = np.flatnonzero(is_near)
-        looked_at = gradients[near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]]
-        passes = [next(self._list_records(each), None) is not None for each in looked_at]
+        read = self._values(gradients)
+        near = np.flatnonzero(self._is_near(read) & (np.abs(gradients[:, -1]) >= abs(self.gradient.value[-1])))
+        passes = [
+            next(self._list_records(gradients[place], _Values(*(part[[place]] for part in read))), None) is not None
+            for place in near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]
+        ]
         return near, np.array(passes, bool)
 
-    def _list_records(self, gradient: Floats) -> Iterator[tuple[Floats, float, float]]:
+    def _list_records(self, gradient: Floats, read: _Values) -> Iterator[tuple[Floats, float, float]]:
         """Yield values, label and the label's error of each record of which one rounding makes the gradient.
 
         More of them than can be tried are taken to do so.
         """
-        read = self._values(gradient[None])
         options = [
             column.list_values(float(value), float(error))
             for column, value, error in zip(self.columns, read.x[0], read.x_error[0], strict=True)
@@ -790,8 +793,10 @@ class _Reader:
         limit, moves = _SECOND_ORDER * parts.rounding + np.abs(inverse) @ left, design @ inverse
         moves = np.where(moves == 0, np.finfo(float).tiny, moves)
         ends = np.stack([(sign * limit - gradient @ inverse) / moves for sign in (-1.0, 1.0)])
-        mean = self._mean(design @ self.published.theta)
-        return mean - ends.max(axis=0).min(axis=1), mean - ends.min(axis=0).max(axis=1)
+        low, high = ends.min(axis=0).max(axis=1), ends.max(axis=0).min(axis=1)
+        mean, weights = _residuals(self.published.family, design @ self.published.theta, np.zeros(len(x)))
+        own = _SECOND_ORDER * weights * (np.abs(design) @ parts.rounding)  # of which the Hessian knows nothing
+        return np.where(low <= high, mean - high - own, np.inf), np.where(low <= high, mean - low + own, -np.inf)
 
     def _list_labels(self, low: float, high: float) -> list[tuple[float, float]]:
         """Return the labels in a range, each with its error; as one where real numbers need not be told apart."""
@@ -851,9 +856,8 @@ class _Reader:
         found = optimize.linprog(np.zeros(len(rounding)), both / scale[:, None], limits / scale, bounds=bounds)
         return found.status != 2  # 2: there is none
 
-    def _is_near(self, gradients: Floats) -> Bools:
-        """Return which gradients ``[k, d]`` could be of one record, each of its values taken by itself."""
-        read = self._values(gradients)
+    def _is_near(self, read: _Values) -> Bools:
+        """Return which gradients could be of one record, each of its values taken by itself."""
         passes = read.is_one.copy()
         for place, column in enumerate(self.columns):
             passes &= column.accepts(read.x[:, place], read.x_error[:, place])
