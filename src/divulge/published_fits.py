@@ -384,7 +384,10 @@ def _read_logistic(model: linear_model.LogisticRegression) -> Publication:
     if model.class_weight is not None:
         raise InputError("model: class weights count records differently, which is not read here")
     if len(model.classes_) != 2:
-        raise InputError(f"model: 2 classes are needed, got {len(model.classes_)}")
+        raise InputError(
+            f"model: 2 classes are needed, got {len(model.classes_)}; of more, a regression of each class against the "
+            "others can be checked, as OneVsRestClassifier fits them (dump one of its estimators_)"
+        )
     if model.solver in ("liblinear", "sag", "saga"):
         raise InputError(f"model: solver {model.solver} does not say how far from the optimum it stopped")
     _check_converged(model)
@@ -466,7 +469,10 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
         if odd.missing:
             what = "and of one more record, which is in none of these cohorts and can be read off the coefficients"
         if odd.alike is not None:
-            what += ": that one, or several that are alike in every column"
+            what = (
+                "but for records of the same values in every column, which can be read off the coefficients: most "
+                "simply one record more"
+            )
             twins = f" Of all pairs of these cohorts' records a share of {odd.alike:.1g} is alike in every column."
         return "leak", (
             f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(odd.cohorts)} "

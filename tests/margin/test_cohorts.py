@@ -216,6 +216,30 @@ def test_the_records_that_decimals_tell_apart_are_those_without_which_the_fit_ro
     assert abs(match.match.told_apart - told_apart) <= 3  # one Newton step each, in the place of a fit
 
 
+@pytest.mark.parametrize("family", ["linear", "poisson"])
+def test_a_missing_record_of_other_families_is_read_off_and_what_it_may_be_taken_for_is_said(family):
+    """The residual of a linear fit may be that of several records which are alike; a count must be a whole number."""
+    rng, n_named = np.random.default_rng(15), 0
+    options = {"family": family, "penalty": 1e-3}
+    for _ in range(5):
+        data, (x, y) = draw_cohorts(500, rng, 1, family), draw(1, rng, family)
+        published = publish(fit(*join(data | {"z": (x, y)}, "az"), **options), 6, **options)
+        odd = cohorts(published, data).odd_record
+        n_named += odd is not None
+        assert odd is None or (odd.x.tolist(), odd.missing) == (x[0].tolist(), True)
+        assert odd is None or abs(odd.y - y[0]) <= odd.y_error
+        assert odd is None or (odd.alike is not None, odd.y_error > 0) == (family == "linear",) * 2
+    assert n_named >= 3  # a small residual leaves too little to read
+
+
+def test_where_nothing_but_real_numbers_are_left_no_linear_record_is_named():
+    rng = np.random.default_rng(16)
+    x = rng.normal(size=(301, 3))
+    y = x.sum(axis=1) + rng.normal(size=301)
+    published = publish(fit(x, y, "linear"), 8, family="linear")
+    assert cohorts(published, {"a": (x[:-1], y[:-1])}).odd_record is None
+
+
 @pytest.mark.parametrize("missing", [True, False])
 def test_the_one_record_is_read_off_six_decimals(missing):
     rng = np.random.default_rng(7)

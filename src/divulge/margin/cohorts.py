@@ -178,7 +178,7 @@ class SubsetFit:
 
 @dataclass(frozen=True, slots=True)
 class OddRecord:
-    """The one record by which a training set and a subset of the cohorts differ.
+    """The record by which a training set and a subset of the cohorts differ, or several that are alike.
 
     Args:
         cohorts: names of the subset.
@@ -190,9 +190,9 @@ class OddRecord:
         row: of a record of the cohorts, its place among them, counted from 0.
         chance: at most, that another difference is taken for it.
         y_error: largest error of the label; 0 where it is exact.
-        alike: None where one record is told from several that are alike. Else only that is claimed: nothing differs but
-            records of these values ``x``, and ``y`` is the label if it is one; this is the share of pairs of all the
-            cohorts' records that are alike in every column.
+        alike: None where one record is told from several that are alike. Else it is claimed that nothing differs but
+            records of these values ``x``, and ``y`` is the label if that is one more; this is the share of pairs of all
+            the cohorts' records that are alike in every column.
     """
 
     cohorts: tuple[str, ...]
