@@ -527,10 +527,13 @@ _FEWER_DECIMALS = BulletList(
 
 
 def _headline(run: StudyRun[CohortExamination]) -> Headline:
+    odd = run.summary.odd_record
     heading = {
         "found": "The cohorts are recognised",
         "several": "Cohorts are recognised" if run.summary.proven else "",
-        "one record off": "A single record is recognised",
+        "one record off": "A single record is recognised"
+        if odd is None or odd.alike is None
+        else "Values are read off",
     }.get(run.summary.answer, "")
     return Headline(run.summary.tone, run.summary.verdict, heading, (_ADVERSARY,))
 
