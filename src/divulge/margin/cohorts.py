@@ -572,7 +572,8 @@ def _find_odd_record(
     if published.intercept is None or published.penalises_intercept:
         return None
     x_all, y_all = (np.concatenate([table[part] for table in tables]) for part in (0, 1))
-    columns, label = [_Column.of_values(column) for column in x_all.T], _Column.of_values(y_all)
+    columns = [_Column.of_values(column) for column in x_all.T]
+    label = replace(_Column.of_values(y_all), low=-np.inf, high=np.inf)
     group = min(len(table[1]) for table in tables)
     for is_missing in (False, True):
         explained = []
@@ -622,6 +623,10 @@ def _bound_mistake(
         if not len(draws) or (record.missing and kind == "one more"):
             continue
         if record.missing:
+            # Only a residual as large as this one's tells as exactly what it is of; a tenth of the draws count anyway.
+            size = np.abs(draws[:, -1])
+            is_counted = size >= min(abs(float(reader.gradient.value[-1])), float(np.quantile(size, 0.9)))
+            draws, is_alike = draws[is_counted], is_alike[is_counted]
             near, passes = reader.sample_passes(draws)
         else:
             near, passes = np.arange(len(draws)), _is_untrained(reader.gradient, inside[1], draws)
@@ -678,31 +683,39 @@ class _Column:
     Args:
         step: the largest power of 10, down to 0.001, of which all are multiples; 0 where there is none.
         spread: their standard deviation.
+        low: just below the smallest that a column with a grid can have.
+        high: just above the largest.
     """
 
     step: float
     spread: float
+    low: float = -np.inf
+    high: float = np.inf
 
     @classmethod
     def of_values(cls, values: Floats) -> _Column:
+        spread = float(values.std())
         for decimals in range(4):
             if np.abs(values * 10**decimals - np.round(values * 10**decimals)).max() < 1e-6:
-                return cls(10.0**-decimals, float(values.std()))
-        return cls(0.0, float(values.std()))
+                step = 10.0**-decimals
+                return cls(step, spread, float(values.min()) - step / 2, float(values.max()) + step / 2)
+        return cls(0.0, spread)
 
     def accepts(self, values: Floats, errors: Floats) -> Bools:
         """Return which values can be the column's, and are known well enough to say which."""
         if not self.step:
             return errors <= _MAX_ERROR * self.spread
-        n_values = np.floor((values + errors) / self.step) - np.ceil((values - errors) / self.step) + 1
+        first, last = np.maximum(values - errors, self.low), np.minimum(values + errors, self.high)
+        n_values = np.floor(last / self.step) - np.ceil(first / self.step) + 1
         return (n_values >= 1) & (n_values <= _MAX_CANDIDATES)
 
     def list_values(self, value: float, error: float) -> tuple[float, ...]:
         """Return the values that the column can have within ``error`` of ``value``, which it accepts."""
         if not self.step:
             return (value,)
-        first, last = int(np.ceil((value - error) / self.step)), int(np.floor((value + error) / self.step))
-        return tuple(place * self.step for place in range(first, last + 1))
+        first, last = max(value - error, self.low), min(value + error, self.high)
+        places = range(int(np.ceil(first / self.step)), int(np.floor(last / self.step)) + 1)
+        return tuple(place * self.step for place in places)
 
     def chance(self, error: float) -> float:
         """Return the chance that the column accepts any value at all."""
@@ -745,12 +758,9 @@ class _Reader:
         return [OddRecord((), True, x, y, errors, None, 1.0, y_error, None) for x, y, y_error in records]
 
     def sample_passes(self, gradients: Floats) -> tuple[Ints, Bools]:
-        """Return which of the gradients ``[k, d]`` are near one record's, and whether the first of these pass for one.
-
-        Only those count that leave a residual as large as this one's, which tells as exactly what it is of.
-        """
+        """Return which gradients ``[k, d]`` are near one record's, and whether the first of these pass for one."""
         read = self._values(gradients)
-        near = np.flatnonzero(self._is_near(read) & (np.abs(gradients[:, -1]) >= abs(self.gradient.value[-1])))
+        near = np.flatnonzero(self._is_near(read))
         passes = [
             next(self._list_records(gradients[place], _Values(*(part[[place]] for part in read))), None) is not None
             for place in near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]
