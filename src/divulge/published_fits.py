@@ -470,10 +470,13 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
             what = "and of one more record, which is in none of these cohorts and can be read off the coefficients"
         if odd.alike is not None:
             what = (
-                "but for records of the same values in every column, which can be read off the coefficients: most "
-                "simply one record more"
+                "but for a record whose values can be read off the coefficients: most simply, one that was trained on, "
+                "too"
             )
-            twins = f" Of all pairs of these cohorts' records a share of {odd.alike:.1g} is alike in every column."
+            twins = (
+                " Others that are alike in every column, or that the decimals hardly show, may differ with it; of all "
+                f"pairs of these cohorts' records a share of {odd.alike:.1g} is alike."
+            )
         return "leak", (
             f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(odd.cohorts)} "
             f"{what}. Another difference would look like this with a chance of about "

@@ -52,7 +52,8 @@ _N_TRIALS, _MAX_HIDDEN, _HIDDEN_SHARE = 400, 1024, 0.05
 _MAX_CANDIDATES = 64  # values of a column, or records, between which the equations decide
 _MAX_WHOLE = 4096  # records of which all values are known, which are tried at once
 _MAX_ERROR = 0.25  # of a value that is read, in standard deviations of its column
-_N_DRAWS = 20_000  # of other differences, of each kind, to see how often they look like one record
+_N_DRAWS = 60_000  # of other differences, of each kind, to see how often they look like one record
+_N_UNTRAINED = 20_000  # of these, for a record of the cohorts
 _MAX_EXACT, _MAX_EXACT_WHOLE = 300, 1000  # differences of a kind that are held to one rounding of all numbers
 _N_GROUPS, _GROUP = 500, 30  # of records, to see which columns they differ in
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
@@ -190,9 +191,9 @@ class OddRecord:
         row: of a record of the cohorts, its place among them, counted from 0.
         chance: at most, that another difference is taken for it.
         y_error: largest error of the label; 0 where it is exact.
-        alike: None where one record is told from several that are alike. Else it is claimed that nothing differs but
-            records of these values ``x``, and ``y`` is the label if that is one more; this is the share of pairs of all
-            the cohorts' records that are alike in every column.
+        alike: None where one record is told from several that are alike. Else no more is claimed than that a record of
+            these values ``x`` differs, and ``y`` is its label if it is one more and alone; this is the share of pairs
+            of all the cohorts' records that are alike in every column.
     """
 
     cohorts: tuple[str, ...]
@@ -608,7 +609,8 @@ def _bound_mistake(
     """Return the record with the chance that another difference passes for it, where that is small enough.
 
     Two records that are alike leave what one leaves, but for its label. Where that does not tell them from one, it is
-    claimed that nothing but records of these values differs, and `OddRecord.alike` says how often two are alike.
+    claimed that a record of these values differs, and not that no other does; `OddRecord.alike` says how often two are
+    alike.
 
     Args:
         record: that is read.
@@ -618,31 +620,35 @@ def _bound_mistake(
         everybody: the same of all cohorts.
         y: labels of the subset.
     """
-    rates, unlike_rates = [], []
-    for kind, draws, is_alike in _draw_differences(reader, inside, everybody, y):
-        if not len(draws) or (record.missing and kind == "one more"):
+    rates, misread_rates, least, share = [], [], 0.0, 1.0
+    for kind, draws, values in _draw_differences(reader, inside, everybody, y):
+        if not len(draws):
             continue
-        if record.missing:
-            # Only a residual as large as this one's tells as exactly what it is of; a tenth of the draws count anyway.
-            size = np.abs(draws[:, -1])
-            is_counted = size >= min(abs(float(reader.gradient.value[-1])), float(np.quantile(size, 0.9)))
-            draws, is_alike = draws[is_counted], is_alike[is_counted]
-            near, passes = reader.sample_passes(draws)
-        else:
-            near, passes = np.arange(len(draws)), _is_untrained(reader.gradient, inside[1], draws)
-        is_unlike = ~is_alike[near]
-        rates.append(_bound_rate(passes, len(near), len(draws)))
-        if kind != "two alike":  # of two that are drawn, as many are as there are
-            passes = passes[is_unlike[: len(passes)]]
-            unlike_rates.append(_bound_rate(passes, int(is_unlike.sum()), len(draws)))
-            if chance + unlike_rates[-1] > MAX_MISTAKE:
+        if not record.missing:
+            draws = draws[:_N_UNTRAINED]
+            rates.append(_upper_rate(int(_is_untrained(reader.gradient, inside[1], draws).sum()), len(draws)))
+            continue
+        # Only a residual as large as this one's tells as exactly what it is of. Differences that leave one, and pass,
+        # are counted in units of the single records that do.
+        size = np.abs(draws[:, -1])
+        if kind == "one more":
+            least = min(abs(float(reader.gradient.value[-1])), float(np.quantile(size, 0.9)))
+            share = float((size >= least).mean())
+            continue
+        is_counted = size >= least
+        n_near, passes, is_misread = reader.sample_passes(draws[is_counted], values[is_counted])
+        rates.append(_bound_rate(passes, n_near, len(draws)) / share)
+        # Of two that are drawn, as many are alike as there are; and one of another weight is read as what it is.
+        if kind not in ("two alike", "one of another weight"):
+            misread_rates.append(_bound_rate(is_misread, n_near, len(draws)) / share)
+            if chance + misread_rates[-1] > MAX_MISTAKE:
                 return []
     mistake = chance + max(rates)
     if mistake <= MAX_MISTAKE:
         return [replace(record, chance=mistake)]
-    mistake = chance + max(unlike_rates)
-    if not record.missing or mistake > MAX_MISTAKE:
+    if not record.missing:
         return []
+    mistake = chance + max(misread_rates)
     counts = np.unique(everybody[0], axis=0, return_counts=True)[1].astype(float)
     n_pairs = len(everybody[0]) * (len(everybody[0]) - 1)
     return [replace(record, chance=mistake, alike=float((counts * (counts - 1)).sum() / n_pairs))]
@@ -757,15 +763,28 @@ class _Reader:
         errors = np.where([column.step > 0 for column in self.columns], 0.0, read.x_error[0])
         return [OddRecord((), True, x, y, errors, None, 1.0, y_error, None) for x, y, y_error in records]
 
-    def sample_passes(self, gradients: Floats) -> tuple[Ints, Bools]:
-        """Return which gradients ``[k, d]`` are near one record's, and whether the first of these pass for one."""
+    def sample_passes(self, gradients: Floats, differing: Floats) -> tuple[int, Bools, Bools]:
+        """Return how many gradients ``[k, d]`` are near one record's, and what the first of these pass for.
+
+        Args:
+            gradients: that differences leave.
+            differing: values of the records of each, ``[k, m, d - 1]``.
+
+        Returns:
+            Their number; whether the first pass for one record; and whether they do so for none of their own.
+        """
         read = self._values(gradients)
         near = np.flatnonzero(self._is_near(read))
-        passes = [
-            next(self._list_records(gradients[place], _Values(*(part[[place]] for part in read))), None) is not None
-            for place in near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]
-        ]
-        return near, np.array(passes, bool)
+        some = near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]
+        passes, is_misread, steps = np.zeros(len(some), bool), np.zeros(len(some), bool), [c.step for c in self.columns]
+        for number, place in enumerate(some.tolist()):
+            one = _Values(*(part[[place]] for part in read))
+            records = [x for x, _, _ in self._list_records(gradients[place], one)]
+            passes[number] = len(records) > 0
+            error = np.where(steps, np.array(steps) / 2, one.x_error[0])
+            apart = np.abs(np.array(records).reshape(-1, 1, len(steps)) - differing[place])
+            is_misread[number] = passes[number] and not (apart <= error).all(axis=2).any()
+        return len(near), passes, is_misread
 
     def _list_records(self, gradient: Floats, read: _Values) -> Iterator[tuple[Floats, float, float]]:
         """Yield values, label and the label's error of each record of which one rounding makes the gradient.
@@ -1028,12 +1047,12 @@ def _scale_shifts(gradient: _Gradient, gradients: Floats) -> Floats | None:
 
 def _draw_differences(
     reader: _Reader, inside: tuple[Floats, Floats], everybody: tuple[Floats, Floats], y: Floats
-) -> list[tuple[str, Floats, Bools]]:
+) -> list[tuple[str, Floats, Floats]]:
     """Draw other differences from the training set.
 
     Returns:
-        Of each kind what ``k`` of them leave of the gradient, ``[k, d]``, and whether their records are alike in every
-        column, ``[k]``.
+        Of each kind what ``k`` of them leave of the gradient, ``[k, d]``, and the values of their records,
+        ``[k, m, d - 1]``.
     """
     rng = seeds.generator(0, "other differences")
     (x, scores), (x_all, parts), twins = inside, everybody, _draw_twins(everybody[0], reader.columns)
@@ -1047,19 +1066,15 @@ def _draw_differences(
     design = np.c_[corrected, np.ones(_N_DRAWS)]
     residuals = _residuals(reader.published.family, design @ reader.published.theta, y[first])[0]
 
-    def compare(one: Floats, other: Floats) -> Bools:
-        return (one == other).all(axis=1)
-
-    pair = compare(x_all[further[0]], x_all[further[1]])
     return [
-        ("one more", -parts[further[0]], np.ones(_N_DRAWS, bool)),
-        ("two more", -parts[further[:2]].sum(axis=0), pair),
-        ("three more", -parts[further].sum(axis=0), pair & compare(x_all[further[0]], x_all[further[2]])),
-        ("two alike", -parts[twins].sum(axis=1), compare(x_all[twins[:, 0]], x_all[twins[:, 1]])),
-        ("two fewer", scores[first] + scores[second], compare(x[first], x[second])),
-        ("one more, one fewer", scores[first] - parts[further[0]], compare(x[first], x_all[further[0]])),
-        ("one corrected in a column", scores[first] - design * residuals[:, None], compare(x[first], corrected)),
-        ("one of another weight", weight[:, None] * scores[first], np.ones(_N_DRAWS, bool)),
+        ("one more", -parts[further[0]], x_all[further[:1]].swapaxes(0, 1)),
+        ("two more", -parts[further[:2]].sum(axis=0), x_all[further[:2]].swapaxes(0, 1)),
+        ("three more", -parts[further].sum(axis=0), x_all[further].swapaxes(0, 1)),
+        ("two alike", -parts[twins].sum(axis=1), x_all[twins]),
+        ("two fewer", scores[first] + scores[second], np.stack([x[first], x[second]], axis=1)),
+        ("one more, one fewer", scores[first] - parts[further[0]], np.stack([x[first], x_all[further[0]]], axis=1)),
+        ("one corrected", scores[first] - design * residuals[:, None], np.stack([x[first], corrected], axis=1)),
+        ("one of another weight", weight[:, None] * scores[first], x[first][:, None]),
     ]
 
 
@@ -1082,8 +1097,6 @@ def _draw_twins(x: Floats, columns: Sequence[_Column]) -> Ints:
 
 def _bound_rate(passes: Bools, n_near: int, n_draws: int) -> float:
     """Return the upper end of the rate at which draws pass, of which those that are near were looked at in part."""
-    if not len(passes) and n_near:
-        return 1.0
     if len(passes) == n_near:
         return _upper_rate(int(passes.sum()), n_draws)
     return _upper_rate(n_near, n_draws) * _upper_rate(int(passes.sum()), len(passes))
