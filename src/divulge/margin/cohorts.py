@@ -737,6 +737,11 @@ class _Values(NamedTuple):
     y_error: Floats  # of a class: of the linear predictor, which its probability gives a second time
     is_one: Bools  # whether residual, predictor and label agree
 
+    def take(self, place: int) -> _Values:
+        """Return those of one gradient."""
+        at = [place]
+        return _Values(self.x[at], self.x_error[at], self.y[at], self.y_error[at], self.is_one[at])
+
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
@@ -778,7 +783,7 @@ class _Reader:
         some = near[: _MAX_EXACT_WHOLE if self._is_whole else _MAX_EXACT]
         passes, is_misread, steps = np.zeros(len(some), bool), np.zeros(len(some), bool), [c.step for c in self.columns]
         for number, place in enumerate(some.tolist()):
-            one = _Values(*(part[[place]] for part in read))
+            one = read.take(place)
             records = [x for x, _, _ in self._list_records(gradients[place], one)]
             passes[number] = len(records) > 0
             error = np.where(steps, np.array(steps) / 2, one.x_error[0])
