@@ -122,7 +122,7 @@ def audit(row: Row, frame: pl.DataFrame, y: np.ndarray, seed: int) -> dv.auditin
         fpr=[0.01],
         seed=seed,
         duplicates="drop",
-        unknown_classes="error" if row.table == "insurance" else "drop",
+        options=dv.AuditOptions(unknown_classes="error" if row.table == "insurance" else "drop"),
     )
 
 

@@ -28,9 +28,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import divulge as dv
+from divulge.auditing import run_audit
 from divulge.auditing.checks import CHECKS
 from divulge.identification import from_tables
 from divulge.identification.score_tables import Columns, Score
+from divulge.settings import ResolvedAuditSettings
+from divulge.types import AuditData
 
 RESULTS = Path(__file__).parent / "results"
 CONTROLS = {"errors of labels", "scores less what records explain", "covariates", *(check.name for check in CHECKS)}
@@ -58,10 +61,9 @@ def measure(name: str, n: int) -> dict[str, float]:
         references = dv.references.Train(count=16, engine="serial") if recipes == ["lira"] else None
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before, start = resident_memory("VmRSS"), time.process_time()
-        result = dv.audit(
-            target, members=members, nonmembers=nonmembers, population=population, recipes=recipes, progress=False,
-            expect=forecasts.append, references=references,
-        )  # fmt: skip
+        subject = AuditData(members=members, nonmembers=nonmembers, population=population)
+        settings = ResolvedAuditSettings(recipes=tuple(recipes), references=references)
+        result = run_audit(target, subject, settings, progress=False, expect=forecasts.append)
         seconds, peak = time.process_time() - start, resident_memory("VmHWM") - before
     controls = sum(spent for step, spent in result.about.timings.items() if step in CONTROLS)
     return {"seconds": seconds, "controls": controls, "memory": peak, "forecast": forecasts[0].memory / 2**20}

@@ -37,7 +37,7 @@ from divulge.auditing.reference_match import match_references
 from divulge.auditing.signals import score_recipe, signal_names
 from divulge.references import FineTune, Train
 from divulge.references.progress import ignore_progress
-from divulge.settings import AuditOptions
+from divulge.settings import ResolvedAuditSettings
 from divulge.types import AuditData
 
 RESULTS = Path(__file__).parent / "results" / "matching.md"
@@ -207,7 +207,7 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     row: dict[str, Any] = {"case": case.name, "seed": seed}
     for name, references in trainings.items():
         began = time.process_time()
-        options = AuditOptions(recipes=case.recipes, references=references, duplicates="drop", seed=seed)
+        options = ResolvedAuditSettings(recipes=case.recipes, references=references, duplicates="drop", seed=seed)
         prepared, settings = _prepare_audit(target, AuditData(**sets), options, ignore_progress, None)
         log = AuditLog()
         prepared = match_references(_with_pool(prepared), log)

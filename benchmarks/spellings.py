@@ -184,23 +184,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "canaries",
     ),
     "canaries audit": (
-        "canaries", "audit", "../points.skops", "--canaries", "canaries", "--population", "outside{0}", "--training",
-        "training{0}", "--claim-epsilon", "1", "--json",
+        "canaries", "audit", "../points.skops", "--canaries", "canaries", "--training", "training{0}",
+        "--claim-epsilon", "1", "--json",
     ),
     "weights": (
         "weights", "../net.safetensors", "--candidates", "points{0}", "--nonmembers", "outside{0}", "--margin", "100",
         "--selection", "selection.parquet", "--json",
     ),
     "labels simulate": ("labels", "simulate", "labels{0}", "--label", "outcome", "--noise", "1e-4", "--json"),
-    "labels simulate --public": (
-        "labels", "simulate", "labels{0}", "--label", "outcome", "--public", "public{0}", "--scored", "40", "--json",
-    ),
     "labels design --template": (
         "labels", "design", "--n", "60", "--template", "template{0}", "--write", "submissions", "--json",
     ),
     "identify score": (
-        "identify", "score", "members{0}", "--model", "../language", "--text", "note", "--id", "person", "--bos", "add",
-        "--out", "scored", "--json",
+        "identify", "score", "members{0}", "--model", "../language", "--text", "note", "--id", "person", "--out",
+        "scored", "--json",
     ),
     "identify --model": (
         "identify", "members{0}", "--calibration", "population{0}", "--model", "../language", "--text", "note", "--id",
@@ -208,7 +205,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "extract": (
         "extract", "--model", "../language", "--members", "members{0}", "--nonmembers", "nonmembers{0}", "--text",
-        "note", "--id", "person", "--prefix", "3", "--suffix", "3", "--bos", "add", "--out", "extract", "--json",
+        "note", "--id", "person", "--prefix", "3", "--suffix", "3", "--out", "extract", "--json",
     ),
 }  # fmt: skip
 

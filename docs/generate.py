@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from divulge import recipes, settings
-from divulge.cli import STEPS, app
+from divulge.cli import STEPS, app, options
 from divulge.runs import RESULT_TYPES, json_schema
 from divulge.settings import Plan
 
@@ -38,15 +38,16 @@ _SHARED_OPTIONS = """\
 Defaults and bounds stand in brackets. A command names its own options first; after *And*, those of this list; after
 *Plan*, those that mean what the [key of a plan](plan.md) of this name means (a list there may be repeated here)."""
 
+_RELOCATED = """\
+Fewer than one user in a hundred needs these at the command line, and a plan or Python says them. Whoever types one is
+told where it is (exit code 2); NAME is the option's own name, with `_` in place of `-`."""
+
 _NUMBER = r"[\d.,]*\d"
 
 # Options that most commands take together stand in their lists under one name.
 _BUNDLES = {
-    "*columns*": ("--label", "--id", "--text", "--group", "--person", "--drop"),
-    "*specification*": (
-        *("--metric", "--classes", "--clip", "--decimals", "--noise", "--noise-kind", "--submission", "--class-weight"),
-        "--scored",
-    ),
+    "*columns*": ("--label", "--id", "--text", "--drop"),
+    "*specification*": ("--metric", "--classes", "--clip", "--decimals", "--noise", "--submission"),
 }
 
 
@@ -229,7 +230,18 @@ def _commands_page() -> str:
         lines += _as_keys([row for row in own if _is_key(*row)])
         lines += [f"- And {', '.join(others)}."] if others else []
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, "## What is not an option", "", _RELOCATED, "", *_relocated_rows(), ""])
+
+
+def _relocated_rows() -> list[str]:
+    """Return a row for each place that has what is no option of a command."""
+    rows = ["| command | no option | say it as |", "|---|---|---|"]
+    steps = {name: " ".join(words) for words, name in STEPS.items()}
+    for command, places in options.RELOCATED.items():
+        for names, place in places.items():
+            flags = ", ".join(f"`--{name.replace('_', '-')}`" for name in names.split())
+            rows.append(f"| `{steps.get(command, command)}` | {flags} | {place} |")
+    return rows
 
 
 def _as_keys(rows: list[tuple[str, str, str]]) -> list[str]:

@@ -107,7 +107,13 @@ def main(folder):
     known = np.zeros(images.x.shape[1:], dtype=bool)
     known[:14] = True
     result = dv.audit(
-        model, **sets, population=everyone, known=known, recipes=("loss",), out=folder / "partial", overwrite=True
+        model,
+        **sets,
+        population=everyone,
+        options=dv.AuditOptions(known=known),
+        recipes=("loss",),
+        out=folder / "partial",
+        overwrite=True,
     )
     reports["Upper halves of images alone"] = "partial/report.html", result.verdict.text
 

@@ -146,7 +146,7 @@ LEAKS = {
     "canary-audit": "is violated",
     "erasure": "Still remembered",
     "attributes": "Whoever knows the rest of a training record",
-    "trade-off": "As it is, the attack loss has an AUC of 0.8",
+    "trade-off": "the attack loss tells which is which in about 80 of 100 cases",
     "synthetic": "stand in the release as whole rows",
     "cohorts": "these coefficients are those of rome",
 }

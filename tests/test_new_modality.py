@@ -161,7 +161,7 @@ def test_reference_models_come_from_the_pool_again(sets, tmp_path):
             recipes=["squared-error-calibrated"],
             references=Custom(train, count=2, engine="serial"),
             fpr=[0.05],
-            pool=tmp_path / "pool",
+            options=dv.AuditOptions(pool=tmp_path / "pool"),
             progress=lambda done, total, note: calls.append(note),
         ).scores["squared-error-calibrated"]
 

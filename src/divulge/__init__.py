@@ -56,10 +56,12 @@ if TYPE_CHECKING:
     from divulge.published_fits import examine_cohorts
     from divulge.runs import compare_runs as compare
     from divulge.runs import gate, load
+    from divulge.settings import AuditOptions
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
     from divulge.unlearning import forget
 
 __all__ = [
+    "AuditOptions",
     "Claim",
     "Estimate",
     "Evidence",
@@ -105,6 +107,7 @@ __all__ = [
 # name. The modules behind `audit` and `identify` have other names on purpose: importing a sub-module sets an attribute
 # of its name on this package and would hide the function.
 _HOMES = {
+    "AuditOptions": "divulge.settings",
     "Claim": "divulge.canaries",
     "Estimate": "divulge.types",
     "Evidence": "divulge.types",

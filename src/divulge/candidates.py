@@ -37,7 +37,7 @@ from divulge.identification.score_tables import Columns, Score
 from divulge.references.progress import check_progress, show_progress
 from divulge.report.formatting import class_name, format_count, format_estimate
 from divulge.run_directory import RunDirectory, RunDraft
-from divulge.settings import AuditOptions, SearchSettings
+from divulge.settings import ResolvedAuditSettings, SearchSettings
 from divulge.types import AuditData, Records, Selection
 from divulge.validation import as_list, check_instance, check_path, to_numpy
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Estimate, Floats, Ints
 
 _DEFAULTS = SearchSettings()
-_OPTIONS = AuditOptions()
+_OPTIONS = ResolvedAuditSettings()
 _LACKS = "it holds no record of the"  # a warning of an audit, where classes are not named as unseen
 
 
@@ -335,7 +335,7 @@ class _Question:
 
     settings: SearchSettings
     policy: Policy
-    options: AuditOptions
+    options: ResolvedAuditSettings
     sets: Mapping[str, Records]
     rows: Mapping[str, Ints]
     first_copies: Ints
@@ -345,9 +345,9 @@ class _Question:
     subject: AuditData
 
 
-def _check_options(**options: Any) -> AuditOptions:
+def _check_options(**options: Any) -> ResolvedAuditSettings:
     """Check options of the audit: no threshold is asked for, so it sets aside as little as it can of the records."""
-    return AuditOptions.check(**options, fpr=(0.5,), calibration=1e-9)
+    return ResolvedAuditSettings.check(**options, fpr=(0.5,), calibration=1e-9)
 
 
 def _check_question(
@@ -356,7 +356,7 @@ def _check_question(
     known: Any,
     features: Any,
     settings: SearchSettings,
-    options: AuditOptions,
+    options: ResolvedAuditSettings,
 ) -> _Question:
     policy = _choose_policy(settings)
     sets = _check_sets(given)

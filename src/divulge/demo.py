@@ -10,7 +10,7 @@ the assumption of the guarantee holds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy, provenance, seeds, store, tables
-from divulge.auditing import audit
+from divulge.auditing import run_audit
 from divulge.auditing.result import KIND
 from divulge.decisions.methods import resolve_method
 from divulge.identification import document_scoring, from_tables
@@ -29,8 +29,8 @@ from divulge.identification.score_tables import Columns, Score
 from divulge.references import FineTune, Train
 from divulge.references.progress import ProgressContext, no_progress
 from divulge.run_directory import RunDirectory
-from divulge.settings import DecisionSettings
-from divulge.types import Records
+from divulge.settings import DecisionSettings, ResolvedAuditSettings
+from divulge.types import AuditData, Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,25 +126,22 @@ def audit_images(
         _write_image_inputs(
             draft.path / "inputs", target, {"members": members, "nonmembers": nonmembers, "population": population}
         )
-        shared: dict[str, Any] = {
-            "members": members,
-            "nonmembers": nonmembers,
-            "recipes": IMAGE_RECIPES,
-            "references": training,
-            "seed": seed,
-            "pool": draft.home / "pool",
-        }
-        plan = _plan_images(size, seed)
+        settings = ResolvedAuditSettings(recipes=IMAGE_RECIPES, references=training, seed=seed)
+        subject, pool, plan = (
+            AuditData(members=members, nonmembers=nonmembers, population=population),
+            draft.home / "pool",
+            _plan_images(size, seed),
+        )
         with watching("reference models, all classes known") as progress:
-            all_classes_audit = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
-        without_unseen = population[np.asarray(population.y) != UNSEEN]
+            all_classes_audit = run_audit(target, subject, settings, out=draft, plan=plan, progress=progress, pool=pool)
         plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
-        shared |= {"population": without_unseen, "unseen_classes": (UNSEEN,), "plan": plan}
+        without_unseen = population[np.asarray(population.y) != UNSEEN]
+        subject = replace(subject, population=without_unseen, unseen_classes=(UNSEEN,))
         with (
             watching(f"reference models, class {UNSEEN} unseen") as progress,
             draft.part("unseen", KIND, store.hash_values("demo", size, seed)) as part,
         ):
-            unseen_class_audit = audit(target, out=part, progress=progress, **shared)
+            unseen_class_audit = run_audit(target, subject, settings, out=part, plan=plan, progress=progress, pool=pool)
         all_classes_audit.report(
             draft.path / "report.html",
             related={"unseen": unseen_class_audit},
@@ -236,16 +233,9 @@ def audit_language_model(
         target = tuning.train_model(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))
         _write_text_inputs(draft, {"base": base, "target": target}, sets)
         with watching("reference models") as progress:
-            return audit(
-                target,
-                **sets,
-                recipes=TEXT_RECIPES,
-                references=tuning,
-                seed=seed,
-                out=draft,
-                plan=_plan_texts(size, seed),
-                progress=progress,
-            )
+            settings = ResolvedAuditSettings(recipes=TEXT_RECIPES, references=tuning, seed=seed)
+            plan = _plan_texts(size, seed)
+            return run_audit(target, AuditData(**sets), settings, out=draft, plan=plan, progress=progress)
 
 
 def _write_text_inputs(draft: RunDraft, models: Mapping[str, CausalLM], sets: Mapping[str, Records]) -> None:

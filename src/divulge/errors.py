@@ -85,6 +85,7 @@ _EXTRAS = {
     "tokenizers": "text",
     "torch": "torch",
     "transformers": "text",
+    "vl_convert": "figures",
 }
 
 

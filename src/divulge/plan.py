@@ -26,7 +26,6 @@ from divulge.errors import InputError, UserCodeError
 from divulge.references import Custom, FineTune, LoRA, Train
 from divulge.settings import (
     AccessPlan,
-    AuditOptions,
     AuditSettings,
     CustomPlan,
     DataPlan,
@@ -36,6 +35,7 @@ from divulge.settings import (
     InitSettings,
     Plan,
     ReferencesPlan,
+    ResolvedAuditSettings,
     SearchRules,
     SearchSettings,
     TargetPlan,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Bools
 
-_DEFAULTS = AuditOptions()
+_DEFAULTS = ResolvedAuditSettings()
 
 Ask: TypeAlias = Callable[[str, str], str]
 """A question and its default → the answer."""
@@ -78,7 +78,7 @@ class ResolvedPlan:
     target: Any
     origins: Mapping[str, str]
     subject: AuditData
-    options: AuditOptions
+    options: ResolvedAuditSettings
     pool: Path | None
     plan: Mapping[str, Any]
 
@@ -87,11 +87,6 @@ class ResolvedPlan:
         """Audit data with the first of several masks."""
         masks = self.subject.known
         return replace(self.subject, known=masks[0]) if isinstance(masks, tuple) else self.subject
-
-    def arguments(self) -> dict[str, Any]:
-        """Return everything but the target as keyword arguments of `divulge.audit`."""
-        data = {field.name: getattr(self.subject, field.name) for field in fields(self.subject)}
-        return data | dict(self.options) | {"pool": self.pool, "plan": self.plan}
 
 
 def read(path: str | Path) -> Plan:
@@ -160,7 +155,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> ResolvedPlan
         covariates=covariates,
         features=opened.features,
     )
-    options = AuditOptions(
+    options = ResolvedAuditSettings(
         **{name: getattr(plan, name) for name in AuditSettings.model_fields if name != "recipes"},
         recipes=opened.recipes,
         outputs=plan.target.outputs,

@@ -365,7 +365,7 @@ def _read_model(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
             raise InputError("model: a regression alone, or behind one StandardScaler, is needed")
         model = steps[1]
     if settings.family is not None or settings.scaled or settings.penalises_intercept or settings.penalty is not None:
-        raise InputError("--family, --penalty, --scaled, --penalises-intercept: a model's file says this itself")
+        raise InputError("--family, --penalty, --scaled: a model's file says this itself")
     fits = {linear_model.LogisticRegression: _read_logistic, linear_model.LinearRegression: _read_linear,
             linear_model.Ridge: _read_linear, linear_model.PoissonRegressor: _read_poisson}  # fmt: skip
     if type(model) not in fits:

@@ -280,8 +280,8 @@ class LanguageModelSettings(Settings):
 # An audit.
 
 
-class AuditSettings(SeedSetting):
-    """Settings of an audit: keywords of `divulge.audit` and keys at the top of a plan."""
+class UsualAuditSettings(SeedSetting):
+    """Settings of an audit that are keywords of `divulge.audit`."""
 
     recipes: Annotated[tuple[Any, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         ("auto", "loss"),
@@ -291,27 +291,81 @@ class AuditSettings(SeedSetting):
     fpr: Annotated[tuple[Rate, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         (0.01,), description="False-positive rates to report; a rate of 0.01 needs at least 99 non-members."
     )
-    calibration: Rate = Field(0.25, description="Share of the population that is set aside to calibrate decisions.")
     duplicates: Duplicates = Field("error", description="What to do about records that occur in several sets.")
     task: TaskName = Field(
         "auto",
         description="What the target does: an estimator says so itself; a network or function of one output is taken "
         "for a regression model where some label is not a whole number.",
     )
-    unknown_classes: UnknownClasses = Field(
-        "error", description="What to do about records of a class that the target was not fitted on."
-    )
     device: Name = Field("auto", description="Where torch runs: auto, cpu, cuda or mps.")
-    calls: Count = Field(
-        1, description="How often the target is asked about each record; the mean of its answers counts."
-    )
     show_records: Flag = Field(
         True, description="Whether the most exposed records may be stored and shown in the report."
     )
 
 
-class AuditOptions(AuditSettings, OutputsSetting):
-    """All options of `divulge.audit`: its settings, and objects that a plan names in tables of their own."""
+class RareAuditSettings(Settings):
+    """Settings of an audit that are in its options: fewer than one audit in a hundred changes one of them."""
+
+    calibration: Rate = Field(0.25, description="Share of the population that is set aside to calibrate decisions.")
+    unknown_classes: UnknownClasses = Field(
+        "error", description="What to do about records of a class that the target was not fitted on."
+    )
+    calls: Count = Field(
+        1, description="How often the target is asked about each record; the mean of its answers counts."
+    )
+
+
+class AuditSettings(RareAuditSettings, UsualAuditSettings):
+    """Settings of an audit: keys at the top of a plan, keywords of `divulge.audit` and of its options."""
+
+
+class AuditOptions(RareAuditSettings):
+    """What few audits need: the ``options`` of `divulge.audit`, checked when they are made.
+
+    Args:
+        calibration: share of the population set aside.
+        unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
+        calls: how often the target is asked about each record. Probabilities, predictions and the like are averaged,
+            and the label that it gives most often counts: against noise that differs from call to call. Reference
+            models are asked once, as they add none.
+        covariates: what else may differ between members and non-members and move the scores, such as age, source or
+            date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
+            scores adjusted for it; of texts always for length, years named and topic besides.
+        known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
+            member, then each non-member; or words such as "share:0.4" (`divulge.completion.mask`). Unknown
+            values are never read, except to find copies of records and to tell whether two runs are of the same
+            candidates. None: whole records.
+        imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
+            class-conditional Gaussian.
+        pool: where finished reference models are kept and found; the folder ``pool`` of the run when None.
+
+    Raises:
+        divulge.InputError: values that do not fit; each is named with its bound.
+
+    Examples:
+        >>> AuditOptions(calibration=0.5, calls=3).calls
+        3
+        >>> AuditOptions(calibration=1.5)
+        Traceback (most recent call last):
+        divulge.errors.InputError: calibration: must lie in (0, 1), got 1.5
+    """
+
+    covariates: Any = None
+    known: Any = None
+    imputer: Any = None
+    pool: Any = None
+
+    if not TYPE_CHECKING:  # type checkers take the parameters from the fields
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InputError("; ".join(format_errors(type(self), error))) from None
+
+
+class ResolvedAuditSettings(AuditSettings, OutputsSetting):
+    """Settings of an audit, with the objects that a plan names in tables of their own."""
 
     references: Any = "auto"
     imputer: Any = None

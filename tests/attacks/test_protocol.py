@@ -135,7 +135,7 @@ def test_what_is_not_one_score_a_record_is_refused(attack, message):
     rng = np.random.default_rng(0)
     sets = {name: dv.Records(rng.normal(size=(10, 2)), np.arange(10) % 2) for name in ("members", "nonmembers")}
     population = dv.Records(rng.normal(size=(20, 2)), np.arange(20) % 2)
-    options = {"recipes": [Recipe("mine", "hinge", attack)], "fpr": (0.2,), "calibration": 0.25}
+    options = {"recipes": [Recipe("mine", "hinge", attack)], "fpr": (0.2,)}
     with pytest.raises(dv.InputError, match=message):
         dv.audit(lambda x: x, **sets, population=population, **options)
 

@@ -106,11 +106,11 @@ def test_averaging_over_calls_finds_the_leak_that_noise_hides():
         margin = np.where(rows[:, 0] > 0, 1, -1) * (1.0 + is_member) + rng.normal(0, 6, len(x))
         return np.outer(margin, [-0.5, 0.5])
 
-    once, often = audit(noisy), audit(noisy, calls=200)
+    once, often = audit(noisy), audit(noisy, options=dv.AuditOptions(calls=200))
     assert often["loss"].auc.value > once["loss"].auc.value + 0.05
     assert often.summary().about.recipes["loss"].queries == 200 * once.summary().about.recipes["loss"].queries
 
 
 def test_calls_are_checked():
     with pytest.raises(dv.InputError, match="calls"):
-        audit(network(), calls=0)
+        audit(network(), options=dv.AuditOptions(calls=0))

@@ -96,7 +96,7 @@ def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(hon
     summary = honest.summary()
     assert summary.verdict.tone == "clear", summary.verdict
     assert summary.verdict.answer == "no leak found"
-    assert "What would have been found in 8 of 10 such audits" in summary.verdict.text
+    assert "A leak as large as this would have been found 8 times in 10" in summary.verdict.text
     assert f"an AUC of {summary.smallest_detectable.auc:.3f}" in " ".join(honest.verdict.evidence)
     assert 0.5 < summary.smallest_detectable.auc < 0.7
     for name in honest:
@@ -230,7 +230,7 @@ def test_records_without_labels_leave_the_label_agnostic_recipes(case):
         ({"unseen_classes": (7,)}, "unseen_classes: 7 is not among the candidates' classes"),
         ({"unseen_classes": (3,)}, r"unseen_classes: the population holds \d+ records of class 3"),
         ({"unseen_classes": (0, 1, 2, 3)}, "all classes .* are unseen"),
-        ({"calibration": 1.5}, "calibration: must lie in"),
+        ({"options": {"calibration": 0.5}}, "options: divulge.AuditOptions is needed, got {'calibration': 0.5}"),
         ({"duplicates": "maybe"}, "duplicates: 'maybe' is unknown"),
         ({"groups": ["a"]}, "groups: 400 names are needed"),
         ({"outputs": "probabilities"}, "declared as probabilities"),

@@ -112,5 +112,5 @@ def test_versions_of_ones_own():
 
 def test_partly_known_images_are_completed_first():
     known_mask = np.arange(16).reshape(SHAPE) % 4 > 0
-    result = audit(["lira-augmented"], known=known_mask)
+    result = audit(["lira-augmented"], options=dv.AuditOptions(known=known_mask))
     assert len(result["lira-augmented"].scores) == 120

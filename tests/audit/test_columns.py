@@ -218,19 +218,21 @@ def test_a_class_that_the_target_never_saw_is_refused_or_left_out():
     unnamed = np.where(np.arange(2 * N) % 2, "odd", None)
     assert set(audited(model, x, np.where(y == "c", "a", y), groups=unnamed).groups) == {"odd", "missing"}
     groups = np.where(np.arange(2 * N) % 2, "odd", "even")
-    result = audited(model, x, y, unknown_classes="drop", groups=groups)
+    result = audited(model, x, y, options=dv.AuditOptions(unknown_classes="drop"), groups=groups)
     assert len(result.members) == 2 * N - 1
     np.testing.assert_array_equal(result.groups, np.delete(groups, N + 3))
     assert any("left out: 1 of the nonmembers, 1 of the population" in warning for warning in result.warnings)
     numbered = RandomForestClassifier(10, random_state=0).fit(x[:N], rng.integers(0, 2, N) * 2)
     mixed = rng.integers(0, 3, 3 * N)
-    assert len(audited(numbered, x, mixed, unknown_classes="drop").members) == int((mixed[: 2 * N] != 1).sum())
+    assert len(audited(numbered, x, mixed, options=dv.AuditOptions(unknown_classes="drop")).members) == int(
+        (mixed[: 2 * N] != 1).sum()
+    )
     noted = audited(numbered, x, mixed).warnings
     assert any("members: the target was not fitted on the classes 1 (it knows [0, 2])" in note for note in noted)
     mixed[N] = 7
     with pytest.raises(dv.InputError, match=r"nonmembers: y: the target does not know the class 7 .*\[0, 2\].*'drop'"):
         audited(numbered, x, mixed)
-    assert len(audited(numbered, x, mixed, unknown_classes="drop").members) == int(
+    assert len(audited(numbered, x, mixed, options=dv.AuditOptions(unknown_classes="drop")).members) == int(
         np.isin(mixed[: 2 * N], [0, 2]).sum()
     )
 
@@ -283,19 +285,28 @@ def test_partial_knowledge_is_said_by_columns():
         ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"]),
     ]
     model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
-    result = audited(model, x, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
+    result = audited(
+        model, x, y, ("partial-loss",), options=dv.AuditOptions(known="columns:age,smoker"), duplicates="keep"
+    )
     assert np.isfinite(result.scores["partial-loss"]).all()
     # What is unknown is read to find copies alone: another candidate's sex gives the same scores.
     order = np.random.default_rng(0).permutation(2 * N)
     changed_frame = x.assign(sex=[*x["sex"].to_numpy()[order], *x["sex"][2 * N :]])
-    changed = audited(model, changed_frame, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
+    changed = audited(
+        model,
+        changed_frame,
+        y,
+        ("partial-loss",),
+        options=dv.AuditOptions(known="columns:age,smoker"),
+        duplicates="keep",
+    )
     np.testing.assert_allclose(changed.scores["partial-loss"], result.scores["partial-loss"], atol=1e-9)
     wordy, fitted_pipeline = (
         frame.assign(note=[f"{note} {i}" for i, note in enumerate(frame["note"])]),
         pipeline(frame[:N], y[:N]),
     )
     with pytest.raises(dv.InputError, match="free text"):
-        audited(fitted_pipeline, wordy, y, ("partial-loss",), known="columns:age")
+        audited(fitted_pipeline, wordy, y, ("partial-loss",), options=dv.AuditOptions(known="columns:age"))
 
 
 def test_references_of_the_users_own_are_trained_on_frames():

@@ -30,7 +30,6 @@ def audit_forest(*, leaks, outsiders=draw_records, count=8, seed=0, **changes):
         "recipes": ["loss", "calibrated"],
         "references": Train(count=count, engine="serial"),
         "fpr": (0.1,),
-        "calibration": 0.25,
     }
     return dv.audit(forest, **arguments | changes)
 

@@ -36,7 +36,9 @@ def audited(rng, shift, covariates=None, **options):
     if covariates is None:
         covariates = {"age": np.r_[older, younger]}
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
-    return dv.audit(model, **sets, recipes=["loss"], covariates=covariates, fpr=(0.05,), **options)
+    return dv.audit(
+        model, **sets, recipes=["loss"], options=dv.AuditOptions(covariates=covariates), fpr=(0.05,), **options
+    )
 
 
 def test_a_difference_that_a_covariate_makes_is_not_blamed_on_the_model(tmp_path):
@@ -90,7 +92,8 @@ def test_columns_of_every_form_lose_the_rows_that_repeat(form):
     y[400:410] = y[:10]
     result = dv.audit(
         model, members=dv.Records(x[:400], y[:400]), nonmembers=dv.Records(x[400:], y[400:]), population=population,
-        recipes=["loss"], fpr=(0.05,), duplicates="drop", covariates=form({"age": values[:, 0], "ward": values[:, 1]}),
+        recipes=["loss"], fpr=(0.05,), duplicates="drop",
+        options=dv.AuditOptions(covariates=form({"age": values[:, 0], "ward": values[:, 1]})),
     )  # fmt: skip
     kept_rows = np.r_[np.arange(10, 400), np.arange(410, 800)]
     assert result.covariates.sources in (("age", "ward"), ("covariate 1", "covariate 2"))

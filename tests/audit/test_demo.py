@@ -3,7 +3,7 @@
 import pytest
 
 from divulge import demo, plan
-from divulge.auditing import audit
+from divulge.auditing import audit, run_audit
 from divulge.errors import InputError
 
 RECIPES = ("loss", "rmia")  # the cheap ones are run twice
@@ -18,7 +18,8 @@ def run(tmp_path_factory):
 
 def run_plan_again(path, out):
     ready = plan.resolve(plan.read(path), path.parent)
-    return audit(ready.target, out=out, **ready.arguments() | {"recipes": RECIPES})
+    settings = ready.options.model_copy(update={"recipes": RECIPES})
+    return run_audit(ready.target, ready.subject, settings, out=out)
 
 
 @pytest.mark.parametrize("plan_index", [0, 1])
@@ -35,7 +36,7 @@ def test_its_plans_give_the_same_numbers_again(run, tmp_path, plan_index):
 
 def test_an_audit_of_objects_says_that_its_plan_is_a_record(tmp_path, run):
     ready = plan.resolve(plan.read(run[0] / "plan.toml"), run[0])
-    arguments = ready.arguments() | {"plan": None, "recipes": ["loss"]}
-    audit(ready.target, out=tmp_path / "objects", **arguments)
+    sets = {name: getattr(ready.subject, name) for name in ("members", "nonmembers", "population")}
+    audit(ready.target, **sets, recipes=["loss"], out=tmp_path / "objects")
     with pytest.raises(InputError, match="started from Python"):
         plan.read(tmp_path / "objects" / "plan.toml")

@@ -136,7 +136,10 @@ def test_a_function_sees_all_records_at_once_and_in_random_order():
         ({"recipes": ["lira"]}, "references: the recipes lira need reference models"),
         ({"recipes": ["loss"], "fpr": (1e-6,)}, "fpr: 1e-06 needs at least"),
         ({"recipes": ["loss"], "unseen_classes": (1,)}, "unseen_classes: the population holds"),
-        ({"recipes": ["loss"], "known": "share:0.5"}, "features: of partly known records there are none"),
+        (
+            {"recipes": ["loss"], "options": dv.AuditOptions(known="share:0.5")},
+            "features: of partly known records there are none",
+        ),
     ],
 )
 def test_a_function_that_may_work_for_hours_is_called_after_all_else_is_checked(options, message):
@@ -197,13 +200,13 @@ def test_too_small_a_population_is_refused_before_the_target_is_asked():
     _, parts, _ = _draw(1, leak=0.0)
     parts["population"] = parts["population"][:12]
     with pytest.raises(InputError, match=r"population: quantile learns from at least 10 records .* got 9 of 12"):
-        dv.audit(lambda x: 1 / 0, **parts, recipes=["quantile"], calibration=0.25)
+        dv.audit(lambda x: 1 / 0, **parts, recipes=["quantile"])
 
 
 def test_partly_known_records_have_no_features():
     target, parts, features = _draw(7, leak=0.0)
     with pytest.raises(InputError, match="partly known"):
-        dv.audit(target, **parts, recipes=["loss"], features=features, known="share:0.5")
+        dv.audit(target, **parts, recipes=["loss"], features=features, options=dv.AuditOptions(known="share:0.5"))
 
 
 def test_features_nobody_reads_are_noted_and_change_the_digest():

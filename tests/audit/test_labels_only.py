@@ -50,7 +50,7 @@ def soft(data, seed):
 
 
 def audit(target, names=NAMES, **more):
-    return dv.audit(target, **(SETS | {"recipes": names, "fpr": (0.05,), "calibration": 0.25} | more))
+    return dv.audit(target, **(SETS | {"recipes": names, "fpr": (0.05,)} | more))
 
 
 def test_labels_are_enough_for_the_recipes_that_ask_for_no_more():
@@ -207,7 +207,7 @@ def test_the_forecast_counts_what_signals_ask_by_themselves():
 
     forecasts = []
     for names in (["correct"], ["correct", "noise"], ["correct", Recipe("mine", CountingSignal(), Threshold())]):
-        options = settings.AuditOptions.check(recipes=names, fpr=(0.05,))
+        options = settings.ResolvedAuditSettings.check(recipes=names, fpr=(0.05,))
         forecasts.append(auditing.forecast(Slow(), types.AuditData(**SETS), options).scoring)
     assert forecasts[0] >= 0.24
     assert forecasts[1] >= 51 * 0.24

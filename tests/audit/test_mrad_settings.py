@@ -17,13 +17,16 @@ def test_a_target_without_gradients_is_audited_in_a_black_box():
         return dv.Records(rng.normal(y[:, None], 1, size=(n, 4)), y)
 
     members, nonmembers, population = draw(60), draw(70), draw(200)
-    sets = {"members": members, "nonmembers": nonmembers, "population": population, "known": np.arange(4) < 2}
+    sets = {"members": members, "nonmembers": nonmembers, "population": population}
+    options = dv.AuditOptions(known=np.arange(4) < 2)
     target = LogisticRegression().fit(members.x, members.y)
     with pytest.raises(dv.InputError, match="use 'black'"):
-        dv.audit(target, recipes=["mrad"], fpr=(0.1,), **sets)
+        dv.audit(target, recipes=["mrad"], fpr=(0.1,), options=options, **sets)
     black = MRAD.from_table({"access": "black", "directions": 3, "step": 1.0, "clip": "range"}, "[recipe.mrad]")
     assert black == MRAD(access="black", directions=3, step=1.0, clip="range")
-    assert list(dv.audit(target, recipes=[black], fpr=(0.1,), **sets)) == ["mrad-black-range-step-1-directions-3"]
+    assert list(dv.audit(target, recipes=[black], fpr=(0.1,), options=options, **sets)) == [
+        "mrad-black-range-step-1-directions-3"
+    ]
 
 
 def test_the_papers_name_is_for_the_papers_definition():

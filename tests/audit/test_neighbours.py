@@ -58,7 +58,7 @@ REFERENCES = dv.references.Custom(nearest_mean, count=4, engine="serial")
 
 
 def audit(names, target=None, **more):
-    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names, "calibration": 0.25} | more
+    arguments = SETS | {"references": REFERENCES, "fpr": (0.1,), "recipes": names} | more
     return dv.audit(nearest_mean(SETS["members"], 0) if target is None else target, **arguments)
 
 
@@ -168,7 +168,9 @@ def test_scores_from_parts_of_records_are_the_same_alone_and_beside_any_other_re
     known_mask[:, 0] = True
 
     def run(selected):
-        return audit(selected, target, references=references, known=known_mask, imputer=imputer)
+        return audit(
+            selected, target, references=references, options=dv.AuditOptions(known=known_mask, imputer=imputer)
+        )
 
     assert_own(book, run)
 
@@ -225,8 +227,11 @@ def test_signals_of_one_name_that_differ_are_not_taken_for_one_another():
         return Recipe(f"{steps} steps", GradientMatching(steps=steps), Threshold())
 
     target, known_mask = network(SETS["members"], 0), np.arange(5) < 3
-    single_runs = {f"{steps} steps": audit([make_recipe(steps)], target, known=known_mask) for steps in (0, 4)}
-    result = audit([make_recipe(0), make_recipe(4)], target, known=known_mask)
+    single_runs = {
+        f"{steps} steps": audit([make_recipe(steps)], target, options=dv.AuditOptions(known=known_mask))
+        for steps in (0, 4)
+    }
+    result = audit([make_recipe(0), make_recipe(4)], target, options=dv.AuditOptions(known=known_mask))
     assert_same(result, single_runs)
     assert set(result.signals) == {"gradient-matching", "gradient-matching (4 steps)"}
     assert not np.array_equal(*result.scores.values())
@@ -378,19 +383,23 @@ def test_features_are_reduced_as_the_population_without_calibration_asks():
 def test_models_of_both_kinds_are_trained_once_and_taken_from_the_pool_afterwards(tmp_path):
     progress_calls = []
     names_both = ["lira", "lira-online"]
-    audit(names_both, pool=tmp_path, progress=lambda n_done, total, note: progress_calls.append((n_done, total)))
+    audit(
+        names_both,
+        options=dv.AuditOptions(pool=tmp_path),
+        progress=lambda n_done, total, note: progress_calls.append((n_done, total)),
+    )
     assert [n_done for n_done, _ in progress_calls] == sorted(n_done for n_done, _ in progress_calls)
     assert {total for _, total in progress_calls} == {8}
     assert progress_calls[-1] == (8.0, 8)
     for names in (["lira"], ["lira-online"], names_both[::-1]):
-        assert audit(names, pool=tmp_path).about.engine == "nothing to train"
+        assert audit(names, options=dv.AuditOptions(pool=tmp_path)).about.engine == "nothing to train"
     assert len(list(tmp_path.glob("*.safetensors"))) == 8
 
 
 def test_offline_models_are_those_of_any_other_candidates(tmp_path):
     """They depend on the auditor's population alone, so another audit finds them in the pool."""
     references = dv.references.Train(lambda: torch.nn.Linear(5, CLASSES), count=2, epochs=1, engine="serial")
-    options = {"references": references, "pool": tmp_path}
+    options = {"references": references, "options": dv.AuditOptions(pool=tmp_path)}
     audit(["lira"], **options)
     pooled = sorted(tmp_path.glob("*.safetensors"))
     audit(["rmia"], members=records(7, 12), nonmembers=records(8, 30), **options)

@@ -22,7 +22,7 @@ NAMES = tuple(recipe.name for recipe in partial_recipes())
 def partial_run(case, tmp_path_factory):
     """Every recipe for partly known records, two of whole ones on the completions, in a run directory."""
     out = tmp_path_factory.mktemp("partial") / "run"
-    return case.audit(known=KNOWN_MASK, recipes=(*NAMES, "loss", "gap"), fpr=(0.05,), calibration=0.25, out=out)
+    return case.audit(options=dv.AuditOptions(known=KNOWN_MASK), recipes=(*NAMES, "loss", "gap"), fpr=(0.05,), out=out)
 
 
 # MRAD is what it is: here its interval need not exclude chance.
@@ -76,10 +76,14 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
 
 
 def test_every_record_may_have_a_mask_of_its_own(case):
-    result = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
-    repeat = case.audit(known="values:0.5:each", recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    result = case.audit(
+        options=dv.AuditOptions(known="values:0.5:each"), recipes=("partial-loss",), fpr=(0.05,), seed=2
+    )
+    repeat = case.audit(
+        options=dv.AuditOptions(known="values:0.5:each"), recipes=("partial-loss",), fpr=(0.05,), seed=2
+    )
     masks = completion.mask("values:0.5:each", (12,), seed=2, records=400)
-    explicit = case.audit(known=masks, recipes=("partial-loss",), fpr=(0.05,), seed=2)
+    explicit = case.audit(options=dv.AuditOptions(known=masks), recipes=("partial-loss",), fpr=(0.05,), seed=2)
     for result_again in (repeat, explicit):
         np.testing.assert_array_equal(result.scores["partial-loss"], result_again.scores["partial-loss"])
 
@@ -96,7 +100,13 @@ def test_unknown_values_never_matter(case, known_mask):
             for data, mask in ((case.members, rows[:200]), (case.nonmembers, rows[200:]))
         ]
         recipes = ("partial-loss", "gap", Recipe("mean", "hinge", dv.attacks.Threshold(), imputed=Imputed(3)))
-        result = case.audit(known=known_mask, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
+        result = case.audit(
+            options=dv.AuditOptions(known=known_mask),
+            recipes=recipes,
+            fpr=(0.05,),
+            members=changed[0],
+            nonmembers=changed[1],
+        )
         return result.scores | {"blind": np.array(result.about.measured(BlindBaseline).auc.value)}
 
     first_scores, second_scores = scores(1), scores(2)
@@ -105,7 +115,7 @@ def test_unknown_values_never_matter(case, known_mask):
 
 
 def test_everything_known_falls_back_and_says_so(case):
-    result = case.audit(known="share:1", recipes=("partial-loss", "mrad"), fpr=(0.05,))
+    result = case.audit(options=dv.AuditOptions(known="share:1"), recipes=("partial-loss", "mrad"), fpr=(0.05,))
     on_whole_records = case.audit(recipes=("loss",), fpr=(0.05,))
     np.testing.assert_array_equal(result["partial-loss"].scores, on_whole_records["loss"].scores)
     np.testing.assert_array_equal(result["mrad"].scores, on_whole_records["loss"].scores)
@@ -118,7 +128,8 @@ def test_the_imputer_can_be_chosen(case):
 
     chosen = {"mean": completion.Mean(), "zero": zero}
     results = {
-        n: case.audit(known=KNOWN_MASK, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()
+        n: case.audit(options=dv.AuditOptions(known=KNOWN_MASK, imputer=i), recipes=("partial-loss",), fpr=(0.05,))
+        for n, i in chosen.items()
     }
     assert results["zero"].about.settings.partial.imputer == "zero"
     assert results["mean"].about.settings.partial.imputer == "class mean"
@@ -130,11 +141,20 @@ def test_dropped_duplicates_take_their_masks_with_them(case):
     known_mask = np.random.default_rng(0).random((405, 12)) < 0.8
     known_mask[:, 0] = True
     dropped = case.audit(
-        known=known_mask, recipes=("partial-loss",), fpr=(0.05,), nonmembers=mixed, duplicates="drop", seed=4
+        options=dv.AuditOptions(known=known_mask),
+        recipes=("partial-loss",),
+        fpr=(0.05,),
+        nonmembers=mixed,
+        duplicates="drop",
+        seed=4,
     )
     remaining_mask = np.delete(known_mask, np.r_[0:5, 200:205], axis=0)
     clean = case.audit(
-        known=remaining_mask, recipes=("partial-loss",), fpr=(0.05,), members=case.members[np.s_[5:]], seed=4
+        options=dv.AuditOptions(known=remaining_mask),
+        recipes=("partial-loss",),
+        fpr=(0.05,),
+        members=case.members[np.s_[5:]],
+        seed=4,
     )
     np.testing.assert_array_equal(dropped["partial-loss"].scores, clean["partial-loss"].scores)
 
@@ -142,14 +162,20 @@ def test_dropped_duplicates_take_their_masks_with_them(case):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"known": None}, "recipes partial-loss are for records of which only part is known"),
-        ({"known": np.ones((3, 12), dtype=bool)}, r"known: shape \(400, 12\) is needed"),
-        ({"known": np.ones(12)}, "known: bool values are needed"),
-        ({"known": np.zeros(12, dtype=bool)}, "400 records have no known value at all"),
-        ({"known": "share:2"}, r"a share in \(0, 1\]"),
-        ({"known": KNOWN_MASK, "imputer": "mean"}, "a function or an imputer is needed"),
-        ({"known": KNOWN_MASK, "recipes": ("partial-lira",), "references": None}, "partial-lira need reference models"),
-        ({"known": KNOWN_MASK, "recipes": ("mrad-shadow",), "references": None}, "mrad-shadow need reference models"),
+        ({"options": dv.AuditOptions(known=None)}, "recipes partial-loss are for records of which only part is known"),
+        ({"options": dv.AuditOptions(known=np.ones((3, 12), dtype=bool))}, r"known: shape \(400, 12\) is needed"),
+        ({"options": dv.AuditOptions(known=np.ones(12))}, "known: bool values are needed"),
+        ({"options": dv.AuditOptions(known=np.zeros(12, dtype=bool))}, "400 records have no known value at all"),
+        ({"options": dv.AuditOptions(known="share:2")}, r"a share in \(0, 1\]"),
+        ({"options": dv.AuditOptions(known=KNOWN_MASK, imputer="mean")}, "a function or an imputer is needed"),
+        (
+            {"options": dv.AuditOptions(known=KNOWN_MASK), "recipes": ("partial-lira",), "references": None},
+            "partial-lira need reference models",
+        ),
+        (
+            {"options": dv.AuditOptions(known=KNOWN_MASK), "recipes": ("mrad-shadow",), "references": None},
+            "mrad-shadow need reference models",
+        ),
     ],
 )
 def test_bad_input_is_named(case, change, message):
@@ -164,7 +190,9 @@ def test_candidates_among_the_auxiliary_records_are_refused(case):
         np.r_[case.population.y, case.members.y[:40]],
     )
     with pytest.raises(dv.InputError, match="candidates agree with a population record in every known value"):
-        case.audit(known=KNOWN_MASK, recipes=("partial-loss",), fpr=(0.05,), population=disguised)
+        case.audit(
+            options=dv.AuditOptions(known=KNOWN_MASK), recipes=("partial-loss",), fpr=(0.05,), population=disguised
+        )
 
 
 def test_several_shares_in_one_report(case, tmp_path):
@@ -172,7 +200,7 @@ def test_several_shares_in_one_report(case, tmp_path):
         case.target,
         known=["share:0.5", "share:0.8", "share:1"],
         out=tmp_path / "run",
-        pool=tmp_path / "pool",
+        options=dv.AuditOptions(pool=tmp_path / "pool"),
         **case.arguments(recipes=("partial-loss", "partial-learned"), fpr=(0.05,)),
     )
     # All have the same models, which saw no candidate.
@@ -194,20 +222,23 @@ def test_several_shares_in_one_report(case, tmp_path):
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
     with pytest.raises(dv.InputError, match=r"got a list of 2; divulge\.auditing\.over_shares"):
-        dv.audit(case.target, known=["share:0.5", "share:1"], **case.arguments())
+        dv.audit(case.target, options=dv.AuditOptions(known=["share:0.5", "share:1"]), **case.arguments())
 
 
 def test_several_shares_need_no_directory(case):
-    forecasts = []
     arguments = case.arguments(recipes=("partial-loss",), fpr=(0.05,))
-    outcome = over_shares(case.target, known=["share:0.5", "share:1"], expect=forecasts.append, **arguments)
+    outcome = over_shares(case.target, known=["share:0.5", "share:1"], **arguments)
     assert [result.about.settings.partial.share for result in outcome] == [0.5, 1.0]
-    assert len(forecasts) == 1  # what the first of them will take
     assert outcome[0].path is None
 
 
 def test_fewer_auxiliary_records_than_columns_is_said(case):
-    result = case.audit(known=KNOWN_MASK, recipes=("partial-loss",), fpr=(0.05,), population=case.population[:14])
+    result = case.audit(
+        options=dv.AuditOptions(known=KNOWN_MASK),
+        recipes=("partial-loss",),
+        fpr=(0.05,),
+        population=case.population[:14],
+    )
     assert "10 auxiliary records for 12 columns: the covariance is mostly shrinkage" in result.warnings
 
 

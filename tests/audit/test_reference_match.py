@@ -49,9 +49,7 @@ def test_every_audit_with_references_says_how_well_they_match(tmp_path):
         parts["members"], seed=0
     )
     references = Train(make_model, count=4, epochs=1, lr=1e-4)
-    result = dv.audit(
-        target, **parts, recipes=["calibrated"], references=references, calibration=0.25, out=tmp_path / "run"
-    )
+    result = dv.audit(target, **parts, recipes=["calibrated"], references=references, out=tmp_path / "run")
     (match,) = result.about.measured(ReferenceComparison).agreement
     assert match.differs
     assert match.records == 60  # the calibration records

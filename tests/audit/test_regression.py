@@ -18,6 +18,7 @@ import divulge as dv
 from divulge import auditing, plan, recipes, targets
 from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
 from divulge.attacks.prediction_errors import error_logits, error_variance
+from divulge.auditing import run_audit
 from divulge.auditing.compare import Comparison, compare, comparison_page, gate
 from divulge.evaluation import blind
 from divulge.evaluation.blind import differences
@@ -273,7 +274,11 @@ def test_named_columns_are_given_in_the_order_of_the_fit(sets):
         (lambda x: np.zeros((len(x), 3)), {"task": "regression"}, "one real value per record is needed"),
         (lambda x: np.full(len(x), np.nan), {"task": "regression"}, "NaN or infinite"),
         (lambda x: np.zeros(len(x) - 1), {"task": "regression"}, "rows are needed"),
-        (LinearRegression(), {"known": "share:0.5"}, "known: the target is a regression model"),
+        (
+            LinearRegression(),
+            {"options": dv.AuditOptions(known="share:0.5")},
+            "known: the target is a regression model",
+        ),
         (LinearRegression(), {"recipes": ["gap"]}, "gap is no attack on a regression model.*lira"),
         (LinearRegression(), {"recipes": ["lira-augmented"], "references": Custom(forest, count=2)}, "is no attack on"),
         (LinearRegression(), {"recipes": ["lira"], "references": None}, "references=divulge.references.Train"),
@@ -292,7 +297,11 @@ def test_what_does_not_fit_is_refused(target, options, message, sets):
 @pytest.mark.parametrize("model_type", ["estimator", "pipeline", "lightgbm", "xgboost", "catboost"])
 def test_references_are_clones_of_an_estimator(model_type, sets, tmp_path):
     target, _ = make_target(model_type, sets["members"], tmp_path)
-    options = {"recipes": ["lira", "loss"], "references": Train(count=3, engine="serial"), "pool": tmp_path / "pool"}
+    options = {
+        "recipes": ["lira", "loss"],
+        "references": Train(count=3, engine="serial"),
+        "options": dv.AuditOptions(pool=tmp_path / "pool"),
+    }
     result, repeated = (audited(target, sets, **options) for _ in range(2))
     assert np.array_equal(result.scores["lira"], repeated.scores["lira"])
     assert "from the pool" not in result.about.engine
@@ -495,7 +504,7 @@ def write_plan(folder, sets, target, **keys):
 
 def audit_plan(path):
     resolved = plan.resolve(plan.read(path), path.parent)
-    return dv.audit(resolved.target, **resolved.arguments())
+    return run_audit(resolved.target, resolved.subject, resolved.options)
 
 
 def test_a_plan_audits_a_skops_file(sets, tmp_path):

@@ -51,7 +51,7 @@ REFERENCES = dv.references.Custom(soft, count=2, engine="serial")
 
 
 def audit(target, names=("transfer",), **more):
-    options = {"recipes": names, "fpr": (0.05,), "references": REFERENCES, "calibration": 0.25}
+    options = {"recipes": names, "fpr": (0.05,), "references": REFERENCES}
     return dv.audit(target, **(SETS | options | more))
 
 
@@ -106,15 +106,15 @@ def test_substitutes_that_know_nothing_say_what_right_and_wrong_say():
 
 def test_what_the_target_answers_is_in_the_pool_s_key(tmp_path):
     names = ("correct-calibrated", "transfer")
-    expected = audit(Nearest(), names, pool=tmp_path)
+    expected = audit(Nearest(), names, options=dv.AuditOptions(pool=tmp_path))
     assert len(list(tmp_path.glob("*.safetensors"))) == 4  # two of each kind
-    repeat = audit(Nearest(), names, pool=tmp_path)
+    repeat = audit(Nearest(), names, options=dv.AuditOptions(pool=tmp_path))
     assert repeat.about.engine == "nothing to train"
-    single_recipe = audit(Nearest(), pool=tmp_path)
+    single_recipe = audit(Nearest(), options=dv.AuditOptions(pool=tmp_path))
     assert single_recipe.about.engine == "nothing to train"
     for result in (repeat, single_recipe):
         np.testing.assert_array_equal(result.scores["transfer"], expected.scores["transfer"])
-    audit(Nearest(records(9, 60)), names, pool=tmp_path)
+    audit(Nearest(records(9, 60)), names, options=dv.AuditOptions(pool=tmp_path))
     assert len(list(tmp_path.glob("*.safetensors"))) == 6  # other answers, other substitutes; the others are the same
 
 
@@ -187,9 +187,9 @@ def test_images_tables_and_texts():
 
 
 def test_of_partly_known_records_the_target_is_asked_about_completions():
-    result = audit(Nearest(), known="share:0.7")
+    result = audit(Nearest(), options=dv.AuditOptions(known="share:0.7"))
     assert result["transfer"].scores.shape == (120,)
-    all_known = audit(Nearest(), known=np.ones(6, bool))
+    all_known = audit(Nearest(), options=dv.AuditOptions(known=np.ones(6, bool)))
     np.testing.assert_array_equal(all_known.scores["transfer"], audit(Nearest()).scores["transfer"])
 
 

@@ -48,9 +48,9 @@ def test_nothing_is_found_of_a_target_that_saw_none_of_them(case):
 def test_models_of_every_engine_and_from_the_pool_are_looked_into_alike(case, engine, tmp_path):
     plain = case.audit(recipes=["learned-white-box"])
     references = dataclasses.replace(case.references, engine=engine, workers=2)
-    expected = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
+    expected = case.audit(recipes=["learned-white-box"], references=references, options=dv.AuditOptions(pool=tmp_path))
     np.testing.assert_allclose(expected.scores["learned-white-box"], plain.scores["learned-white-box"], atol=1e-2)
-    repeat = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
+    repeat = case.audit(recipes=["learned-white-box"], references=references, options=dv.AuditOptions(pool=tmp_path))
     np.testing.assert_allclose(repeat.scores["learned-white-box"], expected.scores["learned-white-box"], atol=1e-6)
 
 
@@ -64,12 +64,12 @@ def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
 
     references = dv.references.Custom(train, count=1, engine="serial")
     names = ["learned-few", "learned-white-box"]
-    expected = case.audit(recipes=names, references=references, pool=pool)
-    repeat = case.audit(recipes=names, references=references, pool=pool)
+    expected = case.audit(recipes=names, references=references, options=dv.AuditOptions(pool=pool))
+    repeat = case.audit(recipes=names, references=references, options=dv.AuditOptions(pool=pool))
     assert len(seeds.read_text().splitlines()) == 1
     for name in names:
         np.testing.assert_array_equal(expected.scores[name], repeat.scores[name])
-    single_recipe = case.audit(recipes=["learned-few"], references=references, pool=pool)
+    single_recipe = case.audit(recipes=["learned-few"], references=references, options=dv.AuditOptions(pool=pool))
     np.testing.assert_array_equal(expected.scores["learned-few"], single_recipe.scores["learned-few"])
 
 

@@ -382,11 +382,10 @@ def test_canaries_of_a_table_have_its_columns_by_name(divulge, tmp_path):
     training = pl.concat([table[:200].with_columns(label=pl.col("label").cast(pl.Int64)), inserted])
     forest = RandomForestClassifier(100, bootstrap=False, random_state=0)
     forest.fit(training.select(columns).to_pandas(), training["label"].to_numpy())
-    table[200:].write_csv(tmp_path / "population.csv")
     training.write_parquet(tmp_path / "training.parquet")
     skops.io.dump(forest, tmp_path / "model.skops")
     arguments = ["canaries", "audit", tmp_path / "model.skops", "--canaries", tmp_path / "c", "--claim-epsilon", 1]
-    arguments += ["--population", tmp_path / "population.csv", "--training", tmp_path / "training.parquet"]
+    arguments += ["--training", tmp_path / "training.parquet"]
     code, out, err = divulge(*arguments, "--json")
     assert code == 1, err
     assert json.loads(out)["bound"]["low"] > 1
@@ -479,7 +478,6 @@ class TestCommand:
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:a"], "subsampled:RATE:STEPS"),
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:2:9"], "rate: must lie"),
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "Subsampled:"], "subsampled:RATE:STEPS"),
-            (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--sides", "out"], "sides: "),
             (["plan", "--claim-epsilon", "inf", "--true-epsilon", 2], "--true-epsilon: must be above"),
             (["audit", "served:model", "--canaries", "nowhere"], "nowhere"),
             (["make", "--data", "none.npz", "--out", "x"], "no such file"),

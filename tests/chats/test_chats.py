@@ -272,8 +272,10 @@ def test_a_list_of_chats_of_unknown_membership_names_those_that_were_used(tmp_pa
     for name, part in {"candidates": chats_of[:80], "population": chats_of[80:]}.items():
         rows = [{"id": f"{name}{i}", "messages": chat} for i, chat in enumerate(part)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    options = ["--candidates=candidates.jsonl", "--population=population.jsonl", "--recipes=loss", "--fdr=0.2"]
-    code, _, shown = divulge("identify", "--target=tuned", *options, "--messages=messages", "--out=run")
+    plan = 'recipes = ["loss"]\n[target]\nmodel = "tuned"\n[data]\nmessages = "messages"\n'
+    plan += 'candidates = "candidates.jsonl"\npopulation = "population.jsonl"\n'
+    (tmp_path / "plan.toml").write_text(plan)
+    code, _, shown = divulge("identify", "plan.toml", "--fdr=0.2", "--out=run")
     assert code == 0, shown
     listed = pl.read_csv("run/selected.csv")["id"].str.strip_prefix("candidates").cast(int)
     assert (listed < 40).sum() > 25

@@ -11,7 +11,7 @@ from divulge.errors import InputError
     [
         ("extract", [], "m.csv: data.text: 'body' is unknown", "m.csv: --text: 'body' is unknown"),
         ("extract", [], "target.model: x is no model", "--model: x is no model"),
-        ("extract", [], "top_p: must lie in [0, 1]", "--top-p: must lie in [0, 1]"),
+        ("extract", [], "suffix: must be at least 1", "--suffix: must be at least 1"),
         ("extract", ["data.text"], "no such file: data.text", "no such file: data.text"),
         ("extract", [], "no such file: a/data.text", "no such file: a/data.text"),
         ("extract", [], "data.scale: texts have no scale", "data.scale: texts have no scale"),

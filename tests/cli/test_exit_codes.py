@@ -50,7 +50,7 @@ def test_a_command_has_a_code_of_its_own_in_the_table_and_in_its_file():
 def test_a_gate(code, limits, tmp_path, divulge):
     write_audit(tmp_path / "run")
     options = [word for limit in limits for word in ("--max", limit)]
-    assert divulge("gate", tmp_path / "run", *options, "--by", "none")[0] == code
+    assert divulge("gate", tmp_path / "run", *options)[0] == code
 
 
 @pytest.mark.parametrize(("code", "copied", "n"), [(1, 60, 120), (0, 0, 400), (3, 0, 20)])

@@ -1,5 +1,8 @@
-"""`--help`: commands in panels, half of the options explained, the others named and accepted."""
+"""`--help`: commands in panels, every option explained; of what is no option, where it is said."""
 
+import contextlib
+import importlib
+import inspect
 import itertools
 import json
 import re
@@ -9,8 +12,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import divulge
+from divulge import identification, settings
+from divulge.candidates import identify_records
 from divulge.cli import COMMANDS, STEPS, app, load_command, options, run
 from divulge.margin import ShallowReLU
+from divulge.targets import CausalLM
+from divulge.targets.folders import load_folder
 
 
 def leaves(command, path=()):
@@ -33,7 +41,7 @@ def test_commands_stand_in_panels_and_steps_and_former_names_in_none():
     text = help_text("--help")
     places = [text.index(panel) for panel in ("─ Audit ─", "─ Other questions ─", "─ Housekeeping ─")]
     assert places == sorted(places)
-    for name in ("score", "power", "reconstruct"):
+    for name in ("score", "power"):
         assert f"│ {name} " not in text
         assert f"Usage: divulge {name} " in help_text(name, "-h")  # accepted all the same
 
@@ -43,21 +51,51 @@ def test_a_command_says_of_itself_what_the_list_says_of_it():
         assert load_command(name).help.startswith(entry.help), f"{name}: COMMANDS and its docstring begin differently"
 
 
-def test_every_option_that_is_not_explained_exists_is_named_and_accepted():
-    for name, words in options.ADVANCED.items():
-        parameters = {parameter.name: parameter for parameter in LEAVES[name].params}
-        assert set(words.split()) <= parameters.keys(), name
-        text = " ".join(help_text(*name.split(), "-h").split())
-        for word in words.split():
-            assert parameters[word].hidden
-            assert not parameters[word].required, "whoever must give it must be told of it"
-            assert parameters[word].opts[0] in text.partition("Further options")[2]
+TABLES = {
+    "attribute": settings.AttributePlan,
+    "data": settings.DataPlan,
+    "defend": settings.DefendPlan,
+    "forget": settings.ForgetPlan,
+    "gate": settings.GatePlan,
+    "identify": settings.SearchRules,
+    "inspect": settings.InspectionSettings,
+    "target": settings.TargetPlan,
+}
+PASSED_ON = {divulge.identify: (identification.identify, identify_records), load_folder: (CausalLM,)}  # by **options
+NO_OPTIONS = [
+    (command, name, place)
+    for command, places in options.RELOCATED.items()
+    for names, place in places.items()
+    for name in names.split()
+]
 
 
-def test_all_options_can_be_explained():
-    text = help_text("extract", "--help-all")
-    assert "Further options" not in text
-    assert "Temperature of sampling" in " ".join(text.replace("│", " ").split())
+@pytest.mark.parametrize(("command", "name", "place"), NO_OPTIONS)
+def test_whoever_types_what_is_no_option_is_told_where_it_is(command, name, place, capsys):
+    assert name not in {parameter.name for parameter in LEAVES[command].params}
+    flag = f"--{name.replace('_', '-')}"
+    assert run([*command.split(), flag, "1"]) == 2
+    told = capsys.readouterr().err
+    assert told == f"divulge: {flag}: no option of divulge {command}; say it as {place.replace('NAME', name)}\n"
+
+
+@pytest.mark.parametrize(("command", "name", "place"), NO_OPTIONS)
+def test_what_is_no_option_is_where_its_message_says(command, name, place):
+    if "`NAME` in the plan" in place and command != "synthetic":
+        table = re.search(r"plan's \[(\w+)\]", place)
+        model = settings.Plan if table is None else TABLES[table[1]]
+        assert name in model.model_fields
+    for dotted, arguments in re.findall(r"\b((?:dv|divulge)(?:\.\w+)+)(\([^)]*\))?", place):
+        module, *names = [part.replace("dv", "divulge") for part in dotted.split(".")]
+        found = importlib.import_module(module)
+        for part in names:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(f"{found.__name__}.{part}")
+            found = getattr(found, part)
+        takers = [found, *PASSED_ON.get(found, ())]
+        taken = {parameter for taker in takers for parameter in inspect.signature(taker).parameters}
+        if "NAME=" in arguments:
+            assert name in taken
 
 
 @pytest.mark.parametrize("name", ["", "pool", "labels", "canaries", *LEAVES])
@@ -92,14 +130,7 @@ def test_weights_without_candidates_reads_points_off_them(tmp_path, capsys):
         tmp_path / "net.safetensors"
     )
     net = str(tmp_path / "net.safetensors")
-    outputs = []
-    for words in (["weights", net], ["reconstruct", net]):
-        assert run([*words, "--margin", "1", "--json"]) == 0
-        outputs.append(json.loads(capsys.readouterr().out))
-    assert outputs[0] == outputs[1]
-    for arguments, option in (
-        (["--leaked", net], "--leaked"),
-        (["--candidates", net, "--algorithm", "1"], "--algorithm"),
-    ):
-        assert run(["weights", net, *arguments]) == 2
-        assert capsys.readouterr().err.startswith(f"divulge: {option}: ")
+    assert run(["weights", net, "--margin", "1", "--json"]) == 0
+    assert "candidates" in json.loads(capsys.readouterr().out)
+    assert run(["weights", net, "--nonmembers", net]) == 2
+    assert capsys.readouterr().err.startswith("divulge: --nonmembers: ")

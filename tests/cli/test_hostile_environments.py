@@ -70,7 +70,7 @@ def test_folders_and_files_whose_names_are_not_utf8(runs, tmp_path, divulge):
         ("check", ODD),
         ("report", ODD),
         ("report", "AUDIT", "--format", ODD),
-        ("decide", "AUDIT", "--fpr", "0.1", "--recipe", ODD),
+        ("decide", "AUDIT", "--fpr", ODD),
         ("gate", "AUDIT", "--max", ODD),
         ("compare", ODD, "AUDIT"),
         ("view", ODD),

@@ -156,7 +156,7 @@ def test_junit_says_of_each_limit_what_the_exit_code_says(project, divulge, tmp_
     write_audit(tmp_path / "run", 1, 1.0)
     if limits:  # one that is broken, and one that these records leave open
         states = {name.replace("290", "1"): tag for name, tag in states.items()}
-    found, _, err = divulge("gate", tmp_path / "run", *limits, *options, "--by", "none", "--junit", tmp_path / "j.xml")
+    found, _, err = divulge("gate", tmp_path / "run", *limits, *options, "--junit", tmp_path / "j.xml")
     (suite,) = ET.parse(tmp_path / "j.xml").getroot().findall("testsuite")
     cases = {case.get("name"): [child for child in case if child.tag != "system-out"] for case in suite}
     assert {name: children[0].tag if children else None for name, children in cases.items()} == states, err
@@ -248,6 +248,22 @@ def test_a_damaged_run_is_listed_and_the_exit_code_says_so(nights, tmp_path, div
     assert out.count("Cannot be read") == 2
     assert "scores.parquet" in err
     assert divulge("table", tmp_path / "absent")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("n_copies", "shift", "stored"), [(60, 0, 60), (0, 0, 0), (2, 0, None), (60, 3, None)]
+)  # copies beyond chance; none; what chance explains; members that differ from the others anyway
+def test_of_a_release_the_table_counts_members_that_stand_in_it(tmp_path, n_copies, shift, stored):
+    rng = np.random.default_rng(0)
+    members, nonmembers, population, others = (rng.normal(size=(n, 3)).round(3) for n in (120, 120, 240, 100))
+    members += shift
+    dv.synthetic.audit(
+        np.concatenate([members[:n_copies], others]), members=members, nonmembers=nonmembers, population=population,
+        attributes=(), out=tmp_path / "release",
+    )  # fmt: skip
+    (row,) = viewing.list_runs([tmp_path])
+    assert (row.stored_records, row.recipe) == (stored, "auto")
+    assert 0 < row.auc.value < 1
 
 
 def test_stored_records_stand_in_the_table_and_in_a_comparison(tmp_path, divulge):

@@ -7,15 +7,15 @@ import pytest
 from divulge.decisions import planning
 from divulge.decisions.planning import Setting
 
-QUESTION = ("--candidates", "200", "--members", "100", "--auc", "0.95", "--fdr", "0.1", "--method", "storey")
+QUESTION = ("--candidates", "200", "--members", "100", "--auc", "0.95", "--fdr", "0.1")
 
 
 def test_it_says_what_the_library_says(divulge):
-    plan = planning.calibration(Setting(200, 100, 0.95), 0.7, fdr=0.1)
-    content = json.loads(divulge("power", *QUESTION, "--wanted", "0.7", "--json")[1])["storey"]
+    plan = planning.calibration(Setting(200, 100, 0.95), 0.8, fdr=0.1)
+    content = json.loads(divulge("power", *QUESTION, "--json")[1])["storey"]
     assert (content["calibration"], content["power"]["value"]) == (plan.calibration, plan.power.value)
-    output = divulge("power", *QUESTION, "--wanted", "0.7")[1]
-    assert "select 70 %" in output
+    output = divulge("power", *QUESTION)[1]
+    assert "select 80 %" in output
     assert f"[{plan.power.low:.3f}, {plan.power.high:.3f}]" in output
     assert str(plan.calibration) in output
 
@@ -29,10 +29,7 @@ def test_of_a_calibration_it_says_what_it_can_prove_at_most(divulge, n, says):
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        (("--wanted", "0.5", "--calibration", "9"), "--wanted"),
-        (("--wanted", "1"), "wanted"),
         (("--calibration", "0"), "--calibration"),
-        (("--method", "none"), "method"),
         (("--members", "300"), "members"),
     ],
 )

@@ -63,7 +63,7 @@ def test_nothing_that_was_read_steers_the_terminal(run, tmp_path, capsys):
     commands = [
         ("report", run),
         ("decide", run, "--fpr", "0.2"),
-        ("decide", run, "--fpr", "0.2", "--recipe", HOSTILE),
+        ("decide", run, "--fpr", HOSTILE),
         ("gate", run, "--max", "auc:1"),
         ("gate", run, "--max", HOSTILE),
         ("compare", run, run),
@@ -137,9 +137,7 @@ NEEDS = {
         ("score", "t.csv", "--model", "tiny", "--endpoint", "http://127.0.0.1:9/v1", "--out", "OUT"),
         ("identify", "t.csv", "--calibration", "u.csv", "--model", "x", "--endpoint", "http://[::1]:9", "--out", "OUT"),
         ("labels", "attack", "http://127.0.0.1:9/", "--n", "4"),
-        ("labels", "simulate", "y.txt", "--url", "http://127.0.0.1:9/"),
     ],
-    "ray": [("score", "t.csv", "--model", "hf:tiny", "--engine", "ray", "--out", "OUT")],
     "": [
         ("list",),
         ("identify", "t.csv", "--calibration", "u.csv", "--score", "x", "--fdr", "0.2", "--out", "done"),

@@ -119,24 +119,43 @@ def test_no_more_records_may_stand_in_the_recommended_model_than_in_the_target()
         assert (result.recommended and result.recommended.name) == name
 
 
-START = "As it is, the attack loss has an AUC of 0.900 [0.880, 0.920]. "
+START = (
+    "As it is, shown a training record and another one, the attack loss tells which is which in about 90 of 100 cases "
+    "(88 to 92); guessing is right in 50. "
+)
 
 
 def test_the_verdict_says_what_the_best_setting_does_and_costs():
+    told = traded(row("a"), row("b", 0.6))
+    assert told.verdict == str(told)
     assert (
-        traded(row("a"), row("b", 0.6)).verdict
-        == str(traded(row("a"), row("b", 0.6)))
-        == (f"{START}With b it is 0.600 [0.580, 0.620], for a loss of accuracy of 1.0 % [-1.0, 3.0].")
+        told.verdict
+        == f"{START}With b it does so in about 60 of 100 (58 to 62), and the accuracy falls by 1.0 % [-1.0, 3.0]."
     )
     error = traded(row("a"), utility="mean absolute error", max_loss=1234.5)
     assert (
         error.verdict
-        == f"{START}With a it is 0.700 [0.680, 0.720], and the mean absolute error grows by 0.01 [-0.01, 0.03]."
+        == f"{START}With a it does so in about 70 of 100 (68 to 72), and the mean absolute error grows by "
+        "0.01 [-0.01, 0.03]."
     )
     nothing = traded(row("a", 0.95))
-    assert nothing.verdict == f"{START}No setting that was tried lowers it and surely loses at most 5 %."
+    assert (
+        nothing.verdict
+        == f"{START}No setting that was tried makes that rarer and surely costs at most 5 % of accuracy."
+    )
     nothing = traded(row("a", 0.95), utility="mean absolute error", max_loss=1234.5)
-    assert nothing.verdict == f"{START}No setting that was tried lowers it and surely loses at most 1234."
+    assert (
+        nothing.verdict
+        == f"{START}No setting that was tried makes that rarer and surely costs at most 1234 more mean absolute error."
+    )
+
+
+def test_a_setting_that_gains_is_said_to_gain_and_an_attack_that_is_surely_wrong_is_read_the_other_way_round():
+    gains = replace(row("a"), auc=Estimate(0.4, 0.38, 0.42, 0.95, ""), loss=Estimate(-0.02, -0.05, 0.01, 0.95, "exact"))
+    assert (
+        traded(gains).verdict
+        == f"{START}With a it does so in about 60 of 100 (58 to 62), and the accuracy rises by 2.0 % [-1.0, 5.0]."
+    )
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_forecast_counts_the_steps_and_warns_of_what_does_not_fit(base, monkey
     monkeypatch.setattr(fine_tuning.NextTokenLoss, "add_gradients", lambda *args: steps.append(1) or add(*args))
     data = dv.types.AuditData(members=records(1, 60), nonmembers=records(2, 100), population=records(4, 80))
     references = FineTune(base, count=2, epochs=3, batch_size=4, lora=LoRA(), engine="serial", device="cpu")
-    options = dv.settings.AuditOptions.check(recipes=["loss", "windows"], references=references, seed=0)
+    options = dv.settings.ResolvedAuditSettings.check(recipes=["loss", "windows"], references=references, seed=0)
     forecast = auditing.forecast(base, data, options)
     assert len(steps) < 12  # what check itself trains
     steps.clear()

@@ -39,7 +39,7 @@ def test_differences_are_named_by_rank_sums_and_shares_the_clearest_first():
     x[inside, 3] += 0.9
     x[inside, 2] -= 1.0
     labels = np.where(rng.random(120) < np.where(inside, 0.7, 0.2), 4, rng.integers(0, 2, 120))
-    names = [f"column {i} (from 0)" for i in range(4)]
+    names = [f"column {i} (counted from 0)" for i in range(4)]
     expected = naive_differences(x, inside, names, labels)
     assert len(expected) > 3
     assert list(blind.differences(x, inside, labels, max_differences=9)) == expected

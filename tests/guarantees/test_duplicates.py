@@ -319,5 +319,5 @@ def test_confounded_says_what_differs_and_what_to_do():
         lambda x: x[:, :2], members=records(150, 1.0), nonmembers=records(150), population=records(60), recipes=["loss"]
     )
     assert audit.verdict.answer == "split is confounded"
-    assert "column 1 (from 0) is larger among the members" in audit.verdict.text
+    assert "column 1 (counted from 0) is larger among the members" in audit.verdict.text
     assert "name the columns in which they differ as covariates" in audit.verdict.text

@@ -31,7 +31,7 @@ def audit(seed):
         population=records(400),
         recipes=RECIPES,
         references=dv.references.Train(network, 4, epochs=5, lr=0.1, engine="stacked"),
-        calibration=0.5,
+        options=dv.AuditOptions(calibration=0.5),
         fpr=(LEVEL,),
         seed=seed,
     )

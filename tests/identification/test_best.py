@@ -83,6 +83,6 @@ def test_a_run_says_how_much_doubt_its_selection_survives(run, scores, divulge):
     from_scores = dv.decisions.fdr.sensitivity(-candidates, -calibration, fdr=0.1)
     assert np.array_equal(sensitivity(run).gammas, np.sort(from_scores.gammas)[::-1])
     assert f"Of the selection, {from_scores}." in re.sub("<[^>]+>", "", (run / "report.html").read_text())
-    out = " ".join(divulge("decide", run, "--fdr", "0.2", "--method", "bh")[1].split())
-    stands = dv.decisions.fdr.sensitivity(-candidates, -calibration, fdr=0.2, method="bh")
+    out = " ".join(divulge("decide", run, "--fdr", "0.2")[1].split())
+    stands = dv.decisions.fdr.sensitivity(-candidates, -calibration, fdr=0.2)
     assert f"likelier, or less likely, to have any score, {stands}." in out

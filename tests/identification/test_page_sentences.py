@@ -63,9 +63,8 @@ def test_the_finding_comes_first_in_every_standing(run):
     for standing, selected in itertools.product(("holds", "doubtful", "void"), (0, count)):
         summary = changed(run, standing=standing, selected=selected, warnings=("why",), controls=(control(),))
         text, tone = identification_page.verdict(summary)
-        finding = (
-            f"{count} of 150 documents are identified as training data; at most 20 % of these are expected to be false."
-        )
+        identified = f"{count} of 150 documents are identified as training data"
+        finding = f"{identified}; of such a list at most 20 % are wrong on average."
         nothing = (
             "None of 150 documents could be shown to have been used for training, at a false discovery rate of 20 %."
         )
@@ -114,18 +113,18 @@ def test_a_condition_is_met_only_where_its_test_could_have_found_something(run):
         return {c.title.split(" ")[0]: c.mark for c in case_file.conditions(changed(run, controls=controls, **changes))}
 
     for half, mark in ((0.05, "met"), (0.149, "met"), (0.15, "open"), (0.4, "open"), (None, "open")):
-        assert marks(control(half=half), control("low end", half=None))["Both"] == mark
-        assert marks(control("blind text", half=half, conclusive=False))["The"] == "open"  # of three that begin alike
+        assert marks(control(half=half), control("low end", half=None))["Do"] == mark
+        assert marks(control("blind text", half=half, conclusive=False))["Were"] == "open"
         (text,) = [
             c
             for c in case_file.conditions(changed(run, controls=(control("blind text", half=half, conclusive=False),)))
             if "texts" in c.title
         ]
         assert text.mark == mark
-    assert marks(control("low end", half=None))["Both"] == "open"  # it can refute and not fulfil
-    assert marks(control(), control("low end", "failed", half=None))["Both"] == "not met"
-    assert marks(control(state="failed"), control("low end", half=None))["Both"] == "not met"
-    assert marks()["Both"] == "open"
+    assert marks(control("low end", half=None))["Do"] == "open"  # it can refute and not fulfil
+    assert marks(control(), control("low end", "failed", half=None))["Do"] == "not met"
+    assert marks(control(state="failed"), control("low end", half=None))["Do"] == "not met"
+    assert marks()["Do"] == "open"
     for m, n, mark in ((150, 400, "met"), (8, 400, "open"), (150, 9, "open")):
         low = control("low scores", half=None, conclusive=False)
         (condition,) = [
@@ -180,7 +179,7 @@ def test_marks_are_read_aloud_and_printed(run):
                 f'<span class="sign" aria-hidden="true">{sign}</span> <span class="unseen">{mark}:</span>' in html_text
             )
             assert f"- {sign} {mark}: " in markdown_text
-    assert "✗ not met: Both" in render(page(run, standing="void", controls=(control(state="failed"),)))
+    assert "✗ not met: Do both" in render(page(run, standing="void", controls=(control(state="failed"),)))
 
 
 def test_every_selected_document_is_listed_with_the_shift_that_it_survives(run):
@@ -224,10 +223,7 @@ def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, st
     assert rendered.heading == headings.get(standing, "Guarantee void")  # no second set was there
     assert bool(rendered.pictures) == (standing != "void")
     for dots in rendered.pictures[1:]:
-        assert (
-            dots.caption
-            == "Of 100 selected, at most 20 are not training data, on average, where the conditions are met"
-        )
+        assert dots.caption == "Of 100 identified so, at most 20 are wrong on average, if the conditions below are met"
         assert (dots.value, dots.total) == (20, 100)
     share = next(name for name, _ in identification_page.facts(changed(run, standing=standing)) if "share of" in name)
     words = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}[standing]

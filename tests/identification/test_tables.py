@@ -247,8 +247,8 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     }
     report = (tables / "out" / "report.html").read_text()
     assert 'class="verdict doubt"' in report
-    assert "The texts of the documents are like those of the unused ones." in report
-    assert "This is not so (p = " in report
+    assert "Are the texts of the documents like those of the unused ones?" in report
+    assert "No (p = " in report
     # Deciding again keeps what is known of the controls.
     repeat = redecide(tables / "out", fdr=0.2)
     assert repeat.guarantee.standing == "doubtful"
@@ -311,7 +311,7 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
             headline, *other_lines = result.stdout.splitlines()
             assert headline.startswith(icon)
             assert reason in headline
-            assert other_lines[0].startswith("✗ Both" if title == "VOID" else "? Both")
+            assert other_lines[0].startswith("✗ Do both" if title == "VOID" else "? Do both")
             assert f"{title}: FDR ≤ " in result.stdout
 
 

@@ -58,12 +58,10 @@ def test_a_board_that_rounds_to_four_decimals_is_found_out_and_no_label_is_writt
     assert "rounded to 4 decimals" in content["contradiction"]
 
 
-def test_a_simulation_against_another_board_ends_with_its_own_exit_code(divulge, leaderboard, y, spec, tmp_path):
-    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
-    url = leaderboard(y, clip=1e-6, decimals=5)
-    code, _, error = divulge("simulate", tmp_path / "y.csv", *as_options(spec)[2:], "--url", url)
-    assert code == 4
-    assert "they look clipped at 1e-06, not at 1e-15" in error
+def test_a_simulation_against_another_board_says_that_it_contradicts(leaderboard, y, spec):
+    board = labels.HttpOracle(leaderboard(y, clip=1e-6, decimals=5))
+    simulation = labels.simulate(spec, y, oracle=board)
+    assert "they look clipped at 1e-06, not at 1e-15" in str(simulation.inference.contradiction)
 
 
 def test_typed_scores_of_another_board_end_with_their_own_exit_code(divulge, y, spec, tmp_path):
@@ -86,12 +84,11 @@ def test_an_honest_board_is_checked_and_its_labels_are_written(divulge, leaderbo
     assert (table[:, 2:] == 1).all()
 
 
-def test_rows_that_the_answers_leave_open_have_no_label_in_the_table(divulge, leaderboard, y, spec, tmp_path):
-    out = tmp_path / "labels.csv"
-    options = [*as_options(spec), "--method", "positional", "--out", out]
-    code, output, _ = divulge("attack", leaderboard(y, **BOARD, quota=4), *options)
-    assert code == 0
-    assert "the quota is used up" in output
+def test_rows_that_the_answers_leave_open_have_no_label_in_the_table(leaderboard, y, spec, tmp_path):
+    out, plan = tmp_path / "labels.csv", labels.design(spec, "positional")
+    read = labels.infer(labels.HttpOracle(leaderboard(y, **BOARD, quota=4)), plan)
+    assert not read.complete
+    inference.write_labels(out, spec, read)
     rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
     has_label = np.array([label != "" for _, label, _, _ in rows])
     assert 0 < has_label.sum() < 198

@@ -45,10 +45,9 @@ def y():
 
 def test_titanic_through_the_real_leaderboard(leaderboard, titanic, tmp_path):
     url = leaderboard(titanic, **BOARD, quota=160)
-    np.savetxt(tmp_path / "y.csv", titanic, fmt="%d")
-    options = ("--clip", "1e-15", "--decimals", "5", "--url", url, "--json", "--report", tmp_path / "r.html")
-    content = json.loads(run("simulate", tmp_path / "y.csv", *options).stdout)
-    assert content["right"] == 2201
+    options = ("--n", 2201, "--clip", "1e-15", "--decimals", "5", "--json", "--report", tmp_path / "r.html")
+    content = json.loads(run("attack", url, *options).stdout)
+    assert content["labels"] == titanic.tolist()
     assert content["queries"] <= 156
     assert content["certain"] == 2201
     assert "2,201 of 2,201 labels" in (tmp_path / "r.html").read_text()
@@ -107,28 +106,21 @@ def test_a_killed_attack_goes_on_where_it_was(leaderboard, server_module, tmp_pa
 def test_the_public_rows_of_a_real_leaderboard(leaderboard, y, tmp_path):
     public = np.random.default_rng(5).random(198) < 0.4
     url = leaderboard(y, **BOARD, public=public)
-    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
-    np.savetxt(tmp_path / "public.csv", public, fmt="%d")
+    spec = labels.OracleSpec(n=198, scored="unknown", **BOARD)
+    simulation = labels.simulate(spec, y, oracle=labels.HttpOracle(url), scored=public)
+    assert simulation.accuracy == 1
+    assert simulation.inference.certain.all()
     board = ("--clip", "1e-15", "--decimals", 5, "--scored", "unknown")
-    files = ("--public", tmp_path / "public.csv", "--report", tmp_path / "r.html")
-    content = json.loads(run("simulate", tmp_path / "y.csv", *board, *files, "--url", url, "--json").stdout)
-    assert content["right"] == content["certain"] == 198
-    assert "198 of 198 labels" in (tmp_path / "r.html").read_text()
     output = run("attack", url, "--n", 198, *board, "--out", tmp_path / "found.csv").stdout
     assert f"{public.sum()} rows are scored" in output
     read = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
     assert (read[:, 1] == np.where(public, y, -1)).all()
 
 
-def test_the_public_rows_of_an_oracle_on_this_machine(y, tmp_path):
+def test_the_public_rows_of_an_oracle_on_this_machine(y):
     public = np.random.default_rng(6).random(198) < 0.4
-    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
-    np.savetxt(tmp_path / "public.csv", public, fmt="%d")
-    board = ("--clip", "1e-15", "--decimals", 5, "--scored", public.sum())
-    content = json.loads(
-        run("simulate", tmp_path / "y.csv", *board, "--public", tmp_path / "public.csv", "--json").stdout
-    )
-    assert (content["right"], content["scored"]) == (198, public.sum())
+    simulation = labels.simulate(labels.OracleSpec(n=198, scored=int(public.sum()), **BOARD), y, scored=public)
+    assert simulation.accuracy == 1
 
 
 def test_a_journal_of_another_plan_is_refused(tmp_path):

@@ -19,7 +19,7 @@ def test_every_remedy_is_printed_with_its_cost(capsys):
     repeat = labels.defend(labels.OracleSpec(n=300, decimals=5), seed=1)
     assert defended.remedies == labels.defend(labels.OracleSpec(n=300, decimals=5)).remedies
     assert repeat.remedies != defended.remedies
-    assert cli.run(["labels", "defend", "--n", "100", "--decimals", "4", "--days", "3"]) == 0
+    assert cli.run(["labels", "defend", "--n", "100", "--decimals", "4"]) == 0
     output = capsys.readouterr().out
     for name in ("private split", "submissions per day", "rounding", "ladder", "Kendall's"):
         assert name in output

@@ -239,7 +239,6 @@ def test_the_command_line_takes_a_function_and_a_range(tmp_path, monkeypatch, ca
     assert "search" in capsys.readouterr().out
     assert cli.run(["labels", "capacity", "--n", "2201", "--metric", "0:1", "--decimals", "5"]) == 0
     assert "16.61 labels per query" in capsys.readouterr().out
-    assert cli.run(["labels", "design", "--n", "50", "--class-weight", "1,3", "--decimals", "6"]) == 0
     np.savetxt(tmp_path / "y.txt", np.array([0, 1, 1, 0, 1, 0]), fmt="%d")
     command = ["labels", "simulate", "y.txt", "--metric", "board_metric:agreement", "--submission", "labels"]
     assert cli.run(command) == 0, capsys.readouterr()

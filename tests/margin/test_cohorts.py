@@ -323,16 +323,14 @@ def test_a_table_of_coefficients_from_the_command_line(files, divulge):
     assert "What is assumed" in (folder / "report.html").read_text()
     extra = draw(1, np.random.default_rng(11))
     training = join(data | {"b": extra}, "acb")
-    write_coefficients(folder / "six.csv", fit(*training), 6)
-    command = ("weights", folder / "six.csv", *options, "--penalty", 1, "--gradient", 1e-12)
-    for flag, is_shown in (("--show-records", True), ("--no-show-records", False)):
-        code, out, errors = divulge(*command, flag, "--json")
-        assert code == 0, errors
-        summary = json.loads(out)
-        assert summary["answer"] == "one record off"
-        values = summary["odd_record"]["values"]
-        assert (values is not None) == is_shown
-        assert not is_shown or [values[name] for name in COLUMNS] == extra[0][0].tolist()
+    coefficients, intercept = fit(*training)
+    write_coefficients(folder / "six.csv", (coefficients, intercept), 6)
+    published = Publication(np.round(coefficients, 6), round(intercept, 6), penalty=1.0, decimals=6, gradient=1e-12)
+    for is_shown in (True, False):
+        summary = dv.examine_cohorts(published, data, columns=COLUMNS, show_records=is_shown).summary()
+        assert summary.answer == "one record off"
+        assert (summary.odd_record.values is not None) == is_shown
+        assert not is_shown or [summary.odd_record.values[name] for name in COLUMNS] == extra[0][0].tolist()
     code, out, _ = divulge("weights", folder / "six.csv", *options, "--penalty", 1, "--json")
     assert json.loads(out)["answer"] == "none"  # an optimiser of which more is not known may have left as much
 

@@ -88,7 +88,7 @@ def test_of_a_target_that_gives_labels_alone_the_default_reads_no_more():
 
 
 def test_of_partly_known_records_the_default_reads_the_best_completion():
-    result = audit(GivesLogits, known="share:0.5")
+    result = audit(GivesLogits, options=dv.AuditOptions(known="share:0.5"))
     assert list(result) == ["auto", "loss", "max-probability"]
     assert result.about.recipes["auto"].completed_by is not None
 
@@ -101,7 +101,7 @@ def test_with_few_records_what_cannot_learn_is_left_out_and_said():
         nonmembers=nonmembers,
         population=records(3, 8),
         fpr=(0.2,),
-        calibration=0.2,
+        options=dv.AuditOptions(calibration=0.2),
     )
     assert result.about.recipes["auto"].chosen == "quantile-trees"
     assert any("left out transductive: at least 20 candidates are needed" in note for note in result.about.warnings)

@@ -85,13 +85,13 @@ def test_references_without_make_model_are_clones_of_the_target(name):
 def test_clones_find_the_leak_and_a_pool_trains_none_twice(tmp_path):
     target = fitted(RandomForestClassifier(30, random_state=0))
     arguments = {**SETS, "recipes": ["loss", "lira"], "references": Train(count=8), "fpr": [0.05]}
-    result = dv.audit(target, **arguments, pool=tmp_path / "pool")
+    result = dv.audit(target, **arguments, options=dv.AuditOptions(pool=tmp_path / "pool"))
     assert result["lira"].auc.low > 0.65
-    repeated = dv.audit(target, **arguments, pool=tmp_path / "pool")
+    repeated = dv.audit(target, **arguments, options=dv.AuditOptions(pool=tmp_path / "pool"))
     assert repeated.about.engine == "nothing to train"
     np.testing.assert_array_equal(result.scores["lira"], repeated.scores["lira"])
     restricted = fitted(RandomForestClassifier(30, random_state=0, max_depth=3))
-    third = dv.audit(restricted, **arguments, pool=tmp_path / "pool")
+    third = dv.audit(restricted, **arguments, options=dv.AuditOptions(pool=tmp_path / "pool"))
     assert third.about.engine != "nothing to train"
 
 

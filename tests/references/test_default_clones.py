@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge as dv
 from divulge import plan as plans
 from divulge.auditing import forecast
-from divulge.settings import AuditOptions
+from divulge.settings import ResolvedAuditSettings
 from divulge.types import AuditData
 
 
@@ -123,7 +123,7 @@ def test_a_word_that_means_nothing_is_refused():
 
 def test_a_forecast_times_a_clone():
     data = sets()
-    found = forecast(fit_tree(data["members"]), AuditData(**data), AuditOptions.check(fpr=(0.1,)))
+    found = forecast(fit_tree(data["members"]), AuditData(**data), ResolvedAuditSettings.check(fpr=(0.1,)))
     assert found.models == 16
     assert found.training is not None
     assert 0 < found.training < 60

@@ -81,7 +81,7 @@ def _arguments(request):
 
 def test_a_trial_model_is_the_reference_and_is_not_trained_again(target, tmp_path):
     references = Train(make, count=2, match={"lr": [0.0001, 0.01], "epochs": [3, 12]}, **SETTINGS)
-    result = audit(references, target, pool=tmp_path / "pool")
+    result = audit(references, target, options=dv.AuditOptions(pool=tmp_path / "pool"))
     assert result.about.matched.chosen == "lr=0.01, epochs=12"
     assert [each.models for each in result.about.matched.tried] == [2, 2]  # each with its nearest epoch
     assert result.about.engine.endswith("all others from the pool")
@@ -215,7 +215,7 @@ def test_what_cannot_be_tried_is_refused(match, message):
 )
 def test_settings_that_do_not_fit_are_refused_before_any_training(match, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        audit(Train(make, count=2, match=match, **SETTINGS), pool=tmp_path)
+        audit(Train(make, count=2, match=match, **SETTINGS), options=dv.AuditOptions(pool=tmp_path))
     assert not list(tmp_path.glob("*.safetensors"))
 
 

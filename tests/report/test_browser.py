@@ -127,6 +127,33 @@ def test_print_is_light_whole_and_not_empty(visit, file):
     assert not tab.locator("details").first.is_visible()
 
 
+def test_what_is_folded_is_drawn_for_paper_and_follows_the_width_once_it_is_opened(visit, tmp_path):
+    chart = Chart(charts.lines({"a": Curve([0.0, 1.0], [0.2, 0.7])}, x="x", y="y"), "folded")
+    inner = Collapsible("deeper", (chart,))
+    page = Page("t", "v", "leak", (Section("s", (chart, Collapsible("more", (chart, inner)))),))
+    html.write(page, tmp_path / "folded.html")
+    tab = visit((tmp_path / "folded.html").as_uri())
+    tab.wait_for_function("document.querySelectorAll('.plot svg').length === 3")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.emulate_media(media="print")
+    assert all(plot.bounding_box()["height"] > 200 for plot in tab.locator(".plot svg").all())
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    tab.emulate_media(media="screen")
+    assert not tab.locator("details.fold").first.evaluate("e => e.open")
+    tab.set_viewport_size({"width": 400, "height": 800})
+    for fold in tab.locator("details.fold > summary").all():
+        fold.click()
+    tab.wait_for_function("[...document.querySelectorAll('.plot svg')].every(e => e.clientWidth < 400)")
+    assert tab.complaints == []
+
+
+def test_on_a_narrow_page_a_digest_breaks_and_no_short_table_scrolls(visit, tmp_path):
+    table = Table(("what", "value"), (("digest", "9f" * 32), ("platform", "Linux-6.18.44-x86_64-with-glibc2.36")))
+    html.write(Page("t", "v", "plain", (Section("s", (table,)),)), tmp_path / "long.html")
+    tab = visit((tmp_path / "long.html").as_uri(), width=400)
+    assert tab.locator(".scroll").evaluate("e => e.scrollWidth - e.clientWidth") == 0
+
+
 def test_without_javascript_words_tables_and_figures_are_there(visit, file):
     tab = visit(file, java_script_enabled=False)
     text = tab.locator("body").inner_text()

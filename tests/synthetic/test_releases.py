@@ -434,7 +434,7 @@ class TestCommand:
     def test_a_leak_ends_with_exit_code_1_and_json_says_why(self, divulge, tmp_path):
         sets = hospital(40, n=120)
         arguments = self.write({"released": generators.trees(sets["members"], 120, 0), **sets}, tmp_path)
-        code, out, _ = divulge("synthetic", *arguments, "--json", "--attributes=ward")
+        code, out, _ = divulge("synthetic", *arguments, "--json")
         assert code == 1
         assert json.loads(out)["answer"] == "leak found"
 

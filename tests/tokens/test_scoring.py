@@ -121,8 +121,12 @@ def halt(event, arguments):
             signal.pause()
 
 sys.addaudithook(halt)
-from divulge.cli import main
-main()
+from pathlib import Path
+from divulge.identification import document_scoring
+from divulge.targets import CausalLM
+texts, model, out = sys.argv[1:]
+options = document_scoring.ScoringOptions(shard=10)
+document_scoring.score([Path(texts)], CausalLM.load(model, device="cpu"), Path(out), options)
 """
 
 
@@ -131,8 +135,7 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
     out, path = folder / "out", folder / "many.jsonl"
     texts = [f"{text} {i}" for i in range(12) for text in TEXTS]
     pl.DataFrame({"text": texts}).write_ndjson(path)
-    arguments = ["score", path, "--model", folder / "model", "--out", out, "--shard", 10, "--device", "cpu"]
-    command = [sys.executable, "-c", HALTING, *map(str, arguments)]
+    command = [sys.executable, "-c", HALTING, str(path), str(folder / "model"), str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert "at work\n" in iter(running.stdout.readline, "")
         running.send_signal(signal.SIGKILL)

@@ -92,7 +92,7 @@ SENTENCES = [
     ("Train again without the records", ["remembered", "overdone"], ["forgotten", "constant"]),
     ("stand out more than under models that never saw them", ["remembered"], ["forgotten", "overdone", "constant"]),
     ("stand out no more than under models that never saw them", ["forgotten"], ["remembered", "overdone"]),
-    ("does not see what no score shows", ["remembered", "forgotten", "no control"], []),
+    ("Scores do not show everything", ["remembered", "forgotten", "no control"], []),
 ]
 
 

@@ -113,21 +113,16 @@ def test_a_run_with_too_few_calibration_records_for_a_level_is_shown_with_the_re
 
 
 def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
-    import json
 
     from divulge.identification import finished_run
 
     shutil.copytree(runs / "texts", tmp_path / "texts")
     for level in (0.01, 0.1, 0.3):
         preview = finished_run.preview(tmp_path / "texts", level)
-        code, out, err = divulge("decide", tmp_path / "texts", "--fdr", level, "--method", "storey", "--json")
-        assert code == 0, err
-        content = json.loads(out)
+        decided = dv.identification.redecide(tmp_path / "texts", fdr=level, method="storey")
         assert (preview.selected, preview.candidates, preview.claim) == (
-            content["selected"],
-            content["candidates"],
-            content["claim"],
-        )
+            decided.selected, decided.candidates, decided.claim,
+        )  # fmt: skip
 
 
 def test_two_audits_are_compared(client, runs):

@@ -26,7 +26,7 @@ from divulge.errors import InputError
 from divulge.references import Custom, Train, splits
 from divulge.references.progress import check_progress, show_progress
 from divulge.results import StoredRecords
-from divulge.settings import AttributeSettings, AuditOptions
+from divulge.settings import AttributeSettings, ResolvedAuditSettings
 from divulge.study import compare_blindly, open_subject
 from divulge.targets import is_label_only
 from divulge.targets.outputs import as_predictions
@@ -120,7 +120,7 @@ def infer(
     options = AttributeSettings.check(
         tolerance=tolerance, max_values=max_values, margin=margin, confidence=confidence, seed=seed
     )
-    audit_options = AuditOptions.check(
+    audit_options = ResolvedAuditSettings.check(
         fpr=(0.5,), duplicates=duplicates, outputs=outputs, task=task, device=device, seed=seed, references=references
     )
     check_bool(overwrite, "overwrite")
@@ -191,7 +191,7 @@ class _Study:
     repeats_kept: bool
 
 
-def _prepare(target: Any, data: AuditData, options: AuditOptions) -> _Study:
+def _prepare(target: Any, data: AuditData, options: ResolvedAuditSettings) -> _Study:
     """Check everything as an audit does, and bring columns and classes into the order that the model knows."""
     subject = open_subject(target, data, outputs=options.outputs, device=options.device, task=options.task)
     modality, references = subject.modality, options.references

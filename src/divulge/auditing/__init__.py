@@ -2,7 +2,7 @@
 
 from divulge.auditing.findings import Outcome
 from divulge.auditing.modality import Modality
-from divulge.auditing.pipeline import audit, forecast, over_shares
+from divulge.auditing.pipeline import audit, forecast, over_shares, run_audit, run_shares
 from divulge.auditing.prepared import Forecast
 from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.wording import Verdict
@@ -18,4 +18,6 @@ __all__ = [
     "load",
     "over_shares",
     "rerender",
+    "run_audit",
+    "run_shares",
 ]

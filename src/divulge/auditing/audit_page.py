@@ -82,7 +82,7 @@ HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
     "no leak found": "No leak found",
     "too little data to say": "Too little data to say",
-    "split is confounded": "Nothing can be said of the model",
+    "split is confounded": "This comparison says nothing of the model",
 }
 
 
@@ -118,7 +118,7 @@ def headline(run: AuditRun[Any]) -> Headline:
     return Headline(
         decided.tone,
         decided.plain,
-        HEADINGS[decided.answer],
+        "No large leak found" if decided.plain.startswith("No large leak") else HEADINGS[decided.answer],
         (*decided.caveats, *decided.details),
         decided.pictures,
         statement=decided.text,
@@ -135,14 +135,14 @@ def sections(run: AuditRun[Any]) -> list[Section]:
     advice, measured_elsewhere = membership_advice(
         documents=about.measured(TextSplit) is not None, adapter=about.adapter, model=model
     )
-    has_leak = summary.verdict.answer == "leak found"
+    has_leak, is_void = (summary.verdict.answer == answer for answer in ("leak found", "split is confounded"))
     links = [
         Link(f"{name}/report.html", f"Report: {name}.", decide_verdict(related_audit).plain)
         for name, related_audit in related.items()
     ]
     return [
         Section(ADVICE_TITLE, advice if has_leak else []),
-        Section("Evidence", [strongest_recipe_table(summary, strongest)]),
+        Section("What attacks measured" if is_void else "Evidence", [strongest_recipe_table(summary, strongest)]),
         Section("The figures behind the answer", [Paragraph(text) for text in audit_verdict.evidence], annex=True),
         Section(MEASURED_TITLE, measured_elsewhere if has_leak else [], annex=True),
         model_section(summary),
@@ -152,7 +152,7 @@ def sections(run: AuditRun[Any]) -> list[Section]:
         trade_off_section(audit, strongest),
         classes_section(summary, strongest),
         decisions_section(summary, strongest),
-        *([] if audit_verdict.answer == "split is confounded" else [exposed_section(audit, strongest)]),
+        *([] if is_void else [exposed_section(audit, strongest)]),
         fairness_section(summary),
         *finding_sections(summary),
         Section("The same audit under other conditions", links, annex=True),
@@ -428,7 +428,7 @@ def strongest_recipe_table(summary: AuditSummary, name: str) -> Table:
             [f"recognises training records, wrongly accusing {chance} of others (TPR at FPR {chance})", *rates, chance]
         )
     values = [scope or "value" for scope in scopes]
-    note = "In brackets: the range in which the true value lies, for all attacks together with 95 % confidence."
+    note = "In brackets: ranges that hold the true values, with 95 % confidence for all attacks at once."
     return Table(
         ["what the attack does", *values, "by guessing"],
         rows,

@@ -15,7 +15,7 @@ from divulge.types import Records
 
 if TYPE_CHECKING:
     from divulge.auditing.modality import Modality
-    from divulge.settings import AuditOptions
+    from divulge.settings import ResolvedAuditSettings
     from divulge.types import AuditData
 
 COUNT = 16
@@ -24,7 +24,9 @@ MAX_SECONDS = 60.0
 """Of one core, for all of them together; beyond it they are trained only where they are asked for."""
 
 
-def choose_references(target: Any, modality: Modality, subject: AuditData, options: AuditOptions) -> tuple[Any, str]:
+def choose_references(
+    target: Any, modality: Modality, subject: AuditData, options: ResolvedAuditSettings
+) -> tuple[Any, str]:
     """Return the clones of the target that an audit trains unasked, and a note; None where there are to be none.
 
     How long they take is measured (`divulge.references.clone_timing`), so another machine may decide otherwise: a run

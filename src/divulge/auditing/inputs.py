@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.modality import Modality
     from divulge.recipes import Recipe
-    from divulge.settings import AuditOptions, UnknownClasses
+    from divulge.settings import ResolvedAuditSettings, UnknownClasses
     from divulge.types import Array, Bools, Ints
 
     Sets = Mapping[str, Records]
@@ -55,7 +55,7 @@ else:
     stats = lazy.module("scipy.stats")
 
 
-def check_inputs(subject: AuditData, options: AuditOptions, modality: Modality, target: Any) -> AuditInputs:
+def check_inputs(subject: AuditData, options: ResolvedAuditSettings, modality: Modality, target: Any) -> AuditInputs:
     """Check the user's data and options against what the target's modality takes.
 
     Raises:
@@ -1029,7 +1029,7 @@ def _number_classes(
         raise InputError(
             f"{set_name}: y: the target does not know the class {format_value(unknown_name)} (it knows "
             f"{format_value(list(class_names))}); {int((~is_known).sum())} records have such a class; leave them out, "
-            "or pass unknown_classes='drop'"
+            "or set unknown_classes to 'drop' (for dv.audit in dv.AuditOptions)"
         )
     kept_records = records if is_known.all() else records[is_known]
     return kept_records.with_labels(
@@ -1064,12 +1064,12 @@ def _check_fitted_classes(sets: Mapping[str, Records], target: Any) -> list[str]
         if unknown[-1] > max(known_classes):
             raise InputError(
                 f"{name}: y: the target does not know the class {unknown[-1]} {described} have such a class; leave "
-                "them out, or pass unknown_classes='drop'; if the target predicts a real value, say task='regression', "
-                'in a plan task = "regression"'
+                "them out, or set unknown_classes to 'drop' (for dv.audit in dv.AuditOptions); if the target predicts "
+                "a real value, say task='regression', in a plan task = \"regression\""
             )
         notes.append(
             f"{name}: the target was not fitted on the classes {', '.join(map(str, unknown))} {described} have one and "
-            "count as the least likely; unknown_classes='drop' leaves them out"
+            "count as the least likely; unknown_classes set to 'drop' (for dv.audit in dv.AuditOptions) leaves them out"
         )
     return notes
 

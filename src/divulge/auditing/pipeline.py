@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ from divulge.references import Train, matching
 from divulge.references.progress import ProgressSetting, check_progress, ignore_progress, show_progress
 from divulge.results import HeatStrip, RunMetadata, to_json_values
 from divulge.run_directory import RunDirectory, RunDraft
-from divulge.settings import AuditOptions, Duplicates, Outputs, UnknownClasses
+from divulge.settings import AuditOptions, Duplicates, Outputs, ResolvedAuditSettings
 from divulge.targets import (
     GivesTokens,
     Task,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from divulge.results import RunSettings
     from divulge.types import Array, Bools, Floats
 
-_DEFAULTS = AuditOptions()
+_DEFAULTS, _DEFAULT_OPTIONS = ResolvedAuditSettings(), AuditOptions()
 
 
 def audit(
@@ -92,25 +92,17 @@ def audit(
     unseen_classes: Sequence[int | str] = AuditData.unseen_classes,
     fpr: Sequence[float] = _DEFAULTS.fpr,
     groups: Sequence[str] | None = AuditData.groups,
-    known: Any = AuditData.known,
-    covariates: Any = AuditData.covariates,
     features: Any = AuditData.features,
-    imputer: Any = _DEFAULTS.imputer,
-    calibration: float = _DEFAULTS.calibration,
     duplicates: Duplicates = _DEFAULTS.duplicates,
     outputs: Outputs = _DEFAULTS.outputs,
     task: Task = _DEFAULTS.task,
-    unknown_classes: UnknownClasses = _DEFAULTS.unknown_classes,
     device: str = _DEFAULTS.device,
-    calls: int = _DEFAULTS.calls,
     show_records: bool = _DEFAULTS.show_records,
     seed: int = _DEFAULTS.seed,
-    out: str | Path | RunDraft | None = None,
+    out: str | Path | None = None,
     overwrite: bool = False,
     progress: ProgressSetting = "auto",
-    pool: str | Path | None = None,
-    plan: Mapping[str, Any] | None = None,
-    expect: Callable[[Forecast], object] | None = None,
+    options: AuditOptions = _DEFAULT_OPTIONS,
 ) -> Audit:
     """Measure how well an adversary can tell ``target``'s training records from others.
 
@@ -120,7 +112,7 @@ def audit(
         members: records the target was trained on.
         nonmembers: records of the same kind that it was not trained on.
         population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
-            (``calibration``) is set aside: attacks never learn from it, its scores are the null
+            is set aside: attacks never learn from it, its scores are the null
             distribution of every decision.
         recipes: names (`divulge list` shows them), settings such as ``divulge.recipes.LiRA(mode="online")``,
             `divulge.recipes.Recipe` objects or "module:Class". By default "auto", the attacks that do best in the
@@ -132,13 +124,6 @@ def audit(
         unseen_classes: classes of which the auditor holds no records.
         fpr: false-positive rates to report.
         groups: a subgroup's name for each member, then for each non-member.
-        known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
-            member, then each non-member; or words such as "share:0.4" (`divulge.completion.mask`). Unknown
-            values are never read, except to find copies of records and to tell whether two runs are of the same
-            candidates. None: whole records.
-        covariates: what else may differ between members and non-members and move the scores, such as age, source or
-            date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
-            scores adjusted for it; of texts always for length, years named and topic besides.
         features: what else is known of each record, such as a pretrained network's embedding of it, from which
             attacks may learn beside its own components (``transductive``, ``rmia-residual``, …): a mapping of
             ``members``, ``nonmembers`` and ``population`` to arrays ``[n, d]`` or data frames of numbers; a function of
@@ -147,27 +132,18 @@ def audit(
             target is not given them. They must not come from the target itself: what it says of a record depends on
             membership. A module with the target's parameters is refused, features that determine its answers are
             warned of.
-        imputer: completes unknown values from the population: of `divulge.completion`, or a function; None for the
-            class-conditional Gaussian.
-        calibration: share of the population set aside.
         duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
         task: "classification", "regression" (``y`` holds real values), or "auto": what an estimator says of itself; a
             module or callable of one output is a regression model where some of ``y`` is not a whole number.
-        unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
-        calls: how often the target is asked about each record. Probabilities, predictions and the like are averaged,
-            and the label that it gives most often counts: against noise that differs from call to call. Reference
-            models are asked once, as they add none.
         show_records: whether the most exposed records are kept in the run directory and shown in the report.
         seed: of every random draw.
-        out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
+        out: run directory to write; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
         progress: called with (done, total, note) while reference models are trained; "auto" or True: a bar on a
             terminal and in a notebook; None or False: nothing.
-        pool: where finished reference models are kept and found; ``out/pool`` when None.
-        plan: the plan the arguments came from, to be kept in the run directory.
-        expect: called with what the audit will take (`divulge.auditing.Forecast`) before it starts, such as ``print``.
+        options: what few audits need: `divulge.AuditOptions`.
 
     Returns:
         An `Audit`: ``result["lira"].auc``, ``result["lira"].tpr_at_fpr(0.01)``, ``result.report(path)``.
@@ -190,55 +166,85 @@ def audit(
         >>> result["loss"].auc.low < 0.5 < result["loss"].auc.high
         True
     """
+    subject, settings, pool = _read_arguments(
+        options,
+        {
+            "members": members, "nonmembers": nonmembers, "population": population, "recipes": recipes,
+            "references": references, "unseen_classes": unseen_classes, "fpr": fpr, "groups": groups,
+            "features": features, "duplicates": duplicates, "outputs": outputs, "task": task, "device": device,
+            "show_records": show_records, "seed": seed,
+        },
+    )  # fmt: skip
+    return run_audit(target, subject, settings, out=out, overwrite=overwrite, progress=progress, pool=pool)
+
+
+def _read_arguments(
+    options: AuditOptions, arguments: Mapping[str, Any]
+) -> tuple[AuditData, ResolvedAuditSettings, str | Path | None]:
+    """Return the data, the settings and the pool that arguments of `audit` and their options name.
+
+    Raises:
+        divulge.InputError: options of another type, settings that do not fit.
+    """
+    check_instance(options, "options", AuditOptions, "divulge.AuditOptions")
+    everything = {**arguments, **{name: getattr(options, name) for name in AuditOptions.model_fields}}
+    pool = everything.pop("pool")
+    data = {field.name: everything.pop(field.name) for field in fields(AuditData) if field.name in everything}
+    return AuditData(**data), ResolvedAuditSettings.check(**everything), pool
+
+
+def run_audit(
+    target: Any,
+    subject: AuditData,
+    settings: ResolvedAuditSettings,
+    *,
+    out: str | Path | RunDraft | None = None,
+    overwrite: bool = False,
+    progress: ProgressSetting = "auto",
+    pool: str | Path | None = None,
+    plan: Mapping[str, Any] | None = None,
+    expect: Callable[[Forecast], object] | None = None,
+) -> Audit:
+    """Run an audit of a plan, or one that belongs to another run; `audit` is this with its arguments by name.
+
+    Args:
+        target: as for `audit`.
+        subject: what is audited.
+        settings: how.
+        out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
+        overwrite: as for `audit`.
+        progress: as for `audit`.
+        pool: as for `divulge.AuditOptions`.
+        plan: the plan that all this came from, to be kept in the run directory.
+        expect: called with what the audit will take, before it starts.
+
+    Raises:
+        divulge.InputError: as `audit`.
+    """
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
     pool_folder = None if pool is None else check_path(pool, "pool")
     shown_progress = check_progress(progress)
-    options = AuditOptions.check(
-        recipes=recipes,
-        references=references,
-        fpr=fpr,
-        imputer=imputer,
-        calibration=calibration,
-        duplicates=duplicates,
-        outputs=outputs,
-        task=task,
-        unknown_classes=unknown_classes,
-        device=device,
-        calls=calls,
-        show_records=show_records,
-        seed=seed,
-    )
-    subject = AuditData(
-        members=members,
-        nonmembers=nonmembers,
-        population=population,
-        unseen_classes=unseen_classes,
-        groups=groups,
-        known=known,
-        covariates=covariates,
-        features=features,
-    )
     if expect is not None:
         require_callable(expect, "expect")
     with show_progress(shown_progress, "reference models") as report:
-        prepared, settings = prepare_audit(target, subject, options, report, pool_folder)
+        prepared, run_settings = prepare_audit(target, subject, settings, report, pool_folder)
         check_memory_fits(prepared, on_disk=out is not None)
         if expect is not None:
             with errors.user_code_errors("expect"):
                 expect(make_forecast(prepared, on_disk=out is not None))
         if isinstance(out, RunDraft):
-            return _run_into(prepared, options.fpr, settings, plan, out)
+            return _run_into(prepared, settings.fpr, run_settings, plan, out)
         if out_folder is None:
-            return _run_audit(prepared, options.fpr, settings, None)
+            return _run_audit(prepared, settings.fpr, run_settings, None)
         # Two runs whose covariates differ are two runs, though the settings hold nothing of them.
         covariate_columns = itertools.chain.from_iterable((prepared.inputs.covariates or {}).items())
-        digest, kept_files = store.hash_values(settings, *covariate_columns), (ANSWERS_FILE,)
+        digest, kept_files = store.hash_values(run_settings, *covariate_columns), (ANSWERS_FILE,)
         with RunDirectory(out_folder).writing(KIND, digest, overwrite=overwrite, keep=kept_files) as draft:
-            return _run_into(prepared, options.fpr, settings, plan, draft)
+            return _run_into(prepared, settings.fpr, run_settings, plan, draft)
 
 
-def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast:
+def forecast(target: Any, subject: AuditData, options: ResolvedAuditSettings) -> Forecast:
     """Forecast an audit; everything is checked as in `audit`, and ten records are scored.
 
     Raises:
@@ -250,7 +256,7 @@ def forecast(target: Any, subject: AuditData, options: AuditOptions) -> Forecast
     return add_scoring_time(prepared, unasked, check_queries=determinism.count_queries(prepared))
 
 
-def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) -> tuple[Records, Bools]:
+def list_reference_data(target: Any, subject: AuditData, options: ResolvedAuditSettings) -> tuple[Records, Bools]:
     """Return the records that reference models of an audit learn from, and which of them each model is trained on.
 
     Those that saw no candidate, where the audit has such; else those of its online attacks, which saw half of the
@@ -288,7 +294,7 @@ def list_reference_data(target: Any, subject: AuditData, options: AuditOptions) 
 
 
 def prepare_audit(
-    target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
+    target: Any, subject: AuditData, options: ResolvedAuditSettings, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, RunSettings]:
     """Check and align all inputs; also return the settings that determine the run."""
     subject = refuse_target_as_features(subject, target)
@@ -298,7 +304,7 @@ def prepare_audit(
 
 
 def _prepare_with_features(
-    target: Any, subject: AuditData, options: AuditOptions, progress: Progress, pool: Path | None
+    target: Any, subject: AuditData, options: ResolvedAuditSettings, progress: Progress, pool: Path | None
 ) -> tuple[PreparedAudit, RunSettings]:
     """Check and align all inputs, of records that have their features beside them."""
     adapted_target = adapt(target, outputs=options.outputs, device=options.device, labels_only=True, task=options.task)
@@ -510,41 +516,59 @@ def over_shares(
     known: Sequence[Any],
     out: str | Path | None = None,
     overwrite: bool = False,
-    pool: str | Path | None = None,
-    expect: Callable[[Forecast], object] | None = None,
+    progress: ProgressSetting = "auto",
+    options: AuditOptions = _DEFAULT_OPTIONS,
     **arguments: Any,
 ) -> list[Audit]:
     """Run one audit for each entry of ``known``; the report of the first shows all, by known share.
 
     With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
-    all use the reference models in ``pool``: what saw no candidate is trained once for all shares.
+    all use the reference models in the pool: what saw no candidate is trained once for all shares.
 
     Args:
         target: as for `divulge.audit`.
-        known: masks or words, as for `divulge.audit`; ``"share:1"`` adds the whole record to compare with.
+        known: masks or words, as for `divulge.AuditOptions`; ``"share:1"`` adds the whole record to compare with.
         out: run directory, or None.
         overwrite: replace a finished run in ``out``.
-        pool: where finished reference models are kept and found; ``out/pool`` when None.
-        expect: called with what the first of the audits will take, before it starts.
+        progress: as for `divulge.audit`.
+        options: as for `divulge.audit`, but ``known``.
         arguments: every other argument of `divulge.audit`.
 
     Raises:
         divulge.InputError: nothing in ``known``, or what `divulge.audit` refuses.
     """
+    subject, settings, pool = _read_arguments(options, arguments)
     if isinstance(known, str) or not len(known):
         raise InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
+    subject = replace(subject, known=tuple(known))
+    return run_shares(target, subject, settings, out=out, overwrite=overwrite, progress=progress, pool=pool)
+
+
+def run_shares(
+    target: Any,
+    subject: AuditData,
+    settings: ResolvedAuditSettings,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    pool: str | Path | None = None,
+    expect: Callable[[Forecast], object] | None = None,
+    **keywords: Any,
+) -> list[Audit]:
+    """Run the audits of `over_shares`; ``subject.known`` is a tuple, and everything else is as for `run_audit`."""
+    first_subject, *other_subjects = (replace(subject, known=mask) for mask in subject.known)
     if out is None:
-        callbacks = [expect, *[None] * (len(known) - 1)]
-        pairs = zip(known, callbacks, strict=True)
-        return [audit(target, known=mask, pool=pool, expect=first_audit, **arguments) for mask, first_audit in pairs]
-    key = store.hash_values("shares", *known, *describe_arguments(arguments))
+        first_audit = run_audit(target, first_subject, settings, pool=pool, expect=expect, **keywords)
+        return [first_audit, *(run_audit(target, each, settings, pool=pool, **keywords) for each in other_subjects)]
+    data = {field.name: getattr(subject, field.name) for field in fields(subject) if field.name != "known"}
+    key = store.hash_values("shares", *subject.known, *describe_arguments(data | dict(settings)))
     with RunDirectory(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
-        shared_pool = draft.home / "pool" if pool is None else pool
-        first_audit = audit(target, known=known[0], out=draft, pool=shared_pool, expect=expect, **arguments)
+        keywords["pool"] = draft.home / "pool" if pool is None else pool
+        first_audit = run_audit(target, first_subject, settings, out=draft, expect=expect, **keywords)
         other_audits = {}
-        for number, mask in enumerate(known[1:], start=1):
+        for number, each in enumerate(other_subjects, start=1):
             with draft.part(f"known-{number}", KIND, key) as part:
-                other_audits[part.path.name] = audit(target, known=mask, out=part, pool=shared_pool, **arguments)
+                other_audits[part.path.name] = run_audit(target, each, settings, out=part, **keywords)
         first_audit.report(draft.path / "report.html", related=other_audits)
     return [first_audit, *other_audits.values()]
 

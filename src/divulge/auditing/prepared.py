@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from divulge.references import Progress
     from divulge.references.fine_tuning import TrainingStep
     from divulge.results import ClassFit, MatchedReferences, RegressionFit, TokenFit
-    from divulge.settings import AuditOptions
+    from divulge.settings import ResolvedAuditSettings
     from divulge.types import Array, Bools, Ints
 
 T = TypeVar("T")
@@ -561,7 +561,11 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe_settings(
-    inputs: AuditInputs, options: AuditOptions, references: Any, target: str, partial: PartialKnowledgeSettings | None
+    inputs: AuditInputs,
+    options: ResolvedAuditSettings,
+    references: Any,
+    target: str,
+    partial: PartialKnowledgeSettings | None,
 ) -> RunSettings:
     """Return all settings that determine the run; their digest identifies an interrupted run."""
     sets = (inputs.candidates, inputs.calibration, inputs.population)

@@ -104,8 +104,8 @@ class WeightsExamination:
         if not self.decisions:
             return (
                 f"Nothing can be said of the {n:,} candidates: no rule could decide. Give records known not to be in "
-                "the training set (--nonmembers), its margin (--margin), or records of which one was trained on "
-                "(--leaked)."
+                "the training set (--nonmembers), its margin (--margin), or in Python records of which one was "
+                "trained on (leaked)."
             )
         valid = [decision for decision in self.decisions.values() if decision.guarantee.standing == "holds"]
         fdr_decision = next((decision for decision in valid if decision.guarantee.kind == "FDR"), None)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from divulge.results import Answer, PartialKnowledgeSettings, RecipeRun
     from divulge.types import Tone
 
+# Where only a larger leak would have been found, the verdict says in its first words that large ones are meant.
+_LARGEST_MODERATE_AUC = 0.65
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
     "no leak found": "clear",
@@ -200,8 +202,9 @@ def _find_worst_groups(groups: Sequence[tuple[Scope, TestedStatistic]]) -> list[
 
 def _describe_worst_group(scope: Scope, count: int) -> str:
     kinds = "classes" if scope.by == "class" else "groups"
-    others = "" if count == 1 else f", the most affected of {count:,} {kinds} in which it does"
-    return f"It also shows within {scope.name} alone{others}."
+    if count == 1:
+        return f"The leak also shows within {scope.name} alone."
+    return f"The leak also shows in {count:,} {kinds} taken one by one, most in {scope.name}."
 
 
 def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
@@ -214,9 +217,9 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     power = formatting.format_percent(smallest_leak.power)
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
-        accused = formatting.format_others(smallest_leak.fpr)
+        accused = formatting.format_others(smallest_leak.fpr, _round_to(smallest_leak.tpr))
         plain_rate = (
-            f"; or one that recognises {_round_up(smallest_leak.tpr)} training records while wrongly accusing at most "
+            f", or one that recognises {_round_up(smallest_leak.tpr)} training records while wrongly accusing at most "
             f"{accused}"
         )
     elif count_copies(audit.about):
@@ -228,15 +231,16 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     seen = (
-        f"What would have been found in {round(10 * smallest_leak.power)} of 10 such audits: an attack that tells a "
-        f"training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
+        f"A leak as large as this would have been found {round(10 * smallest_leak.power)} times in 10: an attack that "
+        f"tells a training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
         f"{plain_rate}. {few}"
     )
     tried, names = _describe_attacks(audit)
+    size = "large " if smallest_leak.auc > _LARGEST_MODERATE_AUC else ""
     return Verdict(
         reason.answer,
-        f"No leak found{scope.suffix}: no attack that was run tells training records from others measurably better "
-        "than guessing.",
+        f"No {size}leak found{scope.suffix}: no attack that was run tells training records from others measurably "
+        "better than guessing.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
         caveats=(seen, *copies),
         evidence=(
@@ -257,8 +261,12 @@ def _round_up(share: float) -> str:
         >>> _round_up(0.571), _round_up(0.0312)
         ('58 of 100', '32 of 1,000')
     """
-    total = 100 if share >= 0.1 else 1_000
+    total = _round_to(share)
     return f"{math.ceil(share * total - 1e-9):,} of {total:,}"
+
+
+def _round_to(share: float) -> int:
+    return 100 if share >= 0.1 else 1_000
 
 
 def _describe_cleared_groups(groups: GroupScopes) -> list[str]:
@@ -266,12 +274,10 @@ def _describe_cleared_groups(groups: GroupScopes) -> list[str]:
     n_judged, too_few = len(groups.judged), groups.too_few
     sentences = []
     if n_judged:
-        listed = (
-            formatting.format_count(n_judged, "class or group") if n_judged == 1 else f"{n_judged:,} classes or groups"
-        )
-        sentences.append(f"Nor does any of {listed} leak measurably by itself.")
+        judged = "the one class or group that was" if n_judged == 1 else f"any of {n_judged:,} classes or groups"
+        sentences.append(f"Nor does a leak show in {judged} judged by itself.")
     if too_few:
-        sentences.append(f"Too few records to judge by themselves: {list_names(too_few)}.")
+        sentences.append(f"Too few records to be judged separately: {list_names(too_few)}.")
     return sentences
 
 
@@ -296,13 +302,13 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         confidence = split_confidence(audit).exposed
         count = evaluation.smallest_exposed(scope.members, scope.nonmembers, confidence)
     if count is None:
-        return (), "A smaller leak, or one confined to a few records, may have been missed."
+        return (), "A smaller leak, or one that concerns a few records alone, may have been missed."
     figures = (
         f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
         "80 % probability."
     )
-    words = "record" if count == 1 else f"{count:,} of {scope.members:,} training records"
-    return (figures,), f"A smaller leak, or one of fewer than {words}, may have been missed."
+    words = "record" if count == 1 else f"{count:,} of the {scope.members:,} training records"
+    return (figures,), f"A smaller leak, or one that concerns fewer than {words}, may have been missed."
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -351,7 +357,8 @@ def _describe_attacks(audit: Findings) -> tuple[str, str]:
 
 
 _REMAINS = (
-    "The result remains when the differences that can be seen between the two groups of records are taken into account."
+    "The result remains when the differences that can be seen between training records and others are taken into "
+    "account."
 )
 _OTHER_MODELS = {
     "none": "",
@@ -468,7 +475,7 @@ def dot_grids(rate: NaturalFrequency, fpr: float) -> tuple[DotGrid, ...]:
         return ()
     if accused[1] < rate.total:  # grids of one size can be compared
         accused = accused[0] * rate.total // accused[1], rate.total
-    accused_dots = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
+    accused_dots = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused, low=0)
     return _dot_grid(f"{rate.describe('training records')} are recognised", rate), accused_dots
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from divulge.canaries.canary_kinds import TableDraft
     from divulge.run_directory import RunDraft
-    from divulge.settings import ColumnNames
     from divulge.types import Bools
 
 __all__ = ["DESIGNS", "KINDS", "TEXT_KINDS", "Canaries", "CanaryKind", "Design", "make", "make_from_file"]
@@ -296,21 +295,20 @@ def _read_file(path: Path, layout: FileLayout) -> datafiles.DataFile:
     return datafiles.read_records(path, replace(layout, drop=(*layout.drop, *names))) if names else file
 
 
-def layout_beside(canaries: Canaries, names: ColumnNames) -> FileLayout:
-    """Return how other tables of the same columns are read: as the user names them, else as the canaries' own file."""
-    if canaries.rows is None or canaries.records.table is None:
-        return FileLayout.from_column_names(names)
-    table, own_layout = canaries.records.table, canaries.rows.description.layout
-    texts = tuple(name for name in table.columns if table[name].dtype == nw.String)
-    return replace(
-        FileLayout.from_column_names(names, label=own_layout.label),
-        id="",  # rows that were added as canaries have none
-        group=None,
-        columns=tuple(table.columns),
-        codes=texts,
-        scale=own_layout.scale,
-        classes=own_layout.classes,
-    )
+def read_beside(canaries: Canaries, path: Path) -> Records:
+    """Read records in a file of the same columns as the one that the canaries were made for."""
+    layout = FileLayout(text="text" if canaries.records.x.dtype == object else None)
+    if canaries.rows is not None and (table := canaries.records.table) is not None:
+        own_layout = canaries.rows.description.layout
+        layout = FileLayout(
+            label=own_layout.label,
+            id="",  # rows that were added as canaries have none
+            columns=tuple(table.columns),
+            codes=tuple(name for name in table.columns if table[name].dtype == nw.String),
+            scale=own_layout.scale,
+            classes=own_layout.classes,
+        )
+    return datafiles.read_records(path, layout).records
 
 
 def _make(

@@ -8,13 +8,16 @@ labels, so the same game is played on a holdout, where there is nothing to leak.
 - `divulge.evaluation.epsilon_one_run` of the members' coins, which holds if the proxy draws as nature does.
 - The log odds ratio of right guesses, members against holdout (exact conditional bound). Label privacy multiplies the
   odds of each guess by at most e^ε. Averages of odds p / (1 - p) so multiplied stay below the average multiplied, as
-  e^ε p / (e^ε p + 1 - p) is concave in p. So this holds for any proxy that serves members and holdout alike.
+  e^ε p / (e^ε p + 1 - p) is concave in p. So this holds for any proxy that serves members and holdout alike, if only
+  their labels can make the model better on members: one that was taught a teacher's answers on their features is better
+  there, though it never saw a label.
 
 What is claimed is the smaller one, which is right if either assumption is.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,10 +35,11 @@ from divulge.evaluation import epsilon_one_run, one_run_bound
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.report import formatting
-from divulge.report.page import Paragraph, Section, Table
+from divulge.report.page import Bullet, BulletList, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
+from divulge.report.sections import ADVICE_TITLE
 from divulge.results import EpsilonLowerBound, LabelPrivacySummary, StudyControl
-from divulge.settings import AuditOptions, LabelPrivacySettings
+from divulge.settings import LabelPrivacySettings, ResolvedAuditSettings
 from divulge.study import FALSE_ALARM, Study, StudyRun, StudyVerdict, compare_blindly, open_subject, reopen
 from divulge.types import AuditData, Estimate, Records
 from divulge.validation import check_bool, check_instance, check_mask, check_path, check_vector
@@ -70,8 +74,15 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "the proxy draws labels as nature does given the features, or members and holdout are drawn alike and the proxy "
-    "has seen neither"
+    "members and holdout were drawn alike, the proxy (a model of other records that draws labels by their features) "
+    "has seen neither, and the model was not taught by another model's answers on the members (distillation, "
+    "self-training); or if the proxy draws labels just as they occur with such features"
+)
+_ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
+_ADVICE = Bullet(
+    "Let no single label matter.",
+    "Larger leaves, stronger penalties and fewer epochs give away less. Labels that are replaced by a random one with "
+    "a fixed probability before training (randomised response) keep an ε that can be chosen. Then measure again.",
 )
 
 
@@ -193,8 +204,10 @@ def decide_label_privacy(
         return LabelFinding(WEAK, reason, nothing, inside, outside, difference)
     if smaller.low > 0:
         reason = (
-            f"The training keeps no ε of label privacy below {formatting.format_lower_bound(smaller.low)}, with "
-            f"{formatting.format_percent(confidence)} confidence, if {_ASSUMES}."
+            "The model gives labels of training records away: for some, the odds of guessing the label are multiplied "
+            f"by {math.floor(100 * math.exp(smaller.low)) / 100:g} or more (ε ≥ "
+            f"{formatting.format_lower_bound(smaller.low)}, with {formatting.format_percent(confidence)} "
+            f"confidence). This holds if {_ASSUMES}."
         )
         return LabelFinding(LEAK, reason, smaller, inside, outside, difference)
     reason = (
@@ -351,7 +364,7 @@ def label_privacy(
         'labels leak'
     """
     options = LabelPrivacySettings.check(confidence=confidence, seed=seed)
-    audit_options = AuditOptions.check(
+    audit_options = ResolvedAuditSettings.check(
         fpr=(0.5,),
         duplicates="keep",
         outputs=outputs,
@@ -409,7 +422,7 @@ def label_privacy(
 
 
 def _predict(
-    model: Any, data: AuditData, options: AuditOptions, name: str
+    model: Any, data: AuditData, options: ResolvedAuditSettings, name: str
 ) -> tuple[Floats, Bools, Records, Records, tuple[str, ...]]:
     """Return log probabilities of candidates ``[n, classes]``, who is a member, candidates, population, and notes."""
     subject = open_subject(model, data, outputs=options.outputs, device=options.device, task=options.task)
@@ -426,7 +439,7 @@ def _predict(
     return log_p, checked.truth, checked.candidates, population, tuple(subject.notes)
 
 
-def _predict_by_proxy(proxy: Any, data: AuditData, options: AuditOptions, y: Ints, classes: int) -> Floats:
+def _predict_by_proxy(proxy: Any, data: AuditData, options: ResolvedAuditSettings, y: Ints, classes: int) -> Floats:
     """Return log probabilities of the proxy in the target's order of classes, ``[n, classes]``."""
     log_p, _, candidates, _, _ = _predict(proxy, data, options, "proxy")
     # The records of a class show its number in either order; a class without a candidate is never drawn.
@@ -481,41 +494,44 @@ def facts(summary: LabelPrivacySummary) -> dict[str, str]:
     return {
         "members": f"{summary.members:,}, the proxy's draw differs for {summary.telling:,}",
         "holdout": f"{summary.holdout:,}",
-        "left out": f"{summary.left_out:,} records whose features occur more than once",
+        "left out, as their features occur twice": f"{summary.left_out:,}",
         "proxy": summary.proxy,
-        "most that could be proven": f"ε ≥ {formatting.format_lower_bound(summary.most)}",
+        "largest ε that could be proven": formatting.format_lower_bound(summary.most),
         "seed": str(summary.settings.seed),
     }
 
 
 def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
     summary = run.summary
-    bounds = {"claimed": summary.bound, **summary.bounds}
+    bounds = {**summary.bounds, "claimed": summary.bound}
     rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
     checks = [[check.name, check.result, check.says] for check in summary.checks]
     return [
+        Section(ADVICE_TITLE, [BulletList([_ADVICE])] if summary.answer == LEAK else []),
         Section(
             "What is proven",
             [
                 Table(["coins", "ε ≥", "how"], rows, sortable=False),
                 Paragraph(
-                    "A bound of the members alone counts what the model knows better than the proxy as a leak; on the "
-                    "holdout it must be 0. What is claimed is the smaller of the first and the last, if "
-                    f"{_ASSUMES}."
+                    "Each label was kept or, by a fair coin, replaced by one that the proxy drew; ε bounds how well "
+                    "the model tells which. A bound of the members alone counts what the model knows better than the "
+                    "proxy as a leak, so that nothing is claimed where the holdout's is above 0. Claimed is the "
+                    f"smaller of members and members against holdout, if {_ASSUMES}."
                 ),
             ],
         ),
         Section("Are the sets alike?", [Table(("check", "result", "what it says"), checks, sortable=False)]),
         Section(
             "What this cannot show",
-            [Paragraph("That labels are private: coins bound ε from below. Another adversary may prove more.")],
+            [Paragraph("That labels are private: coins bound ε from below, and another attack may prove more.")],
         ),
     ]
 
 
 def _headline(run: StudyRun[LabelPrivacy]) -> Headline:
     finding = run.result.finding
-    return Headline(run.summary.tone, finding.reason, formatting.capitalize(finding.answer), (),
+    details = [_ADVERSARY] if finding.answer == LEAK else []
+    return Headline(run.summary.tone, finding.reason, formatting.capitalize(finding.answer), details,
                     statement=run.summary.verdict)  # fmt: skip
 
 

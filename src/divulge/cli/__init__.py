@@ -114,7 +114,6 @@ _PANELS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "": {
         "score": ("documents:score", ""),
         "power": ("documents:power", ""),
-        "reconstruct": ("weights:reconstruct", ""),
     },
 }
 COMMANDS = {name: LazyCommand(*entry, panel) for panel, entries in _PANELS.items() for name, entry in entries.items()}

@@ -31,7 +31,6 @@ def attribute(
         list[str] | None, options.setting(AttributePlan, "column", "In place of the plan's; may be repeated.")
     ] = None,
     settings: Annotated[AttributeRules, ("tolerance",)],
-    trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -48,7 +47,7 @@ def attribute(
         rules["column"] = [int(name) if name.isdecimal() else name for name in column]
     if "column" not in rules:
         raise InputError("--column: needed; or give the plan a table [attribute] with the key column")
-    resolved = plan_files.resolve(read, plan.parent, trust or ())
+    resolved = plan_files.resolve(read, plan.parent)
     if resolved.subject.known is not None or resolved.subject.unseen_classes:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
     provenance.declare_input_files(plan=plan, **list_input_files(read, plan))

@@ -16,7 +16,7 @@ from divulge.cli.plans import list_input_files
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.report import formatting
-from divulge.settings import CanaryAuditSettings, CanaryPlanSettings, CanarySettings, ColumnNames, LabelPrivacySettings
+from divulge.settings import CanaryPlanSettings, CanarySettings
 from divulge.targets import estimators
 
 if TYPE_CHECKING:
@@ -44,14 +44,13 @@ def make(
     *,
     data: Annotated[Path, typer.Option(help="The training set, or records like it: a table, .npz.")],
     out: Annotated[Path, typer.Option(help="Folder to write: what to insert, and secret/ to keep.")],
-    settings: CanarySettings,
-    columns: ColumnNames,
-    own: Annotated[Path | None, typer.Option(help="Canaries of your own, in a file like --data.")] = None,
+    settings: Annotated[CanarySettings, ("kind", "count", "seed")],
+    columns: options.RecordColumns,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
     layout = datafiles.FileLayout.from_column_names(columns)
-    canaries = canary_records.make_from_file(data, layout, own=own, out=out, overwrite=overwrite, **dict(settings))
+    canaries = canary_records.make_from_file(data, layout, out=out, overwrite=overwrite, **dict(settings))
     insert = out / f"insert{'.npz' if canaries.rows is None else canaries.rows.file.ending}"
     printing.line(f"{len(canaries)} canaries, {int(canaries.included.sum())} of them in {insert}.")
     printing.line("Add these to the training set and train as always.")
@@ -67,12 +66,9 @@ def audit(
     claim_epsilon: Annotated[float | None, typer.Option(help="The ε that is claimed.")] = None,
     delta: Annotated[float, typer.Option(help="The δ that is claimed.")] = 0.0,
     factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
-    population: Annotated[Path | None, typer.Option(help="Other records, for recipes that learn from them.")] = None,
     training: Annotated[Path | None, typer.Option(help="The training set, to be searched for canaries.")] = None,
     trust: options.Trust = None,
     family: Family = None,
-    settings: CanaryAuditSettings,
-    columns: ColumnNames,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -85,27 +81,17 @@ def audit(
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
     claim = None if claim_epsilon is None else canary_audits.Claim(claim_epsilon, delta)
-    provenance.declare_input_files(model=model, canaries=canaries, population=population, training=training)
-    target = targets.load(
-        model,
-        factory=factory,
-        folder=Path(),
-        outputs=settings.outputs,
-        device=settings.device,
-        trust=tuple(trust or ()),
-    )
+    provenance.declare_input_files(model=model, canaries=canaries, training=training)
+    target = targets.load(model, factory=factory, folder=Path(), trust=tuple(trust or ()))
     planted = canary_audits.Canaries.load(canaries, texts=estimators.known_texts(target))
-    layout = canary_records.layout_beside(planted, columns)
     result = canary_audits.audit(
         target,
         planted,
         claim=claim,
-        population=None if population is None else datafiles.read_records(population, layout).records,
-        training=None if training is None else datafiles.read_records(training, layout).records,
+        training=None if training is None else canary_records.read_beside(planted, training),
         family=_parse_family(family),
         out=out,
         overwrite=overwrite,
-        **dict(settings),
     )
     summary = result.summary()
     if json:
@@ -125,8 +111,6 @@ def labels(
     proxy: Annotated[
         Path | None, typer.Option(help="Plan whose target is the proxy; by default trees on the population.")
     ] = None,
-    settings: LabelPrivacySettings,
-    trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -136,10 +120,10 @@ def labels(
 
     The exit code is 1 where it does, and 3 where nothing can be said.
     """
-    resolved = plan_files.resolve(plan_files.read(plan), plan.parent, trust or ())
+    resolved = plan_files.resolve(plan_files.read(plan), plan.parent)
     if resolved.subject.known is not None or resolved.subject.unseen_classes:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
-    other = None if proxy is None else plan_files.resolve(plan_files.read(proxy), proxy.parent, trust or ()).target
+    other = None if proxy is None else plan_files.resolve(plan_files.read(proxy), proxy.parent).target
     inputs = {"plan": plan, **list_input_files(plan_files.read(plan), plan)}
     provenance.declare_input_files(**inputs | ({} if proxy is None else {"proxy": proxy}))
     chosen = resolved.options
@@ -149,9 +133,9 @@ def labels(
         proxy=other,
         outputs=chosen.outputs,
         device=chosen.device,
+        seed=chosen.seed,
         out=out,
         overwrite=overwrite,
-        **dict(settings),
     )
     summary = result.summary()
     if json:
@@ -197,7 +181,7 @@ def plan(
     true_epsilon: Annotated[float, typer.Option(help="The ε that is to be found if it is there.")],
     delta: Annotated[float, typer.Option(help="The δ of both.")] = 1e-5,
     family: Family = None,
-    settings: CanaryPlanSettings,
+    settings: Annotated[CanaryPlanSettings, ("power",)],
 ) -> None:
     """How many canaries find that a claim is violated."""
     if true_epsilon <= claim_epsilon:

@@ -13,19 +13,14 @@ from divulge.cli import options, printing
 from divulge.cli.plans import list_input_files
 from divulge.defences import trade_off
 from divulge.errors import InputError
-from divulge.settings import DefendRules
 
 if TYPE_CHECKING:
     from divulge.defences.trade_off import TradeOff
 
 
-@options.from_settings
 def defend(
     *,
-    context: typer.Context,
     plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
-    settings: DefendRules,
-    trust: options.Trust = None,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -36,12 +31,11 @@ def defend(
     The settings are those of the plan's table `defend`, or what is known to help for this kind of model.
     """
     read = plan_files.read(plan)
-    resolved = plan_files.resolve(read, plan.parent, trust or ())
+    resolved = plan_files.resolve(read, plan.parent)
     subject, chosen = resolved.subject, resolved.options
     if subject.known is not None or subject.unseen_classes or subject.population is None:
         raise InputError("plan: whole records of all classes are needed here; leave out known and unseen_classes")
     rules: dict[str, Any] = {} if read.defend is None else dict(read.defend)
-    rules |= options.named_settings(context, settings)
     provenance.declare_input_files(plan=plan, **list_input_files(read, plan))
     with references.Bar("models") as bar:
         result = defences.measure_settings(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,18 +34,14 @@ from divulge.identification import (
 from divulge.report import page as report_page
 from divulge.settings import (
     ColumnNames,
-    DataPlan,
     DecisionSettings,
-    DecodingSettings,
     ExtractSettings,
     IdentifySettings,
     LanguageModelSettings,
     Plan,
     ScoreSettings,
-    SearchRules,
-    TargetPlan,
 )
-from divulge.targets import ChatEndpoint, token_statistics
+from divulge.targets import ChatEndpoint
 from divulge.targets import endpoint as endpoints
 
 if TYPE_CHECKING:
@@ -85,25 +80,13 @@ def identify(
     members: Annotated[
         Paths | None, typer.Option(help="Documents known to have been used, for a better estimate of their share.")
     ] = None,
-    recipes: Annotated[
-        list[str] | None, typer.Option(help="With --target: an attack (divulge list); may be repeated (default: auto).")
-    ] = None,
     references: Annotated[
         int | None, typer.Option(help="With --target: clones of the estimator to train on the population.")
     ] = None,
-    known: Annotated[str | None, options.setting(Plan, "known", "With --target.")] = None,
-    features: Annotated[str | None, options.setting(DataPlan, "features", "With --target.")] = None,
-    unseen_classes: Annotated[
-        list[str] | None, options.setting(Plan, "unseen_classes", "With --target; may be repeated.")
-    ] = None,
-    by: Annotated[str | None, options.setting(SearchRules, "by", "With --target or a plan.")] = None,
-    factory: Annotated[str | None, options.setting(TargetPlan, "factory", "With --target.")] = None,
-    outputs: Annotated[str | None, options.setting(TargetPlan, "outputs", "With --target.")] = None,
-    task: Annotated[str | None, options.setting(Plan, "task", "With --target.")] = None,
     trust: options.Trust = None,
     score: Annotated[list[str] | None, typer.Option(help="Column and its member-like end, as in loss:low.")] = None,
-    settings: IdentifySettings,
-    columns: ColumnNames,
+    settings: Annotated[IdentifySettings, ("fdr", "seed", "drop_nan", "drop_overlap", "show_records")],
+    columns: options.RecordColumns,
     truth: Annotated[str | None, typer.Option(help="Column of known membership: adds FDP and power.")] = None,
     baseline: Annotated[
         str | None,
@@ -139,15 +122,10 @@ def identify(
                 {"candidates": candidate_tables, "members": members, "nonmembers": holdout},
                 population,
                 columns,
-                target={"model": target, "factory": factory, "outputs": outputs},
-                references={"count": references} if references else None,
-                recipes=recipes,
-                known=known,
-                features=features,
-                unseen_classes=unseen_classes,
-                task=task,
+                target={"model": target},
+                **({"references": {"count": references}} if references else {}),
             )
-        named = options.named_settings(context, settings) | ({} if by is None else {"by": by})
+        named = options.named_settings(context, settings)
         home = candidate_tables[0].parent if is_plan else Path()
         found = _identify_records(plan, home, folder, named, trust or (), overwrite)
         summary = results.read_summary(folder, results.IdentificationSummary)
@@ -194,8 +172,7 @@ def _options_of_scores(context: typer.Context, *, is_plan: bool) -> list[str]:
     """Return the options that were named although they are for scores, or say what a plan says."""
     names = ["calibration", "score", "truth", "baseline", "model", "endpoint", "drop_nan"]
     if is_plan:
-        names += ["target", "candidates", "population", "members", "holdout", "recipes", "references", "known"]
-        names += ["features", "unseen_classes", "factory", "outputs", "task", *ColumnNames.model_fields]
+        names += ["target", "candidates", "population", "members", "holdout", "references", *ColumnNames.model_fields]
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -215,13 +192,7 @@ def _make_plan(
         raise InputError("--population: a file of records that the model was not trained on is needed")
     data = {name: str(paths[0]) for name, paths in files.items()} | {"population": str(population)}
     data |= {key: getattr(columns, key) for key in columns.model_fields_set}
-    if (features := keys.pop("features")) is not None:
-        data["features"] = features
-    named = {name: value for name, value in keys.items() if value is not None and value != []}
-    named["target"] = {name: value for name, value in named["target"].items() if value is not None}
-    if "unseen_classes" in named:
-        named["unseen_classes"] = [int(name) if name.isdecimal() else name for name in named["unseen_classes"]]
-    return Plan.check(data=data, **named)
+    return Plan.check(data=data, **keys)
 
 
 def _identify_records(
@@ -332,7 +303,7 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
         return
     text, tone = case_file.state_finding(summary)
     stated = [
-        (f"{report_page.MARKS[each.mark]} {each.title}. {each.text}", each.mark)
+        (f"{report_page.MARKS[each.mark]} {each.title} {each.text}", each.mark)
         for each in case_file.conditions(summary)
     ]
     next_step = "the same with --out FOLDER saves the selection and a report."
@@ -370,29 +341,19 @@ def score(
     out: Annotated[Path, typer.Option(help="Folder for token statistics and signals.")],
     endpoint: Endpoint = None,
     columns: options.ScoredColumns,
-    settings: ScoreSettings,
+    settings: Annotated[ScoreSettings, ("dtype", "length")],
     reference: Annotated[str | None, typer.Option(help="Another model, to add the difference from it.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     overwrite: options.Overwrite = False,
     json: options.Json = False,
 ) -> None:
     """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
-    model_options = settings.model_dump(exclude={"lowercase", "shard"})
+    model_options = settings.model_dump(include={"dtype", "length"})
     with options.model_errors("--reference"):
         reference_model = document_scoring.load_target(reference, None, **model_options) if reference else None
-    scoring = document_scoring.ScoringOptions.from_column_names(
-        columns, lowercase=settings.lowercase, reference=reference_model, shard=settings.shard
-    )
-    validation.check_choice(engine, "--engine", ("local", "ray"))
+    scoring = document_scoring.ScoringOptions.from_column_names(columns, reference=reference_model)
+    target = document_scoring.load_target(model, endpoint, **model_options)
     with printing.bar("scoring") as progress:
-        if engine == "ray":
-            factory = partial(document_scoring.load_target, model, endpoint, **model_options)
-            summary = document_scoring.score_on_ray(
-                texts, factory, out, scoring, overwrite=overwrite, progress=progress
-            )
-        else:
-            target = document_scoring.load_target(model, endpoint, **model_options)
-            summary = document_scoring.score(texts, target, out, scoring, overwrite=overwrite, progress=progress)
+        summary = document_scoring.score(texts, target, out, scoring, overwrite=overwrite, progress=progress)
     if json:
         printing.as_json(results.to_json_values(summary))
         return
@@ -417,7 +378,6 @@ def power(
     members: Annotated[int, typer.Option(help="How many of them are expected to have been used.")],
     auc: Annotated[float, typer.Option(help="How well scores tell members from non-members, as a pilot shows.")],
     settings: Annotated[DecisionSettings, ("fdr", "seed")],
-    method: Annotated[list[str] | None, typer.Option(help="bh, ptdi, storey or adaptive (default: each).")] = None,
     calibration: Annotated[
         int | None,
         typer.Option(
@@ -426,46 +386,41 @@ def power(
             max=10**7,
         ),
     ] = None,
-    wanted: Annotated[
-        float | None, typer.Option(help="The calibration that this share of members takes (default: 0.8).")
-    ] = None,
     json: options.Json = False,
 ) -> None:
     """How much calibration does an identification take? By simulation, before any is collected."""
     setting = planning.Setting(candidates, members, auc)
-    names = tuple(dict.fromkeys(method or step_up.METHODS))
-    if calibration is not None and wanted is not None:
-        raise InputError("--wanted: a power is asked for, or what --calibration gives; both were given")
     if calibration is None:
-        _show_calibration(setting, 0.8 if wanted is None else wanted, settings, names, json)
+        _show_calibration(setting, settings, json)
     else:
-        _show_power(setting, calibration, settings, names, json)
+        _show_power(setting, calibration, settings, json)
 
 
-def _show_calibration(
-    setting: planning.Setting, power: float, settings: DecisionSettings, names: tuple[str, ...], json: bool
-) -> None:
-    """Print the calibration that a power takes under each method."""
+_WANTED_POWER = 0.8  # share of the members
+
+
+def _show_calibration(setting: planning.Setting, settings: DecisionSettings, json: bool) -> None:
+    """Print the calibration that `_WANTED_POWER` takes under each method."""
     plans = {
-        name: planning.calibration(setting, power, fdr=settings.fdr, method=name, seed=settings.seed) for name in names
+        name: planning.calibration(setting, _WANTED_POWER, fdr=settings.fdr, method=name, seed=settings.seed)
+        for name in step_up.METHODS
     }
     if json:
         printing.as_json(results.to_json_values(plans))
         return
     sizes = {name: "over 20,000" if p.calibration is None else f"{p.calibration:,}" for name, p in plans.items()}
     rows = [(name, sizes[name], _format_interval(p.power)) for name, p in plans.items()]
-    printing.table(f"To select {100 * power:.3g} % of the members", ["method", "calibration", _SELECTED], rows)
+    printing.table(f"To select {100 * _WANTED_POWER:.3g} % of the members", ["method", "calibration", _SELECTED], rows)
     first_plan = next(iter(plans.values()))
     _show_caveat(first_plan.power.method)
     printing.line(f"With fewer than {first_plan.least:,} no method selects anything.")
 
 
-def _show_power(
-    setting: planning.Setting, calibration: int, settings: DecisionSettings, names: tuple[str, ...], json: bool
-) -> None:
+def _show_power(setting: planning.Setting, calibration: int, settings: DecisionSettings, json: bool) -> None:
     """Print the power that a calibration has under each method."""
     powers = {
-        name: planning.power(calibration, setting, fdr=settings.fdr, method=name, seed=settings.seed) for name in names
+        name: planning.power(calibration, setting, fdr=settings.fdr, method=name, seed=settings.seed)
+        for name in step_up.METHODS
     }
     if json:
         printing.as_json(results.to_json_values(powers))
@@ -510,9 +465,8 @@ def extract(
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
     ] = None,
     columns: options.ChatColumns,
-    settings: Annotated[ExtractSettings, ("prefix", "suffix", "place", "draws", "seed", "show_records")],
-    decoding: DecodingSettings,
-    loading: LanguageModelSettings,
+    settings: Annotated[ExtractSettings, ("prefix", "suffix", "seed", "show_records")],
+    loading: Annotated[LanguageModelSettings, ("dtype",)],
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -522,7 +476,6 @@ def extract(
 
     No document is printed; --out writes those that are given back most easily into its report.
     """
-    sampling = token_statistics.Decoding(**decoding.model_dump())
     if chat and endpoint is None:
         raise InputError("--chat: goes with --endpoint")
     extraction.Cut(settings.prefix, settings.suffix, settings.place)  # checked before anything is read
@@ -538,7 +491,7 @@ def extract(
             reference_model = None if reference is None else folders.load_folder(reference, **model_options)
     else:
         if base is not None or loading != LanguageModelSettings():
-            raise InputError("--endpoint: how a model is loaded (--base, --dtype, --device …) is the server's choice")
+            raise InputError("--endpoint: how a model is loaded (--base, --dtype) is the server's choice")
         server = ChatEndpoint if chat else endpoints.Endpoint
         target = server(endpoint, model)
         reference_model = None if reference is None else server(endpoint, reference)
@@ -548,7 +501,6 @@ def extract(
             inside,
             outside,
             **dict(settings),
-            decoding=sampling if endpoint is None or decoding != DecodingSettings() else None,
             reference=reference_model,
             out=out,
             overwrite=overwrite,

@@ -13,14 +13,13 @@ from divulge import plan as plan_files
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
-from divulge.settings import ColumnNames, ForgetSettings
+from divulge.settings import ColumnNames, ErasureRules
 from divulge.unlearning import erasure_page
 from divulge.unlearning import pipeline as erasure_check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from divulge.targets import Task
     from divulge.unlearning import Erasure
 
 _N_SHOWN = 10  # records of a list
@@ -54,7 +53,6 @@ def forget(
         ),
     ] = None,
     retained: Annotated[Path | None, typer.Option(help="Training records that were not to be forgotten.")] = None,
-    other: Annotated[Path | None, typer.Option(help="Further records that no model was trained on.")] = None,
     from_plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan with a table `forget`, in place of the options above.")
     ] = None,
@@ -63,11 +61,9 @@ def forget(
         list[str] | None,
         typer.Option(help="Names of the classes in the order of the outputs, where a model does not know them."),
     ] = None,
-    outputs: Annotated[str, typer.Option(help="What models return: logits or probabilities.")] = "logits",
-    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda or mps.")] = "auto",
     trust: options.Trust = None,
-    settings: ForgetSettings,
-    columns: ColumnNames,
+    settings: Annotated[ErasureRules, ("margin", "at_random")],
+    columns: options.RecordColumns,
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,
@@ -88,12 +84,9 @@ def forget(
         if after is None or never is None or not forget:
             missing_option = "--after" if after is None else "--never" if never is None else "--forget"
             raise InputError(f"{missing_option}: needed; or give a plan with a table [forget] (--plan)")
-        read = _Reader(
-            factory, outputs, device, tuple(trust or ()), columns, tables.is_table(Path(after)), settings.task,
-            tuple(classes or ()),
-        )  # fmt: skip
-        provenance.declare_input_files(before=before, after=after, never=never, retained=retained, other=other)
-        records = read.records([*forget, *(path for path in (never, retained, other) if path is not None)])
+        read = _Reader(factory, tuple(classes or ()), tuple(trust or ()), columns, tables.is_table(Path(after)))
+        provenance.declare_input_files(before=before, after=after, never=never, retained=retained)
+        records = read.records([*forget, *(path for path in (never, retained) if path is not None)])
         arguments = {
             "before": None if before is None else read.model(before, "--before"),
             "after": read.model(after, "--after"),
@@ -102,9 +95,6 @@ def forget(
             "retrained": [read.model(name, "--retrained") for name in retrained or []],
             "references": read.references(reference or []),
             "retained": None if retained is None else records[retained],
-            "other": None if other is None else records[other],
-            "outputs": outputs,
-            "device": device,
             **dict(settings),
         }
     with references.Bar("reference models") as bar:
@@ -122,7 +112,7 @@ def forget(
 
 def _options_beside_plan(context: typer.Context, named: Mapping[str, Any]) -> list[str]:
     """Return the options that were named although a plan says what they say; ``named`` settings go before its own."""
-    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json", *named} - {"task"}
+    allowed = {"from_plan", "trust", "out", "overwrite", "verbose", "json", *named}
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -189,20 +179,15 @@ class _Reader:
     def __init__(
         self,
         factory: str | None,
-        outputs: str,
-        device: str,
+        classes: tuple[str, ...],
         trust: tuple[str, ...],
         columns: ColumnNames,
         from_tables: bool,
-        task: Task,
-        classes: tuple[str, ...],
     ) -> None:
-        self.factory, self.outputs, self.device, self.trust = factory, outputs, device, trust
-        self.layout = replace(
-            datafiles.FileLayout.from_column_names(columns), classes=classes or None, real_values=True
-        )
+        self.factory, self.trust, self.from_tables = factory, trust, from_tables
+        layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
+        self.layout = replace(layout, classes=classes or None)
         self.id = columns.id or "id"
-        self.from_tables, self.task = from_tables, task
 
     def references(self, names: list[str]) -> Any:
         """Return reference models and tables of scores, or those of the audit in a run directory."""
@@ -225,12 +210,9 @@ class _Reader:
             return targets.load(
                 name,
                 factory=self.factory if path.suffix == _POOL_SUFFIX else None,
-                outputs=self.outputs,
-                device=self.device,
                 folder=Path(),
                 trust=self.trust,
                 labels_only=True,
-                task=self.task,
             )
 
     def records(self, paths: list[Path]) -> dict[Path, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from divulge import plan as plan_files
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
-from divulge.settings import ColumnNames, InspectionSettings
+from divulge.settings import InspectionSettings
 from divulge.targets import sacro_folders
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ _N_SHOWN = 10  # arrays
 @options.from_settings
 def inspect(
     *,
-    context: typer.Context,
     model: Annotated[
         Path,
         typer.Argument(
@@ -35,11 +34,10 @@ def inspect(
             "that names target and members; or a folder of models."
         ),
     ],
-    settings: Annotated[InspectionSettings, ("output_records",)],
     members: Annotated[
         Path | None, typer.Option(help="Training records: also count how many of them share an output.")
     ] = None,
-    columns: ColumnNames,
+    columns: options.RecordColumns,
     trust: options.Trust = None,
     json: options.Json = False,
 ) -> None:
@@ -50,40 +48,40 @@ def inspect(
     if model.is_dir() and not sacro_folders.is_sacro_folder(model):
         if members is not None:
             raise InputError("--members: goes with one model; of a folder of models each has its own")
-        _inspect_folder(model, settings, json)
+        _inspect_folder(model, json)
         return
     if model.suffix.lower() == ".toml":
         if members is not None or columns.model_fields_set:
             raise InputError("members: the plan names records and columns; leave out --members and options of columns")
-        inspected = _inspect_plan(model, options.named_settings(context, settings), trust or ())
+        inspected = _inspect_plan(model, trust or ())
     elif members is None:
-        inspected = inspection.inspect_file(model, settings)
+        inspected = inspection.inspect_file(model)
     else:
         target = targets.load(str(model), trust=trust or (), labels_only=True)
         layout = datafiles.FileLayout.from_column_names(columns, real_values=True)
         records = datafiles.read_records(members, layout).records
-        from_file = inspection.inspect_file(model, settings, training_records=len(records))
-        inspected = replace(from_file, hints=(*from_file.hints, *inspection.inspect_outputs(target, records, settings)))
+        from_file = inspection.inspect_file(model, training_records=len(records))
+        inspected = replace(from_file, hints=(*from_file.hints, *inspection.inspect_outputs(target, records)))
     if json:
         printing.as_json(results.to_json_values(inspected))
         return
     _show(model, inspected, is_known=members is not None or model.suffix.lower() == ".toml")
 
 
-def _inspect_plan(path: Path, given_settings: dict[str, Any], trust: Sequence[str]) -> Inspection:
-    """Inspect the target of a plan, with its members; an option goes before the plan's table `inspect`."""
+def _inspect_plan(path: Path, trust: Sequence[str]) -> Inspection:
+    """Inspect the target of a plan, with its members."""
     plan = plan_files.read(path)
     resolved = plan_files.resolve(plan, path.parent, trust)
-    chosen = InspectionSettings(**({} if plan.inspect is None else dict(plan.inspect)) | given_settings)
+    chosen = plan.inspect or InspectionSettings()
     records = resolved.subject.members
     inspected = inspection.inspect_model(resolved.target, chosen, training_records=len(records))
     hints = inspection.inspect_outputs(resolved.target, records, chosen, outputs=resolved.options.outputs)
     return replace(inspected, hints=(*inspected.hints, *hints))
 
 
-def _inspect_folder(folder: Path, settings: InspectionSettings, json: bool) -> None:
+def _inspect_folder(folder: Path, json: bool) -> None:
     """Print a row for each model in a folder, and the hints below."""
-    files = inspection.inspect_folder(folder, settings)
+    files = inspection.inspect_folder(folder)
     if json:
         printing.as_json(results.to_json_values(files))
     else:

@@ -14,7 +14,7 @@ from divulge.cli.printing import Exit
 from divulge.errors import InputError
 from divulge.labels import inference as labels_summary
 from divulge.report import labels_page, run_kinds
-from divulge.settings import ColumnNames, DefenceSettings, DesignSettings, OracleSettings, SeasonSettings
+from divulge.settings import ColumnNames, DefenceSettings, OracleSettings
 
 if TYPE_CHECKING:
     from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
@@ -41,7 +41,6 @@ def make_spec(settings: OracleSettings, n: int) -> OracleSpec:
     values["metric"] = _parse_metric(settings.metric)
     values["clip"] = _parse_clip(settings.clip)
     values["scored"] = int(settings.scored) if settings.scored.isdecimal() else settings.scored
-    values["class_weight"] = _parse_weights(settings.class_weight)
     return label_attacks.OracleSpec(n=n, **values)
 
 
@@ -68,13 +67,6 @@ def _parse_clip(text: str) -> float | str | None:
         raise InputError(f"clip: a number, float64, float32, float16 or none is needed, got {text!r}") from None
 
 
-def _parse_weights(text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"class_weight: numbers with commas are needed, got {text!r}") from None
-
-
 def _make_oracle(url: str, template: Path | None, header: list[str] | None, key: str) -> HttpOracle:
     headers = {}
     for line in header or []:
@@ -91,7 +83,7 @@ def _make_submission(template: Path | None) -> Submission:
 
 @app.command("capacity", cls=options.subcommand("labels capacity"))
 @options.from_settings
-def show_capacity(n: Rows, oracle: OracleSettings, json: options.Json = False) -> None:
+def show_capacity(n: Rows, oracle: options.SplitOracle, json: options.Json = False) -> None:
     """How many labels one score can give away at most."""
     capacity = label_attacks.capacity(make_spec(oracle, n))
     if json:
@@ -104,8 +96,7 @@ def show_capacity(n: Rows, oracle: OracleSettings, json: options.Json = False) -
 @options.from_settings
 def show_design(
     n: Rows,
-    oracle: OracleSettings,
-    design: DesignSettings,
+    oracle: options.SplitOracle,
     write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV per query here.")] = None,
     template: Template = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace submissions in --write.")] = False,
@@ -113,7 +104,7 @@ def show_design(
 ) -> None:
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
     spec = make_spec(oracle, n)
-    plan = label_attacks.design(spec, design.method)
+    plan = label_attacks.design(spec)
     if write is not None:
         submission = _make_submission(template)
         with run_directory.RunDirectory(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
@@ -139,29 +130,21 @@ def show_simulation(
     labels_file: Annotated[
         Path, typer.Argument(metavar="LABELS", help="True labels: a table, one number per line, .npy, or .npz.")
     ],
-    oracle: OracleSettings,
-    design: DesignSettings,
+    oracle: options.Oracle,
     columns: Annotated[ColumnNames, ("label",)],
-    header: Headers = None,
-    template: Template = None,
-    key: ScoreKey = "score",
     seed: Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")] = 0,
-    url: Annotated[str | None, typer.Option("--url", help="Score through this endpoint, not on this machine.")] = None,
-    public: Annotated[Path | None, typer.Option("--public", help="Rows that are scored: 0 or 1 per line.")] = None,
     report: Report = None,
     json: options.Json = False,
 ) -> None:
-    """Recover labels we know, from a local oracle or from a real endpoint, and count what is right.
+    """Recover labels we know from an oracle on this machine, and count what is right.
 
     Exit code 4 when the answers contradict what was declared of the endpoint.
     """
-    provenance.declare_input_files(labels=labels_file, public=public)
+    provenance.declare_input_files(labels=labels_file)
     y = datafiles.read_labels(labels_file, columns.required().get("label"))
     spec = make_spec(oracle, len(y))
-    plan = label_attacks.design(spec, design.method)
-    endpoint = None if url is None else _make_oracle(url, template, header, key)
-    scored = None if public is None else datafiles.read_labels(public) == 1
-    simulation = label_attacks.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
+    plan = label_attacks.design(spec)
+    simulation = label_attacks.simulate(spec, y, plan, seed=seed)
     summary = _summarise(plan, simulation.inference, simulation.truth, report, json)
     if json:
         return
@@ -176,8 +159,7 @@ def show_simulation(
 @options.from_settings
 def attack(
     n: Rows,
-    oracle: OracleSettings,
-    design: DesignSettings,
+    oracle: options.SplitOracle,
     header: Headers = None,
     template: Template = None,
     key: ScoreKey = "score",
@@ -188,7 +170,6 @@ def attack(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain, proven as CSV.")] = None,
     report: Report = None,
-    control: Annotated[bool, typer.Option(help="Check the labels with more queries; without, none is proven.")] = True,
     json: options.Json = False,
 ) -> None:
     """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query.
@@ -197,14 +178,14 @@ def attack(
     """
     provenance.declare_input_files(scores=scores)
     spec = make_spec(oracle, n)
-    plan = label_attacks.design(spec, design.method)
+    plan = label_attacks.design(spec)
     if scores is not None:
         inference = label_attacks.read(plan, label_attacks.read_scores(scores, plan))
     elif url is not None:
         answers = None if journal is None else label_attacks.Journal(journal, plan)
         endpoint = _make_oracle(url, template, header, key)
         with printing.bar("queries") as progress:
-            inference = label_attacks.infer(endpoint, plan, journal=answers, progress=progress, control=control)
+            inference = label_attacks.infer(endpoint, plan, journal=answers, progress=progress)
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
     if out is not None and inference.contradiction is None:
@@ -253,20 +234,16 @@ def _show_files(**files: Path | None) -> None:
 @options.from_settings
 def show_defence(
     n: Rows,
-    oracle: OracleSettings,
+    oracle: options.Oracle,
     defence: DefenceSettings,
-    season: Annotated[SeasonSettings, ("days", "per_day", "public", "step", "seed")],
-    coarse: Annotated[int, options.setting(SeasonSettings, "decimals", "Of the menu of usual defences.")] = (
-        SeasonSettings().decimals
-    ),
     json: options.Json = False,
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy; what the usual defences protect and cost."""
     spec = make_spec(oracle, n)
     result = label_attacks.defend(spec, defence.queries, defence.accuracy, seed=defence.seed)
     menu: Any = ()
-    if spec.scored == "all" and n > 1:
-        menu = label_attacks.menu(spec, **dict(season) | {"decimals": coarse})
+    if n > 1:
+        menu = label_attacks.menu(spec, seed=defence.seed)
     if json:
         printing.as_json({**results.to_json_values(result), "menu": results.to_json_values(menu)})
         return

@@ -19,7 +19,7 @@ from typer import core as typer_core
 
 from divulge import settings
 from divulge.errors import InputError
-from divulge.settings import ColumnNames, Settings
+from divulge.settings import ColumnNames, OracleSettings, Settings
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -38,38 +38,103 @@ ShowRecords = Annotated[
     bool, typer.Option("--show-records/--no-show-records", help="Whether the report shows and names single records.")
 ]
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
+RecordColumns = Annotated[ColumnNames, ("label", "id", "text", "drop")]
+"""The columns of a table of records or documents."""
 ChatColumns = Annotated[ColumnNames, ("id", "text", "messages", "prompt", "answer")]
 """The columns of a table of documents, chats, or prompts with answers."""
 ScoredColumns = Annotated[ColumnNames, ("id", "text", "messages", "prompt", "answer", "tokens")]
 """The same, where their tokens are scored."""
+Oracle = Annotated[OracleSettings, ("metric", "classes", "clip", "decimals", "noise", "noise_kind", "submission")]
+"""What is declared of a scoring endpoint."""
+SplitOracle = Annotated[
+    OracleSettings, ("metric", "classes", "clip", "decimals", "noise", "noise_kind", "submission", "scored")
+]
+"""The same, of one that may score a part of the rows."""
 
-_COLUMN_OPTIONS = "label id text messages prompt answer tokens group person drop"
-_ORACLE_OPTIONS = "clip decimals noise noise_kind submission class_weight scored"
-ADVANCED: Mapping[str, str] = {
-    "audit": "seed",
-    "decide": "recipe method",
-    "view": "host",
-    "inspect": _COLUMN_OPTIONS,
-    "identify": "eta lam drop_nan drop_overlap show_records members holdout baseline seed truth known features "
-    f"unseen_classes by factory outputs task trust model endpoint {_COLUMN_OPTIONS}",
-    "score": "dtype device bos length stride truncation budget lowercase shard engine",
-    "power": "seed method wanted",
-    "extract": "show_records dtype device bos length temperature top_k top_p place seed",
-    "forget": "other factory outputs device trust seed margin confidence fdr at_random label text messages "
-    "prompt answer tokens group person drop",
-    "synthetic": "text drop attributes duplicates fpr fdr margin confidence seed",
-    "weights": "leaked band signal fdr selection algorithm truth label id drop show_records",
-    "reconstruct": "margin algorithm truth show_records",
-    "canaries make": f"own design seed {_COLUMN_OPTIONS}",
-    "canaries audit": f"population training trust family seed outputs sides confidence recipe device {_COLUMN_OPTIONS}",
-    "canaries plan": "sides family confidence",
-    "labels capacity": _ORACLE_OPTIONS,
-    "labels design": f"{_ORACLE_OPTIONS} method template",
-    "labels simulate": f"{_ORACLE_OPTIONS} header template key public seed",
-    "labels attack": f"{_ORACLE_OPTIONS} header template key journal control",
-    "labels defend": f"{_ORACLE_OPTIONS} seed days per_day public step coarse",
+_CHATS = "messages prompt answer tokens"
+_SPECIFICATION = {"class_weight": "divulge.labels.OracleSpec(NAME=…)"}
+_LABEL_PLAN = {"method": "divulge.labels.design(spec, NAME)"}
+_TRUST = {"trust": "`NAME` in the plan's [target]"}
+RELOCATED: Mapping[str, Mapping[str, str]] = {
+    "init": {"known": "--candidates FILE, where it is not known which records were used"},
+    "check": _TRUST,
+    "audit": _TRUST | {"seed": "`NAME` in the plan; of the demo, divulge.demo.audit_images(…, NAME=…)"},
+    "decide": {
+        "method": "NAME= of dv.load(RUN).outcome(RECIPE).selection, or of divulge.identification.redecide",
+        "promise": "NAME= of dv.load(RUN).outcome(RECIPE).selection",
+        "recipe": "dv.load(RUN).outcome(RECIPE).selection(fpr=…)",
+    },
+    "defend": _TRUST | {"max_loss": "`NAME` in the plan's [defend]"},
+    "gate": {"by": "`NAME` in the plan's [gate], or dv.gate(…, NAME=…)"},
+    "identify": {
+        "known recipes task unseen_classes": "`NAME` in the plan, or dv.identify(…, NAME=…)",
+        "factory outputs": "`NAME` in the plan's [target]",
+        "features group person": "`NAME` in the plan's [data]",
+        _CHATS: "`NAME` in the plan's [data], or an option of divulge identify score",
+        "by eta lam method": "`NAME` in the plan's [identify], or dv.identify(…, NAME=…)",
+    },
+    "score": {
+        "device bos stride truncation budget": "divulge.targets.folders.load_folder(…, NAME=…)",
+        "lowercase shard": "divulge.identification.document_scoring.ScoringOptions(NAME=…)",
+        "engine": "divulge.identification.document_scoring.score_on_ray",
+    },
+    "power": {"method wanted": "divulge.decisions.planning.calibration(…, NAME=…)"},
+    "extract": {
+        "place": "divulge.extraction.Cut(NAME=…)",
+        "draws": "divulge.extraction.measure(…, NAME=…)",
+        "temperature top_k top_p": "divulge.targets.Decoding(NAME=…), as decoding= of divulge.extraction.measure",
+        "device bos length": "divulge.targets.folders.load_folder(…, NAME=…)",
+    },
+    "forget": {
+        "confidence fdr": "`NAME` in the plan's [forget], or dv.forget(…, NAME=…)",
+        "device seed task": "`NAME` in the plan, or dv.forget(…, NAME=…)",
+        "outputs": "`NAME` in the plan's [target], or dv.forget(…, NAME=…)",
+        f"group person {_CHATS}": "`NAME` in the plan's [data]",
+        "other": "dv.forget(…, NAME=…)",
+    },
+    "attribute": _TRUST,
+    "synthetic": {
+        "attributes confidence fdr fpr margin seed text": "`NAME` in the plan, or dv.synthetic.audit(…, NAME=…)"
+    },
+    "weights": {
+        "band signal": "divulge.auditing.weights.ExaminationRules(NAME=…)",
+        "leaked": "divulge.auditing.weights.examine_weights(…, NAME=…)",
+        "decimals gradient penalises_intercept": "divulge.margin.Publication(…, NAME=…), for dv.examine_cohorts",
+        "algorithm": "divulge.reconstruction.univariate(net, margin, NAME)",
+        "truth": "divulge.reconstruction.univariate(net, margin).candidates, to be compared",
+    },
+    "inspect": {
+        "output_records": "`NAME` in the plan's [inspect]",
+        f"group person {_CHATS}": "`NAME` in the plan's [data]",
+    },
+    "canaries make": {"design own": "dv.canaries.make(…, NAME=…)"},
+    "canaries audit": {
+        "population outputs sides confidence recipe device seed": "dv.canaries.audit(…, NAME=…)",
+        "label id text drop": "dv.canaries.audit(…, training=records)",
+    },
+    "canaries plan": {"sides confidence": "divulge.evaluation.canaries_needed(…, NAME=…)"},
+    "canaries labels": _TRUST
+    | {
+        "confidence": "dv.canaries.label_privacy(…, NAME=…)",
+        "seed": "`NAME` in the plan, or dv.canaries.label_privacy(…, NAME=…)",
+    },
+    "labels capacity": _SPECIFICATION,
+    "labels design": _SPECIFICATION | _LABEL_PLAN,
+    "labels simulate": _SPECIFICATION
+    | _LABEL_PLAN
+    | {
+        "url header template key": "divulge.labels.HttpOracle, as oracle= of divulge.labels.simulate",
+        "public scored": "divulge.labels.simulate(…, scored=…)",
+    },
+    "labels attack": _SPECIFICATION | _LABEL_PLAN | {"control": "divulge.labels.infer(…, NAME=…)"},
+    "labels defend": _SPECIFICATION
+    | {
+        "days per_day public step": "divulge.labels.menu(spec, NAME=…)",
+        "coarse": "divulge.labels.menu(spec, decimals=…)",
+        "scored": "divulge.labels.OracleSpec(NAME=…)",
+    },
 }
-"""Command → parameters that its help names and does not explain: --help-all and the reference page do."""
+"""Command → names that are no options, because fewer than one user in a hundred needs them → where they are said."""
 
 
 class NarrowHelp:
@@ -102,30 +167,31 @@ class Group(NarrowHelp, typer_core.TyperGroup):
 
 
 class Command(NarrowHelp, typer_core.TyperCommand):
-    """A command whose help explains the usual options, and names the others."""
+    """A command, which says of a rare setting where it is."""
 
     full_name = ""
 
     def __init__(self, *args: Any, **values: Any) -> None:
         super().__init__(*args, **values)
-        hidden = ADVANCED.get(self.full_name or str(self.name), "").split()
-        for parameter in self.params:
-            if parameter.name in hidden and isinstance(parameter, typer_core.TyperOption):
-                parameter.hidden = True
-        flags = sorted(p.opts[0] for p in self.params if getattr(p, "hidden", False))
-        if flags:
-            self.epilog = f"Further options (--help-all explains them): {', '.join(flags)}."
         # Typer joins the lines of the first paragraph, and breaks all others where the docstring does.
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n"))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what was typed; --help-all is --help in which no option is hidden."""
-        if "--help-all" in args:
-            explained = copy.copy(self)
-            explained.params, explained.epilog = [copy.copy(parameter) for parameter in self.params], None
-            for parameter in explained.params:
-                vars(parameter)["hidden"] = False
-            ctx.command, args = explained, ["--help"]
+        """Parse what was typed.
+
+        Raises:
+            divulge.InputError: an option that a plan or Python has in its place.
+        """
+        command = self.full_name or str(self.name)
+        places = {
+            f"--{name.replace('_', '-')}": place.replace("NAME", name)
+            for names, place in RELOCATED.get(command, {}).items()
+            for name in names.split()
+        }
+        for typed in args:
+            flag = typed.partition("=")[0].replace("--no-", "--")
+            if flag in places:
+                raise InputError(f"{flag}: no option of {ctx.command_path}; say it as {places[flag]}")
         return super().parse_args(ctx, args)
 
 

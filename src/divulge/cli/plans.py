@@ -43,7 +43,6 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Where plan.toml goes.")] = Path(),
     records: Annotated[str | None, _init_option("records")] = None,
     model: Annotated[str | None, _init_option("model")] = None,
-    known: Annotated[str | None, _init_option("known")] = None,
     candidates: Annotated[str | None, _init_option("candidates")] = None,
     members: Annotated[str | None, _init_option("members")] = None,
     nonmembers: Annotated[str | None, _init_option("nonmembers")] = None,
@@ -59,17 +58,12 @@ def init(
     Elsewhere the usual is assumed, and printed. Records of a target folder of SACRO-ML become tables beside the plan.
     """
     answers_given = {
-        "records": records, "model": model, "known": known, "candidates": candidates, "members": members,
+        "records": records, "model": model, "candidates": candidates, "members": members,
         "nonmembers": nonmembers, "population": population, "label": label, "id": id_column, "references": references,
         "task": task,
     }  # fmt: skip
-    if (
-        model is not None
-        and members is None
-        and candidates is None
-        and known != "no"
-        and sacro_folders.is_sacro_folder(Path(model))
-    ):
+    is_unanswered = model is not None and members is None and candidates is None
+    if is_unanswered and sacro_folders.is_sacro_folder(Path(model)):
         answers_given |= plan_files.import_sacro_folder(Path(model), folder)
         answers_given["references"] = 0 if references is None else references
     is_asking = sys.stdin.isatty() and not json
@@ -101,18 +95,18 @@ def _ask(question: str, default: str) -> str:
     return printing.ask(f"{question} [{default}]: ") or default
 
 
-def check(plan: PlanFile, trust: options.Trust = None, json: options.Json = False) -> None:
+def check(plan: PlanFile, json: options.Json = False) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
     read = _read_plan(plan)
     is_search = read.data.candidates is not None
     offer = ""
     if is_search:
-        arguments, origins = plan_files.resolve_candidates(read, plan.parent, trust or ())
+        arguments, origins = plan_files.resolve_candidates(read, plan.parent)
         _warn_of_texts(read, arguments, json=json)
         forecast = forecast_identification(**arguments)
         names = arguments["recipes"]
     else:
-        resolved = plan_files.resolve(read, plan.parent, trust or ())
+        resolved = plan_files.resolve(read, plan.parent)
         subject = {key: getattr(resolved.subject, key) for key in ("members", "nonmembers", "population")}
         _warn_of_texts(read, subject, json=json)
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
@@ -180,7 +174,6 @@ def audit(
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
     overwrite: options.Overwrite = False,
-    seed: Annotated[int | None, options.setting(AuditSettings, "seed", "With --demo only.")] = None,
     fpr: Annotated[
         list[float] | None, options.setting(AuditSettings, "fpr", "In place of the plan's; may be repeated.")
     ] = None,
@@ -192,7 +185,6 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    trust: options.Trust = None,
     verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
@@ -210,19 +202,18 @@ def audit(
             raise InputError("--show-records: goes with a plan")
         if len(plans) > 1:
             raise InputError(f"--demo: images or text, one of them; got {len(plans)} names")
-        finished, folder = _run_demo(str(plans[0]) if plans else "images", out, seed, quick, overwrite)
+        finished, folder = _run_demo(str(plans[0]) if plans else "images", out, quick, overwrite)
         _show_finished(finished, folder, None, json=json, verbose=verbose)
         return
     if not plans:
         raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
-    if quick or seed is not None:
-        raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+    if quick:
+        raise InputError("audit: --quick goes with --demo")
     levels = options.check_options(AuditSettings, fpr=fpr).fpr if fpr else None
     changes = {"fpr": levels, "show_records": show_records}
     run = partial(
         _run_plan,
         changes={key: value for key, value in changes.items() if value is not None},
-        trust=trust or (),
         overwrite=overwrite,
     )
     if len(plans) > 1:
@@ -308,16 +299,10 @@ def _read_plan(path: Path) -> Plan:
     return read
 
 
-def _run_demo(
-    name: str, out: Path | None, seed: int | None, quick: bool, overwrite: bool
-) -> tuple[dict[str, auditing.Audit], Path]:
+def _run_demo(name: str, out: Path | None, quick: bool, overwrite: bool) -> tuple[dict[str, auditing.Audit], Path]:
     validation.check_choice(name, "--demo", ("images", "text"))
     folder = options.run_folder(out, "demo")
-    shared: dict[str, Any] = {
-        "seed": options.check_options(AuditSettings, seed=seed or 0).seed,
-        "overwrite": overwrite,
-        "watching": references.Bar,
-    }
+    shared: dict[str, Any] = {"overwrite": overwrite, "watching": references.Bar}
     if name == "text":
         size = demos.QUICK_TEXTS if quick else demos.FULL_TEXTS
         return {"": demos.audit_language_model(folder, size=size, **shared)}, folder
@@ -328,23 +313,24 @@ def _run_demo(
     return dict(zip(titles, (run_known, run_unseen), strict=True)), folder
 
 
-def _run_plan(
-    path: Path, out: Path, changes: Mapping[str, Any], trust: Sequence[str], overwrite: bool
-) -> dict[str, auditing.Audit]:
+def _run_plan(path: Path, out: Path, changes: Mapping[str, Any], overwrite: bool) -> dict[str, auditing.Audit]:
     """Run a plan; return its audits by title, several where it names several masks of known values."""
     plan = _read_plan(path).model_copy(update=dict(changes))
-    resolved = plan_files.resolve(plan, path.parent, trust)
+    resolved = plan_files.resolve(plan, path.parent)
     for key, origin in resolved.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
-    run: Any = auditing.over_shares if isinstance(resolved.subject.known, tuple) else auditing.audit
+    run: Any = auditing.run_shares if isinstance(resolved.subject.known, tuple) else auditing.run_audit
     with references.Bar("reference models") as bar:
         finished = run(
             resolved.target,
+            resolved.subject,
+            resolved.options,
             out=out,
             overwrite=overwrite,
             progress=bar,
+            pool=resolved.pool,
+            plan=resolved.plan,
             expect=lambda forecast: printing.lines(sys.stderr, f"ahead: {forecast.text}"),
-            **resolved.arguments(),
         )
     if not isinstance(finished, list):
         return {"": finished}

@@ -21,11 +21,10 @@ from divulge.auditing import summary as audit_summary
 from divulge.auditing.junit import render_junit, render_junit_error
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
-from divulge.decisions.unseen_classes import Promise
 from divulge.errors import InputError
 from divulge.identification import case_file, finished_run
 from divulge.references.pool import Pool, PoolEntry
-from divulge.report import formatting, html, markdown, run_kinds, sections
+from divulge.report import figures, formatting, html, markdown, run_kinds, sections
 from divulge.report import one_page as one_page_report
 from divulge.report import page as report_page
 from divulge.settings import DecisionSettings
@@ -47,18 +46,21 @@ _FILES = {
     "csv": "records.csv",
     "parquet": "records.parquet",
     "sacro": "egress",
+    "svg": "figures",
+    "png": "figures",
 }
 _ONE_PAGE = {"html": "one_page.html", "pdf": "one_page.pdf", "md": "one_page.md"}
 
 
 def report(
     run: Run,
-    to: Annotated[Path | None, typer.Option(help="File to write (default: in the run directory).")] = None,
+    to: Annotated[Path | None, typer.Option(help="File or folder to write (default: in the run directory).")] = None,
     format: Annotated[  # noqa: A002  the option's name
         str,
         typer.Option(
             help="html, pdf, md (for a model card), json; csv or parquet: one row per record (canary, document, "
-            "setting); of an audit, sacro: a folder with SACRO-ML's target.yaml and attack_results.json."
+            "setting); svg or png: a folder with every figure; of an audit, sacro: a folder with SACRO-ML's "
+            "target.yaml and attack_results.json."
         ),
     ] = "html",
     one_page: Annotated[
@@ -69,7 +71,7 @@ def report(
         typer.Option(
             "--show-records/--no-show-records",
             help="Whether single records are shown (default: in the HTML report, as far as the run holds them; not in "
-            "pdf, md and json).",
+            "pdf, md, json, svg and png).",
             show_default=False,
         ),
     ] = None,
@@ -90,6 +92,8 @@ def report(
             if name == "html" and to is None and not one_page:
                 raise InputError("--to: needed with --no-show-records; report.html in the run directory shows records")
             _write_page(_load_page(run, one_page, is_shown), name, path, one_page=one_page)
+        case "svg" | "png":
+            figures.write(_load_page(run, False, is_shown), path, name)
         case "sacro":
             _write_egress_files(run, path)
         case "json":
@@ -142,10 +146,6 @@ def decide(
     run: Run,
     fpr: Annotated[float | None, typer.Option(help="Bound on the share of non-members selected.")] = None,
     fdr: Annotated[float | None, options.setting(DecisionSettings, "fdr")] = None,
-    method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi, storey or adaptive.")] = str(
-        DecisionSettings().method
-    ),
-    recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
     top: Annotated[
         int | None,
         typer.Option(
@@ -153,13 +153,6 @@ def decide(
             min=1,
         ),
     ] = None,
-    promise: Annotated[
-        Promise,
-        typer.Option(
-            help="For --fpr, on classes that the population lacks: on average over classes like these, or in most "
-            "(90 %) of them."
-        ),
-    ] = "average",
     json: options.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
@@ -167,13 +160,13 @@ def decide(
         if top is not None:
             _describe_top(run, top, fpr, fdr, json)
         else:
-            _decide_identification(run, fpr, fdr, method, json)
+            _decide_identification(run, fpr, fdr, json)
         return
     if top is not None:
         raise InputError("--top: only the candidates of an identification have an order of their own")
     result = auditing.load(run)
-    names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
-    selections = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method, promise=promise) for name in names}
+    names = list(result)
+    selections = {name: result[name].selection(fpr=fpr, fdr=fdr) for name in names}
     decisions = {
         name: audit_summary.summarise_decision(result[name], selection, fpr, len(names))
         for name, selection in selections.items()
@@ -202,10 +195,10 @@ def decide(
         printing.remark(note if is_named else f"{', '.join(names)}: {note}")
 
 
-def _decide_identification(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
+def _decide_identification(run: Path, fpr: float | None, fdr: float | None, json: bool) -> None:
     if fpr is not None or fdr is None:
         raise InputError("decide: an identification is decided by --fdr, or looked at by --top")
-    summary = identification.redecide(run, fdr=fdr, method=method)
+    summary = identification.redecide(run, fdr=fdr)
     if json:
         printing.as_json(results.to_json_values(summary))
         return
@@ -220,7 +213,7 @@ def _show_finding(summary: IdentificationSummary) -> None:
     text, tone = case_file.state_finding(summary)
     printing.verdict(tone, text)
     for condition in case_file.conditions(summary):
-        printing.line(f"{report_page.MARKS[condition.mark]} {condition.title}. {condition.text}")
+        printing.line(f"{report_page.MARKS[condition.mark]} {condition.title} {condition.text}")
     for warning in case_file.other_warnings(summary):
         printing.remark(warning)
 
@@ -316,15 +309,6 @@ def gate(
     passing: Annotated[
         str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
     ] = "kept",
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            help="Of an audit: what else is held to the limits: class, group, both with a comma, or none (default: "
-            "what its plan says, or both).",
-            show_default=False,
-        ),
-    ] = None,
     junit: Annotated[
         Path | None, typer.Option(help="JUnit XML to write, for test reports of CI servers: one test case a limit.")
     ] = None,
@@ -337,10 +321,9 @@ def gate(
     states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
     try:
-        rulings = finished_runs.gate(run, limits or None, by=by)
+        rulings = finished_runs.gate(run, limits or None)
     except InputError as error:
         message = str(error).replace("policy: ", "--max: ", 1)
-        message = f"--{message}" if message.startswith("by: ") else message
         if junit is not None:  # in the place of what an earlier gate may have said
             store.write_text(junit, render_junit_error(message, str(run)))
         raise InputError(message) from None

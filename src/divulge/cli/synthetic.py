@@ -42,7 +42,7 @@ def synthetic_table(
     population: Annotated[
         Path | None, typer.Option(help="Further records of the same kind, which an adversary knows.")
     ] = None,
-    settings: SyntheticSettings,
+    settings: Annotated[SyntheticSettings, ("person", "drop", "at_random", "duplicates")],
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,
     verbose: options.Verbose = False,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from divulge import datafiles, provenance, published_fits, reconstruction, results, targets, validation
+from divulge import datafiles, provenance, published_fits, reconstruction, results, targets
 from divulge import margin as margins
 from divulge import reconstruction as reconstruction_summary
 from divulge.auditing import weights as weights_audit
@@ -47,7 +47,6 @@ def weights(
     nonmembers: Annotated[
         Path | None, typer.Option(help="A file like it, of records known not to be in the training set.")
     ] = None,
-    leaked: Annotated[Path | None, typer.Option(help="A file of records, one of which was trained on.")] = None,
     factory: Annotated[
         str | None,
         typer.Option(
@@ -61,8 +60,8 @@ def weights(
             help="A table of records, one of up to 12: which of them was this regression fitted on? May be repeated."
         ),
     ] = None,
-    settings: WeightsSettings,
-    cohort_settings: CohortSettings,
+    settings: Annotated[WeightsSettings, ("margin", "fpr", "fdr")],
+    cohort_settings: Annotated[CohortSettings, ("family", "penalty", "scaled")],
     columns: Annotated[ColumnNames, ("label", "id", "drop")],
     out: Annotated[
         Path | None, typer.Option(help="Report (HTML) to write; with --cohort also a run directory, if not .html.")
@@ -71,10 +70,6 @@ def weights(
     selection: Annotated[
         Path | None, typer.Option(help="Every candidate with its id, output, score and decisions (Parquet) to write.")
     ] = None,
-    algorithm: Annotated[str | None, typer.Option(help="Without candidates: both, 1, 2 or crossings.")] = None,
-    truth: Annotated[
-        Path | None, typer.Option(help="Without candidates: .npz or table with the training points x, to compare.")
-    ] = None,
     show_records: options.ShowRecords = True,
     json: options.Json = False,
 ) -> None:
@@ -82,31 +77,20 @@ def weights(
     if cohort:
         _refuse(
             "it goes without --cohort",
-            candidates=candidates, nonmembers=nonmembers, leaked=leaked, factory=factory, selection=selection,
-            algorithm=algorithm, truth=truth,
+            candidates=candidates, nonmembers=nonmembers, factory=factory, selection=selection,
         )  # fmt: skip
-        provenance.declare_input_files(model=model, **{f"cohort {place}": path for place, path in enumerate(cohort, 1)})
-        published, names, classes = published_fits.read_publication(model, cohort_settings)
-        layout = datafiles.FileLayout.from_column_names(columns)
-        data = published_fits.read_cohorts(cohort, published, names, classes, layout)
-        is_page = out is not None and out.suffix == ".html"
-        found = published_fits.examine_cohorts(
-            published, data, columns=names, model=model.name, show_records=show_records,
-            out=None if is_page else out, overwrite=overwrite,
-        )  # fmt: skip
-        if is_page:
-            found.report(out)
-        _show_cohorts(found, out if out is None or is_page else out / run_kinds.REPORT_FILE, json=json)
+        _examine_cohorts(
+            model, cohort, cohort_settings, columns, out, overwrite=overwrite, show_records=show_records, json=json
+        )
         return
     if overwrite:
         raise InputError("--overwrite: it goes with --cohort, and an --out that is a folder")
     if cohort_settings != CohortSettings():
         raise InputError("--cohort: is needed beside settings of a regression")
     if candidates is None:
-        _refuse("it goes with --candidates", nonmembers=nonmembers, leaked=leaked, selection=selection, factory=factory)
-        reconstruct(model, settings.margin, algorithm or "both", truth, out, show_records=show_records, json=json)
+        _refuse("it goes with --candidates", nonmembers=nonmembers, selection=selection, factory=factory)
+        _reconstruct(model, settings.margin, out, show_records=show_records, json=json)
         return
-    _refuse("it reads points off the weights, without --candidates", algorithm=algorithm, truth=truth)
     net, inputs = signals.trained_network(
         margins.read_network(model)
         if factory is None
@@ -114,15 +98,13 @@ def weights(
     )
     layout = datafiles.FileLayout.from_column_names(columns)
     rows = datafiles.read_named_rows(candidates, layout)
-    nonmember_rows, leaked_rows = (
-        None if file is None else datafiles.read_named_rows(file, layout, rows.columns) for file in (nonmembers, leaked)
-    )
+    nonmember_rows = None
+    if nonmembers is not None:
+        nonmember_rows = datafiles.read_named_rows(nonmembers, layout, rows.columns)
+        nonmember_rows = replace(nonmember_rows, x=inputs(nonmember_rows.x))
     rows = replace(rows, x=inputs(rows.x))
-    nonmember_rows, leaked_rows = (
-        None if each is None else replace(each, x=inputs(each.x)) for each in (nonmember_rows, leaked_rows)
-    )
     examined = weights_audit.examine_weights(
-        net, rows, weights_audit.ExaminationRules(**dict(settings)), nonmembers=nonmember_rows, leaked=leaked_rows
+        net, rows, weights_audit.ExaminationRules(**dict(settings)), nonmembers=nonmember_rows
     )
     summary = examined.summary()
     if out is not None:
@@ -130,7 +112,7 @@ def weights(
         classes = {"classes": str(summary.classes)} if summary.classes > 1 else {}
         network = {"model": model.name, **shape, "inputs": str(net.dimension), **classes}
         run = weights_page.WeightsRun(summary, network, examined.truth, examined.calibration, examined.accuracy)
-        files = _input_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
+        files = _input_files(model=model, candidates=candidates, nonmembers=nonmembers)
         run_kinds.write_report(weights_page.WEIGHTS, run, out, files, show_records=show_records)
     if selection is not None:
         examined.write(selection)
@@ -140,6 +122,32 @@ def weights(
     _show(summary)
     if out is not None:
         printing.line(f"Report: {out}")
+
+
+def _examine_cohorts(
+    model: Path,
+    cohort: list[Path],
+    settings: CohortSettings,
+    columns: ColumnNames,
+    out: Path | None,
+    *,
+    overwrite: bool,
+    show_records: bool,
+    json: bool,
+) -> None:
+    """Say on which cohorts a regression was fitted."""
+    provenance.declare_input_files(model=model, **{f"cohort {place}": path for place, path in enumerate(cohort, 1)})
+    published, names, classes = published_fits.read_publication(model, settings)
+    layout = datafiles.FileLayout.from_column_names(columns)
+    data = published_fits.read_cohorts(cohort, published, names, classes, layout)
+    is_page = out is not None and out.suffix == ".html"
+    found = published_fits.examine_cohorts(
+        published, data, columns=names, model=model.name, show_records=show_records,
+        out=None if is_page else out, overwrite=overwrite,
+    )  # fmt: skip
+    if is_page:
+        found.report(out)
+    _show_cohorts(found, out if out is None or is_page else out / run_kinds.REPORT_FILE, json=json)
 
 
 def _show_cohorts(result: CohortExamination, report: Path | None, *, json: bool) -> None:
@@ -172,29 +180,18 @@ def _show(summary: WeightsSummary) -> None:
             printing.line(f"{name}: {warning}")
 
 
-def reconstruct(
-    model: Model,
-    margin: Annotated[float | None, typer.Option(help="Margin of the training set.")] = None,
-    algorithm: Annotated[str, typer.Option(help="both, 1, 2 or crossings.")] = "both",
-    truth: Annotated[Path | None, typer.Option(help=".npz or table with the training points x, to compare.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
-    show_records: options.ShowRecords = True,
-    json: options.Json = False,
-) -> None:
-    """Training points of a network of one input, read off its weights."""
+def _reconstruct(model: Path, margin: float | None, out: Path | None, *, show_records: bool, json: bool) -> None:
+    """Print training points of a network of one input, read off its weights."""
     net = margins.ShallowReLU.from_safetensors(model)
-    rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
-    rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
     recorded_margin = margins.read_margin(model) if margin is None else None
     read = reconstruction.univariate(
-        net, recorded_margin if margin is None else margin, rule, is_recorded=recorded_margin is not None
+        net, recorded_margin if margin is None else margin, is_recorded=recorded_margin is not None
     )
     summary = reconstruction_summary.summarise(read)
     if out is not None:
         network = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
-        true_points = None if truth is None else datafiles.read_named_rows(truth).x.ravel()
-        run = weights_page.ReconstructionRun(summary, net, network, true_points)
-        files = _input_files(model=model, truth=truth)
+        run = weights_page.ReconstructionRun(summary, net, network, None)
+        files = _input_files(model=model)
         run_kinds.write_report(weights_page.RECONSTRUCTION, run, out, files, show_records=show_records)
     if json:
         printing.as_json(results.to_json_values(summary))

@@ -227,7 +227,11 @@ def low_scores_from_counts(counts: Counts, *, level: float = 0.05) -> Control:
     calibration = np.searchsorted(counts.calibration, counts.calibration, side="left") / n
     excess = max(float(np.max(candidates - calibration)), 0.0)
     p = float(np.exp(-2 * m * n / (m + n) * excess**2))  # Massey's bound
-    says = f"low scores are more frequent among candidates than in calibration, by up to {excess:.3f}"
+    says = (
+        f"low scores are more frequent among candidates than in calibration, by up to {excess:.3f}"
+        if excess
+        else "low scores are nowhere more frequent among candidates than in calibration"
+    )
     return Control("low scores", p, level, says)
 
 

@@ -23,12 +23,13 @@ from divulge.provenance import collect_environment
 from divulge.references import Train, clones
 from divulge.references.progress import check_progress, show_progress
 from divulge.report import charts, formatting
+from divulge.report.formatting import NaturalFrequency
 from divulge.report.page import Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import model_family
 from divulge.results import SettingResult, StoredRecords, TradeOffSummary
 from divulge.run_directory import RunDirectory
-from divulge.settings import AuditOptions, DefendSettings
+from divulge.settings import DefendSettings, ResolvedAuditSettings
 from divulge.study import Study, StudyRun, open_subject, reopen
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.outputs import as_predictions
@@ -140,23 +141,22 @@ class TradeOff(Study):
     def verdict(self) -> str:
         """Effect of the settings, in sentences."""
         unchanged, best = self.rows[0], self.recommended
-        text = f"As it is, the attack {self.recipe} has an AUC of {formatting.format_estimate(unchanged.auc)}. "
+        rate = _frequency_told_apart(unchanged.auc)
+        text = (
+            f"As it is, shown a training record and another one, the attack {self.recipe} tells which is which in "
+            f"about {rate.describe('cases')}; guessing is right in {rate.total // 2:,}. "
+        )
         if unchanged.stored:
             after = min(row.stored for row in self.rows[1:])
             text += f"{unchanged.stored:,} training records stand in the model; " + (
                 "no setting takes them out of it. " if after else "with some of the settings none does. "
             )
-        loss = _format_limit(self.utility, self.max_loss)
         if best is None:
-            return f"{text}No setting that was tried lowers it and surely loses at most {loss}."
+            limit = f"{_format_limit(self.utility, self.max_loss)} {'of' if self.utility == 'accuracy' else 'more'}"
+            return f"{text}No setting that was tried makes that rarer and surely costs at most {limit} {self.utility}."
         assert best.loss is not None
-        lost = _utility_format(self.utility)(best.loss)
-        cost = (
-            f"for a loss of accuracy of {lost}"
-            if self.utility == "accuracy"
-            else f"and the {self.utility} grows by {lost}"
-        )
-        return f"{text}With {best.name} it is {formatting.format_estimate(best.auc)}, {cost}."
+        rate = _frequency_told_apart(best.auc)
+        return f"{text}With {best.name} it does so in about {rate}, and {_describe_change(self.utility, best.loss)}."
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
@@ -170,6 +170,22 @@ class TradeOff(Study):
 
     def write(self, draft: RunDraft) -> None:
         """Write nothing: the summary holds all."""
+
+
+def _frequency_told_apart(auc: Estimate) -> NaturalFrequency:
+    """Return how often the attack is right about a pair; reversed, where it is surely wrong more often than right."""
+    if auc.high < 0.5:
+        auc = replace(auc, value=1 - auc.value, low=1 - auc.high, high=1 - auc.low)
+    return formatting.natural_frequency(auc, 0.5)
+
+
+def _describe_change(utility: str, loss: Estimate) -> str:
+    """Say what a setting does to the utility: an accuracy falls or rises, an error grows or shrinks."""
+    is_gain = loss.value < 0
+    change = replace(loss, value=-loss.value, low=-loss.high, high=-loss.low) if is_gain else loss
+    if utility == "accuracy":
+        return f"the accuracy {'rises' if is_gain else 'falls'} by {_utility_format(utility)(change)}"
+    return f"the {utility} {'shrinks' if is_gain else 'grows'} by {_utility_format(utility)(change)}"
 
 
 def _distance_from_chance(row: SettingResult) -> float:
@@ -223,7 +239,7 @@ def measure_settings(
         divulge.InputError: no estimator, unknown parameters or values it refuses, and what `divulge.audit` refuses.
     """
     options = DefendSettings.check(settings=settings, max_loss=max_loss, seed=seed)
-    AuditOptions.check(fpr=(fpr,), duplicates=duplicates, task=task)
+    ResolvedAuditSettings.check(fpr=(fpr,), duplicates=duplicates, task=task)
     check_bool(overwrite, "overwrite")
     out_folder = None if out is None else check_path(out, "out")
     shown_progress = check_progress(progress)

@@ -472,7 +472,7 @@ def differences(
         >>> x = np.random.default_rng(0).normal(size=(400, 3))
         >>> x[:200, 1] += 1
         >>> differences(x, np.arange(400) < 200)[0]
-        'column 1 (from 0) is larger among the members (AUC 0.78)'
+        'column 1 (counted from 0) is larger among the members (AUC 0.78)'
         >>> differences(x, np.arange(400) < 200, column_names=["age", "income", "height"])[0]
         'income is larger among the members (AUC 0.78)'
     """
@@ -1215,4 +1215,4 @@ def _compared_columns(x: Array) -> tuple[Floats, list[str]]:
     if x.ndim > 2:
         return _image_summaries(rows.astype(np.float64), rows), list(_SUMMARIES)
     compared = rows[:, :_MAX_COLUMNS]
-    return compared.astype(np.float64), [f"column {i} (from 0)" for i in range(compared.shape[1])]
+    return compared.astype(np.float64), [f"column {i} (counted from 0)" for i in range(compared.shape[1])]

@@ -97,7 +97,7 @@ def describe_selection(summary: IdentificationSummary) -> str:
         )
     are = "is" if summary.selected == 1 else "are"
     return name_records(
-        f"{documents} {are} identified as training data; at most {level} of these are expected to be false.", summary
+        f"{documents} {are} identified as training data; of such a list at most {level} are wrong on average.", summary
     )
 
 
@@ -140,15 +140,15 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
     return ""
 
 
-_EXCHANGEABLE = "Both sets of unused documents score alike"
+_EXCHANGEABLE = "Do both sets of unused documents score alike?"
 _TITLES = {
-    "blind text": "The texts of the documents are like those of the unused ones",
-    "low scores": "The documents have no more low scores than the unused ones",
-    BLIND_SCORE: "A model that never saw the training data scores the documents like the unused ones",
-    BLIND_RECORDS: "The documents themselves are like the unused ones",
-    CLASSES: "The unused documents are of all classes of those in question",
-    UNSEEN_CLASSES: "The unused documents are of the class of those in question",
-    KNOWN_MEMBERS: "The score tells used documents from unused ones better than the blind score",
+    "blind text": "Are the texts of the documents like those of the unused ones?",
+    "low scores": "Are low scores no more frequent among the documents than among the unused ones?",
+    BLIND_SCORE: "Does a model that never saw the training data score the documents like the unused ones?",
+    BLIND_RECORDS: "Are the documents themselves like the unused ones?",
+    CLASSES: "Are the unused documents of all classes of those in question?",
+    UNSEEN_CLASSES: "Are the unused documents of the class of those in question?",
+    KNOWN_MEMBERS: "Does the score tell used documents from unused ones better than the blind score does?",
 }
 
 
@@ -165,10 +165,10 @@ def conditions(summary: IdentificationSummary) -> list[Condition]:
         listed.append(Condition(_TITLES["blind text"], "open", "Not tested: the tables hold no texts, or too few."))
     if _has_unexplained_doubt(summary):
         reason = as_sentence(next(iter(summary.warnings), "it may exceed it"))
-        listed.append(Condition("The method keeps its bound", "open", reason))
+        listed.append(Condition("Does the method keep its bound?", "open", reason))
     listed.append(
         Condition(
-            "The unused documents were collected in the same way as those in question",
+            "Were the unused documents collected in the same way as those in question?",
             "open",
             "No test can show this. It rests on how both were collected: from the same sources, on the same subjects, "
             "at the same time.",
@@ -194,12 +194,12 @@ def _compare_known_nonmembers(compared: Sequence[ControlResult]) -> Condition:
         )
     if failed := [control for control in compared if control.state == "failed"]:
         observed = "; ".join(map(_observe, failed))
-        return Condition(_EXCHANGEABLE, "not met", f"They differ, so the bound does not apply ({observed}).")
+        return Condition(_EXCHANGEABLE, "not met", f"No: they differ, so the bound does not apply ({observed}).")
     # The lowest scores alone are a finer test of the same documents: it can refute the condition and not fulfil it.
     full_tests = [control for control in compared if control.auc is not None]
     observed = "; ".join(map(_observe, full_tests or compared))
     if full_tests and all(_excludes_large_shift(control.auc) for control in full_tests):
-        return Condition(_EXCHANGEABLE, "met", f"Tested, and no difference was found ({observed}).")
+        return Condition(_EXCHANGEABLE, "met", f"No difference was found ({observed}).")
     return Condition(_EXCHANGEABLE, "open", f"{_TOO_FEW} ({observed}).")
 
 
@@ -207,16 +207,16 @@ def _describe_control(control: ControlResult, summary: IdentificationSummary) ->
     """Describe a test of all documents against known non-members, which no finding can refute."""
     title, observed = _TITLES.get(control.name, control.name), _observe(control)
     if control.state == "failed":
-        return Condition(title, "not met", f"They are not, so the bound does not apply ({observed}).")
+        return Condition(title, "not met", f"No, so the bound does not apply ({observed}).")
     if control.state != "passed":
         return Condition(
             title,
             "open",
-            f"This is not so ({observed}). The bound holds if only members are the reason, and not if non-members are.",
+            f"No ({observed}). The bound holds if only members are the reason, and not if non-members are.",
         )
     if not _could_have_raised_doubt(control, summary):
         return Condition(title, "open", f"{_TOO_FEW} ({observed}).")
-    return Condition(title, "met", f"Tested, and nothing speaks against it ({observed}).")
+    return Condition(title, "met", f"Nothing speaks against it ({observed}).")
 
 
 def _could_have_raised_doubt(control: ControlResult, summary: IdentificationSummary) -> bool:
@@ -279,7 +279,7 @@ def describe_adversary(summary: IdentificationSummary) -> str:
     )
     if summary.guarantee.standing == "void":
         return name_records(f"What was used: {knowledge}.", summary)
-    return name_records(f"Who can show this: anyone who has {knowledge}. It does not take the training data.", summary)
+    return name_records(f"Who can show this: anyone who has {knowledge}. The training data are not needed.", summary)
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:

@@ -71,8 +71,8 @@ _EMPTY_HEADINGS: Mapping[str, str] = {
     "void": "Guarantee void",
 }
 _CONDITIONS_NOTE = (
-    "A tick: a test that could have refuted the condition did not. A question mark: nothing decides it. A cross: it "
-    "was refuted. Where all of them are met, a list made in this way holds on average at most the stated share of "
+    "A tick: a test that could have shown otherwise did not. A question mark: nothing decides it. A cross: a test "
+    "says no. Where all of them are met, a list made in this way holds on average at most the stated share of "
     "false entries; a single list may hold more, and the annex bounds how many."
 )
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -158,7 +158,7 @@ def sections(run: IdentificationRun) -> list[Section]:
     text, _ = verdict(summary)
     in_its_words = partial(case_file.name_records, summary=summary)
     listed = case_file.selected_documents(summary, folder, max_rows=_MAX_ROWS).to_dicts()
-    bullets = [Bullet(f"{c.title}.", c.text, mark=c.mark) for c in case_file.conditions(summary)]
+    bullets = [Bullet(c.title, c.text, mark=c.mark) for c in case_file.conditions(summary)]
     table = Table(("what", "value"), facts(summary), sortable=False)
     return [
         Section(CONDITIONS_TITLE, [BulletList(bullets, note=_CONDITIONS_NOTE)]),
@@ -195,7 +195,8 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
     on_lists = Bullet(
         case_file.name_records("If the documents are yours, rely on the set and not on one document.", summary),
         f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
-        "be wrong, and it does not tell which; how many of the best can be is said in the annex.",
+        "be wrong, and it does not tell which; how many of the best can be is said in the annex. What was not selected "
+        "may have been used all the same.",
     )
     return [BulletList([on_lists])]
 
@@ -206,11 +207,11 @@ def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
         return ()
     n_dots, n_wrong = min(100, summary.candidates), math.ceil(100 * summary.settings.fdr - 1e-9)
     n_marked = round(n_dots * summary.selected / summary.candidates)
-    scaled = "" if n_dots == summary.candidates else f" (drawn as {n_marked} of {n_dots})"
+    scaled = "" if n_dots == summary.candidates else f" (shown as {n_marked} of {n_dots})"
     return (
-        DotGrid(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", n_marked, n_dots),
+        DotGrid(f"{summary.selected:,} of {summary.candidates:,} candidates are identified{scaled}", n_marked, n_dots),
         DotGrid(
-            f"Of 100 selected, at most {n_wrong} are not training data, on average, where the conditions are met",
+            f"Of 100 identified so, at most {n_wrong} are wrong on average, if the conditions below are met",
             n_wrong,
             100,
         ),

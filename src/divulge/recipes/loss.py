@@ -8,7 +8,7 @@ from divulge.recipes.recipe import Recipe
 from divulge.recipes.settings import AttackSettings, make_recipe, setting
 
 _CLASSIFIER_SIGNALS = {
-    "loss": ("negative-loss", "LOSS: how small the loss is (Yeom et al. 2018)"),
+    "loss": ("negative-loss", "LOSS: how small the loss, the model's error, is (Yeom et al. 2018)"),
     "entropy": ("modified-entropy", "modified entropy (Song & Mittal 2021)"),
     "gap": ("top-two-gap", "top-two logit gap; needs no label"),
     "max-probability": ("max-probability", "how sure the target is; needs no label (Salem et al. 2019)"),

@@ -1,6 +1,6 @@
 """Reports: pages are plain data that `html` and `markdown` render and `charts` draws for."""
 
-from divulge.report import charts, formatting, html, markdown, sections
+from divulge.report import charts, figures, formatting, html, markdown, sections
 from divulge.report.page import (
     MAX_HEAT,
     Bullet,
@@ -40,6 +40,7 @@ __all__ = [
     "SliderPosition",
     "Table",
     "charts",
+    "figures",
     "formatting",
     "hide_records",
     "html",

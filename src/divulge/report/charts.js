@@ -1,9 +1,8 @@
 "use strict";
 // Draws every specification of the page. Colours are CSS variables, so that dark mode and print need no redrawing.
 (() => {
-  const ink = "var(--ink)", quiet = "var(--quiet)", line = "var(--line)";
-  const font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
-  const series = Array.from({ length: 8 }, (_, i) => `var(--series-${i + 1})`);
+  const look = LOOK;  // charts.json, which figures in files share
+  const series = look.range.category;
 
   const labels = (node) => {
     if (Array.isArray(node)) return node.flatMap(labels);
@@ -16,33 +15,10 @@
     Math.max(1, Math.floor(width / (60 + 6.8 * Math.max(0, ...names.map((name) => name.length)))));
 
   const config = (width, count) => ({
-    background: null,
-    font,
-    padding: { left: 0, right: 16, top: 4, bottom: 0 },
-    axis: {
-      labelColor: quiet, titleColor: quiet, gridColor: line, domainColor: quiet, tickColor: quiet,
-      labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, titlePadding: 8,
-      labelLimit: Math.min(220, width * 0.32), labelOverlap: "greedy", labelFlush: false,
-    },
+    ...look,
+    axis: { ...look.axis, labelLimit: Math.min(220, width * 0.32) },
     axisX: { tickCount: Math.max(3, Math.round(width / 90)) },
-    axisY: { tickCount: 6, domain: false, ticks: false, labelPadding: 6 },
-    legend: {
-      orient: "top", direction: "horizontal", columns: count, labelColor: ink, labelFontSize: 12.5,
-      labelLimit: width - 60, symbolSize: 90, symbolStrokeWidth: 2, symbolOpacity: 1,
-      columnPadding: 18, rowPadding: 5, offset: 12, titleColor: quiet,
-    },
-    view: { stroke: null },
-    mark: { color: "var(--series-1)" },
-    bar: { color: "var(--series-1)" },
-    range: { category: series },
-    rule: { color: ink },
-    text: { color: quiet, fontSize: 12 },
-    style: {
-      reference: { color: quiet, strokeWidth: 1.2 },
-      guide: { color: quiet },
-      interval: { color: "var(--series-1)" },
-      function: { color: quiet },
-    },
+    legend: { ...look.legend, columns: count, labelLimit: width - 60 },
   });
 
   const dashes = ["", "6 3", "2 2", "10 3 2 3", "10 4", "4 1 1 1", "1 3", "14 3 2 3 2 3"];
@@ -82,6 +58,7 @@
   };
 
   const draw = async (figure) => {
+    figure.begun = true;
     const plot = figure.querySelector(".plot");
     const width = plot.clientWidth;
     const spec = JSON.parse(figure.querySelector(".spec").textContent);
@@ -118,8 +95,12 @@
   const folded = (figure) => figure.closest("details:not([open])");
   for (const fold of document.querySelectorAll("details.fold")) {
     fold.addEventListener("toggle", () => {
-      if (fold.open) all(figures.filter((figure) => fold.contains(figure) && !figure.drawn && !folded(figure)));
+      if (fold.open) all(figures.filter((figure) => fold.contains(figure) && !figure.begun && !folded(figure)));
     });
   }
-  all(figures.filter((figure) => !folded(figure))).then(() => { document.documentElement.dataset.drawn = "yes"; });
+  all(figures.filter((figure) => !folded(figure))).then(() => {
+    document.documentElement.dataset.drawn = "yes";
+    // What is folded is opened for paper, too late to draw anything: browsers that lay it out have it drawn before.
+    return all(figures.filter((figure) => !figure.begun && figure.querySelector(".plot").clientWidth));
+  });
 })();

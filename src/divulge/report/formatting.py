@@ -84,14 +84,16 @@ def round_frequency(rate: float) -> tuple[int, int] | None:
     return None
 
 
-def format_others(rate: float) -> str:
-    """Format a false-positive rate as the number of other records that it accuses.
+def format_others(rate: float, total: int = 0) -> str:
+    """Format a false-positive rate as the number of other records that it accuses, of ``total`` if that is whole.
 
     Examples:
-        >>> format_others(0.001), format_others(1 / 3)
-        ('1 of 1,000 others', '33.3 % of all others')
+        >>> format_others(0.001), format_others(0.01, 1_000), format_others(1 / 3)
+        ('1 of 1,000 others', '10 of 1,000 others', '33.3 % of all others')
     """
     frequency = round_frequency(rate)
+    if frequency is not None and total > frequency[1] and total % frequency[1] == 0:
+        frequency = frequency[0] * total // frequency[1], total
     if frequency is None:
         return f"{format_percent(rate)} of all others"
     return f"{frequency[0]:,} of {frequency[1]:,} others"

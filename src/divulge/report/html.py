@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 else:
     jinja2 = lazy.module("jinja2")
 
-_UNIT = re.compile(r"(?<=\d) (?=%)")
+UNIT = re.compile(r"(?<=\d) (?=%)")
 _INNER_CAPITAL = re.compile(
     r"(?<=[a-z])(?=[A-Z][a-z])"
 )  # a long name such as HistGradientBoostingClassifier breaks here
@@ -63,6 +63,7 @@ LISTED = 100  # rows up to which it does
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
 NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
 _DOTS_PER_ROW = {100: 10, 1_000: 50}
+KEY_OF_DOTS = "Full dots: at least these. Faint dots: the best estimate. Rings: possibly these, too."
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PATIENCE = 120  # seconds
 
@@ -93,18 +94,19 @@ def render(page: Page) -> str:
     """
     tone, icon = HEADINGS[check_choice(page.tone, "tone", HEADINGS)]
     blocks = [block for section in page.sections for block in section.blocks]
-    style = "".join(_asset(name) for name in _STYLES)
-    scripts = [_script(_asset("page.js"))] if _contains(blocks, (Chart, Slider, Table)) else []
+    style = "".join(asset(name) for name in _STYLES)
+    scripts = [_script(asset("page.js"))] if _contains(blocks, (Chart, Slider, Table)) else []
     if _contains(blocks, Chart):
-        scripts += [_script(_asset("vega.js")), _script(_asset("charts.js"))]
+        drawing = asset("charts.js").replace("LOOK", asset("charts.json").strip(), 1)
+        scripts += [_script(asset("vega.js")), _script(drawing)]
     heading, glossary = page.heading or tone, Glossary()
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_keep_units
     )
     mark = markupsafe.escape if page.compact else glossary.mark_terms
-    environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
+    environment.filters["terms"] = lambda text: _trusted(UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
     environment.filters["breakable"] = lambda text: _trusted(
-        _INNER_CAPITAL.sub("<wbr>", _UNIT.sub("\N{NO-BREAK SPACE}", str(markupsafe.escape(text))))
+        _INNER_CAPITAL.sub("<wbr>", UNIT.sub("\N{NO-BREAK SPACE}", str(markupsafe.escape(text))))
     )
     n_uses: Counter[str] = Counter()
 
@@ -115,7 +117,7 @@ def render(page: Page) -> str:
         return name if title and n_uses[name] == 1 else f"{name} {n_uses[name]}"
 
     environment.filters["label"] = label
-    document = environment.from_string(_asset("page.html.j2")).render(
+    document = environment.from_string(asset("page.html.j2")).render(
         page=page,
         tone=heading,
         statement=formatting.capitalize(page.verdict.removeprefix(f"{heading}: ")),
@@ -126,6 +128,7 @@ def render(page: Page) -> str:
             for section in page.ordered_sections
         ],
         marks=MARKS,
+        key_of_dots=KEY_OF_DOTS,
         glossary=glossary,
         style=_trusted(style),
         scripts=[_trusted(script) for script in scripts],
@@ -137,7 +140,7 @@ def render(page: Page) -> str:
 
 def _keep_units(value: object) -> object:
     """Keep numbers and their unit on the same line; what is trusted as it is stays as it is."""
-    return _UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+    return UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
@@ -162,7 +165,8 @@ def _trusted(text: str) -> markupsafe.Markup:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file of this package: a style sheet, a script, the look of charts."""
     return resources.files("divulge.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -237,24 +241,32 @@ def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
 
 def _chart(chart: Chart) -> dict[str, Any]:
     spec = dict(chart.spec)
-    # Options of the embedding page that a specification could bring along (themes, menus, outside scripts).
-    spec.pop("usermeta", None)
     tables = [_data_table(name, rows, _titles(spec)) for name, rows in _datasets(spec, chart.title)]
     return {
         "title": chart.title,
         "note": chart.note,
         "alternative": ". ".join(part.rstrip(".") for part in (chart.title, chart.note) if part) or "chart",
-        "spec": markupsafe.Markup(_json(spec, chart.title)),  # noqa: S704  escaped by _json
+        "spec": markupsafe.Markup(chart_json(chart)),  # noqa: S704  escaped by chart_json
         "tables": tables,
     }
 
 
-def _json(spec: Mapping[str, Any], title: str) -> str:
-    """Return JSON that may stand inside a script element, whatever its strings hold."""
+def chart_json(chart: Chart) -> str:
+    r"""Return the specification of a chart as JSON that may stand inside a script element, whatever its strings hold.
+
+    Raises:
+        divulge.InputError: values that are not plain, finite JSON.
+
+    Examples:
+        >>> chart_json(Chart({"mark": "</script>"}))
+        '{"mark":"\\u003c/script\\u003e"}'
+    """
+    # Options of the embedding page that a specification could bring along (themes, menus, outside scripts).
+    spec = {key: part for key, part in chart.spec.items() if key != "usermeta"}
     try:
         text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:
-        raise InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
+        raise InputError(f"chart {chart.title!r}: the specification is not plain, finite JSON ({error})") from None
     # Vega writes titles into expressions, where these two would end a line within a string.
     text = text.replace("\u2028", " ").replace("\u2029", " ")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -302,37 +314,50 @@ def _cell(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def _svg(dots: DotGrid) -> str:
-    """Draw the picture as an inline element; colours come from the page.
+class DotDrawing(NamedTuple):
+    """A grid of dots as paths: dots across and down, and for each kind of dot the path of all of its dots.
 
-    Each kind of dot is one path of round points, so that a thousand dots take a few kilobytes.
+    Dots are 10 apart, so that the grid is ``10 * columns`` wide.
+    """
+
+    columns: int
+    rows: int
+    paths: Mapping[str, str]
+
+
+def draw_dots(dots: DotGrid) -> DotDrawing:
+    """Return the paths of a grid; each kind of dot is one, so that a thousand dots take a few kilobytes.
+
+    Kinds: ``rest``, ``ring`` with its ``hole``, ``likely``, ``sure``; in the order in which they are drawn.
 
     Examples:
         >>> from divulge.report.page import DotGrid
-        >>> _svg(DotGrid("1 of 2", 1, 2)).count("<path")
-        2
+        >>> list(draw_dots(DotGrid("1 of 2", 1, 2)).paths)
+        ['rest', 'sure']
     """
     across = _DOTS_PER_ROW.get(dots.total, max(10, round(dots.total**0.5)))
     low = dots.value if dots.low is None else dots.low
     high = dots.value if dots.high is None else dots.high
-    dot_classes = {
+    kinds = {
         "rest": range(high, dots.total),
         "ring": range(dots.value, high),
         "hole": range(dots.value, high),
         "likely": range(low, dots.value),
         "sure": range(min(low, dots.value)),
     }
-    paths = "".join(
-        f'<path class="{dot_class}" d="{_points(dot_range, across)}"/>'
-        for dot_class, dot_range in dot_classes.items()
-        if len(dot_range)
-    )
-    rows = -(-dots.total // across)
+    paths = {kind: _points(places, across) for kind, places in kinds.items() if len(places)}
+    return DotDrawing(across, -(-dots.total // across), paths)
+
+
+def _svg(dots: DotGrid) -> str:
+    """Draw a grid of dots as an inline element; colours come from the page."""
+    drawing = draw_dots(dots)
+    paths = "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in drawing.paths.items())
     grid_classes = " ".join(
         name for name, applies in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if applies
     )
     class_attribute = f' class="{grid_classes}"' if grid_classes else ""
-    box = f"0 0 {10 * across} {10 * rows}"
+    box = f"0 0 {10 * drawing.columns} {10 * drawing.rows}"
     return f'<svg{class_attribute} viewBox="{box}" aria-hidden="true" focusable="false">{paths}</svg>'
 
 

@@ -139,12 +139,12 @@ class DotGrid:
 
         Examples:
             >>> DotGrid.from_count(3, 4, "labels").caption, DotGrid.from_count(1500, 2000, "labels").caption
-            ('3 of 4 labels', '1,500 of 2,000 labels (drawn as 75 of 100)')
+            ('3 of 4 labels', '1,500 of 2,000 labels (shown as 75 of 100)')
         """
         if total <= MAX_DOTS:
             return cls(f"{value:,} of {total:,} {noun}", value, total)
         share = value * 100 // total
-        return cls(f"{value:,} of {total:,} {noun} (drawn as {share} of 100)", share, 100)
+        return cls(f"{value:,} of {total:,} {noun} (shown as {share} of 100)", share, 100)
 
 
 @dataclass(frozen=True, slots=True)

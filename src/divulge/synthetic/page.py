@@ -188,13 +188,13 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
     points = [
         Bullet(
             "Do not release values that only one record has.",
-            "Trees and hot decks put real values into released rows. Smoothing, coarser categories and fewer digits "
-            "take them out; measure the new release again.",
+            "Some generators (trees, hot decks) put real values into released rows. Coarser categories, fewer digits "
+            "and smoothing take them out; measure the new release again.",
         ),
         Bullet(
             "Use a generator with differential privacy.",
             "Where it was measured with a strict setting (ε = 1), none of these attacks found anybody "
-            "(docs/synthetic.md). What it costs the release is to be measured as well.",
+            "(docs/synthetic.md). How much less useful the release becomes is to be measured as well.",
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]
@@ -202,8 +202,8 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
 
 def _proof_blocks(summary: SyntheticSummary) -> list[Block]:
     note = (
-        "Matches of non-members are phantoms: the generator never saw them, so chance explains as many. A proof is a "
-        "p-value (Fisher's exact test) of at most .001 over all lines."
+        "What matches among non-members, matches by chance: the generator never saw them. A proof is a p-value "
+        "(Fisher's exact test) of at most .001 over all lines."
     )
     blocks: list[Block] = [Table(*proof_rows(summary), note=note, sortable=False)]
     meanings = [[proof.name, f"records that {PROOFS[proof.name]}"] for proof in summary.proofs]

@@ -41,7 +41,7 @@ MIN_SIDE = 100
 """Members, and non-members, with fewer of which only proofs count."""
 WHOLE_ROWS = "whole rows"
 PROOFS = {
-    WHOLE_ROWS: "stand in the release as whole rows, and nobody else in the population has such a row",
+    WHOLE_ROWS: "stand in the release as whole rows, which nobody else in the population has",
     "values": "have a value that stands in the release and that nobody else in the population has",
     "value-sets": "have two or three values together that the release has and nobody else in the population has",
     "passages": "have five words in a row that stand in the release and with nobody else in the population",
@@ -291,6 +291,17 @@ class SyntheticAudit(Study):
             excess = self._excess_share(k, j, self.settings.confidence)
             proofs.append(Proof(name, k, j, p_value, excess, p_value <= FALSE_MATCH / len(self.matches)))
         return tuple(proofs)
+
+    @property
+    def released_members(self) -> int | None:
+        """Number of members that are proven to stand in the release as whole rows.
+
+        None where some stand there and that is not proven to be more than chance, or where nothing can be judged.
+        """
+        rows = next((proof for proof in self.proofs if proof.name == WHOLE_ROWS), None)
+        if rows is None or self.verdict.answer == CANNOT_JUDGE or (rows.members and not rows.proven):
+            return None
+        return rows.members
 
     @cached_property
     def verdict(self) -> ReleaseVerdict:
@@ -562,9 +573,9 @@ def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
 
 def _describe_auc(score: ScoreSummary) -> str:
     return (
-        f"Of 100 pairs of a record that the release was made from and another, about {100 * score.auc.value:.0f} are "
-        f"told right by the release alone ({100 * score.auc.low:.0f} to {100 * score.auc.high:.0f}), where guessing "
-        "gets 50."
+        "Shown a record that the release was made from and another one, the attack tells which is which in about "
+        f"{100 * score.auc.value:.0f} of 100 cases ({100 * score.auc.low:.0f} to {100 * score.auc.high:.0f}); guessing "
+        "is right in 50."
     )
 
 

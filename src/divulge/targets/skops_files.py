@@ -115,7 +115,8 @@ def read_skops(path: Path, trust: Sequence[str] = ()) -> Any:
         raise InputError(
             f"{name} asks for types that are not trusted: {', '.join(untrusted_types)}. Building them may run code, or "
             "crash; if you made the file, or know what they do, name them: "
-            f"trust=[{', '.join(map(repr, untrusted_types))}], in a plan or as --trust"
+            f"trust=[{', '.join(map(repr, untrusted_types))}], in a plan under [target], "
+            "or as --trust of a command without a plan"
         )
     check_trees(model, name)
     return model

@@ -28,9 +28,9 @@ _HEADINGS = {
 _MAX_LISTED = 20
 _MAX_REQUESTS_DRAWN = 6
 CANNOT = (
-    "This check does not see what no score shows: traces in the weights, in models distilled from this one, in "
-    "backups, or in answers to questions that were not asked. Who holds the model from before the erasure too sees "
-    "more, and nothing here bounds that.",
+    "Scores do not show everything: traces in the weights, in models trained on this one's answers, in backups, or in "
+    "answers to questions that were not asked stay unseen. Whoever also has the model from before the erasure could "
+    "learn more; that was not measured.",
 )
 REQUEST_COLUMNS = (
     "request",
@@ -161,8 +161,10 @@ def request_rows(summary: ErasureSummary) -> list[list[str]]:
 
 
 _NOTE = (
-    "AUC of the records to be forgotten against never-used ones; the difference is that after the erasure less the "
-    "mean of models that never saw them. The share counts a record as remembered where it scores as it did before."
+    "AUC: in what share of all pairs of a record to be forgotten and a never-used one the first looks more like "
+    "training data; where the two kinds are alike, models that never saw them have 0.5. Difference: AUC after, minus "
+    "the mean of the models that never saw them. Remembered: the share of the records that score as they did before. "
+    "In brackets: ranges that hold the true values."
 )
 
 
@@ -321,11 +323,14 @@ def _advice(summary: ErasureSummary) -> list[Section]:
     title = "Ask whoever holds the model to train it again without the records." if is_outsider else (
         "Train again without the records."
     )  # fmt: skip
-    point = Bullet(title, "Then check again: models that were trained again were seldom called remembered.")
+    point = Bullet(
+        title,
+        'Then check again: where this was measured, models that were trained again were rarely "still remembered".',
+    )
     other = Bullet(
         "Other ways to erase.",
         "Fine-tuning on the rest and pruning were found in every setting that was measured, ascent and random labels "
-        "in most; models that were trained again were seldom called remembered.",
+        "in most; models that were trained again were rarely.",
         "benchmarks/results/erasure.md",
     )
     return [

@@ -135,8 +135,8 @@ class Erasure(Study):
     def _describe(self, findings: tuple[ErasureFinding, ...], answer: str) -> str:
         """Return the verdict of all requests in sentences, the first of which names what it was compared with."""
         k = len(drop_copies(self.controls))
-        null = f", by one score of each record against {k} {self.null}" if k else ""
-        null = null[:-1] if k == 1 else null
+        null = f", compared with {k} {self.null} by one score of each record" if k else ""
+        null = null.replace("models by", "model by") if k == 1 else null
         if len(findings) == 1:
             return f"{formatting.capitalize(answer)}{null}: {_explain(findings[0])}."
         requests_by_answer = {

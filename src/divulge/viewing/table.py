@@ -49,7 +49,7 @@ class RunRow:
         verdict: the answer in a few words.
         recipe: attack with the largest AUC among those that the verdict judges.
         auc: its AUC, with the interval of the report.
-        stored_records: number of training records that were proven to stand in the model.
+        stored_records: number of training records that were proven to stand in the model, or in the released table.
         gate: whether the limits in the run's plan are kept; None where there are none.
         previous: directory of the last version before it, a run of the same name and kind.
         change: of the AUC since then, of the attack that is strongest in either; record by record.
@@ -190,7 +190,12 @@ def _describe(result: Result, policy: compare.Policy) -> dict[str, Any]:
     """Return what a run says by itself."""
     if isinstance(result, SyntheticAudit):
         auc = result[AUTO].auc if AUTO in result.scores else None
-        return {"verdict": result.verdict.answer, "recipe": None if auc is None else AUTO, "auc": auc}
+        return {
+            "verdict": result.verdict.answer,
+            "recipe": None if auc is None else AUTO,
+            "auc": auc,
+            "stored_records": result.released_members,
+        }
     summary = result.summary()
     judged = summary.recipes if summary.adjusted is None else summary.adjusted.recipes
     areas = {name: recipe.auc for name, recipe in judged.items() if recipe.auc is not None}

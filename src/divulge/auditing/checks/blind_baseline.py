@@ -55,7 +55,7 @@ def describe_blind_baseline(baseline: BlindBaseline | None) -> CheckFinding:
     if baseline is None:
         sentence = "Blind baseline: too few records for one, so a confounded split would go undetected."
         return CheckFinding(_NAME, "none", sentence, section=FAIRNESS_TITLE)
-    detectable = "" if baseline.detectable is None else (
+    detectable = "" if baseline.detectable is None or baseline.confounded else (
         " A shift of one column would have been found with about 80 % probability from an AUC of "
         f"{baseline.detectable:.3f} on."
     )  # fmt: skip
@@ -70,8 +70,8 @@ def describe_blind_baseline(baseline: BlindBaseline | None) -> CheckFinding:
     return CheckFinding(
         _NAME,
         "not comparable",
-        "The split is confounded: training records and others differ in themselves, and can be told apart without the "
-        "model.",
+        "The split is confounded: training records and others differ from each other, and can be told apart without "
+        "the model.",
         confounded_details(baseline.differences),
         section=FAIRNESS_TITLE,
         paragraphs=(paragraph,),

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 NEXT_STEPS = (
-    "What to do next: unless it was done so, draw training records and others at random from one pool, before "
-    "training, with whole groups of equal or related records on one side; take out exact copies (duplicates='drop'); "
-    "leave out what only one of the two has (a source, a date, a class). Where they were drawn so, chance made them "
-    "differ: take more records, or name the columns in which they differ as covariates, so that like is compared with "
-    "like"
+    "What to do next: draw training records and others at random from one pool, before training, with whole groups of "
+    "equal or related records on one side; take out exact copies (duplicates='drop'), and records of a source, date or "
+    "class that only one of the two has. If they were drawn so, they may differ by chance: take more records, or name "
+    "the columns in which they differ as covariates, so that like is compared with like"
 )
 REDRAW_ADVICE = (
     "Take as others records that were drawn at random from the same ones as the training records, and audit again"
@@ -128,4 +127,4 @@ def confounded_details(differences: Sequence[str] = ()) -> tuple[str, ...]:
     """Return what follows the sentence on a confounded split: what separates the sets, and what to do next."""
     separating = [f"What tells them apart: {'; '.join(differences)}."] if differences else []
     advice = advise_redraw(differences) or NEXT_STEPS
-    return "So no number below says anything about the model.", *separating, f"{advice}."
+    return "So no number below says anything about the model, good or bad.", *separating, f"{advice}."

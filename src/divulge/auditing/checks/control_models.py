@@ -143,8 +143,8 @@ def _describe(audit: ScoredAudit, compared: Mapping[str, ControlComparison], k: 
     is_leak = is_above and not obstacle
     if is_leak:
         sentence = (
-            f"Training records can be recognised: the target is surer of them than {k} models that saw no candidate, "
-            "by more than classes and columns of records explain among those that none of these models saw."
+            f"Training records can be recognised by comparison: of them the model is surer than {k} models that were "
+            "trained without them, and by more than the kind of records (classes and columns) explains."
         )
     else:
         name, first = next(iter(compared.items()))
