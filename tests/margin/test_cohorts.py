@@ -256,6 +256,25 @@ def test_the_one_record_is_read_off_six_decimals(missing):
     assert cohorts(publish(fit(*training), 2), data).odd_record is None
 
 
+def test_one_decimal_of_one_column_reads_no_record():
+    """Where the residual is not known, nothing bounds the chance of a record."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        tables = [(rng.normal(size=(30, 1)), (rng.random(30) < 0.3).astype(float)) for _ in range(5)]
+        match = cohorts(publish(fit(*tables[0]), 1, penalty=0.0), dict(zip("abcd", tables[1:], strict=True)))
+        assert match.odd_record is None
+        assert all(0 <= each.chance <= 1 for each in match.subsets)
+
+
+def test_a_line_but_for_one_record_is_no_error():
+    x = np.tile(np.arange(5.0), 8)[:, None]
+    for row in range(0, 40, 7):
+        y = x[:, 0].copy()
+        y[row] += 4.3
+        match = cohorts(Publication([1.02], -0.03, "linear", decimals=3), {"a": (x, y)})
+        assert match.match is None
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -176,6 +176,9 @@ class SubsetFit:
     hidden: int | None = None
     undecided: str = ""
 
+    def __post_init__(self) -> None:
+        check_number(self.chance, "chance", above=0, below=1, closed=True)
+
 
 @dataclass(frozen=True, slots=True)
 class OddRecord:
@@ -205,6 +208,9 @@ class OddRecord:
     chance: float
     y_error: float
     alike: float | None
+
+    def __post_init__(self) -> None:
+        check_number(self.chance, "chance", above=0, below=1, closed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,7 +514,10 @@ def _box_chance(covariance: Floats, box: Floats) -> float:
     scale = np.sqrt(np.maximum(np.diag(covariance)[order], np.finfo(float).tiny))
     correlation = covariance[np.ix_(order, order)] / scale / scale[:, None]
     # A jitter widens the conditional spreads by next to nothing and keeps the factor real.
-    factor = np.linalg.cholesky(correlation + 1e-12 * np.eye(len(box)))
+    try:
+        factor = np.linalg.cholesky(correlation + 1e-12 * np.eye(len(box)))
+    except np.linalg.LinAlgError:
+        return 1.0  # it lies on a line or plane, where the box may hold all of it
     widths = 2 * (box[order] / scale) / (np.sqrt(2 * np.pi) * np.diag(factor))
     return float(np.exp(np.log(np.minimum(widths, 1.0)).sum()))
 
@@ -1010,14 +1019,17 @@ class _Reader:
             parts = apart[place] + np.abs(values) * apart[last]
             stopped = gradient.stopped * (1 + np.abs(values))
             x_error[:, place] = (_SECOND_ORDER * together + gradient.curvature * parts + stopped) / least
+        x_error[~is_one] = np.inf  # where the residual is not known, nothing is
         weights, value = self._label_equation(x, left, np.ones(last, bool))
         widened = np.ones(len(x))
         if self._is_class:
-            widened = 1 / (1 - left_error / np.minimum(np.abs(left), 1 - np.abs(left)))
+            least_part = 1 - left_error / np.minimum(np.abs(left), 1 - np.abs(left))
+            widened = np.where(is_one, 1 / np.where(is_one, least_part, 1.0), np.inf)
         elif self.published.family == "poisson":
             widened = np.exp(np.minimum(x_error @ np.abs(coefficients), 700))
         with np.errstate(over="ignore", invalid="ignore"):
-            y_error = np.nan_to_num(gradient.bound(weights) * widened * np.abs(left) / least, nan=np.inf)
+            y_error = np.nan_to_num(gradient.bound(weights) * widened * np.abs(left) / least, nan=np.inf, posinf=np.inf)
+        y_error[~is_one] = np.inf
         if self._is_class:
             is_one &= np.abs(value) <= y_error
             value = (left > 0).astype(float)
