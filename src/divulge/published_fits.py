@@ -139,16 +139,34 @@ class CohortExamination(Study):
         Nothing is kept where no subset fits: then nothing shows that the regression was fitted as assumed.
         """
         error, match, odd = (1 - confidence) / len(limits), self.match, self.odd_record
-        doubt = "" if match.accepted or odd else "no subset fits, as after a fit unlike the assumed; none is cleared"
-        common = set(self.cohorts).intersection(*(each.cohorts for each in match.accepted))
-        counts = {"cohorts": len(common if odd is None else odd.cohorts), "records": int(odd is not None)}
-        chance, rulings = match.chance if odd is None else odd.chance + (odd.alike or 0.0), []
+        possible = [*match.accepted, *(each for each in match.subsets if each.undecided)]
+        chance, doubt = match.chance, ""
+        if odd is not None:
+            chance = odd.chance + (odd.alike or 0.0)
+            bounds = {"cohorts": (len(odd.cohorts), len(odd.cohorts)), "records": (1, 1)}
+        elif match.accepted:
+            common = set(self.cohorts).intersection(*(each.cohorts for each in possible))
+            bounds = {
+                "cohorts": (len(common), max(len(each.cohorts) for each in possible)),
+                "records": (0, int(len(possible) > 1)),
+            }
+            if len(possible) > 1:
+                doubt = (
+                    "several subsets fit, or cannot be checked; the regression may be that of the largest, or of one "
+                    "but for some records"
+                )
+        else:
+            bounds = {"cohorts": (0, len(self.cohorts)), "records": (0, 1)}
+            doubt = "no subset fits, as after a fit unlike the assumed; none is cleared"
+        is_proven, rulings = bool(self.proven) and chance <= error, []
         for limit in limits:
-            count = 0 if doubt else counts[limit.metric]
-            is_proven = bool(self.proven) and chance <= error
-            most = (len(self.cohorts) if limit.metric == "cohorts" else 1) if doubt else count
-            estimate = Estimate(count, count if is_proven else 0, most, 1 - error, "accepted subsets")
-            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, doubt))
+            low, high = bounds[limit.metric]
+            low = low if is_proven else 0
+            is_open = not match.accepted and odd is None  # whatever the limit, nothing shows how it was fitted
+            count = low if low < high else high
+            estimate = Estimate(count, low, high, 1 - error, "accepted subsets")
+            said = doubt if is_open or low <= limit.limit < high else ""
+            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, said))
         return rulings
 
 

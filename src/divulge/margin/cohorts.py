@@ -55,6 +55,9 @@ _MAX_ERROR = 0.25  # of a value that is read, in standard deviations of its colu
 _N_DRAWS = 60_000  # of other differences, of each kind, to see how often they look like one record
 _N_UNTRAINED = 20_000  # of these, for a record of the cohorts
 _MAX_EXACT, _MAX_EXACT_WHOLE = 300, 1000  # differences of a kind that are held to one rounding of all numbers
+_N_OTHERS = 20_000  # other cohorts that are drawn from the held records, to see how often counts collide
+_MAX_CELLS = 128  # distinct records of which such draws may be made; of the others none may be drawn
+_N_TIMES = 4  # records of each row of values, on average, from which on their numbers may be by design
 _N_GROUPS, _GROUP = 500, 30  # of records, to see which columns they differ in
 _DENSITY = 0.5  # largest density, per unit of the linear predictor, of a record that is none
 
@@ -106,11 +109,12 @@ class Publication:
         check_number(self.units, "units", above=0, below=10)
         if self.gradient is not None:
             check_number(self.gradient, "gradient", above=0, closed=True, below=np.inf)
-        is_zero = (coefficients == 0) & (self.rounding[: len(coefficients)] < 1e-3)
+        is_zero = (coefficients == 0) & (self.rounding[: len(coefficients)] < 1e-5)
         if is_zero.any():
             raise InputError(
-                f"coefficients: {int(is_zero.sum())} are exactly 0, as an L1 penalty makes them; only fits "
-                "without one are solved by an equation that can be checked (leave out columns that were not fitted)"
+                f"coefficients: {int(is_zero.sum())} are exactly 0 to 5 decimals or more, as an L1 penalty makes "
+                "them; only fits without one are solved by an equation that can be checked (leave out columns that "
+                "were not fitted)"
             )
 
     @property
@@ -197,6 +201,10 @@ class OddRecord:
         alike: None where one record is told from several that are alike. Else no more is claimed than that a record of
             these values ``x`` differs, and ``y`` is its label if it is one more and alone; this is the share of pairs
             of all the cohorts' records that are alike in every column.
+        copies: records of these cohorts that equal one that was not trained on, itself among them; of one that was,
+            records of all the cohorts that equal it within its errors. Where there are several, or any, no more is said
+            than that records equal to it count once less, or once more.
+        equal: a cohort, and a row in it counted from 0, that equals one that was trained on; None where none does.
     """
 
     cohorts: tuple[str, ...]
@@ -208,6 +216,8 @@ class OddRecord:
     chance: float
     y_error: float
     alike: float | None
+    copies: int = 0
+    equal: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         check_number(self.chance, "chance", above=0, below=1, closed=True)
@@ -305,17 +315,18 @@ def cohorts(published: Publication, data: Mapping[str, tuple[object, object]]) -
     variants = _list_variants(published)
     matches = []
     for variant in variants:
-        matches.append(_try_subsets(variant, names, tables))
+        matches.append(_try_subsets(variant, names, tables, variants[-1].rounding))
         if matches[-1].accepted:  # however a number was rounded, what fits comes before records that may be missing
-            return matches[-1]
+            return _add_collisions(variant, matches[-1], names, tables)
     if published.scaled or published.penalty is None:
-        return matches[0]
+        return _add_collisions(variants[0], matches[0], names, tables)
     subsets = [(each.cohorts, _join(names, tables, each.cohorts)) for each in matches[0].subsets if not each.undecided]
     for variant, match in zip(variants, matches, strict=True):
         odd_record = _find_odd_record(variant, subsets, tables, len(variants))
         if odd_record is not None:
-            return replace(match, odd_record=odd_record)
-    return matches[0]
+            odd_record = _find_copies(odd_record, names, tables)
+            return replace(_add_collisions(variant, match, names, tables), odd_record=odd_record)
+    return _add_collisions(variants[0], matches[0], names, tables)
 
 
 def _list_variants(published: Publication) -> list[Publication]:
@@ -340,7 +351,10 @@ def _join(
     return x, y
 
 
-def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[tuple[Floats, Floats]]) -> CohortMatch:
+def _try_subsets(
+    published: Publication, names: Sequence[str], tables: Sequence[tuple[Floats, Floats]], widest: Floats
+) -> CohortMatch:
+    """Return how well each subset fits; ``widest`` is the rounding of the last variant that is tried."""
     results = []
     for size in range(1, len(names) + 1):
         for name in itertools.combinations(names, size):
@@ -352,11 +366,42 @@ def _try_subsets(published: Publication, names: Sequence[str], tables: Sequence[
             spread = max(fit.residuals.std() if published.family == "linear" else 1.0, np.finfo(float).tiny)
             distance = float(np.sqrt(fit.step @ fit.hessian @ fit.step / len(fit.step)) / spread)
             accepted = fit.is_accepted
-            told_apart, hidden = _count_told_apart(fit) if accepted else (None, None)
+            told_apart, hidden = _count_told_apart(fit, widest - published.rounding) if accepted else (None, None)
             chance = _false_match(fit)
             results.append(SubsetFit(name, len(y), distance, accepted, chance, fit.penalty, told_apart, hidden))
     ordered = sorted(results, key=lambda each: (not each.accepted, each.distance, len(each.cohorts)))
     return CohortMatch(tuple(ordered), None, published.units, published.decimals)
+
+
+def _find_copies(odd: OddRecord, names: Sequence[str], tables: Sequence[tuple[Floats, Floats]]) -> OddRecord:
+    """Return the record with the number of held records that equal it, those of its own cohorts first."""
+    others = () if not odd.missing else tuple(name for name in names if name not in odd.cohorts)
+    error, places = np.maximum(odd.error, 1e-9), []
+    for name in (*odd.cohorts, *others):
+        x, y = tables[names.index(name)]
+        # The label of one of several that are alike is that of none of them.
+        is_label = np.full(len(y), True) if odd.alike is not None else np.abs(y - odd.y) <= odd.y_error + 1e-9
+        rows = np.flatnonzero((np.abs(x - odd.x) <= error).all(axis=1) & is_label).tolist()
+        places += [(name, row) for row in rows]
+    return replace(odd, copies=len(places), equal=places[0] if odd.missing and places else None)
+
+
+def _add_collisions(
+    published: Publication, match: CohortMatch, names: Sequence[str], tables: Sequence[tuple[Floats, Floats]]
+) -> CohortMatch:
+    """Raise the chances to those with which cohorts are alike because counts of few distinct records are the same.
+
+    The fewer records, the more collide: of all subsets of as many cohorts the smallest stands for the others.
+    """
+    everybody, chances = _join(names, tables, names), {}
+    for each in sorted(match.subsets, key=lambda each: each.records):
+        if not each.undecided and len(each.cohorts) not in chances:
+            inside = _join(names, tables, each.cohorts)
+            fit = _fit_subset(published, *inside)
+            if not isinstance(fit, str):
+                chances[len(each.cohorts)] = _bound_collisions(published, fit, inside, everybody)
+    subsets = [replace(each, chance=max(each.chance, chances.get(len(each.cohorts), 0.0))) for each in match.subsets]
+    return replace(match, subsets=tuple(subsets))
 
 
 def _check_cohorts(
@@ -497,12 +542,7 @@ def _false_match(fit: _Fit) -> float:
     """
     scores = fit.design * fit.residuals[:, None]
     robust = fit.inverse @ (scores.T @ scores) @ fit.inverse
-    transform, box = np.eye(len(fit.box)), fit.box
-    if fit.free is not None and np.abs(fit.free).max() > 0:
-        pivot = int(np.argmax(np.abs(fit.free) / box))  # is eliminated: some penalty puts it anywhere
-        ratio = fit.free / fit.free[pivot]
-        transform = np.delete(transform - np.outer(ratio, np.eye(len(box))[pivot]), pivot, axis=0)
-        box = np.delete(box + np.abs(ratio) * box[pivot], pivot)
+    transform, box = _eliminate_penalty(fit)
     return max(_box_chance(transform @ spread @ transform.T, box) for spread in (fit.inverse, robust))
 
 
@@ -522,18 +562,111 @@ def _box_chance(covariance: Floats, box: Floats) -> float:
     return float(np.exp(np.log(np.minimum(widths, 1.0)).sum()))
 
 
-def _count_told_apart(fit: _Fit) -> tuple[int, int]:
-    """Count the records without any single one of which a subset would not be accepted, and how many can hide."""
-    shifts = (fit.design * fit.residuals[:, None]) @ fit.inverse
-    told_apart = int((~_fits_box(fit.step + shifts, fit.box, fit.free, fit.penalty)).sum())
-    # Several records together move the coefficients by a sum of such shifts; the box is the one for cut-off numbers,
-    # which is tried where the narrow one finds nothing.
+def _bound_collisions(
+    published: Publication, fit: _Fit, inside: tuple[Floats, Floats], everybody: tuple[Floats, Floats]
+) -> float:
+    """Bound the chance that another cohort is accepted because counts of few distinct records are the same.
+
+    Other cohorts are drawn from all held records, and again with the rows of values that this one has and other labels,
+    as where a trial has as many in each arm. Each moves the coefficients by one Newton step of its own. Counted are
+    those that are accepted, and the pairs of which one would be of the other; 0 where neither happens.
+
+    Args:
+        published: the coefficients.
+        fit: of the subset.
+        inside: its records.
+        everybody: those of all cohorts.
+    """
+    x, x_all = inside[0], everybody[0]
+    if published.scaled:
+        center, spread = x.mean(axis=0), x.std(axis=0)
+        x, x_all = (x - center) / spread, (x_all - center) / spread
+    d, n = x.shape[1], len(x)
+    cells, counts = np.unique(np.c_[x_all, everybody[1]], axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:_MAX_CELLS]
+    cells, shares = cells[order], counts[order] / len(x_all)
+    kept = float(min(shares.sum(), 1.0)) ** n  # chance that one is drawn from these alone
+    rng, draws = seeds.generator(0, "other cohorts"), []
+    if kept**2 > 1e-9:
+        draws.append((kept, cells, rng.multinomial(n, shares / shares.sum(), size=_N_OTHERS)))
+    rows, sizes = np.unique(x, axis=0, return_counts=True)
+    if len(counts) <= _MAX_CELLS and len(x) >= _N_TIMES * len(rows):
+        fixed = np.zeros((_N_OTHERS, len(cells)), np.int64)
+        for row, size in zip(rows, sizes.tolist(), strict=True):
+            of_row = np.flatnonzero((cells[:, :d] == row).all(axis=1))
+            fixed[:, of_row] = rng.multinomial(size, shares[of_row] / shares[of_row].sum(), size=_N_OTHERS)
+        draws.append((1.0, cells, fixed))
+    is_discrete = 2 * len(counts) <= len(x_all)
+    return max((_count_collisions(published, fit, *each, is_discrete=is_discrete) for each in draws), default=0.0)
+
+
+def _count_collisions(
+    published: Publication, fit: _Fit, kept: float, cells: Floats, counts: Ints, *, is_discrete: bool
+) -> float:
+    """Bound the rate at which cohorts are accepted, of which ``counts`` say how often each has which record.
+
+    Args:
+        published: the coefficients.
+        fit: of the subset.
+        kept: share of cohorts that are of these records alone.
+        cells: values and label of the records, ``[m, d + 1]``.
+        counts: ``[k, m]``.
+        is_discrete: whether none among all these pairs is too few to say that there are none.
+    """
+    design, mask = _add_intercept(published, cells[:, :-1]), published.penalised
+    n = int(counts[0].sum())
+    penalty = fit.penalty * (n if published.family == "poisson" else 1)
+    residuals, weights = _residuals(published.family, design @ published.theta, cells[:, -1])
+    gradients = counts @ (design * residuals[:, None]) + penalty * mask * published.theta
+    parts = (design[:, :, None] * design[:, None, :] * weights[:, None, None]).reshape(len(cells), -1)
+    hessians = (counts @ parts).reshape(-1, *[design.shape[1]] * 2) + penalty * np.diag(mask)
+    scale = np.sqrt(np.maximum(np.diag(fit.hessian), np.finfo(float).tiny))
+    # Cohorts in which a column is constant have no fit; the jitter makes their steps long.
+    scaled = hessians / scale / scale[:, None] + 1e-12 * np.eye(len(scale))
+    steps = -np.linalg.solve(scaled, (gradients / scale)[:, :, None])[:, :, 0] / scale
+    n_hits = int(_fits_box(steps, fit.box, fit.free, fit.penalty).sum())
+    transform, box = _eliminate_penalty(fit)
+    chance = kept * _upper_rate(n_hits, len(steps)) if n_hits else 0.0
+    if not len(box):
+        return 1.0
+    places = np.floor(np.clip(steps @ transform.T / (2 * box), -1e15, 1e15) + 0.25).astype(np.int64)
+    factors = seeds.generator(0, "factors of a hash").integers(2**62, size=places.shape[1]) * 2 + 1
+    keys = (places * factors).sum(axis=1)  # overflows, as a hash may
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
+    others = (size[group] - 1).astype(float)  # of each draw, those that it is accepted for
+    if others.any() or is_discrete:
+        n_draws = len(steps)
+        upper = (others.mean() + 4 * others.std() / n_draws**0.5 + 8 / n_draws) / (n_draws - 1)
+        # Where the published numbers are likely ones, more than on average collide, by the normal law so many times.
+        chance = max(chance, kept**2 * float(upper) * 2.0 ** (len(box) / 2))
+    return float(min(1.0, chance))
+
+
+def _eliminate_penalty(fit: _Fit) -> tuple[Floats, Floats]:
+    """Return the transform of coefficients that no penalty moves, ``[k, d]``, and half the widths of their box."""
+    transform, box = np.eye(len(fit.box)), fit.box
+    if fit.free is not None and np.abs(fit.free).max() > 0:
+        pivot = int(np.argmax(np.abs(fit.free) / box))  # is eliminated: some penalty puts it anywhere
+        ratio = fit.free / fit.free[pivot]
+        transform = np.delete(transform - np.outer(ratio, np.eye(len(box))[pivot]), pivot, axis=0)
+        box = np.delete(box + np.abs(ratio) * box[pivot], pivot)
+    return transform, box
+
+
+def _count_told_apart(fit: _Fit, wider: Floats) -> tuple[int, int]:
+    """Count the records without any single one of which a subset would not be accepted, and how many can hide.
+
+    The box is the widest that is tried where narrower ones find nothing: ``wider`` than this fit's.
+    """
+    shifts, box = (fit.design * fit.residuals[:, None]) @ fit.inverse, _SECOND_ORDER * (fit.box + wider)
+    told_apart = int((~_fits_box(fit.step + shifts, box, fit.free, fit.penalty)).sum())
+    # Several records together move the coefficients by a sum of such shifts.
     n = len(shifts)
     picks = seeds.generator(0, "hidden records").integers(n, size=(_N_TRIALS, _MAX_HIDDEN))
     moved, hidden, count = np.zeros((_N_TRIALS, shifts.shape[1])), 0, 1
     while count <= min(n, _MAX_HIDDEN):
         moved = shifts[picks[:, :count]].sum(axis=1)
-        if _fits_box(fit.step + moved, 2 * fit.box, fit.free, fit.penalty).mean() < _HIDDEN_SHARE:
+        if _fits_box(fit.step + moved, box, fit.free, fit.penalty).mean() < _HIDDEN_SHARE:
             break
         hidden, count = count, 2 * count
     return told_apart, hidden
@@ -730,7 +863,7 @@ class _Column:
             return (value,)
         first, last = max(value - error, self.low), min(value + error, self.high)
         places = range(int(np.ceil(first / self.step)), int(np.floor(last / self.step)) + 1)
-        return tuple(place * self.step for place in places)
+        return tuple(place * self.step + 0.0 for place in places)  # no -0
 
     def chance(self, error: float) -> float:
         """Return the chance that the column accepts any value at all."""
@@ -855,7 +988,7 @@ class _Reader:
             return []
         if self.published.family == "linear" and first < last:
             return [((low + high) / 2, (high - low) / 2)]
-        return [(place * step, 0.0) for place in np.arange(first, min(last, first + 1) + 1).tolist()]
+        return [(place * step + 0.0, 0.0) for place in np.arange(first, min(last, first + 1) + 1).tolist()]
 
     def _list_partial(self, gradient: Floats, x: Floats, read: _Values) -> Iterator[tuple[Floats, float, float]]:
         """Yield which records ``[k, d]`` it can be, of whose values some are read with an error.
