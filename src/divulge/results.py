@@ -1703,7 +1703,7 @@ class SubsetResult:
 class OddRecordResult:
     """A record by which a training set differs from cohorts, see `divulge.margin.OddRecord`.
 
-    Values, label, errors and row are None where single records are not shown. `alike` is None where one record is told
+    Values, label, errors and rows are None where single records are not shown. `alike` is None where one record is told
     from several that are alike, else the share of pairs of the cohorts' records that are.
     """
 
@@ -1716,6 +1716,9 @@ class OddRecordResult:
     row: int | None = field(metadata=SINGLE_RECORDS)
     label_error: float | None = field(default=None, metadata=SINGLE_RECORDS)
     alike: float | None = None
+    copies: int = 0
+    equal_cohort: str | None = None
+    equal_row: int | None = field(default=None, metadata=SINGLE_RECORDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

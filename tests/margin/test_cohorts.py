@@ -328,6 +328,32 @@ def test_bad_input_is_refused_by_name(change, message):
         cohorts(Publication(**options), draw_cohorts(50, np.random.default_rng(8)))
 
 
+def test_a_record_that_stands_in_two_cohorts_is_not_said_to_be_missing():
+    """Where training took it once, one of two equal records counts less, and nobody was left out."""
+    rng = np.random.default_rng(22)
+    data = draw_cohorts(300, rng, 3)
+    data["b"][0][5], data["b"][1][5] = data["a"][0][3], data["a"][1][3]
+    x, y = join(data, "ab")
+    result = dv.examine_cohorts(publish(fit(*drop(x, y, 305)), 8), data, columns=COLUMNS)
+    assert (result.answer, result.odd_record.missing, result.odd_record.copies) == ("one record off", False, 2)
+    assert "one of 2 equal records counted less" in result.summary().verdict
+    assert result.gate("records:0").state == "undecided"
+
+
+@pytest.mark.parametrize("cohort", ["a", "c"])
+def test_a_record_that_counts_twice_is_not_said_to_be_in_none_of_the_cohorts(cohort):
+    data = draw_cohorts(300, np.random.default_rng(23), 3)
+    row = 7
+    twice = tuple(part[[row]] for part in data[cohort])
+    result = dv.examine_cohorts(publish(fit(*join(data | {"x": twice}, "abx")), 8), data, columns=COLUMNS)
+    odd, verdict = result.odd_record, result.summary().verdict
+    assert (result.answer, odd.missing, odd.equal_cohort) == ("one record off", True, cohort)
+    np.testing.assert_array_equal(data[cohort][0][odd.equal_row], data[cohort][0][row])
+    assert f"equals one of {cohort}" in verdict
+    assert ("counted twice" in verdict) == (cohort == "a")
+    assert result.gate("records:0").state == "undecided"
+
+
 @pytest.mark.parametrize("value", [1e3, 1e6, 1e12])
 def test_an_enormous_value_makes_nothing_fit_that_does_not(value):
     """Short steps past it are no sign that the optimum was reached."""
