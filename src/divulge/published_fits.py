@@ -458,71 +458,83 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     """Return the tone and the sentences of an answer."""
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     undecided = [each for each in match.subsets if each.undecided]
-    chance = (
-        f"Coefficients of other people's records would fit one of them by chance in {_format_cases(match.chance)}."
-    )
+    chance = f"Coefficients of other people's records would fit one of them by chance in {_format_cases(match.chance)}."
     if match.match is not None:
         fit = match.match
         combinations = f"of {n_tried:,} combinations of cohorts only this one fits"
         if n_tried == 1:
             combinations = "they fit"
-        spare = "single records" if not fit.hidden else f"about {formatting.format_count(fit.hidden, 'record')}"
+        spare = "give or take single records"
+        if fit.hidden:
+            spare = f"up to about {formatting.format_count(fit.hidden, 'record')} more or fewer"
         return "leak", (
             "If they were fitted as assumed (see below), these coefficients come from the records of "
-            f"{formatting.join_words(fit.cohorts)}: {combinations}, up to {spare} more or fewer. {chance}"
+            f"{formatting.join_words(fit.cohorts)}: {combinations}, {spare}. {chance}"
         )
     if len(match.accepted) > 1:
-        names = "; ".join(formatting.join_words(each.cohorts) for each in match.accepted[:4])
-        several = (
-            f"{len(match.accepted):,} of {n_tried:,} combinations of cohorts fit these coefficients ({names}"
-            f"{' …' if len(match.accepted) > 4 else ''}), and the decimals do not tell them apart."
-        )
-        if not result.proven:
-            return "undecided", f"Too little to say: {several}"
-        are = "is" if len(result.proven) == 1 else "are"
-        return "leak", (
-            f"If these coefficients were fitted as assumed (see below), {formatting.join_words(result.proven)} {are} among the "
-            f"cohorts behind them, give or take single records. {several} {chance}"
-        )
+        return _describe_several(result, chance)
     if match.accepted:
         reason = (
             f"{formatting.format_count(len(undecided), 'combination')} cannot be checked ({undecided[0].undecided})"
             if undecided
-            else f"those of other people's records would fit one of {n_tried:,} combinations in {_format_cases(match.chance)}"
+            else f"those of other people's records would fit one of {n_tried:,} combinations in "
+            f"{_format_cases(match.chance)}"
         )
         name = formatting.join_words(match.accepted[0].cohorts)
         return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}."
     if odd is not None:
-        what, twins = "without one of their records, which can be named", ""
-        if odd.missing and odd.equal_cohort is not None:
-            what = f"with one record more that equals one of {odd.equal_cohort}"
-            if odd.equal_cohort in odd.cohorts:
-                what += ", or with that one counted twice"
-        elif odd.missing:
-            what = "with one record more, which is in none of these cohorts and can be read off the coefficients"
-        elif odd.copies > 1:
-            what = (
-                f"with one of {odd.copies:,} equal records counted less, as where a person who is in them twice was "
-                "counted once"
-            )
-        if odd.alike is not None:
-            same = "" if odd.equal_cohort is None else f" (a record of {odd.equal_cohort} has them)"
-            what = (
-                "but for a record whose values can be read off the coefficients" + same + ": most simply, one that was "
-                "trained on, too"
-            )
-            twins = (
-                " Others that are alike in every column, or that the decimals hardly show, may differ with it; of all "
-                f"pairs of these cohorts' records a share of {odd.alike:.1g} is alike."
-            )
-        return "leak", (
-            "If they were fitted as assumed (see below), these coefficients come from the records of "
-            f"{formatting.join_words(odd.cohorts)} {what}. Another difference would look like this in "
-            f"{_format_cases(odd.chance)}.{twins}"
-        )
+        return "leak", _describe_odd(odd)
     return "plain", (
-        "No combination of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on other "
-        "records, or in another way than assumed, or some records were left out; none of the cohorts is cleared."
+        "No combination of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on "
+        "other records, or in another way than assumed, or some records were left out; none of the cohorts is cleared."
+    )
+
+
+def _describe_several(result: CohortExamination, chance: str) -> tuple[Tone, str]:
+    """Return the tone and the sentences where several combinations fit."""
+    match, n_tried = result.match, len(result.subsets)
+    names = "; ".join(formatting.join_words(each.cohorts) for each in match.accepted[:4])
+    several = (
+        f"{len(match.accepted):,} of {n_tried:,} combinations of cohorts fit these coefficients ({names}"
+        f"{' …' if len(match.accepted) > 4 else ''}), and the decimals do not tell them apart."
+    )
+    if not result.proven:
+        return "undecided", f"Too little to say: {several}"
+    are = "is" if len(result.proven) == 1 else "are"
+    return "leak", (
+        f"If these coefficients were fitted as assumed (see below), {formatting.join_words(result.proven)} {are} among "
+        f"the cohorts behind them, give or take single records. {several} {chance}"
+    )
+
+
+def _describe_odd(odd: OddRecordResult) -> str:
+    """Return the sentences of a record by which training set and cohorts differ."""
+    what, twins = "without one of their records, which can be named", ""
+    if odd.missing and odd.equal_cohort is not None:
+        what = f"with one record more that equals one of {odd.equal_cohort}"
+        if odd.equal_cohort in odd.cohorts:
+            what += ", or with that one counted twice"
+    elif odd.missing:
+        what = "with one record more, which is in none of these cohorts and can be read off the coefficients"
+    elif odd.copies > 1:
+        what = (
+            f"with one of {odd.copies:,} equal records counted less, as where a person who is in them twice was "
+            "counted once"
+        )
+    if odd.alike is not None:
+        same = "" if odd.equal_cohort is None else f" (a record of {odd.equal_cohort} has them)"
+        what = (
+            "but for a record whose values can be read off the coefficients" + same + ": most simply, one that was "
+            "trained on, too"
+        )
+        twins = (
+            " Others that are alike in every column, or that the decimals hardly show, may differ with it; of all "
+            f"pairs of these cohorts' records a share of {odd.alike:.1g} is alike."
+        )
+    return (
+        "If they were fitted as assumed (see below), these coefficients come from the records of "
+        f"{formatting.join_words(odd.cohorts)} {what}. Another difference would look like this in "
+        f"{_format_cases(odd.chance)}.{twins}"
     )
 
 
@@ -559,8 +571,8 @@ SUBSET_COLUMNS = [
     "single records told apart",
 ]  # fmt: skip
 _ADVERSARY = (
-    "Who can do this: anyone who has the coefficients and the cohorts' records. Nothing is asked of the model, and none "
-    "is trained."
+    "Who can do this: anyone who has the coefficients and the cohorts' records. Nothing is asked of the model, and "
+    "none is trained."
 )
 _FEWER_DECIMALS = BulletList(
     [
