@@ -139,16 +139,38 @@ class CohortExamination(Study):
         Nothing is kept where no subset fits: then nothing shows that the regression was fitted as assumed.
         """
         error, match, odd = (1 - confidence) / len(limits), self.match, self.odd_record
-        doubt = "" if match.accepted or odd else "no subset fits, as after a fit unlike the assumed; none is cleared"
-        common = set(self.cohorts).intersection(*(each.cohorts for each in match.accepted))
-        counts = {"cohorts": len(common if odd is None else odd.cohorts), "records": int(odd is not None)}
-        chance, rulings = match.chance if odd is None else odd.chance, []
+        possible = [*match.accepted, *(each for each in match.subsets if each.undecided)]
+        chance, doubt = match.chance, ""
+        if odd is not None:
+            chance = odd.chance + (odd.alike or 0.0)
+            # One that equals a held record may be that one, which counts otherwise; then none was read that was not in
+            # the hand.
+            is_told = odd.equal_cohort is None if odd.missing else odd.copies <= 1
+            bounds = {"cohorts": (len(odd.cohorts), len(odd.cohorts)), "records": (int(is_told), 1)}
+            doubt = "" if is_told else "the record equals others that are in the hand"
+        elif match.accepted:
+            common = set(self.cohorts).intersection(*(each.cohorts for each in possible))
+            bounds = {
+                "cohorts": (len(common), max(len(each.cohorts) for each in possible)),
+                "records": (0, int(len(possible) > 1)),
+            }
+            if len(possible) > 1:
+                doubt = (
+                    "several subsets fit, or cannot be checked; the regression may be that of the largest, or of one "
+                    "but for some records"
+                )
+        else:
+            bounds = {"cohorts": (0, len(self.cohorts)), "records": (0, 1)}
+            doubt = "no subset fits, as after a fit unlike the assumed; none is cleared"
+        is_proven, rulings = bool(self.proven) and chance <= error, []
         for limit in limits:
-            count = 0 if doubt else counts[limit.metric]
-            is_proven = bool(self.proven) and chance <= error
-            most = (len(self.cohorts) if limit.metric == "cohorts" else 1) if doubt else count
-            estimate = Estimate(count, count if is_proven else 0, most, 1 - error, "accepted subsets")
-            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, doubt))
+            low, high = bounds[limit.metric]
+            low = low if is_proven else 0
+            is_open = not match.accepted and odd is None  # whatever the limit, nothing shows how it was fitted
+            count = low if low < high else high
+            estimate = Estimate(count, low, high, 1 - error, "accepted subsets")
+            said = doubt if is_open or low <= limit.limit < high else ""
+            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, said))
         return rulings
 
 
@@ -229,10 +251,16 @@ def _summarise_subset(fit: margin.SubsetFit) -> SubsetResult:
 
 
 def _summarise_odd(odd: OddRecord, names: Sequence[str], show_records: bool) -> OddRecordResult:
+    cohort, row = odd.equal or (None, None)
     if not show_records:
-        return OddRecordResult(odd.cohorts, odd.missing, odd.chance, None, None, None, None)
+        return OddRecordResult(
+            odd.cohorts, odd.missing, odd.chance, None, None, None, None, None, odd.alike, odd.copies, cohort
+        )
     values, errors = (dict(zip(names, each.tolist(), strict=True)) for each in (odd.x, odd.error))
-    return OddRecordResult(odd.cohorts, odd.missing, odd.chance, values, odd.y, errors, odd.row)
+    return OddRecordResult(
+        odd.cohorts, odd.missing, odd.chance, values, odd.y, errors, odd.row, odd.y_error, odd.alike,
+        odd.copies, cohort, row,
+    )  # fmt: skip
 
 
 def read_publication(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], Array | None]:
@@ -384,7 +412,10 @@ def _read_logistic(model: linear_model.LogisticRegression) -> Publication:
     if model.class_weight is not None:
         raise InputError("model: class weights count records differently, which is not read here")
     if len(model.classes_) != 2:
-        raise InputError(f"model: 2 classes are needed, got {len(model.classes_)}")
+        raise InputError(
+            f"model: 2 classes are needed, got {len(model.classes_)}; of more, a regression of each class against the "
+            "others can be checked, as OneVsRestClassifier fits them (dump one of its estimators_)"
+        )
     if model.solver in ("liblinear", "sag", "saga"):
         raise InputError(f"model: solver {model.solver} does not say how far from the optimum it stopped")
     _check_converged(model)
@@ -427,60 +458,92 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     """Return the tone and the sentences of an answer."""
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     undecided = [each for each in match.subsets if each.undecided]
-    chance = f"The chance that coefficients from other records fit some subset is {_format_bound(match.chance)}."
+    chance = f"Coefficients of other people's records would fit one of them by chance in {_format_cases(match.chance)}."
     if match.match is not None:
         fit = match.match
-        spare = (
-            f"give or take up to about {formatting.format_count(fit.hidden, 'record')}"
-            if fit.hidden
-            else "give or take single records"
-        )
+        combinations = f"of {n_tried:,} combinations of cohorts only this one fits"
+        if n_tried == 1:
+            combinations = "they fit"
+        spare = "give or take single records"
+        if fit.hidden:
+            spare = f"up to about {formatting.format_count(fit.hidden, 'record')} more or fewer"
         return "leak", (
-            f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(fit.cohorts)}, "
-            f"{spare}: of {n_tried:,} subsets it alone fits. {chance} Leaving out any single one of "
-            f"{fit.told_apart:,} of its {fit.records:,} records would show at these decimals."
+            "If they were fitted as assumed (see below), these coefficients come from the records of "
+            f"{formatting.join_words(fit.cohorts)}: {combinations}, {spare}. {chance}"
         )
     if len(match.accepted) > 1:
-        names = "; ".join(formatting.join_words(each.cohorts) for each in match.accepted[:4])
-        several = (
-            f"{len(match.accepted):,} of {n_tried:,} subsets fit these coefficients ({names}"
-            f"{' …' if len(match.accepted) > 4 else ''}), and the decimals do not tell them apart."
-        )
-        if not result.proven:
-            return "undecided", f"Too little to say: {several}"
-        are = "is" if len(result.proven) == 1 else "are"
-        return "leak", (
-            f"If these coefficients were fitted as assumed, {formatting.join_words(result.proven)} {are} among the "
-            f"cohorts behind them, give or take single records. {several} {chance}"
-        )
+        return _describe_several(result, chance)
     if match.accepted:
         reason = (
-            f"{formatting.format_count(len(undecided), 'subset')} cannot be checked ({undecided[0].undecided})"
+            f"{formatting.format_count(len(undecided), 'combination')} cannot be checked ({undecided[0].undecided})"
             if undecided
-            else f"coefficients from other records would fit some subset with a chance of up to {match.chance:.2g}"
+            else f"those of other people's records would fit one of {n_tried:,} combinations in "
+            f"{_format_cases(match.chance)}"
         )
         name = formatting.join_words(match.accepted[0].cohorts)
         return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}."
     if odd is not None:
-        what = (
-            "and of one more record, which is in none of these cohorts and can be read off the coefficients"
-            if odd.missing
-            else "without one of their records, which can be named"
-        )
-        return "leak", (
-            f"If they were fitted as assumed, these coefficients are those of {formatting.join_words(odd.cohorts)} "
-            f"{what}. Another difference would look like this with a chance of about "
-            f"{formatting.format_chance(odd.chance)}."
-        )
+        return "leak", _describe_odd(odd)
     return "plain", (
-        "No subset of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on other "
-        "records, or in another way than assumed, or some records were left out; none of the cohorts is cleared."
+        "No combination of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on "
+        "other records, or in another way than assumed, or some records were left out; none of the cohorts is cleared."
     )
 
 
-def _format_bound(chance: float) -> str:
-    text = formatting.format_chance(chance)
-    return text if text.startswith("below") else f"at most {text}"
+def _describe_several(result: CohortExamination, chance: str) -> tuple[Tone, str]:
+    """Return the tone and the sentences where several combinations fit."""
+    match, n_tried = result.match, len(result.subsets)
+    names = "; ".join(formatting.join_words(each.cohorts) for each in match.accepted[:4])
+    several = (
+        f"{len(match.accepted):,} of {n_tried:,} combinations of cohorts fit these coefficients ({names}"
+        f"{' …' if len(match.accepted) > 4 else ''}), and the decimals do not tell them apart."
+    )
+    if not result.proven:
+        return "undecided", f"Too little to say: {several}"
+    are = "is" if len(result.proven) == 1 else "are"
+    return "leak", (
+        f"If these coefficients were fitted as assumed (see below), {formatting.join_words(result.proven)} {are} among "
+        f"the cohorts behind them, give or take single records. {several} {chance}"
+    )
+
+
+def _describe_odd(odd: OddRecordResult) -> str:
+    """Return the sentences of a record by which training set and cohorts differ."""
+    what, twins = "without one of their records, which can be named", ""
+    if odd.missing and odd.equal_cohort is not None:
+        what = f"with one record more that equals one of {odd.equal_cohort}"
+        if odd.equal_cohort in odd.cohorts:
+            what += ", or with that one counted twice"
+    elif odd.missing:
+        what = "with one record more, which is in none of these cohorts and can be read off the coefficients"
+    elif odd.copies > 1:
+        what = (
+            f"with one of {odd.copies:,} equal records counted less, as where a person who is in them twice was "
+            "counted once"
+        )
+    if odd.alike is not None:
+        same = "" if odd.equal_cohort is None else f" (a record of {odd.equal_cohort} has them)"
+        what = (
+            "but for a record whose values can be read off the coefficients" + same + ": most simply, one that was "
+            "trained on, too"
+        )
+        twins = (
+            " Others that are alike in every column, or that the decimals hardly show, may differ with it; of all "
+            f"pairs of these cohorts' records a share of {odd.alike:.1g} is alike."
+        )
+    return (
+        "If they were fitted as assumed (see below), these coefficients come from the records of "
+        f"{formatting.join_words(odd.cohorts)} {what}. Another difference would look like this in "
+        f"{_format_cases(odd.chance)}.{twins}"
+    )
+
+
+def _format_cases(chance: float) -> str:
+    """Return a chance as a number of cases, rounded up."""
+    if chance < 1e-9:
+        return "less than 1 in a billion cases"
+    total = next((10**power for power in (2, 3, 4, 5, 6, 9) if chance * 10**power >= 0.995), 10**9)
+    return f"at most {min(math.ceil(chance * total - 1e-6), total):,} of {total:,} cases"
 
 
 def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tuple[str, ...]:
@@ -504,26 +567,37 @@ def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tupl
 
 
 SUBSET_COLUMNS = [
-    "cohorts", "records", "fits", "distance in standard errors", "by chance, at most", "single records told apart",
+    "cohorts", "records", "fits", "distance from the published numbers (standard errors)", "by chance, at most",
+    "single records told apart",
 ]  # fmt: skip
 _ADVERSARY = (
-    "The adversary needs the coefficients and the cohorts' records. Nothing is asked of the model, and none is trained."
+    "Who can do this: anyone who has the coefficients and the cohorts' records. Nothing is asked of the model, and "
+    "none is trained."
 )
 _FEWER_DECIMALS = BulletList(
     [
         Bullet(
             "Publish fewer decimals.",
             "Six decimals give the last record to whoever holds the others; two still tell which cohorts took part.",
-        )
+        ),
+        Bullet(
+            "If they are out already, nothing takes them back.",
+            "Decide to whom the cohorts' data may still go: whoever gets them can repeat this.",
+        ),
     ]
 )
 
 
 def _headline(run: StudyRun[CohortExamination]) -> Headline:
+    odd = run.summary.odd_record
     heading = {
         "found": "The cohorts are recognised",
         "several": "Cohorts are recognised" if run.summary.proven else "",
-        "one record off": "A single record is recognised",
+        "one record off": "Values are read off"
+        if odd is not None and odd.alike is not None
+        else "The cohorts are recognised, but for one record"
+        if odd is not None and (odd.copies > 1 or odd.equal_cohort is not None)
+        else "A single record is recognised",
     }.get(run.summary.answer, "")
     return Headline(run.summary.tone, run.summary.verdict, heading, (_ADVERSARY,))
 
@@ -543,8 +617,9 @@ def _sections(run: StudyRun[CohortExamination]) -> list[Section]:
     summary = run.summary
     odd = summary.odd_record
     note = (
-        f"All that fit of {summary.tried:,} subsets, and the nearest others. Told apart: for how many records of a "
-        "subset leaving out that one alone would show at these decimals."
+        f"All that fit of {summary.tried:,} combinations of cohorts, and the nearest others. Told apart: for how many "
+        "records of a combination leaving out that one alone would change the printed numbers; of the others nothing "
+        "is said. –: not known, as the combination does not fit or cannot be checked."
     )
     record = (
         []
@@ -553,7 +628,7 @@ def _sections(run: StudyRun[CohortExamination]) -> list[Section]:
     )
     return [
         *([Section(ADVICE_TITLE, [_FEWER_DECIMALS])] if summary.tone == "leak" else []),
-        Section("Subsets of the cohorts", [Table(SUBSET_COLUMNS, subset_rows(summary), note=note)]),
+        Section("Combinations of the cohorts", [Table(SUBSET_COLUMNS, subset_rows(summary), note=note)]),
         Section("The record", record),
         Section("What is assumed", [BulletList([Bullet(text, "") for text in summary.assumes])]),
         regulator_section(
@@ -584,11 +659,18 @@ def subset_rows(summary: CohortsSummary) -> list[list[str]]:
 def odd_record_table(record: OddRecordResult) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the values of a record that was read off, and where it stands."""
     values, errors = record.values or {}, record.errors or {}
-    rows = [
-        [name, f"{value:.6g}", f"± {errors[name]:.2g}" if errors[name] else "exact"] for name, value in values.items()
+    label = "label" if record.alike is None else "label, if it is one record"
+    cells = [(name, value, errors[name]) for name, value in values.items()] + [
+        (label, record.label or 0.0, record.label_error or 0.0)
     ]
+    cells = [(name, value + 0.0, error) for name, value, error in cells]  # no -0
+    rows = [[name, f"{value:.6g}", f"± {error:.2g}" if error else "exact"] for name, value, error in cells]
     place = [] if record.row is None else [["row of these cohorts", str(record.row + 1), ""]]
-    return ["column", "value", "error"], [*rows, ["label", f"{record.label:.6g}", ""], *place]
+    if record.equal_row is not None:
+        place.append([f"equals row of {record.equal_cohort}", str(record.equal_row + 1), ""])
+    if record.copies > 1:
+        place.append(["records that equal it", str(record.copies), ""])
+    return ["column", "value", "error"], [*rows, *place]
 
 
 def _read_run(directory: RunDirectory) -> StudyRun[CohortExamination]:

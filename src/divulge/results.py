@@ -1704,7 +1704,8 @@ class SubsetResult:
 class OddRecordResult:
     """A record by which a training set differs from cohorts, see `divulge.margin.OddRecord`.
 
-    Values, label, errors and row are None where single records are not shown.
+    Values, label, errors and rows are None where single records are not shown. `alike` is None where one record is told
+    from several that are alike, else the share of pairs of the cohorts' records that are.
     """
 
     cohorts: tuple[str, ...]
@@ -1714,6 +1715,11 @@ class OddRecordResult:
     label: float | None = field(metadata=SINGLE_RECORDS)
     errors: Mapping[str, float] | None = field(metadata=SINGLE_RECORDS)
     row: int | None = field(metadata=SINGLE_RECORDS)
+    label_error: float | None = field(default=None, metadata=SINGLE_RECORDS)
+    alike: float | None = None
+    copies: int = 0
+    equal_cohort: str | None = None
+    equal_row: int | None = field(default=None, metadata=SINGLE_RECORDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from divulge.margin import Publication, cohorts
 from divulge.margin.cohorts import MAX_MISTAKE
@@ -26,26 +26,40 @@ def test_weights_of_other_cohorts_are_accepted_no_more_often_than_is_said():
 
 
 DIFFERENCES = {
-    "two records more": lambda x, y, w, rng: (x, y, w),
-    "two records fewer": lambda x, y, w, rng: (x[:-4], y[:-4], w[:-4]),
-    "one more, one fewer": lambda x, y, w, rng: (x[1:-1], y[1:-1], w[1:-1]),
-    "a record of weight 1.5": lambda x, y, w, rng: (x[:-2], y[:-2], np.r_[1.5, w[1:-2]]),
+    "two records more": lambda w, rng: w,
+    "two records fewer": lambda w, rng: np.r_[0, 0, w[2:-2], 0, 0],
+    "one more, one fewer": lambda w, rng: np.r_[0, w[1:-1], 0],
+    "a record of weight 1.5": lambda w, rng: np.r_[1.5, w[1:-2], 0, 0],
+}
+MODELS = {
+    "logistic": lambda: LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=200),
+    "linear": Ridge,
+    "poisson": lambda: PoissonRegressor(alpha=0.01, solver="newton-cholesky", tol=1e-12, max_iter=200),
 }
 
 
+@pytest.mark.parametrize("family", MODELS)
 @pytest.mark.parametrize("difference", DIFFERENCES)
-def test_other_differences_are_taken_for_one_record_no_more_often_than_is_said(difference):
+def test_other_differences_are_taken_for_one_record_no_more_often_than_is_said(difference, family):
     """Of whole numbers that hang together, where few records differ; it fails by chance in 1 of 10,000."""
-    rng, chances, n, draws = np.random.default_rng(4), [], 200, 60
+    rng, chances, n, draws = np.random.default_rng(4), [], 200, 60 if family == "logistic" else 12
     for _ in range(draws):
         first = rng.integers(0, 3, n + 2)
         x = np.c_[first, np.minimum(first, rng.integers(0, 3, n + 2)), rng.random(n + 2) < 0.2].astype(float)
-        y = (rng.random(n + 2) < 1 / (1 + np.exp(0.5 - x @ [0.4, -0.3, 0.5]))).astype(float)
-        used = DIFFERENCES[difference](x, y, np.ones(n + 2), rng)
-        model = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=200).fit(used[0], used[1], used[2])
-        w, b = model.coef_[0].round(6), round(float(model.intercept_[0]), 6)
-        match = cohorts(Publication(w, b, decimals=6, penalty=1.0, gradient=1e-12), {"a": (x[:-2], y[:-2])})
-        if match.odd_record is not None:
-            chances.append(match.odd_record.chance)
+        predictor = x @ [0.4, -0.3, 0.5] - 0.5
+        y = {
+            "logistic": lambda at: (rng.random(n + 2) < 1 / (1 + np.exp(-at))).astype(float),
+            "linear": lambda at: at + rng.normal(size=n + 2),
+            "poisson": lambda at: rng.poisson(np.exp(at)).astype(float),
+        }[family](predictor)
+        weight = DIFFERENCES[difference](np.ones(n + 2), rng)
+        used = weight > 0
+        model = MODELS[family]().fit(x[used], y[used], weight[used])
+        w, b, penalty = np.ravel(model.coef_).round(6), round(float(np.ravel(model.intercept_)[0]), 6), 1.0
+        options = {"decimals": 6, "penalty": 0.01 if family == "poisson" else penalty, "gradient": 1e-12}
+        odd = cohorts(Publication(w, b, family, **options), {"a": (x[:-2], y[:-2])}).odd_record
+        differing = x[weight != np.r_[np.ones(n), 0, 0]]
+        if odd is not None and not (odd.alike is not None and (differing == odd.x).all()):
+            chances.append(odd.chance)
     assert len(chances) <= stats.binom.ppf(1 - 1e-4, draws, MAX_MISTAKE)
     assert all(chance <= MAX_MISTAKE for chance in chances)
