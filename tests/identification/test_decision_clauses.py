@@ -191,10 +191,10 @@ def test_a_direction_that_was_not_named_is_questioned_where_candidates_score_sur
 # Arrays
 
 
-@pytest.mark.parametrize(("count", "text"), [(1, "1 rows (0)"), (10, None), (11, None)])
+@pytest.mark.parametrize(("count", "text"), [(1, "1 row (0; counted from 0)"), (10, None), (11, None)])
 def test_ten_rows_are_named(count, text):
     numbers = ", ".join(map(str, range(min(count, 10))))
-    expected = text or f"{count} rows ({numbers}{', …' if count > 10 else ''})"
+    expected = text or f"{count} rows ({numbers}{', …' if count > 10 else ''}; counted from 0)"
     assert from_arrays.format_rows(range(count)) == expected
 
 
