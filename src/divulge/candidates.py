@@ -36,7 +36,7 @@ from divulge.identification.score_adjustment import ScoreSets
 from divulge.identification.score_tables import Columns, Score
 from divulge.references.progress import check_progress, show_progress
 from divulge.report.formatting import class_name, format_count, format_estimate
-from divulge.run_directory import RunDirectory, RunDraft
+from divulge.run_directory import RunDirectory, RunDraft, check_out
 from divulge.settings import ResolvedAuditSettings, SearchSettings
 from divulge.types import AuditData, Records, Selection
 from divulge.validation import as_list, check_instance, check_path, to_numpy
@@ -222,7 +222,7 @@ def identify_records(
     )  # fmt: skip
     settings, policy, rows, classes = question.settings, question.policy, question.rows, question.classes
     pool_folder = None if pool is None else check_path(pool, "pool")
-    out_folder = None if out is None else check_path(out, "out")
+    out_folder = check_out(out, overwrite=overwrite)
     writing = contextlib.nullcontext() if out_folder is None else _open_run(out_folder, overwrite=overwrite)
     with writing as draft:
         if draft is not None and pool_folder is None:

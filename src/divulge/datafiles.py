@@ -6,6 +6,7 @@ A folder of images or of texts, or a data set that Hugging Face `datasets` saved
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import re
 from dataclasses import dataclass, field, replace
@@ -750,7 +751,10 @@ def _require_named(layout: FileLayout, header: Sequence[str]) -> None:
 def _require_column(name: str, key: str, header: Sequence[str]) -> None:
     """Raise if a column is missing; the message suggests the nearest of the others."""
     if name not in header:
-        check_choice(name, key, [each for each in header if len(each) <= _MAX_NAME_LENGTH][:_MAX_SUGGESTED_COLUMNS])
+        names = [each for each in header if len(each) <= _MAX_NAME_LENGTH]
+        nearest = difflib.get_close_matches(name[:_MAX_NAME_LENGTH], names, n=1)  # the suggestion, wherever it stands
+        shown = [*nearest, *(each for each in names if each not in nearest)][:_MAX_SUGGESTED_COLUMNS]
+        check_choice(name, key, shown if len(shown) == len(names) else [*shown, "…"])
 
 
 def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:

@@ -24,6 +24,7 @@ from divulge.report.page import Bullet, BulletList, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
 from divulge.results import CohortsSummary, OddRecordResult, SubsetResult
+from divulge.run_directory import check_out
 from divulge.study import Study, StudyRun, reopen
 from divulge.targets.skops_files import read_skops
 from divulge.types import Estimate
@@ -221,7 +222,7 @@ def examine_cohorts(
     check_bool(show_records, "show_records")
     check_bool(overwrite, "overwrite")
     check_string(model, "model")
-    folder = None if out is None else check_path(out, "out")
+    folder = check_out(out, overwrite=overwrite)
     names = check_strings(columns, "columns")
     match = margin.cohorts(published, data)
     names = names or tuple(f"column {place}" for place in range(1, len(published.coefficients) + 1))
@@ -481,13 +482,37 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
             f"{_format_cases(match.chance)}"
         )
         name = formatting.join_words(match.accepted[0].cohorts)
-        return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}."
+        hint = (
+            " If it is known that there was no penalty, or which, saying so (--penalty) narrows this."
+            if any(_ANY_PENALTY in each for each in result.assumes)
+            else ""
+        )
+        return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}.{hint}"
     if odd is not None:
         return "leak", _describe_odd(odd)
     return "plain", (
         "No combination of these cohorts gives these coefficients, within rounding and optimiser. They were fitted on "
         "other records, or in another way than assumed, or some records were left out; none of the cohorts is cleared."
+        f"{_describe_nearest(result)}"
     )
+
+
+_ANY_PENALTY = "a squared penalty of any strength"
+_NO_INTERCEPT = "Fitted without an intercept, as no number of that name was given"
+_NEAR, _FAR = 0.1, 5  # standard errors, and times as far as the nearest, from which on one combination stands out
+
+
+def _describe_nearest(result: CohortExamination) -> str:
+    """Return what may be why nothing fits: no intercept, or small differences from one combination."""
+    hint = f" {_NO_INTERCEPT}." if _NO_INTERCEPT in result.assumes else ""
+    checked = sorted((each for each in result.match.subsets if not each.undecided), key=lambda each: each.distance)
+    if len(checked) > 1 and checked[0].distance < min(_NEAR, checked[1].distance / _FAR):
+        hint += (
+            f" Nearest is {formatting.join_words(checked[0].cohorts)}, {checked[0].distance:.2g} standard errors away "
+            f"(the next: {checked[1].distance:.2g}): a few records more or fewer, another penalty or an optimiser that "
+            "stopped early leave so little; that proves nothing."
+        )
+    return hint
 
 
 def _describe_several(result: CohortExamination, chance: str) -> tuple[Tone, str]:
@@ -547,7 +572,7 @@ def _format_cases(chance: float) -> str:
 
 
 def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tuple[str, ...]:
-    penalty = "a squared penalty of any strength"
+    penalty = _ANY_PENALTY
     if published.penalty is not None:
         penalty = f"the squared penalty {published.penalty:g}" if published.penalty else "no penalty"
     intercept = ", the intercept penalised, too" if published.penalises_intercept else ""
@@ -562,6 +587,7 @@ def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tupl
         f"A {_NAMES[published.family]} regression with {penalty}{intercept}, every record counted once",
         f"Coefficients {digits}; a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended",
         f"Columns coded as in these files{', scaled by the training set' if published.scaled else ', not scaled'}",
+        *([_NO_INTERCEPT] if published.intercept is None else []),
         "The chance is that of another cohort drawn from the same population, by the normal law of its coefficients",
     )
 

@@ -19,7 +19,7 @@ from divulge import lazy, store, tables
 from divulge._version import __version__
 from divulge.errors import InputError
 from divulge.store import open_untrusted
-from divulge.validation import format_value
+from divulge.validation import check_path, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -233,17 +233,9 @@ class RunDirectory:
 
     def _begin(self, kind: str, key: str, overwrite: bool) -> Manifest | None:
         """Return the finished run that will be replaced; without one, mark the directory as running and return None."""
-        if not (self.path / MANIFEST_NAME).exists():
-            if any(not _OWN_FILES.fullmatch(entry.name) for entry in self.path.iterdir()):
-                raise InputError(f"out: {self.path} is not empty and holds no run; give another directory")
-        else:
-            manifest = read_manifest(self.path)
-            if manifest.state == "finished" and overwrite:
-                return manifest
+        if (manifest := self.check_is_free(overwrite=overwrite)) is not None:
             if manifest.state == "finished":
-                raise InputError(
-                    f"out: {self.path} holds a finished run; give another directory, or overwrite=True (--overwrite)"
-                )
+                return manifest
             if (manifest.kind, manifest.key) != (kind, key) and not overwrite:
                 raise InputError(
                     f"out: {self.path} holds an unfinished run of another plan; give another directory, or "
@@ -251,6 +243,22 @@ class RunDirectory:
                 )
         Manifest(kind, key).write(self.path)
         return None
+
+    def check_is_free(self, *, overwrite: bool) -> Manifest | None:
+        """Return the manifest of a run that may be replaced or gone on with; None where there is none."""
+        try:
+            if not (self.path / MANIFEST_NAME).exists():
+                if any(not _OWN_FILES.fullmatch(entry.name) for entry in self.path.iterdir()):
+                    raise InputError(f"out: {self.path} is not empty and holds no run; give another directory")
+                return None
+        except OSError as error:
+            raise InputError(f"out: {self.path} cannot be read ({error.strerror})") from None
+        manifest = read_manifest(self.path)
+        if manifest.state == "finished" and not overwrite:
+            raise InputError(
+                f"out: {self.path} holds a finished run; give another directory, or overwrite=True (--overwrite)"
+            )
+        return manifest
 
     def _draft(self, name: str, keep: Sequence[str] = (), old: Manifest | None = None) -> RunDraft:
         """Return a draft that is empty but for finished work of an interrupted run with the same key."""
@@ -273,6 +281,20 @@ class RunDirectory:
         )
         if manifest.state == "running" and all(only_own_files):
             (self.path / MANIFEST_NAME).unlink()
+
+
+def check_out(out: str | Path | None, *, overwrite: bool = False) -> Path | None:
+    """Return the run directory that is to be written, checked before any work starts; None for None.
+
+    Raises:
+        divulge.InputError: no path, a directory that holds a finished run (unless ``overwrite``), or files and no run.
+    """
+    if out is None:
+        return None
+    folder = check_path(out, "out")
+    if folder.is_dir():
+        RunDirectory(folder).check_is_free(overwrite=overwrite)
+    return folder
 
 
 def _check_lock_file(path: Path) -> None:

@@ -26,6 +26,7 @@ from divulge.errors import InputError
 from divulge.references import Custom, Train, splits
 from divulge.references.progress import check_progress, show_progress
 from divulge.results import StoredRecords
+from divulge.run_directory import check_out
 from divulge.settings import AttributeSettings, ResolvedAuditSettings
 from divulge.study import compare_blindly, open_subject
 from divulge.targets import is_label_only
@@ -125,7 +126,7 @@ def infer(
     )
     check_bool(overwrite, "overwrite")
     check_bool(show_records, "show_records")
-    out_folder = None if out is None else check_path(out, "out")
+    out_folder = check_out(out, overwrite=overwrite)
     pool_folder = None if pool is None else check_path(pool, "pool")
     shown_progress = check_progress(progress)
     if references is not None and not isinstance(references, Train | Custom):
@@ -229,7 +230,7 @@ def _check_column(column: Any, records: Records) -> tuple[ColumnName, ...]:
     for name in column_names:
         if records.table is not None:
             if name not in records.table.columns:
-                listed = ", ".join(records.table.columns[:20])
+                listed = ", ".join(records.table.columns[:20]) + (" …" if len(records.table.columns) > 20 else "")
                 raise InputError(f"column: the records have no column {format_value(name)}; they have {listed}")
         elif isinstance(name, str) or not 0 <= name < records.x.shape[1]:
             raise InputError(

@@ -54,7 +54,7 @@ from divulge.provenance import collect_environment
 from divulge.references import Train, matching
 from divulge.references.progress import ProgressSetting, check_progress, ignore_progress, show_progress
 from divulge.results import HeatStrip, RunMetadata, to_json_values
-from divulge.run_directory import RunDirectory, RunDraft
+from divulge.run_directory import RunDirectory, RunDraft, check_out
 from divulge.settings import AuditOptions, Duplicates, Outputs, ResolvedAuditSettings
 from divulge.targets import (
     GivesTokens,
@@ -222,7 +222,7 @@ def run_audit(
         divulge.InputError: as `audit`.
     """
     check_bool(overwrite, "overwrite")
-    out_folder = None if out is None or isinstance(out, RunDraft) else check_path(out, "out")
+    out_folder = None if isinstance(out, RunDraft) else check_out(out, overwrite=overwrite)
     pool_folder = None if pool is None else check_path(pool, "pool")
     shown_progress = check_progress(progress)
     if expect is not None:

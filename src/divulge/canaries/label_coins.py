@@ -39,10 +39,11 @@ from divulge.report.page import Bullet, BulletList, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import ADVICE_TITLE
 from divulge.results import EpsilonLowerBound, LabelPrivacySummary, StudyControl
+from divulge.run_directory import check_out
 from divulge.settings import LabelPrivacySettings, ResolvedAuditSettings
 from divulge.study import FALSE_ALARM, Study, StudyRun, StudyVerdict, compare_blindly, open_subject, reopen
 from divulge.types import AuditData, Estimate, Records
-from divulge.validation import check_bool, check_instance, check_mask, check_path, check_vector
+from divulge.validation import check_bool, check_instance, check_mask, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -374,7 +375,7 @@ def label_privacy(
         references=None,
     )
     check_bool(overwrite, "overwrite")
-    out_folder = None if out is None else check_path(out, "out")
+    out_folder = check_out(out, overwrite=overwrite)
     for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if check_instance(records, name, Records).y is None:
             raise InputError(f"{name}: labels (y) are needed, there are none")

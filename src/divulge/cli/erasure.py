@@ -144,12 +144,12 @@ def _show(result: Erasure, out: Path | None, *, verbose: bool) -> None:
     printing.outcome(
         summary.tone,
         summary.verdict,
+        caveats=summary.warnings,  # of a model to which nothing was done, say
         shown=("Requests", _BRIEF, [[row[place] for place in places] for row in rows]),
         folder=out,
         next_step=next_step,
         further=[("Requests, all numbers", columns, rows)],
         notes=notes,
-        warnings=summary.warnings,
         verbose=verbose,
     )
 

@@ -28,14 +28,14 @@ from divulge.report.page import Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import model_family
 from divulge.results import SettingResult, StoredRecords, TradeOffSummary
-from divulge.run_directory import RunDirectory
+from divulge.run_directory import RunDirectory, check_out
 from divulge.settings import DefendSettings, ResolvedAuditSettings
 from divulge.study import Study, StudyRun, open_subject, reopen
 from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
-from divulge.validation import check_bool, check_instance, check_path, format_value
+from divulge.validation import check_bool, check_instance, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -241,7 +241,7 @@ def measure_settings(
     options = DefendSettings.check(settings=settings, max_loss=max_loss, seed=seed)
     ResolvedAuditSettings.check(fpr=(fpr,), duplicates=duplicates, task=task)
     check_bool(overwrite, "overwrite")
-    out_folder = None if out is None else check_path(out, "out")
+    out_folder = check_out(out, overwrite=overwrite)
     shown_progress = check_progress(progress)
     if hasattr(recipe, "__len__") and not isinstance(recipe, str):
         raise InputError(f"recipe: one attack is needed, got {format_value(recipe)}")

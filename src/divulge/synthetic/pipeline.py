@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge import columns, seeds, store
 from divulge.errors import InputError
+from divulge.run_directory import check_out
 from divulge.settings import SyntheticSettings
 from divulge.synthetic import controls
 from divulge.synthetic.preparation import prepare_tables
@@ -25,7 +26,7 @@ from divulge.synthetic.scores import (
     score_table,
 )
 from divulge.synthetic.texts import PASSAGE, score_texts
-from divulge.validation import check_bool, check_path
+from divulge.validation import check_bool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,7 @@ def audit(
         fpr=fpr, fdr=fdr, margin=margin, confidence=confidence, seed=seed,
     )  # fmt: skip
     check_bool(overwrite, "overwrite")
-    out_folder = None if out is None else check_path(out, "out")
+    out_folder = check_out(out, overwrite=overwrite)
     tables = prepare_tables(
         released, members, nonmembers, population,
         person=person, text=text, drop=settings.drop, duplicates=settings.duplicates,

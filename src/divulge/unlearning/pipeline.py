@@ -20,7 +20,7 @@ from divulge.evaluation.comparison import measure
 from divulge.references import Custom, FineTune, Train
 from divulge.references.progress import check_progress, show_progress
 from divulge.results import StudyControl
-from divulge.run_directory import RunDirectory
+from divulge.run_directory import RunDirectory, check_out
 from divulge.settings import ForgetSettings, OutputsSetting
 from divulge.study import FALSE_ALARM, compare_blindly
 from divulge.types import Records
@@ -130,7 +130,7 @@ def forget(
         margin=margin, confidence=confidence, fdr=fdr, at_random=at_random, task=task, seed=seed
     )
     OutputsSetting.check(outputs=outputs)
-    out_folder = None if out is None else check_path(out, "out")
+    out_folder = check_out(out, overwrite=overwrite)
     pool_folder = None if pool is None else check_path(pool, "pool")
     shown_progress = check_progress(progress)
     controls_given, trainer = _list_controls(retrained, references)
