@@ -65,7 +65,8 @@ def test_low_scores_counts_the_candidates_below_each_calibration_score(seed):
     assert control.says == f"low scores are more frequent among candidates than in calibration, by up to {excess:.3f}"
     assert (control.name, control.level, control.conclusive) == ("low scores", 0.03, False)
     best = controls.low_scores(calibration, calibration + 50)
-    assert (best.p_value, best.says[-5:]) == (1.0, "0.000")
+    assert best.p_value == 1
+    assert "nowhere more frequent" in best.says
     with pytest.raises(InputError, match="candidates: at least 1"):
         controls.low_scores_from_counts(Counts.empty(calibration))
 
