@@ -1416,6 +1416,7 @@ class SettingResult:
     Args:
         name: the setting; "as it is" for the target itself.
         answer: of its audit.
+        reason: the same in a sentence, which may rest on another figure than those here.
         auc: of the attack.
         tpr: at the false-positive rate; None with too few non-members.
         utility: accuracy, or mean absolute error, on the non-members.
@@ -1426,6 +1427,7 @@ class SettingResult:
 
     name: str
     answer: str
+    reason: str
     auc: Estimate
     tpr: Estimate | None
     utility: Estimate

@@ -120,7 +120,7 @@ def test_the_recommended_setting_surely_keeps_the_utility():
     def row(name, auc, loss, stored=0):
         auc = Estimate(auc, auc - 0.05, auc + 0.05, 0.95, "")
         loss = None if loss is None else Estimate(loss, loss - 0.02, loss + 0.02, 0.95, "")
-        return SettingResult(name, "leak found", auc, None, auc, loss, stored, 0.0)
+        return SettingResult(name, "leak found", "Some are told apart.", auc, None, auc, loss, stored, 0.0)
 
     def decide(*rows):
         return TradeOff(rows, "auto", 0.05, "accuracy", 0.05, 0, 0, "Forest").recommended

@@ -77,7 +77,9 @@ def test_a_kind_without_settings_is_refused_by_name(model):
 
 def row(name, auc=0.7, loss=0.01, stored=0, reach=0.02, utility=0.9, tpr=0.1):
     estimates = [None if v is None else Estimate(v, v - reach, v + reach, 0.95, "") for v in (auc, loss, utility, tpr)]
-    return SettingResult(name, "leak found", estimates[0], estimates[3], estimates[2], estimates[1], stored, 0.5)
+    return SettingResult(
+        name, "leak found", "Some are told apart.", estimates[0], estimates[3], estimates[2], estimates[1], stored, 0.5
+    )
 
 
 def traded(*rows, utility="accuracy", max_loss=0.05):
@@ -257,7 +259,7 @@ class Outcome:
 
 class Audited(dict):
     warnings = ("few records",)
-    verdict = SimpleNamespace(answer="leak found")
+    verdict = SimpleNamespace(answer="leak found", plain="Some are told apart.")
 
     def __init__(self, stored=None, *, too_few=False):
         super().__init__(loss=Outcome(too_few=too_few))

@@ -94,7 +94,7 @@ def test_labels_alone_and_records_partly_known_are_judged_too(world):
     for broken in (BROKEN["classes"](model, scale), BROKEN["all zero"](model, scale)):
         assert audited(Labels(broken), parts, ("correct",)).verdict.answer == "too little data to say"
     assert audited(Labels(model), parts, ("correct",)).verdict.answer == "no leak found"
-    partly, recipes = {"known": "share:0.75"}, ("partial-loss",)
+    partly, recipes = {"options": dv.AuditOptions(known="share:0.75")}, ("partial-loss",)
     result = audited(BROKEN["classes"](model, scale), parts, recipes, **partly)
     assert result.about.measured(ClassifierFit).accuracy.completed
     assert "completed where their values are unknown" in result.verdict.plain

@@ -91,7 +91,7 @@ def test_as_many_exposed_members_as_the_verdict_names_are_found(m, n):
     rng = np.random.default_rng(6)
     audit = exposing(rng, m, n, 0)
     count = dv.evaluation.smallest_exposed(m, n, 1 - 0.05 / 10)
-    assert f"{count:,} of {m:,} training records" in audit.verdict.text or audit.verdict.answer != "no leak found"
+    assert f"{count:,} of the {m:,} training records" in audit.verdict.text or audit.verdict.answer != "no leak found"
     assert sum(exposing(rng, m, n, count).verdict.answer == "leak found" for _ in range(30)) >= 17
 
 

@@ -62,6 +62,7 @@ def _show(result: TradeOff, out: Path | None, *, verbose: bool) -> None:
         shown=("Settings", columns, rows),
         folder=out,
         next_step=next_step,
+        notes=[" ".join(each) for each in trade_off.reasons(summary)],
         warnings=summary.warnings,
         verbose=verbose,
     )

@@ -24,7 +24,7 @@ from divulge.references import Train, clones
 from divulge.references.progress import check_progress, show_progress
 from divulge.report import charts, formatting
 from divulge.report.formatting import NaturalFrequency
-from divulge.report.page import Chart, Paragraph, Section, Table
+from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
 from divulge.report.run_kinds import Headline, RunKind
 from divulge.report.sections import model_family
 from divulge.results import SettingResult, StoredRecords, TradeOffSummary
@@ -369,8 +369,8 @@ def _measure(
             statistics.mean_estimate(each, confidence, "t over records") for each in (losses, losses - baseline)
         )
     return SettingResult(
-        name=name, answer=audited.verdict.answer, auc=outcome.auc, tpr=rate, utility=right,
-        loss=None if name == AS_IT_IS else loss, stored=0 if stored is None else stored.found,
+        name=name, answer=audited.verdict.answer, reason=audited.verdict.plain, auc=outcome.auc, tpr=rate,
+        utility=right, loss=None if name == AS_IT_IS else loss, stored=0 if stored is None else stored.found,
         seconds=round(seconds, 2),
     )  # fmt: skip
 
@@ -443,7 +443,9 @@ def sections(run: StudyRun[TradeOff]) -> list[Section]:
     )
     aucs = {row.name: row.auc for row in summary.rows}
     return [
-        Section("Settings", [Table(columns, rows, note=_NOTE)]),
+        Section(
+            "Settings", [Table(columns, rows, note=_NOTE), BulletList([Bullet(*each) for each in reasons(summary)])]
+        ),
         Section(
             "Privacy against utility",
             [
@@ -456,6 +458,11 @@ def sections(run: StudyRun[TradeOff]) -> list[Section]:
         ),
         Section("What this does not say", [Paragraph(_CANNOT)]),
     ]
+
+
+def reasons(summary: TradeOffSummary) -> list[tuple[str, str]]:
+    """Return each setting with the sentence behind its verdict."""
+    return [(f"{row.name}:", row.reason) for row in summary.rows]
 
 
 _CANNOT = (
