@@ -148,7 +148,7 @@ LEAKS = {
     "attributes": "Whoever knows the rest of a training record",
     "trade-off": "the attack loss tells which is which in about 80 of 100 cases",
     "synthetic": "stand in the release as whole rows",
-    "cohorts": "these coefficients are those of rome",
+    "cohorts": "these coefficients come from the records of rome",
 }
 
 

@@ -98,7 +98,7 @@ class TestBatches:
             "line 3",
             "line 4",
             "line 6",
-            "row 1 (the header not counted)",
+            "row 5 (the header not counted)",
         ]
         assert tables.scan_table(b"a,b\n1,2\n").place(7) == "row 8 (the header not counted)"
 
