@@ -61,25 +61,26 @@ def test_images_are_split_into_sets_that_share_none(seed, draft, monkeypatch):
         demo.Train, "train_model", lambda self, members, seed: trained.append((self, members)) or target
     )
 
-    def audit(model, **given):
-        audits.append(given)
+    def audit(model, data, settings, **given):
+        audits.append({"data": data, "settings": settings, **given})
         return SimpleNamespace(report=lambda path, related, origin: audits.append((path, list(related))))
 
-    monkeypatch.setattr(demo, "audit", audit)
+    monkeypatch.setattr(demo, "run_audit", audit)
     monkeypatch.setattr(demo.provenance, "read_provenance", lambda path: None)
     size = demo.ImageDemoSize(members=20, population=50, count=2, epochs=7)
     demo.audit_images(draft.path, seed=seed, size=size)
     known, unseen, (path, related) = audits
-    sets = [known[name].x[:, 0].tolist() for name in ("members", "nonmembers", "population")]
+    data = known["data"]
+    sets = [part.x[:, 0].tolist() for part in (data.members, data.nonmembers, data.population)]
     assert list(map(len, sets)) == [20, 20, 50]
     assert len({value for values in sets for value in values}) == 90
-    assert trained[0][1].x.tolist() == known["members"].x.tolist()
+    assert trained[0][1].x.tolist() == data.members.x.tolist()
     assert (trained[0][0].count, trained[0][0].epochs) == (2, 7)
-    assert unseen["population"].x[:, 0].tolist() == [value for value in sets[2] if value % 10 != 3]
-    assert unseen["unseen_classes"] == (3,)
-    assert unseen["members"] is known["members"]
-    assert (known["seed"], known["pool"]) == (seed, draft.path / "pool")
-    assert "unseen_classes" not in known
+    assert unseen["data"].population.x[:, 0].tolist() == [value for value in sets[2] if value % 10 != 3]
+    assert unseen["data"].unseen_classes == (3,)
+    assert unseen["data"].members is data.members
+    assert (known["settings"].seed, known["pool"]) == (seed, draft.path / "pool")
+    assert not data.unseen_classes
     assert known["plan"]["references"] | {"make_model": ""} == {
         "make_model": "", "count": 2, "epochs": 7, "optimizer": "adam",
     }  # fmt: skip
@@ -110,14 +111,14 @@ def test_a_base_learns_from_none_of_the_paragraphs_that_are_audited(draft, monke
     monkeypatch.setattr(demo, "train_language_model", lambda texts, config, seed: bases.append((texts, config, seed)))
     tuning = SimpleNamespace(train_model=lambda members, seed: tuned.append(members.x.tolist()) or "target")
     monkeypatch.setattr(demo, "FineTune", lambda *given, **named: audits.append((given, named)) or tuning)
-    monkeypatch.setattr(demo, "audit", lambda target, **given: audits.append(given))
+    monkeypatch.setattr(demo, "run_audit", lambda target, data, _, **given: audits.append({"data": data, **given}))
     monkeypatch.setattr(demo, "_write_text_inputs", lambda draft, models, sets: inputs.append(sets))
     size = demo.TextDemoSize(base=10, members=5, nonmembers=6, population=7, count=2, base_epochs=4, epochs=9)
     demo.audit_language_model(draft.path, seed=2, size=size)
     assert bases == [(paragraphs[:10], demo.DemoModelConfig(epochs=4), 2)]
     (given, named), run = audits
     assert (given[1:], named["lr"], named["bos"]) == ((2, 9), 2e-3, "add")
-    sets = [run[name].x.tolist() for name in ("members", "nonmembers", "population")]
+    sets = [part.x.tolist() for part in (run["data"].members, run["data"].nonmembers, run["data"].population)]
     assert sets == [paragraphs[10:15], paragraphs[15:21], paragraphs[21:28]]
     assert tuned == [paragraphs[10:15]]
     assert run["plan"]["references"] == {"base": "base", "count": 2, "epochs": 9, "lr": 2e-3, "bos": "add"}

@@ -392,7 +392,7 @@ def _reject_other_outcomes(y: object) -> None:
             "each row holds a single one: pass y.argmax(axis=1)"
             if is_one_hot
             else "audit one label at a time: y[:, 0], with a target that answers for this label alone, such as lambda "
-            "x: model.predict_proba(x)[:, 0] (forests give a list: [0]) with outputs='probabilities'"
+            "x: model.predict_proba(x)[:, 0] with outputs='probabilities' (forests give a list: take its [0])"
         )
         raise InputError(f"y: one class or real value of each record is needed, got shape {values.shape}; {way}")
 
