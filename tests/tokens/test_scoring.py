@@ -160,7 +160,7 @@ def test_from_texts_to_a_selection_in_one_command(folder):
     arguments = [*map(str, arguments), "--model", str(folder / "model"), "--out", str(folder / "run"), "--json"]
     refused = CliRunner().invoke(app, arguments)
     assert isinstance(refused.exception, InputError)
-    assert "in 2 rows (50, 51)" in str(refused.exception)
+    assert "in 2 rows (51, 52; the header not counted)" in str(refused.exception)
     result = CliRunner().invoke(app, [*arguments, "--drop-nan"])
     assert result.exit_code == 0, result.exception
     summary = json.loads(result.stdout)
