@@ -330,7 +330,7 @@ def _advice(summary: ErasureSummary) -> list[Section]:
     other = Bullet(
         "Other ways to erase.",
         "Fine-tuning on the rest and pruning were found in every setting that was measured, ascent and random labels "
-        "in most; models that were trained again were rarely.",
+        "in most, training again rarely.",
         "benchmarks/results/erasure.md",
     )
     return [

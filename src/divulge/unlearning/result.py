@@ -135,8 +135,8 @@ class Erasure(Study):
     def _describe(self, findings: tuple[ErasureFinding, ...], answer: str) -> str:
         """Return the verdict of all requests in sentences, the first of which names what it was compared with."""
         k = len(drop_copies(self.controls))
-        null = f", compared with {k} {self.null} by one score of each record" if k else ""
-        null = null.replace("models by", "model by") if k == 1 else null
+        models = self.null[:-1] if k == 1 else self.null
+        null = f", compared with {k} {models} by one score of each record" if k else ""
         if len(findings) == 1:
             return f"{formatting.capitalize(answer)}{null}: {_explain(findings[0])}."
         requests_by_answer = {
@@ -268,21 +268,25 @@ _PLAIN = {
 
 def _explain(finding: ErasureFinding) -> str:
     """Say what an answer means, and its figures after that."""
-    reason = finding.reason.rstrip(".")
     if finding.answer not in _PLAIN:
-        return reason
-    measured, *doubts = reason.split("; ", 1)
-    if measured.startswith(
-        "the AUC is "
-    ):  # of all pairs of a record to be forgotten and a never-used one, the share won
-        assert finding.difference is not None
-        after, gap = 100 * finding.auc_after.value, 100 * finding.difference.value
-        decimals = 0 if abs(gap) >= 3 else 1
-        measured = (
-            f"set beside a never-used record, one of them looks more like training data in {after:.{decimals}f} of 100 "
-            f"pairs, and under those models in {after - gap:.{decimals}f}"
-        )
-    return f"{_PLAIN[finding.answer]} ({'; '.join([measured, *doubts])})"
+        return finding.reason.rstrip(".")
+    return f"{_PLAIN[finding.answer]} ({_describe_figures(finding)})"
+
+
+def _describe_figures(finding: ErasureFinding) -> str:
+    """Say by how much the AUC differs, where that decides, as pairs of a record to be forgotten and a never-used one.
+
+    Beside a single model it may be something else that decides.
+    """
+    difference, is_decided = finding.difference, finding.answer in (REMEMBERED, OVERDONE) and len(finding.controls) > 1
+    if not is_decided or difference is None or difference.low <= 0 <= difference.high:
+        return finding.reason.rstrip(".")
+    after, gap = 100 * finding.auc_after.value, 100 * difference.value
+    decimals = 0 if abs(gap) >= 3 else 1
+    return (
+        f"set beside a never-used record, one of them looks more like training data in {after:.{decimals}f} of 100 "
+        f"pairs, and under those models in {after - gap:.{decimals}f}"
+    )
 
 
 def blind_name(request: str) -> str:
