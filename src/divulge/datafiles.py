@@ -6,7 +6,6 @@ A folder of images or of texts, or a data set that Hugging Face `datasets` saved
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import re
 from dataclasses import dataclass, field, replace
@@ -149,7 +148,6 @@ class DataFile:
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _MAX_NAME_LENGTH = 60  # characters of a column's name in a message
-_MAX_SUGGESTED_COLUMNS = 40  # columns among which a message suggests one
 _DIGITS = r"^-?[0-9]+$"
 _MAX_EXACT_INTEGER = 2**53  # float64 cannot represent all whole numbers beyond this
 
@@ -751,10 +749,7 @@ def _require_named(layout: FileLayout, header: Sequence[str]) -> None:
 def _require_column(name: str, key: str, header: Sequence[str]) -> None:
     """Raise if a column is missing; the message suggests the nearest of the others."""
     if name not in header:
-        names = [each for each in header if len(each) <= _MAX_NAME_LENGTH]
-        nearest = difflib.get_close_matches(name[:_MAX_NAME_LENGTH], names, n=1)  # the suggestion, wherever it stands
-        shown = [*nearest, *(each for each in names if each not in nearest)][:_MAX_SUGGESTED_COLUMNS]
-        check_choice(name, key, shown if len(shown) == len(names) else [*shown, "…"])
+        check_choice(name, key, [each for each in header if len(each) <= _MAX_NAME_LENGTH])
 
 
 def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:

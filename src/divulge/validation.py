@@ -492,13 +492,19 @@ def check_choice(value: object, name: str, options: Iterable[str]) -> str:
     raise InputError(f"{name}: {describe_unknown(value, choices)}")
 
 
+MAX_CHOICES = 40
+"""Names that a message lists; of more, the nearest and the first."""
+
+
 def describe_unknown(value: object, choices: Sequence[str]) -> str:
     """Say that a value is none of ``choices``, and which is nearest."""
     nearest = (
         difflib.get_close_matches(str(value)[:_LONGEST], choices, n=1, cutoff=0.5) if isinstance(value, str) else []
     )
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{format_value(value)} is unknown{hint} (known: {', '.join(choices)})"
+    listed = [*nearest, *(each for each in choices if each not in nearest)] if len(choices) > MAX_CHOICES else choices
+    known = ", ".join(listed[:MAX_CHOICES]) + (", …" if len(choices) > MAX_CHOICES else "")
+    return f"{format_value(value)} is unknown{hint} (known: {known})"
 
 
 def check_string(value: str, name: str) -> str:
