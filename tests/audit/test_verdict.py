@@ -35,6 +35,14 @@ def in_figures(verdict):
     return " ".join((verdict.text, *verdict.evidence))
 
 
+@pytest.mark.parametrize(("n", "words"), [(60, "No large leak found"), (400, "No leak found")])
+def test_few_records_say_in_their_first_words_that_large_leaks_are_meant(n, words):
+    audit = quiet(n, n)
+    assert audit.verdict.answer == "no leak found"
+    assert audit.verdict.plain.startswith(f"{words}: ")
+    assert audit.page().heading == words
+
+
 @pytest.mark.parametrize(
     ("m", "n", "fpr", "answer"),
     [

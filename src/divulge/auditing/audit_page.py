@@ -14,7 +14,7 @@ from divulge.auditing.checks import show_finding
 from divulge.auditing.scopes import TestedStatistic, scopes, simultaneous_confidence
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import decide_verdict
-from divulge.auditing.wording import describe_claim, dot_grids
+from divulge.auditing.wording import describe_claim, describe_silence, dot_grids
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
@@ -118,7 +118,7 @@ def headline(run: AuditRun[Any]) -> Headline:
     return Headline(
         decided.tone,
         decided.plain,
-        "No large leak found" if decided.plain.startswith("No large leak") else HEADINGS[decided.answer],
+        describe_silence(decided.reasons[0]) if decided.answer == "no leak found" else HEADINGS[decided.answer],
         (*decided.caveats, *decided.details),
         decided.pictures,
         statement=decided.text,

@@ -237,6 +237,13 @@ def _describe_worst_group(scope: Scope, count: int) -> str:
     return f"The leak also shows in {count:,} {kinds} taken one by one, most in {scope.name}."
 
 
+def describe_silence(reason: Reason) -> str:
+    """Return the first words where no leak was found: that only a large one would have been, if so."""
+    smallest = reason.smallest_leak
+    is_large = smallest is not None and smallest.auc is not None and smallest.auc > _LARGEST_MODERATE_AUC
+    return "No large leak found" if is_large else "No leak found"
+
+
 def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     """Say what was tried, and the smallest leak that would have been found."""
     scope, smallest_leak = reason.scope, reason.smallest_leak
@@ -266,11 +273,10 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         f"{plain_rate}. {few}"
     )
     tried, names = _describe_attacks(audit)
-    size = "large " if smallest_leak.auc > _LARGEST_MODERATE_AUC else ""
     return Verdict(
         reason.answer,
-        f"No {size}leak found{scope.suffix}: no attack that was run tells training records from others measurably "
-        "better than guessing.",
+        f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
+        "measurably better than guessing.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
         caveats=(seen, *copies),
         evidence=(
