@@ -87,3 +87,30 @@ def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape):
                 chosen = dv.identify(scores, calibration, fdr=0.1, holdout=holdout).selected
                 false.append(chosen[members:].sum() / max(chosen.sum(), 1))
         assert np.mean(false) <= limit(0.1, len(false)), (share, alternative, np.mean(false))
+
+
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_copies_that_are_left_out_of_both_sides_cost_no_guarantee(tmp_path, divulge, decimals):
+    """Of 80 members and 80 others in question, a third each stand among the unused; ids are row numbers."""
+    runs, shares = 25, []
+    for seed in range(runs):
+        rng, folder = np.random.default_rng(seed), tmp_path / str(seed)
+        folder.mkdir()
+        candidates = np.r_[rng.normal(2, 1, 80), rng.normal(size=80)].round(decimals)
+        unused, copied = rng.normal(size=200).round(decimals), rng.random(160) < 1 / 3
+        rows = [(f"d{i}", score) for i, score in enumerate(candidates)]
+        known = [(f"u{i}", score) for i, score in enumerate(unused)]
+        known += [row for row, is_copied in zip(rows, copied, strict=True) if is_copied]
+        for name, table in (("candidates", rows), ("calibration", known)):
+            lines = "\n".join(f"{each},{score}" for each, score in table)
+            (folder / f"{name}.csv").write_text(f"id,score\n{lines}\n")
+        words = ["identify", folder / "candidates.csv", "--calibration", folder / "calibration.csv", "--id", "id"]
+        words += ["--score", "score:high", "--fdr", 0.1, "--out", folder / "run"]
+        code, _, error = divulge(*words)
+        assert (code, f"{copied.sum()} rows" in error) == (2, True), error
+        assert divulge(*words, "--drop-overlap")[0] == 0
+        listed = (folder / "run" / "selected.csv").read_text("utf-8-sig").splitlines()[1:]
+        places = [int(line.split(",")[0][1:]) for line in listed]
+        assert not copied[places].any()
+        shares.append(np.mean([place >= 80 for place in places]) if places else 0.0)
+    assert np.mean(shares) <= limit(0.1, runs)

@@ -491,3 +491,18 @@ def test_models_of_scikit_learn(files, divulge):
         code, _, errors = divulge("weights", folder / "model.skops", *options)
         assert code == 2
         assert message in errors
+
+
+def test_where_nothing_fits_the_nearest_combination_and_a_missing_intercept_are_named():
+    rng = np.random.default_rng(7)
+    data = draw_cohorts(200, rng)
+    x, y = join(data, "ab")
+    near = dv.examine_cohorts(publish(fit(x[3:], y[3:]), 4), data)
+    assert near.answer == "none"
+    assert "Nearest is a and b, " in near.summary().verdict
+    assert "none of the cohorts is cleared" in near.summary().verdict
+    far = dv.examine_cohorts(publish(fit(*draw(400, rng)), 4), data)
+    assert "Nearest is" not in far.summary().verdict
+    coefficients = fit(x, y)[0]
+    bare = dv.examine_cohorts(Publication(coefficients.round(4), None, decimals=4, penalty=1.0, **EXACT), data)
+    assert "Fitted without an intercept, as no number of that name was given" in bare.summary().verdict
