@@ -322,7 +322,7 @@ class AuditSettings(RareAuditSettings, UsualAuditSettings):
 class AuditOptions(RareAuditSettings):
     """What few audits need: the ``options`` of `divulge.audit`, checked when they are made.
 
-    Args:
+    Attributes:
         calibration: share of the population set aside.
         unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
         calls: how often the target is asked about each record. Probabilities, predictions and the like are averaged,
