@@ -146,9 +146,9 @@ LEAKS = {
     "canary-audit": "is violated",
     "erasure": "Still remembered",
     "attributes": "Whoever knows the rest of a training record",
-    "trade-off": "the attack loss tells which is which in about 80 of 100 cases",
-    "synthetic": "stand in the release as whole rows",
-    "cohorts": "these coefficients come from the records of rome",
+    "trade-off": "the attack loss tells which is which in about 80 of 100 such pairs",
+    "synthetic": "appear in the release unchanged",
+    "cohorts": "they come from the records of rome",
 }
 
 

@@ -20,7 +20,7 @@ SAMPLES = {  # sample report → how its verdict begins, which its page and the 
     "identification": "Training data identified",
     "synthetic": "Leak found",
     "erasure": "Still remembered",
-    "cohorts": "The cohorts are recognised",
+    "cohorts": "It can be told which cohorts were used",
     "settings": "Privacy against utility",
 }
 SEARCHES = {  # what somebody types → the page that is to be found first

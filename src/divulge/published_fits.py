@@ -459,18 +459,25 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     """Return the tone and the sentences of an answer."""
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     undecided = [each for each in match.subsets if each.undecided]
-    chance = f"Coefficients of other people's records would fit one of them by chance in {_format_cases(match.chance)}."
+    chance = (
+        f"Coefficients of other people's records would fit one of them by chance in {_format_cases(match.chance)}; "
+        "cohorts that were not given were not tried."
+    )
     if match.match is not None:
         fit = match.match
-        combinations = f"of {n_tried:,} combinations of cohorts only this one fits"
-        if n_tried == 1:
-            combinations = "they fit"
+        fits = "they fit" if n_tried == 1 else f"of {n_tried:,} combinations of cohorts only this one fits"
         spare = "give or take single records"
         if fit.hidden:
-            spare = f"up to about {formatting.format_count(fit.hidden, 'record')} more or fewer"
+            spare = f"up to about {formatting.format_count(fit.hidden, 'ordinary record')} more or fewer"
+        apart = ""
+        if fit.told_apart:
+            apart = (
+                f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, whoever holds all "
+                "the others can tell from the numbers whether it took part."
+            )
         return "leak", (
-            "If they were fitted as assumed (see below), these coefficients come from the records of "
-            f"{formatting.join_words(fit.cohorts)}: {combinations}, {spare}. {chance}"
+            "If these coefficients were fitted as assumed (see below), they come from the records of "
+            f"{formatting.join_words(fit.cohorts)}: {fits}, {spare}.{apart} {chance}"
         )
     if len(match.accepted) > 1:
         return _describe_several(result, chance)
@@ -557,18 +564,15 @@ def _describe_odd(odd: OddRecordResult) -> str:
             f"pairs of these cohorts' records a share of {odd.alike:.1g} is alike."
         )
     return (
-        "If they were fitted as assumed (see below), these coefficients come from the records of "
+        "If these coefficients were fitted as assumed (see below), they come from the records of "
         f"{formatting.join_words(odd.cohorts)} {what}. Another difference would look like this in "
         f"{_format_cases(odd.chance)}.{twins}"
     )
 
 
 def _format_cases(chance: float) -> str:
-    """Return a chance as a number of cases, rounded up."""
-    if chance < 1e-9:
-        return "less than 1 in a billion cases"
-    total = next((10**power for power in (2, 3, 4, 5, 6, 9) if chance * 10**power >= 0.995), 10**9)
-    return f"at most {min(math.ceil(chance * total - 1e-6), total):,} of {total:,} cases"
+    """Return a bound on a chance as a number of cases."""
+    return f"{'at most ' if chance >= 1e-9 else ''}{formatting.format_chance(chance)} cases"
 
 
 def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tuple[str, ...]:
@@ -597,14 +601,18 @@ SUBSET_COLUMNS = [
     "single records told apart",
 ]  # fmt: skip
 _ADVERSARY = (
-    "Who can do this: anyone who has the coefficients and the cohorts' records. Nothing is asked of the model, and "
-    "none is trained."
+    "Who can do this: anyone who has the published numbers and the cohorts' records; no access to a model is needed."
+)
+_HARM = (
+    "Who may be harmed: people of these cohorts, if it says something about them that they took part, as in a study of "
+    "an illness."
 )
 _FEWER_DECIMALS = BulletList(
     [
         Bullet(
-            "Publish fewer decimals.",
-            "Six decimals give the last record to whoever holds the others; two still tell which cohorts took part.",
+            "Publish fewer decimals, to protect single people.",
+            "With six, whoever holds every record but one can work out that one. They do not hide the cohorts: two "
+            "decimals still tell which took part. To hide that, do not publish the coefficients.",
         ),
         Bullet(
             "If they are out already, nothing takes them back.",
@@ -617,15 +625,20 @@ _FEWER_DECIMALS = BulletList(
 def _headline(run: StudyRun[CohortExamination]) -> Headline:
     odd = run.summary.odd_record
     heading = {
-        "found": "The cohorts are recognised",
-        "several": "Cohorts are recognised" if run.summary.proven else "",
+        "found": "It can be told which cohorts were used",
+        "several": "It can be told of cohorts that they were used" if run.summary.proven else "",
         "one record off": "Values are read off"
         if odd is not None and odd.alike is not None
-        else "The cohorts are recognised, but for one record"
+        else "It can be told which cohorts were used, but for one record"
         if odd is not None and (odd.copies > 1 or odd.equal_cohort is not None)
         else "A single record is recognised",
     }.get(run.summary.answer, "")
-    return Headline(run.summary.tone, run.summary.verdict, heading, (_ADVERSARY,))
+    return Headline(
+        run.summary.tone,
+        run.summary.verdict,
+        heading,
+        (_ADVERSARY, _HARM) if run.summary.tone == "leak" else (_ADVERSARY,),
+    )
 
 
 def _facts(run: StudyRun[CohortExamination]) -> dict[str, str]:
@@ -643,9 +656,11 @@ def _sections(run: StudyRun[CohortExamination]) -> list[Section]:
     summary = run.summary
     odd = summary.odd_record
     note = (
-        f"All that fit of {summary.tried:,} combinations of cohorts, and the nearest others. Told apart: for how many "
-        "records of a combination leaving out that one alone would change the printed numbers; of the others nothing "
-        "is said. –: not known, as the combination does not fit or cannot be checked."
+        f"All that fit of {summary.tried:,} combinations of cohorts, and the nearest others. The right records give "
+        "the published numbers up to rounding, so that a distance below 1 need be no fit. By chance: how often records "
+        "of other people would fit this combination. Told apart: for how many records of a combination leaving out "
+        "that one alone would change the printed numbers; of the others nothing is said. –: not known, as the "
+        "combination does not fit or cannot be checked."
     )
     record = (
         []

@@ -149,8 +149,8 @@ def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suf
     plain, pictures = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(low, high)), suffix)
     opening = "On all classes, shown" if suffix else "Shown"
     assert plain == (
-        f"{opening} a training record and another one, the attack tells which is which in about 70 of 100 cases "
-        "(60 to 80); guessing is right in 50."
+        f"{opening} a training record and another one, the attack tells which is which in about 70 of 100 such "
+        "pairs (60 to 80); guessing is right in 50."
     )
     told, guessed = pictures
     assert (told.value, told.low, told.high, told.total) == (70, 60, 80, 100)
@@ -162,7 +162,7 @@ def test_an_auc_is_told_in_pairs_from_the_side_that_finds_members(low, high, suf
 def test_an_auc_hardly_above_chance_is_told_without_dots_of_more_than_a_thousand():
     plain, pictures = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.50011, 0.54, 0.52)))
     assert pictures == ()
-    assert "5,200 of 10,000 cases (5,001 to 5,400); guessing is right in 5,000." in plain
+    assert "5,200 of 10,000 such pairs (5,001 to 5,400); guessing is right in 5,000." in plain
     drawn = describe_claim(scopes.TestedStatistic("r", "AUC", 0.5, interval(0.502, 0.54, 0.52)))
     assert [grid.total for grid in drawn[1]] == [1000, 1000]
 
@@ -187,7 +187,7 @@ def with_recipe(audit, **changes):
 )
 def test_without_reference_models_a_stronger_adversary_is_named(needs, is_advised):
     told = with_recipe(quiet(), references=needs).verdict
-    assert ("somebody who trains models of their own to compare with may find more" in told.text) == is_advised
+    assert ("attacks that train models of their own to compare with may find more" in told.text) == is_advised
     assert "The attacks that were tried: r." in told.evidence
 
 

@@ -88,7 +88,7 @@ def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_u
     assert (run / "exhibits.json").exists() is may
     assert any("secret number" in file.read_text() for file in run.glob("*.json")) is may
     assert f"| {loss[best]:.6g}" in text
-    assert "largest selected loss" in text
+    assert "largest selected score (loss)" in text
     assert "20 %" in text
 
 

@@ -112,6 +112,12 @@ class AuditRun(Generic[FindingsT_co]):
         return summarise_audit(self.audit, self.verdict)
 
 
+_HARM = (
+    "Who may be harmed by a leak: people whose records were used, if that alone says something about them, as of a "
+    "clinic's patients. Whoever finds it out holds the record already and learns nothing else in it."
+)
+
+
 def headline(run: AuditRun[Any]) -> Headline:
     """Return the verdict, with the strongest rate as grids of dots."""
     decided = run.verdict
@@ -119,7 +125,7 @@ def headline(run: AuditRun[Any]) -> Headline:
         decided.tone,
         decided.plain,
         describe_silence(decided.reasons[0]) if decided.answer == "no leak found" else HEADINGS[decided.answer],
-        (*decided.caveats, *decided.details),
+        (*decided.caveats, *decided.details, *([] if decided.answer == "split is confounded" else [_HARM])),
         decided.pictures,
         statement=decided.text,
     )
@@ -795,7 +801,9 @@ def fairness_section(summary: AuditSummary) -> Section:
         *map(formatting.as_sentence, about.warnings),
     ]
     if baseline is not None and not about.with_effect("not comparable"):
-        texts.insert(0, "Without the model, the training records and the others could not be told apart.")
+        texts.insert(
+            0, "Without the model, the training records and the others could not be told apart, as it should be."
+        )
     in_figures = [
         block for each in about.findings if each.section == FAIRNESS_TITLE and each.effect == "none"
         for block in show_finding(each)

@@ -268,9 +268,9 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     seen = (
-        f"A leak as large as this would have been found {round(10 * smallest_leak.power)} times in 10: an attack that "
-        f"tells a training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
-        f"{plain_rate}. {few}"
+        "Would a leak have been seen? An attack that tells a training record from another in "
+        f"{_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}, would have been found "
+        f"{round(10 * smallest_leak.power)} times in 10. {few}"
     )
     tried, names = _describe_attacks(audit)
     return Verdict(
@@ -310,8 +310,9 @@ def _describe_cleared_groups(groups: GroupScopes) -> list[str]:
     n_judged, too_few = len(groups.judged), groups.too_few
     sentences = []
     if n_judged:
-        judged = "the one class or group that was" if n_judged == 1 else f"any of {n_judged:,} classes or groups"
-        sentences.append(f"Nor does a leak show in {judged} judged by itself.")
+        names = [scope.name for scope in groups.judged]
+        each = "" if n_judged == 1 else "each "
+        sentences.append(f"Nor does a leak show in {list_names(names)}, {each}judged by itself.")
     if too_few:
         sentences.append(f"Too few records to be judged separately: {list_names(too_few)}.")
     return sentences
@@ -344,7 +345,7 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         "80 % probability."
     )
     words = "record" if count == 1 else f"{count:,} of the {scope.members:,} training records"
-    return (figures,), f"A smaller leak, or one that concerns fewer than {words}, may have been missed."
+    return (figures,), f"A smaller leak, or one that gives away fewer than {words}, may have been missed."
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -384,7 +385,7 @@ def _describe_attacks(audit: Findings) -> tuple[str, str]:
     has_references = bool(needs & {"out", "in and out"})
     n = len(audit.about.recipes)
     tried = f"{n:,} attacks were tried" if n > 1 else "One attack was tried"
-    stronger = "" if has_references else "; somebody who trains models of their own to compare with may find more"
+    stronger = "" if has_references else "; attacks that train models of their own to compare with may find more"
     names = [
         f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name
         for name, recipe in audit.about.recipes.items()
@@ -445,7 +446,7 @@ def describe_claim(
         opening = f"{suffix.strip()}, shown" if suffix else "shown"
         sentence = (
             f"{formatting.capitalize(opening)} a training record and another one, the attack tells which is which in "
-            f"about {rate.describe('cases')}; guessing is right in {rate.total // 2:,}."
+            f"about {rate.describe('such pairs')}; guessing is right in {rate.total // 2:,}."
         )
         if rate.total > MAX_DOTS:
             return sentence, ()

@@ -144,7 +144,7 @@ class TradeOff(Study):
         rate = _frequency_told_apart(unchanged.auc)
         text = (
             f"As it is, shown a training record and another one, the attack {self.recipe} tells which is which in "
-            f"about {rate.describe('cases')}; guessing is right in {rate.total // 2:,}. "
+            f"about {rate.describe('such pairs')}; guessing is right in {rate.total // 2:,}. "
         )
         if unchanged.stored:
             after = min(row.stored for row in self.rows[1:])

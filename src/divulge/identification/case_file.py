@@ -117,9 +117,12 @@ def describe_selection(summary: IdentificationSummary) -> str:
             f"a false discovery rate of {level}. That does not show that none was used.",
             summary,
         )
-    are = "is" if summary.selected == 1 else "are"
+    are, n_others = "is" if summary.selected == 1 else "are", summary.candidates - summary.selected
+    others = f" The other {n_others:,} are not cleared." if n_others > 1 else ""
     return name_records(
-        f"{documents} {are} identified as training data; of such a list at most {level} are wrong on average.", summary
+        f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of such a list "
+        f"is wrong on average.{others}",
+        summary,
     )
 
 

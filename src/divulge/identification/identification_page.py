@@ -72,9 +72,13 @@ _EMPTY_HEADINGS: Mapping[str, str] = {
     "void": "Guarantee void",
 }
 _CONDITIONS_NOTE = (
-    "A tick: a test that could have shown otherwise did not. A question mark: nothing decides it. A cross: a test "
-    "says no. Where all of them are met, a list made in this way holds on average at most the stated share of "
-    "false entries; a single list may hold more, and the annex bounds how many."
+    "A tick: it was tested, and nothing was found against it. A question mark: it was not tested, or cannot be. A "
+    "cross: a test says no. Where all of them hold, a list made in this way has on average at most the stated share of "
+    "wrong entries; a single list may have more, and the annex bounds how many."
+)
+_HARM = (
+    "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here; what is "
+    "listed wrongly is taken for something that was used."
 )
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -90,14 +94,14 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """Return the main numbers, name and value."""
     threshold, standing = summary.threshold, summary.guarantee.standing
     column, sign = score_name(summary)
-    end = "largest" if sign < 0 else "smallest"
+    end, named = "largest" if sign < 0 else "smallest", "score" if column == "score" else f"score ({column})"
     lines = [
         ("selected", f"{summary.selected:,} of {summary.candidates:,}"),
         ("scores", ", ".join(summary.settings.scores)),
         ("method", _describe_method(summary)),
         ("false discovery rate", _BOUNDS[standing].format(format_percent(summary.settings.fdr))),
         ("calibration scores", f"{summary.calibration:,}"),
-        (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
+        (f"{end} selected {named}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_CAVEATS[standing]}", format_estimate(summary.usage)),
     ]
     if summary.truth:
@@ -136,7 +140,7 @@ def headline(run: IdentificationRun) -> Headline:
     text, tone = verdict(run.summary)
     finding = case_file.describe_selection(run.summary)
     reason = text.removeprefix(finding).strip()
-    details = (*filter(None, [reason]), case_file.describe_adversary(run.summary))
+    details = (*filter(None, [reason]), case_file.describe_adversary(run.summary), _HARM)
     heading = _HEADINGS[tone] if run.summary.selected else _EMPTY_HEADINGS[tone]
     return Headline(tone, finding, heading, details, _dot_pictures(run.summary), statement=text)
 
@@ -196,27 +200,21 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
     on_lists = Bullet(
         case_file.name_records("If the documents are yours, rely on the set and not on one document.", summary),
         f"All that were selected stand in {LIST_FILE} and in the annex. On average up to {share} of such a list may "
-        "be wrong, and it does not tell which; how many of the best can be is said in the annex. What was not selected "
-        "may have been used all the same.",
+        "be wrong, and it does not tell which; how many of its first 10, 20 or more may be, the annex says. What was "
+        "not selected may have been used all the same.",
     )
     return [BulletList([on_lists])]
 
 
 def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
-    """Draw the selected among a hundred candidates, and how many of a hundred selected can be wrong on average."""
+    """Draw the selected among a hundred candidates."""
     if not summary.selected or not summary.guarantee.says:
         return ()
-    n_dots, n_wrong = min(100, summary.candidates), math.ceil(100 * summary.settings.fdr - 1e-9)
+    n_dots = min(100, summary.candidates)
     n_marked = round(n_dots * summary.selected / summary.candidates)
     scaled = "" if n_dots == summary.candidates else f" (shown as {n_marked} of {n_dots})"
-    return (
-        DotGrid(f"{summary.selected:,} of {summary.candidates:,} candidates are identified{scaled}", n_marked, n_dots),
-        DotGrid(
-            f"Of 100 identified so, at most {n_wrong} are wrong on average, if the conditions below are met",
-            n_wrong,
-            100,
-        ),
-    )
+    caption = f"{summary.selected:,} of {summary.candidates:,} candidates are on the list{scaled}"
+    return (DotGrid(caption, n_marked, n_dots),)
 
 
 def _document_blocks(

@@ -279,10 +279,13 @@ def capitalize(text: str) -> str:
 
 
 def format_chance(chance: float) -> str:
-    """Format a small probability; what is smaller than any model of it can be trusted is given by a bound.
+    """Format a bound on a small probability, rounded up; none is given that no model of it can be trusted with.
 
     Examples:
-        >>> format_chance(3.2e-5), format_chance(1e-60)
-        ('3e-05', 'below 1e-09')
+        >>> format_chance(3.2e-5), format_chance(0.31), format_chance(1e-60)
+        ('4 of 100,000', '31 of 100', 'less than 1 in a billion')
     """
-    return "below 1e-09" if chance < 1e-9 else f"{chance:.1g}"
+    if chance < 1e-9:
+        return "less than 1 in a billion"
+    total = next((10**power for power in (2, 3, 4, 5, 6, 9) if chance * 10**power >= 0.995), 10**9)
+    return f"{min(math.ceil(chance * total - 1e-6), total):,} of {total:,}"

@@ -36,6 +36,10 @@ _ADVERSARY = (
     "Who can do this: anyone who has the release, other records of the same kind, and the record in question. Nothing "
     "need be known of how the release was made."
 )
+_HARM = (
+    "Who may be harmed: people behind the records, if they are about people. Whoever knows a little of somebody whose "
+    "record is copied may find it and read the rest."
+)
 _MEANING = {
     **SCORES,
     **TEXT_SCORES,
@@ -102,7 +106,7 @@ def headline(run: SyntheticRun) -> Headline:
         if verdict.answer == CANNOT_JUDGE
         else formatting.capitalize(verdict.answer)
     )
-    return Headline(verdict.tone, verdict.plain, heading, (*verdict.details, _ADVERSARY), statement=verdict.text)
+    return Headline(verdict.tone, verdict.plain, heading, (*verdict.details, _ADVERSARY, _HARM), statement=verdict.text)
 
 
 def facts(run: SyntheticRun) -> dict[str, str]:
@@ -187,14 +191,18 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
         return []
     points = [
         Bullet(
-            "Do not release values that only one record has.",
+            "Do not publish this release as it is.",
+            "If it is out, withdraw it, and take it that copies exist.",
+        ),
+        Bullet(
+            "Release no copied row, and no value that only one record has.",
             "Some generators (trees, hot decks) put real values into released rows. Coarser categories, fewer digits "
             "and smoothing take them out; measure the new release again.",
         ),
         Bullet(
             "Use a generator with differential privacy.",
-            "Where it was measured with a strict setting (ε = 1), none of these attacks found anybody "
-            "(docs/synthetic.md). How much less useful the release becomes is to be measured as well.",
+            "Where it was measured with a strict setting (ε = 1), on other data, these attacks did no better than "
+            "guessing (docs/synthetic.md). How much less useful the release becomes is to be measured as well.",
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]
@@ -202,8 +210,8 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
 
 def _proof_blocks(summary: SyntheticSummary) -> list[Block]:
     note = (
-        "What matches among non-members, matches by chance: the generator never saw them. A proof is a p-value "
-        "(Fisher's exact test) of at most .001 over all lines."
+        "Non-members match by chance: the generator never saw them. (proof): that so many more members match is hardly "
+        "ever chance, a p-value (Fisher's exact test) of at most .001 over all lines."
     )
     blocks: list[Block] = [Table(*proof_rows(summary), note=note, sortable=False)]
     meanings = [[proof.name, f"records that {PROOFS[proof.name]}"] for proof in summary.proofs]

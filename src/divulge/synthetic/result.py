@@ -41,10 +41,10 @@ MIN_SIDE = 100
 """Members, and non-members, with fewer of which only proofs count."""
 WHOLE_ROWS = "whole rows"
 PROOFS = {
-    WHOLE_ROWS: "stand in the release as whole rows, which nobody else in the population has",
-    "values": "have a value that stands in the release and that nobody else in the population has",
-    "value-sets": "have two or three values together that the release has and nobody else in the population has",
-    "passages": "have five words in a row that stand in the release and with nobody else in the population",
+    WHOLE_ROWS: "appear in the release unchanged, as rows that no further record (population) has",
+    "values": "have a value that the release has and no further record (population) has",
+    "value-sets": "have two or three values together that the release has and no further record (population) has",
+    "passages": "have five words in a row that the release has and no further record (population) has",
 }
 """Proof → what is said of the records that are counted."""
 
@@ -574,8 +574,8 @@ def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
 def _describe_auc(score: ScoreSummary) -> str:
     return (
         "Shown a record that the release was made from and another one, the attack tells which is which in about "
-        f"{100 * score.auc.value:.0f} of 100 cases ({100 * score.auc.low:.0f} to {100 * score.auc.high:.0f}); guessing "
-        "is right in 50."
+        f"{100 * score.auc.value:.0f} of 100 such pairs ({100 * score.auc.low:.0f} to {100 * score.auc.high:.0f}); "
+        "guessing is right in 50."
     )
 
 

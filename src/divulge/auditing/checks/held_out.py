@@ -371,7 +371,7 @@ def _accuse(sign: _Sign, area: Estimate) -> CheckFinding:
     rate = formatting.natural_frequency(leak, 0.5)
     sentence += (
         " Shown a member and a record of the population, the attack tells which is which in about "
-        f"{rate.describe('cases')}; guessing is right in {rate.total // 2:,}."
+        f"{rate.describe('such pairs')}; guessing is right in {rate.total // 2:,}."
     )
     return CheckFinding(HeldOut.name, "leak", sentence, details, figures, trained_on=suspect)
 
