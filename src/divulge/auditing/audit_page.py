@@ -197,7 +197,7 @@ def model_section(summary: AuditSummary) -> Section:
         matches = {
             None: "too few to tell whether they match the model",
             True: "trained otherwise than the model, so that a leak tends to be understated",
-            False: "they differ from the model no more than trainings alike do",
+            False: "nothing shows that they were trained otherwise than the model",
         }
         rows += [("reference models", f"{each.models}; {matches[each.differs]}") for each in compared.agreement]
     return Section(MODEL_TITLE, [Table(("what", "value"), rows, sortable=False)], annex=True)
@@ -226,7 +226,7 @@ def _regulator_answers(audit_verdict: Verdict, summary: AuditSummary, strongest:
     return RegulatorAnswers(
         means=f"membership inference by {', '.join(summary.recipes)}.",
         extraction=None,
-        queries=f"On membership alone: {audit_verdict.plain}" if is_valid else f"No. {audit_verdict.plain}",
+        queries=f"On membership alone: {audit_verdict.plain}" if is_valid else f"Not evaluable. {audit_verdict.plain}",
         epsilon=epsilon,
         unit="One record, as it was given to the audit.",
         guessing=_compare_with_guessing(audit_verdict),

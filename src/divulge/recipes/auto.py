@@ -67,7 +67,7 @@ class Auto(AttackSettings):
             summary = "labels only: whether the record is told right, beyond what features explain"
             return make_recipe("auto", "correctness", attack, summary)
         if has_references:
-            summary = "mean of the attacks that did best on the reference models"
+            summary = "mean of the attacks that did best on the reference models, or a usual one if these cannot tell"
             return make_recipe("auto", "scaled-logit", attacks.Auto(), summary)
         names = ("quantile-trees", "transductive")
         attack = attacks.Consensus((TREES, attacks.Transductive()), names, _NO_REFERENCES, "transductive")

@@ -478,7 +478,7 @@ TERMS = (
     Term(
         "members",
         r"non-members?|members?",
-        "Members are the records that the model was trained on; non-members were not.",
+        "Members are the records that the model was trained on, or the release made from; non-members were not used.",
     ),
     Term("ROC", r"ROC", "True-positive rate over false-positive rate, for every threshold of the score."),
     Term(
@@ -489,7 +489,7 @@ TERMS = (
     Term(
         "p-value",
         r"p-values?",
-        "How often a record that was not used would score at least as high by chance.",
+        "How often chance alone shows as much: of one record, how often one that was not used scores at least as high.",
     ),
     Term(
         "q-value",

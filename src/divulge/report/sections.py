@@ -308,7 +308,7 @@ def regulator_section(answers: RegulatorAnswers) -> Section:
         ),
         (
             "MEASURE 2.1: are test sets, metrics and tools documented?",
-            "Yes: the records by their digests, the metrics with their intervals, the software with its versions.",
+            "Yes, as far as this report shows them: records by number or digest, metrics, and software with versions.",
         ),
     ]
     private = [

@@ -51,20 +51,13 @@ _RISK_NOTE = (
     "table; the differences hold together. A guess of a column is right if it names the value, and also counts against "
     "imputation from the population."
 )
-_STANDING = BulletList(
-    [
-        Bullet(
-            "Proven, for every generator, if members and non-members are of one kind:",
-            "that more members than non-members are copied where a line says (proof), the bound on wrong names in the "
-            "list, and the bound on ε.",
-        ),
-        Bullet("Simulated:", "that intervals, answers and checks err as rarely as they say."),
-        Bullet(
-            "Neither:",
-            "that no other attack finds more, and what the release says of the most unusual record. Distances to the "
-            "closest record, and marks for new rows, say nothing of membership: copied values pass them.",
-        ),
-    ]
+_NOT_PROVEN = (
+    Bullet("Simulated:", "that intervals, answers and checks err as rarely as they say."),
+    Bullet(
+        "Neither:",
+        "that no other attack finds more, and what the release says of the most unusual record. Distances to the "
+        "closest record, and marks for new rows, say nothing of membership: copied values pass them.",
+    ),
 )
 
 
@@ -171,7 +164,7 @@ def sections(run: SyntheticRun) -> list[Section]:
         Section("Whom it gives away", _list_blocks(run)),
         Section("Singling out, linkability, inference", _risk_blocks(summary)),
         Section(FAIRNESS_TITLE, [_control_table(summary)]),
-        Section("What is proven, and what is not", [_STANDING]),
+        Section("What is proven, and what is not", [_list_standing(summary)]),
         regulator_section(
             RegulatorAnswers(
                 means=f"membership inference from the release alone, by {', '.join(s.name for s in summary.scores)}.",
@@ -184,6 +177,17 @@ def sections(run: SyntheticRun) -> list[Section]:
             )
         ),
     ]  # fmt: skip
+
+
+def _list_standing(summary: SyntheticSummary) -> BulletList:
+    """Say what is proven, what was simulated, and what neither is."""
+    epsilon = ", and the bound on ε" if summary.epsilon is not None else ""
+    proven = Bullet(
+        "Proven, for every generator, if members and non-members are of one kind:",
+        "that more members than non-members are copied where a line says (proof), and the bound on wrong names in the "
+        f"list{epsilon}.",
+    )
+    return BulletList([proven, *_NOT_PROVEN])
 
 
 def _advice(summary: SyntheticSummary) -> list[Section]:

@@ -174,7 +174,7 @@ def _describe_agreement(report: ReferenceAgreement, numbers: str, advice: str) -
         return f"{text}. One reference model does not show how far two trainings differ by chance."
     text += f", where one training differs from the mean of its kind by {format_estimate(report.spread)}"
     if not report.differs:
-        return f"{text}: no more than trainings alike differ, as far as {report.models} reference models show."
+        return f"{text}: {report.models} reference models do not show that they were trained otherwise."
     return (
         f"{text}: they were trained otherwise than the target, or on other numbers of records ({numbers}), and attacks "
         f"that compare with them tend to understate a leak; {advice}."

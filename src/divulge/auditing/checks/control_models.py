@@ -48,7 +48,6 @@ _COLUMNS = (
     "mean of the controls",
     "least to most",
     "difference",
-    "½ + difference",
     "rank",
 )
 
@@ -215,6 +214,5 @@ def _make_row(name: str, each: ControlComparison) -> tuple[str, ...]:
         f"{each.mean:.3f}",
         f"{each.controls.min():.3f} to {each.controls.max():.3f}",
         format_estimate(each.difference, "+"),
-        f"{0.5 + each.difference.value:.3f}",
         f"{rank} of {len(each.controls) + 1} (p = {each.p_value:.2g})",
     )
