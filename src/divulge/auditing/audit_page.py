@@ -112,12 +112,6 @@ class AuditRun(Generic[FindingsT_co]):
         return summarise_audit(self.audit, self.verdict)
 
 
-_HARM = (
-    "Who may be harmed by a leak: people whose records were used, if that alone says something about them, as of a "
-    "clinic's patients. Whoever finds it out holds the record already and learns nothing else in it."
-)
-
-
 def headline(run: AuditRun[Any]) -> Headline:
     """Return the verdict, with the strongest rate as grids of dots."""
     decided = run.verdict
@@ -125,10 +119,25 @@ def headline(run: AuditRun[Any]) -> Headline:
         decided.tone,
         decided.plain,
         describe_silence(decided.reasons[0]) if decided.answer == "no leak found" else HEADINGS[decided.answer],
-        (*decided.caveats, *decided.details, *([] if decided.answer == "split is confounded" else [_HARM])),
+        (*decided.caveats, *decided.details, *_describe_harm(run.summary)),
         decided.pictures,
         statement=decided.text,
     )
+
+
+def _describe_harm(summary: AuditSummary) -> list[str]:
+    """Say whom a leak may harm; nothing where the comparison says nothing of the model."""
+    if summary.verdict.answer == "split is confounded":
+        return []
+    harm = (
+        "Who may be harmed by a leak: people whose records were used, if that alone says something about them, as of a "
+    )
+    partial = summary.about.settings.partial
+    if partial is not None and partial.share < 1:
+        return [f"{harm}clinic's patients."]
+    return [
+        f"{harm}clinic's patients. Who finds it out this way holds the record already and learns nothing else in it."
+    ]
 
 
 def sections(run: AuditRun[Any]) -> list[Section]:

@@ -287,5 +287,5 @@ def format_chance(chance: float) -> str:
     """
     if chance < 1e-9:
         return "less than 1 in a billion"
-    total = next((10**power for power in (2, 3, 4, 5, 6, 9) if chance * 10**power >= 0.995), 10**9)
+    total = next((10**power for power in range(2, 9) if chance * 10**power >= 0.995), 10**9)
     return f"{min(math.ceil(chance * total - 1e-6), total):,} of {total:,}"
