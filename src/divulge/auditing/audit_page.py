@@ -131,13 +131,12 @@ def _describe_harm(summary: AuditSummary) -> list[str]:
         return []
     harm = (
         "Who may be harmed by a leak: people whose records were used, if that alone says something about them, as of a "
+        "clinic's patients."
     )
     partial = summary.about.settings.partial
     if partial is not None and partial.share < 1:
-        return [f"{harm}clinic's patients."]
-    return [
-        f"{harm}clinic's patients. Who finds it out this way holds the record already and learns nothing else in it."
-    ]
+        return [harm]
+    return [f"{harm} Whoever finds it out this way holds the record already and learns nothing else in it."]
 
 
 def sections(run: AuditRun[Any]) -> list[Section]:
