@@ -306,7 +306,7 @@ class _RecordReader:
         Args:
             x: records like those that the difference is made of.
             n_differing: number of them, at least.
-            is_missing: whether the one is none of the subset's records, and not one of them.
+            is_missing: whether the one is in none of the cohorts, and not one of the subset's records.
         """
         readings = self._read(self.remainder.gradient[None])
         x_error, chance = readings.x_error[0], self._bound_sum_chance(n_differing)
@@ -321,11 +321,13 @@ class _RecordReader:
         groups = seeds.generator(0, "groups of records").integers(len(x), size=(_N_GROUPS, group_size))
         differences = x[groups[:, 1:]] - x[groups[:, :1]]
         scale = np.maximum(x.std(axis=0), np.finfo(float).tiny)
+        # A column that the ones before it determine has 0 on the diagonal, and says nothing of its own.
         factor: Floats = np.asarray(np.linalg.qr((differences / scale)[:, :, order], mode="r"))
         diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
         differs = np.zeros((_N_GROUPS, len(chances)), bool)
         differs[:, : diagonal.shape[1]] = diagonal > 1e-9
         group_chances = label_chance * np.where(differs, chances[order], 1.0).prod(axis=1)
+        # Where all columns differ, the record must explain the rounding of all numbers at once, too.
         if is_missing and self._has_only_grids:
             group_chances[differs.all(axis=1)] = min(
                 label_chance * chances.prod(), self._count_expected_records(readings)
@@ -387,10 +389,10 @@ class _RecordReader:
             x_error[:, place] = (SECOND_ORDER * joint_error + curvature_error + optimiser_error) / smallest_residual
         x_error[~is_single] = np.inf  # where the residual is not known, nothing is
         weights, y = self._label_equation(x, negative_residual, np.ones(d, bool))
-        widening = np.ones(len(x))  # of the label's linear error, as the mean is curved
+        widening = np.ones(len(x))  # of the label's linear bound, as the mean's slope changes within the errors
         if self._is_class:
-            smallest = 1 - residual_error / np.minimum(np.abs(negative_residual), 1 - np.abs(negative_residual))
-            widening = np.where(is_single, 1 / np.where(is_single, smallest, 1.0), np.inf)
+            slope_change = 1 - residual_error / np.minimum(np.abs(negative_residual), 1 - np.abs(negative_residual))
+            widening = np.where(is_single, 1 / np.where(is_single, slope_change, 1.0), np.inf)
         elif self.published.family == "poisson":
             widening = np.exp(np.minimum(x_error @ np.abs(coefficients), 700))
         with np.errstate(over="ignore", invalid="ignore"):
