@@ -383,7 +383,10 @@ def _count_collisions(
     scale = np.sqrt(np.maximum(np.diag(optimum.hessian), np.finfo(float).tiny))
     # Cohorts in which a column is constant have no fit; the jitter makes their steps long.
     scaled_hessians = hessians / scale / scale[:, None] + 1e-12 * np.eye(len(scale))
-    steps = -np.linalg.solve(scaled_hessians, (gradients / scale)[:, :, None])[:, :, 0] / scale
+    try:
+        steps = -np.linalg.solve(scaled_hessians, (gradients / scale)[:, :, None])[:, :, 0] / scale
+    except np.linalg.LinAlgError:
+        return 1.0  # beside one record all others are lost, and nothing bounds where such cohorts lie
     n_accepted = int(optimum.accepts(steps, optimum.box).sum())
     transform, box = _eliminate_penalty(optimum)
     if not len(box):
