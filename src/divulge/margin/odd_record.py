@@ -259,8 +259,8 @@ class _Readings(NamedTuple):
 
     def take(self, place: int) -> _Readings:
         """Return those of one gradient."""
-        at = [place]
-        return _Readings(self.x[at], self.x_error[at], self.y[at], self.y_error[at], self.is_single[at])
+        row = [place]
+        return _Readings(self.x[row], self.x_error[row], self.y[row], self.y_error[row], self.is_single[row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,20 +658,28 @@ def _draw_differences(reader: _RecordReader, all_records: Cohort) -> list[tuple[
     also_removed = (removed + rng.integers(1, max(len(x), 2), size=_N_DRAWS)) % len(x)
     weight = rng.choice([-2.0, -1.0, 0.0], size=_N_DRAWS) + rng.uniform(0.05, 0.95, size=_N_DRAWS)
 
-    corrected, column = x[removed], rng.integers(x.shape[1], size=_N_DRAWS)
+    x_removed, removed_gradients = x[removed], record_gradients[removed]
+    corrected, column = x_removed.copy(), rng.integers(x.shape[1], size=_N_DRAWS)
     corrected[np.arange(_N_DRAWS), column] = x_all[added[0], column]
     corrected_gradients = _compute_record_gradients(published, Cohort(corrected, y[removed]))
 
-    less = record_gradients[removed]
     return [
         ("one more", -all_gradients[added[0]], x_all[added[:1]].swapaxes(0, 1)),
         ("two more", -all_gradients[added[:2]].sum(axis=0), x_all[added[:2]].swapaxes(0, 1)),
         ("three more", -all_gradients[added].sum(axis=0), x_all[added].swapaxes(0, 1)),
         ("two alike", -all_gradients[twins].sum(axis=1), x_all[twins]),
-        ("two fewer", less + record_gradients[also_removed], np.stack([x[removed], x[also_removed]], axis=1)),
-        ("one more, one fewer", less - all_gradients[added[0]], np.stack([x[removed], x_all[added[0]]], axis=1)),
-        ("one corrected", less - corrected_gradients, np.stack([x[removed], corrected], axis=1)),
-        ("one of another weight", weight[:, None] * less, x[removed][:, None]),
+        (
+            "two fewer",
+            removed_gradients + record_gradients[also_removed],
+            np.stack([x_removed, x[also_removed]], axis=1),
+        ),
+        (
+            "one more, one fewer",
+            removed_gradients - all_gradients[added[0]],
+            np.stack([x_removed, x_all[added[0]]], axis=1),
+        ),
+        ("one corrected", removed_gradients - corrected_gradients, np.stack([x_removed, corrected], axis=1)),
+        ("one of another weight", weight[:, None] * removed_gradients, x_removed[:, None]),
     ]
 
 
