@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.compare import Limit
     from divulge.margin import OddRecord, Publication
-    from divulge.margin.cohorts import Family
+    from divulge.margin.published_regression import Family
     from divulge.run_directory import RunDirectory, RunDraft
     from divulge.settings import CohortSettings
     from divulge.types import Array, Floats, Tone

@@ -6,7 +6,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from divulge.margin import Publication, cohorts
-from divulge.margin.cohorts import MAX_MISTAKE
+from divulge.margin.odd_record import MAX_MISTAKE
 
 
 def test_weights_of_other_cohorts_are_accepted_no_more_often_than_is_said():

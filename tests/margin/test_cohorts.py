@@ -311,6 +311,15 @@ def test_a_line_but_for_one_record_is_no_error():
         assert match.match is None
 
 
+@pytest.mark.parametrize("value", [16.0, 100.0])
+def test_a_count_beside_which_all_others_are_lost_is_no_error_and_names_nothing(value):
+    x, y = np.tile([0.0, 1.0], 20)[:, None], np.tile([0.0, 1.0, 2.0, 1.0], 10)
+    data = {"a": (x, y), "b": (np.r_[x, [[value]]], np.r_[y, 3.0])}
+    match = cohorts(Publication([5.0], 0.3, "poisson", decimals=1), data)
+    assert (match.match, match.certain) == (None, ())
+    assert match.chance > 0.1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -5,7 +5,7 @@ Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et
 membership score. Where a statement of the paper does not hold as printed, the docstrings say so.
 """
 
-from divulge.margin.cohorts import MAX_COHORTS, CohortMatch, OddRecord, Publication, SubsetFit, cohorts
+from divulge.margin.cohorts import MAX_COHORTS, CohortMatch, SubsetFit, cohorts
 from divulge.margin.gradient_flow import Optimum, Training, descend, solve, train
 from divulge.margin.membership import (
     Assumption,
@@ -22,6 +22,8 @@ from divulge.margin.membership import (
     orthogonality,
 )
 from divulge.margin.multi_class import ClassNetwork, LinearHead, ShallowClassifier, read_network
+from divulge.margin.odd_record import OddRecord
+from divulge.margin.published_regression import Publication
 from divulge.margin.shallow_relu import Fit, ShallowReLU, Stationarity, explain, kkt, multipliers, read_margin
 
 __all__ = [
