@@ -460,24 +460,26 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     undecided = [each for each in match.subsets if each.undecided]
     chance = (
-        f"Coefficients of other people's records would fit one of them by chance in {_format_cases(match.chance)}; "
-        "cohorts that were not given were not tried."
+        "Coefficients of other people's records would fit one of these combinations by chance in "
+        f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: cohorts that were not given, "
+        "and fits of another kind, are not in it."
     )
     if match.match is not None:
         fit = match.match
         fits = "they fit" if n_tried == 1 else f"of {n_tried:,} combinations of cohorts only this one fits"
-        spare = "give or take single records"
+        spare = ", give or take single records"
         if fit.hidden:
-            spare = f"up to about {formatting.format_count(fit.hidden, 'ordinary record')} more or fewer"
+            hidden = formatting.format_count(fit.hidden, "ordinary record")
+            spare = f". About {hidden} more or fewer would not show"
         apart = ""
         if fit.told_apart:
             apart = (
-                f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, whoever holds all "
-                "the others can tell from the numbers whether it took part."
+                f" But {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')} are so unusual that "
+                "whoever holds all others can tell from the numbers whether that one took part."
             )
         return "leak", (
             "If these coefficients were fitted as assumed (see below), they come from the records of "
-            f"{formatting.join_words(fit.cohorts)}: {fits}, {spare}.{apart} {chance}"
+            f"{formatting.join_words(fit.cohorts)}: {fits}{spare}.{apart} {chance}"
         )
     if len(match.accepted) > 1:
         return _describe_several(result, chance)
@@ -611,8 +613,8 @@ _FEWER_DECIMALS = BulletList(
     [
         Bullet(
             "Publish fewer decimals, to protect single people.",
-            "With six, whoever holds every record but one can work out that one. They do not hide the cohorts: two "
-            "decimals still tell which took part. To hide that, do not publish the coefficients.",
+            "With six, whoever holds every record but one can work out that one. Fewer decimals do not hide the "
+            "cohorts: two still tell which took part. To hide that, do not publish the coefficients.",
         ),
         Bullet(
             "If they are out already, nothing takes them back.",

@@ -65,7 +65,7 @@ def test_the_finding_comes_first_in_every_standing(run):
         text, tone = identification_page.verdict(summary)
         identified = f"{count} of 150 documents are identified as training data"
         finding = (
-            f"{identified}. Where the comparison is fair, at most 20 % of such a list is wrong on average. "
+            f"{identified}. Where the comparison is fair, at most 20 % of such a list is wrong on average; no single entry is proven. "
             f"The other {150 - count} are not cleared."
         )
         nothing = (

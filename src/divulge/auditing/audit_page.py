@@ -136,7 +136,10 @@ def _describe_harm(summary: AuditSummary) -> list[str]:
     partial = summary.about.settings.partial
     if partial is not None and partial.share < 1:
         return [harm]
-    return [f"{harm} Whoever finds it out this way holds the record already and learns nothing else in it."]
+    return [
+        f"{harm} Whoever does this holds the record already, and learns only that it was used; whether the model gives "
+        "away anything else was not tested here."
+    ]
 
 
 def sections(run: AuditRun[Any]) -> list[Section]:

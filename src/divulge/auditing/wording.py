@@ -268,9 +268,9 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     seen = (
-        "Would a leak have been seen? An attack that tells a training record from another in "
-        f"{_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}, would have been found "
-        f"{round(10 * smallest_leak.power)} times in 10. {few}"
+        f"{round(10 * smallest_leak.power)} times in 10 this would have shown a leak of such a size: an attack that "
+        f"tells a training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
+        f"{plain_rate}. That is not the chance that there is none. {few}"
     )
     tried, names = _describe_attacks(audit)
     return Verdict(
@@ -385,7 +385,11 @@ def _describe_attacks(audit: Findings) -> tuple[str, str]:
     has_references = bool(needs & {"out", "in and out"})
     n = len(audit.about.recipes)
     tried = f"{n:,} attacks were tried" if n > 1 else "One attack was tried"
-    stronger = "" if has_references else "; attacks that train models of their own to compare with may find more"
+    stronger = (
+        ""
+        if has_references
+        else "; those that train models of their own to compare with, which often find more, were not"
+    )
     names = [
         f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name
         for name, recipe in audit.about.recipes.items()

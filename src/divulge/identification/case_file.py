@@ -121,7 +121,7 @@ def describe_selection(summary: IdentificationSummary) -> str:
     others = f" The other {n_others:,} are not cleared." if n_others > 1 else ""
     return name_records(
         f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of such a list "
-        f"is wrong on average.{others}",
+        f"is wrong on average; no single entry is proven.{others}",
         summary,
     )
 

@@ -37,8 +37,8 @@ _ADVERSARY = (
     "need be known of how the release was made."
 )
 _HARM = (
-    "Who may be harmed: people behind the records, if they are about people. Whoever knows a little of somebody whose "
-    "record is copied may find it and read the rest."
+    "Who may be harmed: people behind the records, if they are about people. To read a row that is copied, the release "
+    "and a few facts about the person may be enough."
 )
 _MEANING = {
     **SCORES,

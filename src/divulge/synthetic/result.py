@@ -561,8 +561,18 @@ def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     return (
         f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
         f"{n_nonmembers:,} others, which the generator never saw, {proof.nonmembers:,} do. Chance does not explain the "
-        "difference."
+        f"difference. {_clear_nobody(n_members - proof.members)}".rstrip()
     )
+
+
+def _clear_nobody(n_others: int) -> str:
+    """Say that records which no line counts are not cleared for it.
+
+    Examples:
+        >>> _clear_nobody(611), _clear_nobody(0)
+        ('The other 611 are not cleared.', '')
+    """
+    return f"The other {n_others:,} are not cleared." if n_others > 1 else ""
 
 
 def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
