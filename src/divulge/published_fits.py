@@ -461,8 +461,8 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     undecided = [each for each in match.subsets if each.undecided]
     chance = (
         "Coefficients of other people's records would fit one of these combinations by chance in "
-        f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: cohorts that were not given, "
-        "and fits of another kind, are not in it."
+        f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: cohorts that were not "
+        "given, and fits of another kind, are not in it."
     )
     if match.match is not None:
         fit = match.match
