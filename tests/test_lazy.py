@@ -27,7 +27,7 @@ def test_a_module_is_imported_when_it_is_used_and_not_before():
 
 def test_a_missing_extra_is_named_at_the_first_use(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(dv.MissingExtraError, match=r"divulge\[torch\]"):
+    with pytest.raises(dv.MissingExtraError, match=r"pip install '\.\[torch\]'"):
         _ = lazy.module("torch").nn
 
 
@@ -136,4 +136,4 @@ def test_a_target_whose_library_is_missing_names_the_extra(name):
         "except dv.MissingExtraError as error: print(error)\n"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "torch is not installed; it comes with: pip install 'divulge[" in output
+    assert "torch is not installed; it comes with the extra '" in output
