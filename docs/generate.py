@@ -26,8 +26,8 @@ NOTEBOOKS = HERE.parents[1] / "examples"
 GENERATED_BELOW = "<!-- Below this line docs/generate.py writes what the code says. -->"
 _PLAN_OPENING = """\
 Look up a key of a plan: its values, its default and its meaning. A plan is a TOML file that describes an audit;
-`divulge init` writes one to start from, `divulge check` says what is wrong with it, and `divulge audit` runs it. The plan
-of `divulge synthetic` holds the table `[synthetic]` alone.
+`divulge init` writes one to start from, `divulge check` says what is wrong with it, and `divulge audit` runs it. The
+plan of `divulge synthetic` holds the table `[synthetic]` alone.
 
 ```sh
 divulge init

@@ -113,7 +113,9 @@ def test_every_name_on_the_pages_is_reached_after_the_one_import():
     )
     output = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
     assert len(names) > 20
-    assert output == "", "a page names what `import divulge as dv` does not reach: correct the page or divulge/__init__.py"
+    assert output == "", (
+        "a page names what `import divulge as dv` does not reach: correct the page or divulge/__init__.py"
+    )
 
 
 def test_commands_that_need_no_learner_do_not_load_one():
