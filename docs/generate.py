@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from divulge import recipes, settings
 from divulge.cli import STEPS, app, options
 from divulge.runs import RESULT_TYPES, json_schema
-from divulge.settings import Plan
+from divulge.settings import Plan, SyntheticPlan
 
 HERE = Path(__file__).parent / "reference"
 ROLES = HERE.parent / "roles"
@@ -26,7 +26,8 @@ NOTEBOOKS = HERE.parents[1] / "examples"
 GENERATED_BELOW = "<!-- Below this line docs/generate.py writes what the code says. -->"
 _PLAN_OPENING = """\
 Look up a key of a plan: its values, its default and its meaning. A plan is a TOML file that describes an audit;
-`divulge init` writes one to start from, `divulge check` says what is wrong with it, and `divulge audit` runs it.
+`divulge init` writes one to start from, `divulge check` says what is wrong with it, and `divulge audit` runs it. The
+plan of `divulge synthetic` holds the table `[synthetic]` alone.
 
 ```sh
 divulge init
@@ -69,7 +70,7 @@ def _schema(kind: str) -> str:
 def _plan_page() -> str:
     lines = ["# Every key of a plan", "", _PLAN_OPENING, ""]
     listed: dict[str, set[str]] = {}
-    for name, model in _tables_of_keys("", Plan):
+    for name, model in [*_tables_of_keys("", Plan), ("synthetic", SyntheticPlan)]:
         if name:
             lines += [f"## `[{name}]`", "", inspect.getdoc(model).split("\n", 1)[0], ""]
         rows = {
@@ -224,7 +225,7 @@ def _commands_page() -> str:
         lines += [f"## `{path}`", "", command.help.strip(), ""]
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         others = _bundle([row[0] for row in rows[path] if uses[row] > 1])
-        lines += [_format_option(p.name, "needed", _table_cell(p.help or "")) for p in arguments]
+        lines += [_format_option(p.name, "needed" if p.required else "", _table_cell(p.help or "")) for p in arguments]
         own = [row for row in rows[path] if uses[row] == 1]
         lines += [_format_option(*row) for row in own if not _is_key(*row)]
         lines += _as_keys([row for row in own if _is_key(*row)])

@@ -1,6 +1,6 @@
 """Deep targets: narrow ResNets on CIFAR at three degrees of memorisation, with pretrained features and regressors.
 
-    pip install 'divulge[benchmarks]'
+    pip install '.[benchmarks]'
     export DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:papers
     python papers/deep.py list   --out FOLDER [grid]              # what is left, by a guess of its minutes
     python papers/deep.py run    --out FOLDER [grid] [--minutes M] [--only PATTERN ...]

@@ -27,7 +27,7 @@ def test_a_module_is_imported_when_it_is_used_and_not_before():
 
 def test_a_missing_extra_is_named_at_the_first_use(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(dv.MissingExtraError, match=r"divulge\[torch\]"):
+    with pytest.raises(dv.MissingExtraError, match=r"pip install '\.\[torch\]'"):
         _ = lazy.module("torch").nn
 
 
@@ -97,6 +97,27 @@ def test_the_command_line_says_how_much_memory_tables_take_before_polars_is_load
     assert all(value.endswith(want) for value, want in zip(values.split(), expected.values(), strict=True))
 
 
+def test_every_name_on_the_pages_is_reached_after_the_one_import():
+    root = SOURCE.parents[1]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    names = sorted({name for page in pages for name in re.findall(r"\bdv\.\w+(?:\.\w+)+", page.read_text("utf-8"))})
+    code = (
+        "import itertools, sys\n"
+        "for _, group in itertools.groupby(sys.argv[1:], lambda name: name.split('.')[1]):\n"
+        "    for module in [m for m in sys.modules if m.split('.')[0] == 'divulge']: del sys.modules[module]\n"
+        "    import divulge as dv\n"
+        "    for name in group:\n"
+        "        try: eval(name)\n"
+        "        except dv.MissingExtraError: pass\n"
+        "        except AttributeError: print(name)\n"
+    )
+    output = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
+    assert len(names) > 20
+    assert output == "", (
+        "a page names what `import divulge as dv` does not reach: correct the page or divulge/__init__.py"
+    )
+
+
 def test_commands_that_need_no_learner_do_not_load_one():
     """scikit-learn, LightGBM and skops take 90 MiB and more than a second of every command that loads them."""
     code = (
@@ -117,4 +138,4 @@ def test_a_target_whose_library_is_missing_names_the_extra(name):
         "except dv.MissingExtraError as error: print(error)\n"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "torch is not installed; it comes with: pip install 'divulge[" in output
+    assert "torch is not installed; it comes with the extra '" in output

@@ -163,7 +163,7 @@ class TestErrors:
         found = errors.as_missing_extra(error)
         assert (found is None) == (extra is None)
         if extra:
-            assert f"pip install 'divulge[{extra}]'" in str(found)
+            assert f"pip install '.[{extra}]'" in str(found)
 
     def test_a_name_that_is_no_package_has_no_extra(self):
         error = ValueError("x")

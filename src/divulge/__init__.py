@@ -132,7 +132,7 @@ _HOMES = {
 
 
 # Sub-packages that are reached as attributes, and left out of ``from divulge import *``.
-_FURTHER_PACKAGES = frozenset({"recipes"})
+_FURTHER_PACKAGES = frozenset({"auditing", "identification", "recipes"})
 
 
 def __getattr__(name: str) -> Any:

@@ -36,9 +36,11 @@ def missing_extra(package: str, name: str) -> MissingExtraError:
 
     Examples:
         >>> print(missing_extra("torch", "torch"))
-        torch is not installed; it comes with: pip install 'divulge[torch]'
+        torch is not installed; it comes with the extra 'torch': pip install '.[torch]' in a clone of Divulge
     """
-    return MissingExtraError(f"{package} is not installed; it comes with: pip install 'divulge[{name}]'")
+    return MissingExtraError(
+        f"{package} is not installed; it comes with the extra '{name}': pip install '.[{name}]' in a clone of Divulge"
+    )
 
 
 @contextlib.contextmanager
@@ -94,7 +96,7 @@ def as_missing_extra(error: BaseException) -> MissingExtraError | None:
 
     Examples:
         >>> print(as_missing_extra(ModuleNotFoundError("No module named 'torch'", name="torch.nn")))
-        torch is not installed; it comes with: pip install 'divulge[torch]'
+        torch is not installed; it comes with the extra 'torch': pip install '.[torch]' in a clone of Divulge
     """
     package = (getattr(error, "name", None) or "").partition(".")[0]
     return missing_extra(package, _EXTRAS[package]) if isinstance(error, ImportError) and package in _EXTRAS else None

@@ -173,7 +173,7 @@ class TestCommands:
             (EOFError("gone"), Exit.INTERRUPTED, "gone"), (MemoryError(), Exit.INPUT, "out of memory"),
             (OSError(2, "No such", "a"), Exit.INPUT, "a: No such"), (RuntimeError("secret"), Exit.INTERNAL, "internal"),
             (UserCodeError("mine"), Exit.INPUT, "mine"), (BrokenPipeError(), Exit.INPUT, ""),
-            (ModuleNotFoundError("no", name="torch"), Exit.INPUT, "divulge[torch]"),
+            (ModuleNotFoundError("no", name="torch"), Exit.INPUT, "'.[torch]'"),
             (UnicodeEncodeError("utf-8", "\udc80", 0, 1, "no"), Exit.INPUT, "a name that is not UTF-8"),
         ],
     )  # fmt: skip

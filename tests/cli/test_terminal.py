@@ -177,7 +177,7 @@ def test_on_the_plain_installation_every_command_works_or_says_what_to_install(t
     assert result.returncode == 0, result.stderr
     for (extra, words), (code, message) in zip(commands, json.loads(result.stdout), strict=True):
         assert code == (Exit.INPUT if extra else Exit.OK), (words, message)
-        assert f"it comes with: pip install 'divulge[{extra}]'" in message or not extra, words
+        assert f"it comes with the extra '{extra}': pip install '.[{extra}]'" in message or not extra, words
     assert not (tmp_path / "OUT" / "run.json").exists()
 
 

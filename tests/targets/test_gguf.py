@@ -8,7 +8,7 @@ import pytest
 import divulge as dv
 from divulge import targets
 
-gguf = pytest.importorskip("gguf", reason="pip install 'divulge[gguf]'")
+gguf = pytest.importorskip("gguf", reason="pip install '.[gguf]'")
 pytest.importorskip("transformers")
 
 WIDTH, VOCABULARY = 32, 258  # a multiple of a block of quantised weights

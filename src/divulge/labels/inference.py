@@ -57,11 +57,12 @@ class LabelInference:
     Args:
         labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
         certain: bool ``[n]``; True where the label is proven, and no other one explains the answers even if the noise
-            were **twice** the declared bound. For stochastic noise, where nothing is ever proven: where the chance of
-            error is below one in a million.
+            were **twice** the declared bound. For stochastic noise: where all labellings with another label have odds
+            below one in a million even at twice the declared standard deviation.
         proven: bool ``[n]``; True where the label is determined and the control queries were answered as the labels
-            imply, which wrong labels pass once in a million attacks. A plan that spends all the range it has proves
-            more labels than it can be certain of; ask `design` for ``guard`` to close the gap.
+            imply, which wrong labels pass once in a million attacks. For stochastic noise a label is determined where
+            all labellings with another one have odds below one in a million. A plan that spends all the range it has
+            proves more labels than it can be certain of; ask `design` for ``guard`` to close the gap.
         determined: bool ``[n]``; True where the label follows *if* the oracle is what was declared, and no answer
             contradicts that.
         queries: how many answers were used.
