@@ -145,7 +145,10 @@ def lines(
     heights = np.concatenate([curve.y for curve in thin.values()])
     # A scale of its own would put zero in the middle.
     is_whole = whole or {0.0} == set(heights)
-    up: Row = {"title": y, "scale": alt.Scale(domain=[0, _ABOVE_ONE], nice=False) if is_whole else alt.Scale(zero=False)}
+    up: Row = {
+        "title": y,
+        "scale": alt.Scale(domain=[0, _ABOVE_ONE], nice=False) if is_whole else alt.Scale(zero=False),
+    }
     guides = [] if reference is None else [_guide_lines({"": reference}, "y", y)]
     return _finish(alt.layer(*guides, _curve_layers(thin, across, up, "linear", points=points)), height=320)
 
@@ -340,7 +343,9 @@ def class_lanes(
     dot = visible.mark_point(filled=True, size=80, opacity=1)
     dot = dot.encode(x=alt.X("value:Q", **across), **_coloured(series, shape=True))
     chart = alt.layer(whisker, dot, data=_named_data("estimates", rows))
-    return _add_focus(_finish_lanes(chart, len(lanes), quantity, reference, _lane_height(len(lanes), len(series))), focus)
+    return _add_focus(
+        _finish_lanes(chart, len(lanes), quantity, reference, _lane_height(len(lanes), len(series))), focus
+    )
 
 
 def _lane_height(n_lanes: int, n_series: int) -> int:

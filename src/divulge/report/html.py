@@ -49,10 +49,8 @@ if TYPE_CHECKING:
 else:
     jinja2 = lazy.module("jinja2")
 
-# Spaces at which no quantity may break: before "%", within an interval, beside the sign of "p = 0.32".
-_QUANTITY = re.compile(
-    r"(?<=\d) (?=%)|(?<=\d,) (?=[-−+]?[\d.]+\])|(?<=[=≥≤<>≈]) (?=\S{1,12}(?!\S))|(?<![\w-])([\w().-]{1,12}) (?=[=≥≤<>≈] )"
-)
+# Spaces at which no quantity may break: before "%", and around the sign of "p = 0.32".
+_QUANTITY = re.compile(r"(?<=\d) (?=%)|(?<=[=≥≤<>≈]) (?=\S{1,12}(?!\S))|(?<![\w-])([\w().-]{1,12}) (?=[=≥≤<>≈] )")
 _INNER_CAPITAL = re.compile(
     r"(?<=[a-z])(?=[A-Z][a-z])"
 )  # a long name such as HistGradientBoostingClassifier breaks here
@@ -109,7 +107,7 @@ def render(page: Page) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # What is trusted as it is stays as it is.
+        # What is trusted or quoted stays as it is.
         finalize=lambda value: keep_quantities(value) if type(value) is str else value,
     )
     mark = markupsafe.escape if page.compact else glossary.mark_terms
@@ -148,11 +146,11 @@ def render(page: Page) -> str:
 
 
 def keep_quantities(text: str) -> str:
-    """Return ``text`` with spaces that do not break inside its quantities.
+    r"""Return ``text`` with spaces that do not break inside its quantities.
 
     Examples:
         >>> keep_quantities("5 % at p = 0.32").split(" ")
-        ['5\\xa0%', 'at', 'p\\xa0=\\xa00.32']
+        ['5\xa0%', 'at', 'p\xa0=\xa00.32']
     """
     return _QUANTITY.sub(lambda found: f"{found[1] or ''}\N{NO-BREAK SPACE}", text)
 
@@ -242,7 +240,9 @@ def _table(table: Table) -> dict[str, Any]:
     }
     return {
         "columns": list(zip(table.columns, numeric, strict=True)),
-        "rows": [[(cell, _cell_class(cell, is_number)) for cell, is_number in zip(row, numeric, strict=True)] for row in rows],
+        "rows": [
+            [(cell, _cell_class(cell, is_number)) for cell, is_number in zip(row, numeric, strict=True)] for row in rows
+        ],
         "classes": " ".join(name for name, holds in css_classes.items() if holds),
         "stacked": css_classes["stacked"],
     }
