@@ -331,8 +331,9 @@ def class_lanes(
         if present:
             rows += [{"series": name} | row for row in _estimate_rows(list(present), list(present.values()))]
     across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
+    edges = alt.Axis(grid=len(series) > 1, tickBand="extent")
     base: Layer = alt.Chart().encode(
-        y=alt.Y("name:N", title=None, sort=list(lanes), scale=alt.Scale(paddingInner=0.25)),
+        y=alt.Y("name:N", title=None, sort=list(lanes), scale=alt.Scale(padding=0), axis=edges),
         # Points at the same place would hide one another.
         yOffset=alt.YOffset("series:N", scale=alt.Scale(domain=[str(name) for name in series])),
         tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"],
