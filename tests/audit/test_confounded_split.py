@@ -76,5 +76,5 @@ def report(tmp_path_factory):
 def test_a_page_has_one_number_for_epsilon(report):
     result, folder = report
     bound = f"{result.summary().recipes['loss'].epsilon.low:.2f}"
-    numbers = set(re.findall(r'ε ≥(?:">| )([0-9.]+[0-9])', (folder / "report.html").read_text(encoding="utf-8")))
+    numbers = set(re.findall(r'ε ≥(?:">|\s)([0-9.]+[0-9])', (folder / "report.html").read_text(encoding="utf-8")))
     assert numbers == {bound}

@@ -147,11 +147,23 @@ def test_what_is_folded_is_drawn_for_paper_and_follows_the_width_once_it_is_open
     assert tab.complaints == []
 
 
-def test_on_a_narrow_page_a_digest_breaks_and_no_short_table_scrolls(visit, tmp_path):
-    table = Table(("what", "value"), (("digest", "9f" * 32), ("platform", "Linux-6.18.44-x86_64-with-glibc2.36")))
+def test_on_a_narrow_page_a_digest_breaks_and_no_short_word_does(visit, tmp_path):
+    table = Table(("what", "value"), (("transformers", "9f" * 32), ("processors", "Linux-6.18.44-x86_64-glibc2.36")))
     html.write(Page("t", "v", "plain", (Section("s", (table,)),)), tmp_path / "long.html")
     tab = visit((tmp_path / "long.html").as_uri(), width=400)
     assert tab.locator(".scroll").evaluate("e => e.scrollWidth - e.clientWidth") == 0
+    lines = "e => { const r = new Range(); r.selectNodeContents(e); return r.getClientRects().length; }"
+    assert [tab.locator("td:first-child").nth(row).evaluate(lines) for row in range(2)] == [1, 1]
+
+
+def test_on_a_narrow_page_a_table_that_fits_stays_one_that_can_be_sorted(visit, tmp_path):
+    short = Table(("row", "truly a", "score"), [("222", "member", "4.25"), ("36", "member", "4.2")] * 2, sortable=True)
+    wide = Table(("recipe", "claim", "AUC"), [("loss", "all candidates are exchangeable " * 2, "0.6")])
+    html.write(Page("t", "v", "plain", (Section("s", (short, wide)),)), tmp_path / "tables.html")
+    tab = visit((tmp_path / "tables.html").as_uri(), width=360)
+    assert tab.locator("table.stacked").count() == 1
+    assert tab.locator(".sort").first.is_visible()
+    assert tab.locator(".scroll").first.evaluate("e => e.scrollWidth - e.clientWidth") == 0
 
 
 def test_without_javascript_words_tables_and_figures_are_there(visit, file):
@@ -253,7 +265,8 @@ def test_hostile_text_stays_text(visit, tmp_path):
     assert tab.complaints == []
     assert len(tab.asked) == 1
     assert tab.locator("img[onerror], img[src=x]").count() == 0
-    assert tab.locator(".prose").first.text_content() == EVIL
+    assert tab.locator(".prose").first.text_content().replace("\N{NO-BREAK SPACE}", " ") == EVIL
+    assert tab.locator("blockquote").first.text_content() == EVIL
     assert tab.locator(".plot svg").count() == 8
     assert overflow(tab) == 0
 

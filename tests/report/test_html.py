@@ -159,13 +159,20 @@ def test_an_unknown_tone_is_refused():
         (["12.3 %", "≤ 0.1 %", "1.2e-05", "nan"], True),
         (["1", "none"], False),
         (["ship", "7"], False),
-        (["—", ""], False),
+        (["—", ""], True),
         (["2031-05-04"], True),
     ],
 )
 def test_columns_of_numbers_are_flush_right(cells, numeric):
     document = html.render(one_section_page(Table(("column",), [(cell,) for cell in cells])))
     assert ('<td class="number">' in document) is numeric
+
+
+def test_no_quantity_breaks_and_numbers_in_tables_bear_a_minus():
+    table = Table(("ε ≥", "note"), [("-0.5 [-1, 1e-05]", "p = 0.32 at 5 %; min_impurity_decrease = -1")])
+    document = html.render(one_section_page(table)).replace("\N{NO-BREAK SPACE}", "~")
+    assert "−0.5 [−1, 1e-05]" in document
+    assert "p~=~0.32 at 5~%; min_impurity_decrease =~-1" in document
 
 
 def test_the_verdict_comes_before_everything_but_the_title_and_says_its_tone_in_words(page):

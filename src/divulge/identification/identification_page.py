@@ -259,7 +259,7 @@ def envelope_blocks(summary: IdentificationSummary, folder: Path) -> list[Block]
         f"looking.{thinned} The bound of the selection itself is one on average, which is "
         "another claim. It rests on the assumption of the selection."
     )
-    chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True)
+    chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True, whole=True)
     blocks: list[Block] = []
     if summary.selected:
         blocks.append(Paragraph(f"Of the selection: {describe_best(bounds, summary.selected)}."))

@@ -52,7 +52,7 @@
         .signal("hidden", boxes.filter(({ box }) => !box.checked).map(({ name }) => name)).runAsync();
     };
     const legend = element("fieldset", { class: "series", "aria-label": "What is shown" },
-      ...boxes.map(({ label }) => label), element("label", {}, "interval of ", chosen));
+      ...boxes.map(({ label }) => label), element("label", { class: "band" }, "interval of ", chosen));
     legend.addEventListener("change", follow);
     figure.querySelector(".plot").before(legend);
   };

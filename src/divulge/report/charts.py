@@ -40,16 +40,18 @@ ALL_POINTS = 1500
 _MIN_CURVE_POINTS = 25
 CLOUD_POINTS = 1500
 MAX_LANES = 30
+LANE, TALLEST = 26, 900  # pixels: the height of a lane, and of a chart whose lanes hold several series
+_ABOVE_ONE = 1.03  # the upper end of an axis of shares, so that a line at 1 does not lie on the edge
 _DIGITS = 8  # significant digits of a number in a chart
 _RATE_DIGITS = 6
 _MILLION = 1e6  # above which the places of a logarithmic axis are written as powers of ten
 DOMINANT_BIN_SHARE = 0.4  # share of a group in one bin from which on a histogram has a square-root scale
+_FAR_OUT = 1.5  # of the width of the middle 99.8 % of all values, from which on a histogram leaves the outermost out
 _DASHES = ([1, 0], [6, 3], [2, 2], [10, 3, 2, 3], [10, 4], [4, 1, 1, 1], [1, 3], [14, 3, 2, 3, 2, 3])
 _SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 # The page lets its reader hide series and choose the one whose band or whiskers are shown.
 _VISIBLE = "indexof(hidden, datum.series) < 0"
 _FOCUSED = "datum.series === focus"
-_NOT_FOCUSED = "datum.series !== focus"
 
 
 def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
@@ -100,7 +102,15 @@ def calibration(curves: Mapping[str, Curve]) -> Spec:
     return _log_log_chart(checked, floor, x, y, interpolate="linear", points=True)
 
 
-def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | None = None, log_x: bool = False) -> Spec:
+def lines(
+    curves: Mapping[str, Curve],
+    *,
+    x: str,
+    y: str,
+    reference: float | None = None,
+    log_x: bool = False,
+    whole: bool = False,
+) -> Spec:
     """Curves with their bands: AUC by known share of a record, recovered labels over queries.
 
     Args:
@@ -109,6 +119,7 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
         y: title of the vertical axis.
         reference: a value of ``y`` to compare with (chance, a limit), drawn as a dashed line.
         log_x: logarithmic horizontal axis.
+        whole: whether the vertical axis shows all shares from 0 to 1, not only those that are reached.
 
     Raises:
         divulge.InputError: no curve, or ``x`` ≤ 0 on a logarithmic axis.
@@ -132,8 +143,12 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     elif not log_x and all((curve.x % 1 == 0).all() for curve in curves.values()):
         across["axis"] = alt.Axis(tickMinStep=1)  # counts: no ticks between them
     heights = np.concatenate([curve.y for curve in thin.values()])
-    flat = {0.0} == set(heights)  # a scale of its own would put zero in the middle
-    up: Row = {"title": y, "scale": alt.Scale(domain=[0, 1]) if flat else alt.Scale(zero=False)}
+    # A scale of its own would put zero in the middle.
+    is_whole = whole or {0.0} == set(heights)
+    up: Row = {
+        "title": y,
+        "scale": alt.Scale(domain=[0, _ABOVE_ONE], nice=False) if is_whole else alt.Scale(zero=False),
+    }
     guides = [] if reference is None else [_guide_lines({"": reference}, "y", y)]
     return _finish(alt.layer(*guides, _curve_layers(thin, across, up, "linear", points=points)), height=320)
 
@@ -286,7 +301,9 @@ def _in_percent(share: Estimate) -> Estimate:
 def class_lanes(
     series: Mapping[str, Mapping[str, Estimate]], *, focus: str, quantity: str, reference: float | None = None
 ) -> Spec:
-    """Draw a dot for each series in each lane, with whiskers on those of ``focus``; a reader may choose another.
+    """Draw a dot for each series in each lane, one below another, with whiskers on those of ``focus``.
+
+    A reader may choose another focus.
 
     Of more than 30 lanes those are shown in which ``focus`` is largest, in their own order.
 
@@ -314,18 +331,27 @@ def class_lanes(
         if present:
             rows += [{"series": name} | row for row in _estimate_rows(list(present), list(present.values()))]
     across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
+    edges = alt.Axis(grid=len(series) > 1, tickBand="extent")
     base: Layer = alt.Chart().encode(
-        y=alt.Y("name:N", title=None, sort=list(lanes)), tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"]
+        y=alt.Y("name:N", title=None, sort=list(lanes), scale=alt.Scale(padding=0), axis=edges),
+        # Points at the same place would hide one another.
+        yOffset=alt.YOffset("series:N", scale=alt.Scale(domain=[str(name) for name in series])),
+        tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"],
     )
-    value = alt.X("value:Q", **across)
     visible = base.transform_filter(_VISIBLE)
-    unfocused = visible.transform_filter(_NOT_FOCUSED).mark_point(filled=True, size=42, opacity=0.75)
-    focused = visible.transform_filter(_FOCUSED)
-    whisker = focused.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
-    dot = focused.mark_point(filled=True, size=110, opacity=1).encode(x=value, **_coloured(series, shape=True))
-    background = [unfocused.encode(x=value, **_coloured(series, shape=True))] if len(series) > 1 else []
-    chart = alt.layer(*background, whisker, dot, data=_named_data("estimates", rows))
-    return _add_focus(_finish_lanes(chart, len(lanes), quantity, reference), focus)
+    whisker = visible.transform_filter(_FOCUSED).mark_rule(strokeWidth=2)
+    whisker = whisker.encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
+    dot = visible.mark_point(filled=True, size=80, opacity=1)
+    dot = dot.encode(x=alt.X("value:Q", **across), **_coloured(series, shape=True))
+    chart = alt.layer(whisker, dot, data=_named_data("estimates", rows))
+    return _add_focus(
+        _finish_lanes(chart, len(lanes), quantity, reference, _lane_height(len(lanes), len(series))), focus
+    )
+
+
+def _lane_height(n_lanes: int, n_series: int) -> int:
+    """Return the height of a lane with room for each series, as long as the chart fits a screen."""
+    return max(LANE, min(13 * n_series, TALLEST // n_lanes))
 
 
 def _select_lanes(estimates: Mapping[str, Estimate]) -> list[str]:
@@ -342,7 +368,8 @@ def _coloured(series: Mapping[str, object], *, shape: bool = False) -> Row:
 def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: int = 50) -> Spec:
     """Draw histograms of several groups: the share of each group in each of common bins.
 
-    The bins span the middle 99.8 % of all values; what lies outside is counted in the first and the last bin.
+    The bins span all values, or, where the outermost lie far out, the middle 99.8 %: what lies outside is then counted
+    in the first and the last bin, as the axis says.
 
     Args:
         groups: name → values ``[n]`` ("members", "non-members").
@@ -359,7 +386,11 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
     """
     bins = check_integer(bins, "bins", minimum=1)
     values = {name: check_vector(group, f"groups[{name!r}]") for name, group in _check_groups(groups, "groups").items()}
-    low, high = np.quantile(np.concatenate(list(values.values())), [0.001, 0.999])
+    together = np.concatenate(list(values.values()))
+    least, low, high, most = np.quantile(together, [0, 0.001, 0.999, 1])
+    if most - least <= _FAR_OUT * (high - low):
+        low, high = least, most
+    n_beyond = int(((together < low) | (together > high)).sum())
     low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
     edges = np.linspace(low, high, bins + 1)
     rows: list[Row] = []
@@ -371,8 +402,10 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
     # One bar that holds nearly all would flatten the others to nothing.
     tall = max(row["share"] for row in rows) > DOMINANT_BIN_SHARE
     scale: Row = {"scale": alt.Scale(type="sqrt")} if tall else {}
+    beyond = f"{quantity} ({n_beyond:,} beyond the ends, counted in the outermost bins)"
+    ends: Row = {"axis": alt.Axis(title=beyond)} if n_beyond else {}
     base: Layer = alt.Chart().encode(
-        x=alt.X("from:Q", title=quantity, scale=alt.Scale(nice=False, zero=False)),
+        x=alt.X("from:Q", title=quantity, scale=alt.Scale(nice=False, zero=False), **ends),
         y=alt.Y("share:Q", title=f"share of the group{', square-root scale' if tall else ''}", stack=None, **scale),
         tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
     )
@@ -657,10 +690,10 @@ def _lane_axis(rows: Sequence[Row]) -> alt.Y:
     return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])
 
 
-def _finish_lanes(chart: Layer, count: int, quantity: str, reference: float | None) -> Spec:
+def _finish_lanes(chart: Layer, count: int, quantity: str, reference: float | None, height: int = LANE) -> Spec:
     """Return a chart of lanes, with a reference line where there is one."""
     layers = [chart] if reference is None else [chart, _guide_lines({"": reference}, "x", quantity)]
-    return _finish(alt.layer(*layers), height=26 * count)
+    return _finish(alt.layer(*layers), height=height * count)
 
 
 def _tooltip(row: Row) -> list[str]:

@@ -249,7 +249,7 @@ def _draw_dots(grids: Sequence[DotGrid], tone: str) -> str:
 
 def _wrap(text: str, columns: int) -> list[str]:
     """Return the lines of a text; a number stays with its unit, and none has a character that XML forbids."""
-    clean = _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", html.UNIT.sub("\N{NO-BREAK SPACE}", text))
+    clean = _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", html.keep_quantities(text))
     return textwrap.wrap(clean, columns)
 
 

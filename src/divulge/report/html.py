@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 else:
     jinja2 = lazy.module("jinja2")
 
-UNIT = re.compile(r"(?<=\d) (?=%)")
+# Spaces at which no quantity may break: before "%", and around the sign of "p = 0.32".
+_QUANTITY = re.compile(r"(?<=\d) (?=%)|(?<=[=≥≤<>≈]) (?=\S{1,12}(?!\S))|(?<![\w-])([\w().-]{1,12}) (?=[=≥≤<>≈] )")
 _INNER_CAPITAL = re.compile(
     r"(?<=[a-z])(?=[A-Z][a-z])"
 )  # a long name such as HistGradientBoostingClassifier breaks here
@@ -60,6 +61,7 @@ WIDE = 7  # columns, above which cells may break on paper
 LONG = 24  # characters of a word, above which it may be broken on paper
 STACKED = 3  # columns from which on a narrow page shows each row as a list
 LISTED = 100  # rows up to which it does
+FITTING = 40  # characters of a row, with the space between columns, that a narrow page has room for
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
 NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
 _DOTS_PER_ROW = {100: 10, 1_000: 50}
@@ -101,12 +103,17 @@ def render(page: Page) -> str:
         scripts += [_script(asset("vega.js")), _script(drawing)]
     heading, glossary = page.heading or tone, Glossary()
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_keep_units
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # What is trusted or quoted stays as it is.
+        finalize=lambda value: keep_quantities(value) if type(value) is str else value,
     )
     mark = markupsafe.escape if page.compact else glossary.mark_terms
-    environment.filters["terms"] = lambda text: _trusted(UNIT.sub("\N{NO-BREAK SPACE}", str(mark(text))))
+    environment.filters["terms"] = lambda text: mark(keep_quantities(str(text)))
     environment.filters["breakable"] = lambda text: _trusted(
-        _INNER_CAPITAL.sub("<wbr>", UNIT.sub("\N{NO-BREAK SPACE}", str(markupsafe.escape(text))))
+        _INNER_CAPITAL.sub("<wbr>", str(markupsafe.escape(keep_quantities(str(text)))))
     )
     n_uses: Counter[str] = Counter()
 
@@ -138,9 +145,14 @@ def render(page: Page) -> str:
     return document.encode("utf-8", "replace").decode()
 
 
-def _keep_units(value: object) -> object:
-    """Keep numbers and their unit on the same line; what is trusted as it is stays as it is."""
-    return UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+def keep_quantities(text: str) -> str:
+    r"""Return ``text`` with spaces that do not break inside its quantities.
+
+    Examples:
+        >>> keep_quantities("5 % at p = 0.32").split(" ")
+        ['5\xa0%', 'at', 'p\xa0=\xa00.32']
+    """
+    return _QUANTITY.sub(lambda found: f"{found[1] or ''}\N{NO-BREAK SPACE}", text)
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
@@ -214,24 +226,49 @@ def _table(table: Table) -> dict[str, Any]:
                 f"table {table.title!r}: row {i} has {len(row)} cells, but there are {len(table.columns)} columns"
             )
     numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
+    rows = [
+        [_signed(str(cell)) if is_number else str(cell) for cell, is_number in zip(row, numeric, strict=True)]
+        for row in table.rows
+    ]
+    is_sortable = table.sortable and len(rows) >= SORTED
     css_classes = {
         "wide": len(table.columns) > WIDE,
-        "long": any(len(word) > LONG for row in table.rows for cell in row for word in str(cell).split()),
-        "sortable": table.sortable and len(table.rows) >= SORTED,
-        "stacked": len(table.columns) >= STACKED and len(table.rows) <= LISTED,
+        "sortable": is_sortable,
+        "stacked": len(table.columns) >= STACKED
+        and len(rows) <= LISTED
+        and _width(table.columns, rows, is_sortable=is_sortable) > FITTING,
     }
     return {
         "columns": list(zip(table.columns, numeric, strict=True)),
-        "rows": table.rows,
-        "numeric": numeric,
+        "rows": [
+            [(cell, _cell_class(cell, is_number)) for cell, is_number in zip(row, numeric, strict=True)] for row in rows
+        ],
         "classes": " ".join(name for name, holds in css_classes.items() if holds),
         "stacked": css_classes["stacked"],
     }
 
 
 def _numeric(cells: Sequence[str]) -> bool:
-    """Check whether a column holds numbers and is therefore aligned right."""
-    return any(re.search(r"\d", cell) for cell in cells) and all(NUMBER.fullmatch(cell) for cell in cells)
+    """Check whether a column holds numbers, or dashes where numbers would stand, and is therefore aligned right."""
+    return any(re.search(r"[\d–—]", cell) for cell in cells) and all(NUMBER.fullmatch(cell) for cell in cells)
+
+
+def _signed(number: str) -> str:
+    """Return a number with a minus as the axes of charts have it."""
+    return re.sub(r"(?<![\w.])-(?=[\d.])", "\N{MINUS SIGN}", number)
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]], *, is_sortable: bool) -> int:
+    """Return how many characters wide a table is whose names of columns wrap, and whose cells do not."""
+    heads = [max(map(len, name.split()), default=0) + 3 * is_sortable for name in columns]
+    cells = [max((len(row[j]) for row in rows), default=0) for j in range(len(columns))]
+    return sum(map(max, heads, cells)) + 2 * (len(columns) - 1)
+
+
+def _cell_class(cell: str, is_number: bool) -> str:
+    if is_number:
+        return "number"
+    return "long" if any(len(word) > LONG for word in cell.split()) else ""
 
 
 def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
@@ -362,7 +399,8 @@ def _svg(dots: DotGrid) -> str:
 
 
 def _points(places: Iterable[int], across: int) -> str:
-    return "".join(f"M{10 * (i % across) + 5} {10 * (i // across) + 5}h0" for i in places)
+    # Lines of no length at all turn oval on paper.
+    return "".join(f"M{10 * (i % across) + 5} {10 * (i // across) + 5}h.01" for i in places)
 
 
 def write_pdf(document: Path, path: Path) -> None:
@@ -455,7 +493,7 @@ TERMS = (
     Term("δ (delta)", r"δ", "The probability with which a bound of differential privacy may fail."),
     Term(
         "interval",
-        r"9\d(?:\.\d+)? % intervals?|intervals?",
+        r"9\d(?:\.\d+)?\s% intervals?|intervals?",
         "The range that holds the true value in the stated share of repetitions, over new records drawn alike.",
     ),
     Term("recipe", r"recipes?", "An attack together with what it reads of the model."),

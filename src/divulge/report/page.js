@@ -27,7 +27,7 @@
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         sort(table, column, down);
       });
-      head.append(button);
+      head.append("\u00a0", button);
     });
   }
 
