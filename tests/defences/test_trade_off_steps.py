@@ -122,8 +122,8 @@ def test_no_more_records_may_stand_in_the_recommended_model_than_in_the_target()
 
 
 START = (
-    "As it is, shown a training record and another one, the attack loss tells which is which in about 90 of 100 cases "
-    "(88 to 92); guessing is right in 50. "
+    "As it is, shown a training record and another one, the attack loss tells which is which in about 90 of 100 such "
+    "pairs (88 to 92); guessing is right in 50. "
 )
 
 

@@ -15,7 +15,7 @@ from divulge import InputError, user_code
 from divulge.errors import UserCodeError
 from divulge.references import Custom, Train
 
-ray = pytest.importorskip("ray", reason="the engine for many machines comes with divulge[ray]")
+ray = pytest.importorskip("ray", reason="the engine for many machines comes with the extra ray")
 
 pytestmark = [
     pytest.mark.ray,

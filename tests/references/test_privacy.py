@@ -9,7 +9,7 @@ import torch
 import divulge as dv
 from divulge.references import Private, Train, network_training, private, stacked
 
-pytest.importorskip("opacus", reason="the oracle comes with divulge[dp]")
+pytest.importorskip("opacus", reason="the oracle comes with the extra dp")
 
 
 def train_with_opacus(config, data, rows, seed):
