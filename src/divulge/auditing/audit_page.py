@@ -646,7 +646,11 @@ def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str
 def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     """Decisions and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
-    warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
+    stated = {finding.sentence.rstrip(".") for finding in summary.about.findings}  # elsewhere on the page
+    warned: dict[str, list[str]] = {}
+    for name, settled in summary.recipes.items():
+        for warning in sorted({w for d in settled.decisions.values() if d for w in d.warnings} - stated):
+            warned.setdefault(warning, []).append(name)
     recipe = summary.recipes[strongest]
     rows = []
     for level, decision in recipe.decisions.items():
@@ -666,7 +670,10 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     blocks: list[Block] = [
         Table(columns, rows, title=f"{strongest}, all candidates", sortable=False),
         Collapsible(f"All recipes ({len(names)}), and what was realised", everything),
-        *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings)),
+        *(
+            Paragraph(formatting.as_sentence(w if len(of) == len(names) else f"of {formatting.join_words(of)}: {w}"))
+            for w, of in sorted(warned.items())
+        ),
     ]
     return Section(DECISIONS_TITLE, blocks, annex=True)
 
