@@ -11,21 +11,56 @@ Writes `benchmarks/results/cohorts.md`.
 from __future__ import annotations
 
 import argparse
+import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from divulge.errors import InputError
-from divulge.margin import CohortMatch, Publication, cohorts
+from divulge.margin import CohortMatch, OddRecord, Publication, cohorts
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 PAGE = Path(__file__).parent / "results" / "cohorts.md"
 FAMILIES = ("logistic", "poisson", "linear")
 PENALTY = 1e-2
+COUNTED = {
+    "subsets": (
+        "draws",
+        "right subset fits",
+        "right one named",
+        "wrong one named",
+        "wrong cohort proven",
+        "record named",
+    ),
+    "missing": (
+        "draws",
+        "record read off rightly",
+        "record read off wrongly",
+        "not told from no difference",
+    ),
+    "differences": (
+        "draws",
+        "record named falsely",
+        "values rightly named as differing",
+        "one record gives the same numbers",
+        "not told from no difference",
+    ),
+    "outside": (
+        "draws",
+        "named",
+        "some subset fits",
+        "fits expected, by the printed chances",
+    ),
+}
+
+
+def start(names: Iterable[str]) -> Counter[str]:
+    """Return counts of 0, which are shown too."""
+    return Counter(dict.fromkeys(names, 0))
 
 
 def scale(column: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -82,10 +117,10 @@ def fit(
     """
     x, y = table
     weights = np.ones(len(y)) if weights is None else weights
-    center, spread = np.average(x, axis=0, weights=weights), x.std(axis=0)
+    spread = x.std(axis=0)
     if (spread == 0).any():
         return None
-    center = x.mean(axis=0) if scaled else center
+    center = x.mean(axis=0) if scaled else np.average(x, axis=0, weights=weights)
     design = np.c_[(x - center) / spread, np.ones(len(y))]
     # In units of their spread the penalty weighs as it does in the columns' own.
     strength = penalty * (weights.sum() if family == "poisson" else 1)
@@ -135,17 +170,17 @@ def examine(theta: NDArray[np.float64] | None, data: dict[str, Table], **options
         return "refused"
 
 
-def seed_of(*parts: object) -> np.random.Generator:
-    """Return a generator for one cell and draw."""
+def make_generator(*parts: object) -> np.random.Generator:
+    """Return the generator of one draw of a cell."""
     return np.random.default_rng([zlib.crc32(str(part).encode()) for part in parts])
 
 
 def try_subsets(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
     """Publish the fit on some of four cohorts, at two to six decimals."""
-    for how in ("as they are", "scaled", "penalty unknown", "scaled, penalty unknown"):
-        count: Counter[str] = Counter()
+    for how in HOW["subsets"]:
+        count = start(COUNTED["subsets"])
         for number in range(draws):
-            rng = seed_of("subsets", columns, family, how, number)
+            rng = make_generator("subsets", columns, family, how, number)
             data = {name: draw(columns, family, rng, 200) for name in "abcd"}
             right = tuple(sorted(rng.choice(list(data), rng.integers(1, 4), replace=False)))
             scaled, digits = "scaled" in how, int(rng.choice([2, 3, 4, 6]))
@@ -167,10 +202,10 @@ def try_subsets(columns: str, family: str, draws: int) -> Iterator[tuple[str, Co
 
 def try_missing(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
     """Publish the fit on two cohorts and a further record, or without one of theirs, at six decimals."""
-    for how in ("one more", "one fewer"):
-        count: Counter[str] = Counter()
+    for how in HOW["missing"]:
+        count = start(COUNTED["missing"])
         for number in range(draws):
-            rng = seed_of("missing", columns, family, how, number)
+            rng = make_generator("missing", columns, family, how, number)
             data = {name: draw(columns, family, rng, 500) for name in "ab"}
             x, y = join(*data.values())
             row = int(rng.integers(len(y)))
@@ -189,8 +224,8 @@ def try_missing(columns: str, family: str, draws: int) -> Iterator[tuple[str, Co
                 is_right = (
                     is_near and odd.missing == (how == "one more") and abs(odd.y - one[1][0]) <= odd.y_error + 1e-9
                 )
-                count["record read off, rightly"] += is_right
-                count["record read off, WRONGLY"] += not is_right
+                count["record read off rightly"] += is_right
+                count["record read off wrongly"] += not is_right
         yield how, count
 
 
@@ -231,9 +266,9 @@ DIFFERENCES = (
 def try_differences(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
     """Publish the fit on two cohorts that differ otherwise than by one record, at four, six and eight decimals."""
     for how in DIFFERENCES:
-        count: Counter[str] = Counter()
+        count = start(COUNTED["differences"])
         for number in range(draws):
-            rng = seed_of("differences", columns, family, how, number)
+            rng = make_generator("differences", columns, family, how, number)
             data = {name: draw(columns, family, rng, 200) for name in "ab"}
             others = draw(columns, family, rng, 200)
             training, weights, differing = differ(how, join(*data.values()), others, rng)
@@ -244,9 +279,8 @@ def try_differences(columns: str, family: str, draws: int) -> Iterator[tuple[str
                 continue
             odd = match.odd_record
             # Differences may be none: a value may be corrected to what it was, two may cancel each other.
-            is_none = bool(
-                np.allclose(fit(join(*data.values()), family, penalty=PENALTY), theta, rtol=1e-9, atol=1e-12)
-            )
+            whole = fit(join(*data.values()), family, penalty=PENALTY)
+            is_none = whole is not None and bool(np.allclose(whole, theta, rtol=1e-9, atol=1e-12))
             count["draws"] += not is_none
             if is_none:
                 continue
@@ -259,27 +293,26 @@ def try_differences(columns: str, family: str, draws: int) -> Iterator[tuple[str
                 is_same = not is_true and gives_the_same(odd, theta, data, family)
                 count["values rightly named as differing"] += is_true
                 count["one record gives the same numbers"] += is_same
-                count["record named FALSELY"] += not is_true and not is_same
+                count["record named falsely"] += not is_true and not is_same
         yield how, count
 
 
-def gives_the_same(odd: object, theta: NDArray[np.float64], data: dict[str, Table], family: str) -> bool:
+def gives_the_same(odd: OddRecord, theta: NDArray[np.float64], data: dict[str, Table], family: str) -> bool:
     """Return whether the record that is named leads to all digits of these coefficients: then nothing is wrong."""
-    x, y = join(*(data[name] for name in odd.cohorts))  # ty: ignore[unresolved-attribute]
-    one = (odd.x[None], np.array([odd.y]))  # ty: ignore[unresolved-attribute]
-    rows = None if odd.row is None else odd.row  # ty: ignore[unresolved-attribute]
-    table = join((x, y), one) if rows is None else (np.delete(x, rows, axis=0), np.delete(y, rows))
+    x, y = join(*(data[name] for name in odd.cohorts))
+    one = (odd.x[None], np.array([odd.y]))
+    table = join((x, y), one) if odd.row is None else (np.delete(x, odd.row, axis=0), np.delete(y, odd.row))
     refitted = fit(table, family, penalty=PENALTY)
     return refitted is not None and bool(np.allclose(refitted, theta, rtol=1e-9, atol=1e-12))
 
 
 def try_outside(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Publish the fit on another cohort, at six decimals, where few records are distinct."""
-    for n in (20, 40, 100, 400):
-        for how in ("as they are", "scaled", "penalty unknown"):
-            count: Counter[str] = Counter()
+    """Publish the fit on another cohort of 20, 40, 100 or 400, at six decimals, where few records are distinct."""
+    for n in SIZES:
+        for how in HOW["outside"]:
+            count = start(COUNTED["outside"])
             for number in range(draws):
-                rng = seed_of("outside", columns, family, how, n, number)
+                rng = make_generator("outside", columns, family, how, n, number)
                 data, scaled = {name: draw(columns, family, rng, n) for name in "ab"}, how == "scaled"
                 theta = fit(draw(columns, family, rng, n), family, scaled=scaled, penalty=PENALTY)
                 penalty = None if "unknown" in how else PENALTY
@@ -290,10 +323,17 @@ def try_outside(columns: str, family: str, draws: int) -> Iterator[tuple[str, Co
                 count["draws"] += 1
                 count["some subset fits"] += bool(match.accepted)
                 count["fits expected, by the printed chances"] += match.chance
-                count["NAMED"] += match.match is not None or bool(match.certain) or match.odd_record is not None
+                count["named"] += match.match is not None or bool(match.certain) or match.odd_record is not None
             yield f"{n} records, {how}", count
 
 
+SIZES = (20, 40, 100, 400)
+HOW = {
+    "subsets": ("as they are", "scaled", "penalty unknown", "scaled, penalty unknown"),
+    "missing": ("one more", "one fewer"),
+    "differences": DIFFERENCES,
+    "outside": ("as they are", "scaled", "penalty unknown"),
+}
 PARTS = {
     "subsets": (try_subsets, tuple(COLUMNS)[:-1]),
     "missing": (try_missing, tuple(COLUMNS)[:-1]),
@@ -302,30 +342,32 @@ PARTS = {
 }
 
 
-def describe(count: Counter[str]) -> str:
-    """Return the figures of a cell, and of all cells of one kind of columns and family."""
-    return ", ".join(f"{name} {value:.4g}" for name, value in count.items() if value)
-
-
 def main() -> None:
-    """Run the parts that are named and write the page."""
+    """Run the parts that are named, and write their sections of the page; those of other parts stay."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     arguments = parser.parse_args()
-    lines = ["# Cohorts behind a published regression", "", "`benchmarks/cohorts.py`.", ""]
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE.read_text() if PAGE.exists() else "", re.M | re.S))
     for part in arguments.part:
         run, all_columns = PARTS[part]
-        lines += [f"## {part}", "", str(run.__doc__), "", "| columns | family | counted |", "|---|---|---|"]
+        names = COUNTED[part]
+        lines = [
+            f"\n{run.__doc__} {arguments.draws} draws for each of",
+            f"{', '.join(HOW[part])}; what has no fit, or is refused, is no draw.\n",
+            f"| columns | family | {' | '.join(names)} |",
+            f"|---|---|{'---|' * len(names)}",
+        ]
         for columns in all_columns:
             for family in FAMILIES:
-                total: Counter[str] = Counter()
+                total = start(names)
                 for how, count in run(columns, family, arguments.draws):
-                    print(part, columns, family, how, describe(count), sep=" | ", flush=True)
+                    print(part, columns, family, how, dict(count), sep=" | ", flush=True)
                     total.update(count)
-                lines.append(f"| {columns} | {family} | {describe(total)} |")
-        lines.append("")
-    PAGE.write_text("\n".join(lines))
+                lines.append(f"| {columns} | {family} | {' | '.join(f'{total[name]:.4g}' for name in names)} |")
+        sections[part] = "\n".join(lines) + "\n\n"
+        ordered = "".join(f"## {name}\n{sections[name]}" for name in PARTS if name in sections)
+        PAGE.write_text(f"# Cohorts behind a published regression\n\n`benchmarks/cohorts.py`.\n\n{ordered.rstrip()}\n")
 
 
 if __name__ == "__main__":

@@ -459,23 +459,23 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     """Return the tone and the sentences of an answer."""
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     undecided = [each for each in match.subsets if each.undecided]
+    tried = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
-        "Coefficients of other people's records would fit one of these combinations by chance in "
-        f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: cohorts that were not "
-        "given, and fits of another kind, are not in it."
+        f"Coefficients of another cohort of the same population would fit {tried} by chance in "
+        f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: training sets that share "
+        "records with these, other populations and fits of another kind are not in it."
     )
     if match.match is not None:
         fit = match.match
         fits = "they fit" if n_tried == 1 else f"of {n_tried:,} combinations of cohorts only this one fits"
-        spare = ", give or take single records"
+        spare = "" if fit.told_apart == fit.records else ", give or take single records"
         if fit.hidden:
-            hidden = formatting.format_count(fit.hidden, "ordinary record")
-            spare = f". About {hidden} more or fewer would not show"
+            spare = f". Up to about {formatting.format_count(fit.hidden, 'record')} more or fewer may not show"
         apart = ""
         if fit.told_apart:
             apart = (
-                f" But {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')} are so unusual that "
-                "whoever holds all others can tell from the numbers whether that one took part."
+                f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, leaving out that "
+                "one alone would show: whoever holds all of them can tell that it took part."
             )
         return "leak", (
             "If these coefficients were fitted as assumed (see below), they come from the records of "
@@ -613,8 +613,8 @@ _FEWER_DECIMALS = BulletList(
     [
         Bullet(
             "Publish fewer decimals, to protect single people.",
-            "With six, whoever holds every record but one can work out that one. Fewer decimals do not hide the "
-            "cohorts: two still tell which took part. To hide that, do not publish the coefficients.",
+            "With six, whoever holds every record but one can often work out that one. Fewer decimals hardly hide the "
+            "cohorts: two mostly tell which took part. To hide that, do not publish the coefficients.",
         ),
         Bullet(
             "If they are out already, nothing takes them back.",
@@ -628,19 +628,17 @@ def _headline(run: StudyRun[CohortExamination]) -> Headline:
     odd = run.summary.odd_record
     heading = {
         "found": "It can be told which cohorts were used",
-        "several": "It can be told of cohorts that they were used" if run.summary.proven else "",
+        "several": "Some of the cohorts that were used can be told" if run.summary.proven else "",
         "one record off": "Values are read off"
         if odd is not None and odd.alike is not None
         else "It can be told which cohorts were used, but for one record"
         if odd is not None and (odd.copies > 1 or odd.equal_cohort is not None)
         else "A single record is recognised",
     }.get(run.summary.answer, "")
-    return Headline(
-        run.summary.tone,
-        run.summary.verdict,
-        heading,
-        (_ADVERSARY, _HARM) if run.summary.tone == "leak" else (_ADVERSARY,),
-    )
+    harm = [] if run.summary.tone != "leak" else [_HARM]
+    if harm and odd is not None and odd.missing and odd.equal_cohort is None:
+        harm.append("So may be the person behind the record that was read off, whose values are known now.")
+    return Headline(run.summary.tone, run.summary.verdict, heading, (_ADVERSARY, *harm))
 
 
 def _facts(run: StudyRun[CohortExamination]) -> dict[str, str]:
@@ -659,9 +657,9 @@ def _sections(run: StudyRun[CohortExamination]) -> list[Section]:
     odd = summary.odd_record
     note = (
         f"All that fit of {summary.tried:,} combinations of cohorts, and the nearest others. The right records give "
-        "the published numbers up to rounding, so that a distance below 1 need be no fit. By chance: how often records "
-        "of other people would fit this combination. Told apart: for how many records of a combination leaving out "
-        "that one alone would change the printed numbers; of the others nothing is said. –: not known, as the "
+        "the published numbers up to rounding, so that a distance below 1 is not yet a fit. By chance: how often, at "
+        "most, another cohort would fit this combination. Told apart: for how many records of a combination leaving "
+        "out that one alone would change the printed numbers; of the others nothing is said. –: not known, as the "
         "combination does not fit or cannot be checked."
     )
     record = (
@@ -671,7 +669,9 @@ def _sections(run: StudyRun[CohortExamination]) -> list[Section]:
     )
     return [
         *([Section(ADVICE_TITLE, [_FEWER_DECIMALS])] if summary.tone == "leak" else []),
-        Section("Combinations of the cohorts", [Table(SUBSET_COLUMNS, subset_rows(summary), note=note)]),
+        Section(
+            "Combinations of the cohorts", [Table(SUBSET_COLUMNS, subset_rows(summary), note=note, sortable=False)]
+        ),
         Section("The record", record),
         Section("What is assumed", [BulletList([Bullet(text, "") for text in summary.assumes])]),
         regulator_section(

@@ -90,7 +90,7 @@ def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, headin
     assert page.heading == heading
     assert (ADVICE_TITLE in titles) == (heading == "Leak found")
     assert ("On membership alone: " in text) != confounded
-    assert ("No. The split is confounded" in text) == confounded
+    assert ("Not evaluable. The split is confounded" in text) == confounded
     assert ("bound it from below only: ε ≥" in text) != confounded
 
 

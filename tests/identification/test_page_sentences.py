@@ -226,7 +226,7 @@ def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, st
     assert ("How many of the best can be non-members" in titles) == (standing != "void")
     headings = {"holds": "Training data identified, in doubt", "doubtful": "Training data identified, in doubt"}
     assert rendered.heading == headings.get(standing, "Guarantee void")  # no second set was there
-    assert bool(rendered.pictures) == (standing != "void")
+    assert len(rendered.pictures) == (standing != "void")
     share = next(name for name, _ in identification_page.facts(changed(run, standing=standing)) if "share of" in name)
     words = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}[standing]
     assert share == f"share of members, estimated{words}"

@@ -250,6 +250,25 @@ def test_the_records_that_decimals_tell_apart_are_those_without_which_the_fit_ro
     assert abs(match.match.told_apart - told_apart) <= 3  # one Newton step each, in the place of a fit
 
 
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_a_record_is_told_apart_only_if_no_penalty_of_at_least_0_makes_up_for_it(family):
+    """Of a mean loss (Poisson) the penalty is in other units than of a sum; both may fall as far as 0."""
+    data = draw_cohorts(120, np.random.default_rng(24), 1, family)
+    x, y = data["a"]
+    strength = 0.002 if family == "poisson" else 0.3
+    published = publish(fit(x, y, family, strength), 2, family=family, penalty=None)
+    match = cohorts(published, data).match
+    penalties = strength * np.r_[1e-6, np.linspace(0.1, 5, 25)]
+
+    def is_made_up_for(row):
+        refits = (np.append(*fit(*drop(x, y, row), family, penalty)) for penalty in penalties)
+        return any(np.abs(theta - published.theta).max() <= 1.1e-2 for theta in refits)
+
+    told_apart = sum(not is_made_up_for(row) for row in range(len(y)))
+    assert 0 < told_apart < len(y)
+    assert abs(match.told_apart - told_apart) <= 4  # one Newton step each, in the place of a fit
+
+
 @pytest.mark.parametrize("family", ["linear", "poisson"])
 def test_a_missing_record_of_other_families_is_read_off_and_what_it_may_be_taken_for_is_said(family):
     """The residual of a linear fit may be that of several records which are alike; a count must be a whole number."""

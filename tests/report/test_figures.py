@@ -90,7 +90,8 @@ def test_a_chart_without_the_extra_says_what_to_install_and_leaves_nothing(tmp_p
     for name in ("svg", "png"):
         code, _, error = divulge("report", run, "--format", name)
         assert code == 2
-        assert error.startswith("divulge: vl_convert is not installed; it comes with the extra 'figures': pip install")
+        hint = "it comes with the extra 'figures': pip install '.[figures]' in a clone of Divulge"
+        assert error == f"divulge: vl_convert is not installed; {hint}\n"
         assert not (run / "figures").exists()
 
 

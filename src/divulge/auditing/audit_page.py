@@ -127,18 +127,19 @@ def headline(run: AuditRun[Any]) -> Headline:
 
 def _describe_harm(summary: AuditSummary) -> list[str]:
     """Say whom a leak may harm; nothing where the comparison says nothing of the model."""
+    if summary.about.with_effect("proof"):
+        return ["Who may be harmed: people whose records stand in the model. Whoever has its file can read them."]
     if summary.verdict.answer == "split is confounded":
         return []
     harm = (
-        "Who may be harmed by a leak: people whose records were used, if that alone says something about them, as of a "
-        "clinic's patients."
+        "Who may be harmed by a leak: people whose records were used, if that alone says something about them, as with "
+        "patients of a clinic."
     )
     partial = summary.about.settings.partial
     if partial is not None and partial.share < 1:
         return [harm]
     return [
-        f"{harm} Whoever does this holds the record already, and learns only that it was used; whether the model gives "
-        "away anything else was not tested here."
+        f"{harm} These attacks take a record that is known already, and say whether it was used, not what is in it."
     ]
 
 
@@ -646,11 +647,16 @@ def _group_table(groups: Mapping[str, GroupStatistics], grouping: str, name: str
 def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     """Decisions and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
-    stated = {finding.sentence.rstrip(".") for finding in summary.about.findings}  # elsewhere on the page
-    warned: dict[str, list[str]] = {}
-    for name, settled in summary.recipes.items():
-        for warning in sorted({w for d in settled.decisions.values() if d for w in d.warnings} - stated):
-            warned.setdefault(warning, []).append(name)
+    said_elsewhere = {finding.sentence.rstrip(".") for finding in summary.about.findings}
+    recipes_by_warning: dict[str, list[str]] = {}
+    for name, recipe_summary in summary.recipes.items():
+        warnings = {text for d in recipe_summary.decisions.values() if d for text in d.warnings}
+        for text in sorted(warnings - said_elsewhere):
+            recipes_by_warning.setdefault(text, []).append(name)
+    paragraphs = [
+        text if len(warned) == len(names) else f"of {formatting.join_words(warned)}: {text}"
+        for text, warned in sorted(recipes_by_warning.items())
+    ]
     recipe = summary.recipes[strongest]
     rows = []
     for level, decision in recipe.decisions.items():
@@ -670,10 +676,7 @@ def decisions_section(summary: AuditSummary, strongest: str) -> Section:
     blocks: list[Block] = [
         Table(columns, rows, title=f"{strongest}, all candidates", sortable=False),
         Collapsible(f"All recipes ({len(names)}), and what was realised", everything),
-        *(
-            Paragraph(formatting.as_sentence(w if len(of) == len(names) else f"of {formatting.join_words(of)}: {w}"))
-            for w, of in sorted(warned.items())
-        ),
+        *(Paragraph(formatting.as_sentence(text)) for text in paragraphs),
     ]
     return Section(DECISIONS_TITLE, blocks, annex=True)
 
@@ -819,9 +822,7 @@ def fairness_section(summary: AuditSummary) -> Section:
         *map(formatting.as_sentence, about.warnings),
     ]
     if baseline is not None and not about.with_effect("not comparable"):
-        texts.insert(
-            0, "Without the model, the training records and the others could not be told apart, as it should be."
-        )
+        texts.insert(0, "Nothing shows that the training records and the others can be told apart without the model.")
     in_figures = [
         block for each in about.findings if each.section == FAIRNESS_TITLE and each.effect == "none"
         for block in show_finding(each)

@@ -255,10 +255,8 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
         accused = formatting.format_others(smallest_leak.fpr, _round_to(smallest_leak.tpr))
-        plain_rate = (
-            f", or one that recognises {_round_up(smallest_leak.tpr)} training records while wrongly accusing at most "
-            f"{accused}"
-        )
+        recognised = _round_up(smallest_leak.tpr)
+        plain_rate = f", or to recognise {recognised} training records while wrongly accusing at most {accused}"
     elif count_copies(audit.about):
         copies = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
     else:
@@ -268,9 +266,9 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     seen = (
-        f"{round(10 * smallest_leak.power)} times in 10 this would have shown a leak of such a size: an attack that "
-        f"tells a training record from another in {_round_up(smallest_leak.auc)} pairs, where guessing is right in half"
-        f"{plain_rate}. That is not the chance that there is none. {few}"
+        "Had an attack been able to tell a training record from another in "
+        f"{_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}, that would have been seen "
+        f"{round(10 * smallest_leak.power)} times in 10. That is not the chance that there is no leak. {few}"
     )
     tried, names = _describe_attacks(audit)
     return Verdict(
@@ -344,8 +342,10 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
         "80 % probability."
     )
-    words = "record" if count == 1 else f"{count:,} of the {scope.members:,} training records"
-    return (figures,), f"A smaller leak, or one that gives away fewer than {words}, may have been missed."
+    if count == 1:
+        return (figures,), "A smaller leak may have been missed."
+    few = f"{count:,} of the {scope.members:,} training records"
+    return (figures,), f"A smaller leak, or one that gives away fewer than {few}, may have been missed."
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -382,13 +382,11 @@ def format_counts(members: int, nonmembers: int) -> str:
 def _describe_attacks(audit: Findings) -> tuple[str, str]:
     """Say which attacks found nothing: how many and what they lacked, and their names."""
     needs = {recipe.references for recipe in audit.about.recipes.values()}
-    has_references = bool(needs & {"out", "in and out"})
+    has_references = bool(needs & {"out", "in and out", "substitutes"})
     n = len(audit.about.recipes)
     tried = f"{n:,} attacks were tried" if n > 1 else "One attack was tried"
     stronger = (
-        ""
-        if has_references
-        else "; those that train models of their own to compare with, which often find more, were not"
+        "" if has_references else "; attacks that train models of their own to compare with were not, and may find more"
     )
     names = [
         f"{name} (the {recipe.signal.replace('_', ' ')} alone)" if recipe.signal.startswith("last_") else name

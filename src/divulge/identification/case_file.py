@@ -118,7 +118,9 @@ def describe_selection(summary: IdentificationSummary) -> str:
             summary,
         )
     are, n_others = "is" if summary.selected == 1 else "are", summary.candidates - summary.selected
-    others = f" The other {n_others:,} are not cleared." if n_others > 1 else ""
+    others = f" The other {n_others:,} are not cleared." if n_others > 1 else " The other one is not cleared."
+    if not n_others:
+        others = ""
     return name_records(
         f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of such a list "
         f"is wrong on average; no single entry is proven.{others}",

@@ -72,14 +72,12 @@ _EMPTY_HEADINGS: Mapping[str, str] = {
     "void": "Guarantee void",
 }
 _CONDITIONS_NOTE = (
-    "A tick: it was tested, and nothing was found against it. A question mark: it was not tested, or cannot be. A "
-    "cross: a test says no. Where all of them hold, a list made in this way has on average at most the stated share of "
-    "wrong entries; a single list may have more, and the annex bounds how many."
+    "A tick: a test that could have found a large difference found none. A question mark: it was not tested, cannot "
+    "be, or no test decides it. A cross: a test says no. Where all of them hold, a list made in this way has on "
+    "average at most the stated share of wrong entries; a single list may have more, and the annex bounds how many."
 )
-_HARM = (
-    "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here; what is "
-    "listed wrongly is taken for something that was used."
-)
+_HARM = "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here."
+_HARM_BY_LIST = "What is listed wrongly is taken for something that was used."
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _FALSE_SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table of the best candidates
@@ -140,7 +138,9 @@ def headline(run: IdentificationRun) -> Headline:
     text, tone = verdict(run.summary)
     finding = case_file.describe_selection(run.summary)
     reason = text.removeprefix(finding).strip()
-    details = (*filter(None, [reason]), case_file.describe_adversary(run.summary), _HARM)
+    details = (*filter(None, [reason]), case_file.describe_adversary(run.summary))
+    if run.summary.selected and run.summary.guarantee.says:
+        details = (*details, f"{_HARM} {_HARM_BY_LIST}")
     heading = _HEADINGS[tone] if run.summary.selected else _EMPTY_HEADINGS[tone]
     return Headline(tone, finding, heading, details, _dot_pictures(run.summary), statement=text)
 
@@ -213,7 +213,8 @@ def _dot_pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
     n_dots = min(100, summary.candidates)
     n_marked = round(n_dots * summary.selected / summary.candidates)
     scaled = "" if n_dots == summary.candidates else f" (shown as {n_marked} of {n_dots})"
-    caption = f"{summary.selected:,} of {summary.candidates:,} candidates are on the list{scaled}"
+    are = "is" if summary.selected == 1 else "are"
+    caption = f"{summary.selected:,} of {summary.candidates:,} candidates {are} on the list{scaled}"
     return (DotGrid(caption, n_marked, n_dots),)
 
 

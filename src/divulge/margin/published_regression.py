@@ -229,7 +229,8 @@ def fit_subset(published: Publication, records: Cohort) -> SubsetOptimum | str:
             break
     else:
         return "its optimum was not reached"
-    return SubsetOptimum(step, hessian, inverse, box, penalty_slope, penalty / factor, design, residuals)
+    slope = None if penalty_slope is None else np.asarray(factor * penalty_slope)  # by the penalty as published
+    return SubsetOptimum(step, hessian, inverse, box, slope, penalty / factor, design, residuals)
 
 
 def add_intercept(published: Publication, x: Floats) -> Floats:

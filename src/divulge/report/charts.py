@@ -390,8 +390,8 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
     least, low, high, most = np.quantile(together, [0, 0.001, 0.999, 1])
     if most - least <= _FAR_OUT * (high - low):
         low, high = least, most
-    n_beyond = int(((together < low) | (together > high)).sum())
     low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    n_beyond = int(((together < low) | (together > high)).sum())
     edges = np.linspace(low, high, bins + 1)
     rows: list[Row] = []
     for name, group in values.items():

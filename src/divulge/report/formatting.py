@@ -279,7 +279,7 @@ def capitalize(text: str) -> str:
 
 
 def format_chance(chance: float) -> str:
-    """Format a bound on a small probability, rounded up; none is given that no model of it can be trusted with.
+    """Format a bound on a small probability, rounded up; below 1e-9 that alone is said, as no model holds there.
 
     Examples:
         >>> format_chance(3.2e-5), format_chance(0.31), format_chance(1e-60)

@@ -107,7 +107,7 @@ def render(page: Page) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # What is trusted or quoted stays as it is.
+        # What is trusted, and documents that are quoted, stay as they are.
         finalize=lambda value: keep_quantities(value) if type(value) is str else value,
     )
     mark = markupsafe.escape if page.compact else glossary.mark_terms

@@ -36,10 +36,8 @@ _ADVERSARY = (
     "Who can do this: anyone who has the release, other records of the same kind, and the record in question. Nothing "
     "need be known of how the release was made."
 )
-_HARM = (
-    "Who may be harmed: people behind the records, if they are about people. To read a row that is copied, the release "
-    "and a few facts about the person may be enough."
-)
+_HARM = "Who may be harmed: people behind the records, if they are about people."
+_HARM_BY_COPY = "To read what is copied, the release and a few facts about the person may be enough."
 _MEANING = {
     **SCORES,
     **TEXT_SCORES,
@@ -99,7 +97,9 @@ def headline(run: SyntheticRun) -> Headline:
         if verdict.answer == CANNOT_JUDGE
         else formatting.capitalize(verdict.answer)
     )
-    return Headline(verdict.tone, verdict.plain, heading, (*verdict.details, _ADVERSARY, _HARM), statement=verdict.text)
+    is_copied = run.result.copied[0] or any(proof.proven for proof in run.result.proofs)
+    harm = f"{_HARM} {_HARM_BY_COPY}" if is_copied else _HARM
+    return Headline(verdict.tone, verdict.plain, heading, (*verdict.details, _ADVERSARY, harm), statement=verdict.text)
 
 
 def facts(run: SyntheticRun) -> dict[str, str]:
@@ -205,8 +205,8 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
         ),
         Bullet(
             "Use a generator with differential privacy.",
-            "Where it was measured with a strict setting (ε = 1), on other data, these attacks did no better than "
-            "guessing (docs/synthetic.md). How much less useful the release becomes is to be measured as well.",
+            "In 60 releases of other data with a strict setting (ε = 1), an earlier set of these attacks found no leak; "
+            "of 20 there were too few records to say. How much less useful the release becomes is to be measured, too.",
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]

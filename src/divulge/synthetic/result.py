@@ -557,22 +557,17 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
 
 
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
-    """Say how many records match, and how many would by chance."""
-    return (
+    """Say how many records match, and how many would by chance; those that do not are not cleared for it."""
+    text = (
         f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
         f"{n_nonmembers:,} others, which the generator never saw, {proof.nonmembers:,} do. Chance does not explain the "
-        f"difference. {_clear_nobody(n_members - proof.members)}".rstrip()
+        "difference."
     )
-
-
-def _clear_nobody(n_others: int) -> str:
-    """Say that records which no line counts are not cleared for it.
-
-    Examples:
-        >>> _clear_nobody(611), _clear_nobody(0)
-        ('The other 611 are not cleared.', '')
-    """
-    return f"The other {n_others:,} are not cleared." if n_others > 1 else ""
+    n_rest = n_members - proof.members
+    if not n_rest:
+        return text
+    rest = "The other one" if n_rest == 1 else f"The other {n_rest:,}"
+    return f"{text} {rest} that it was made from {'is' if n_rest == 1 else 'are'} not cleared."
 
 
 def _lower_bound(estimate: Estimate | None) -> LowerBound | None:

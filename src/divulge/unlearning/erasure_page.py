@@ -130,7 +130,7 @@ def origin(run: StudyRun[Erasure]) -> Origin:
     return Origin(
         {
             "read from the models": summary.signal,
-            "no difference is said where it surely lies within": f"±{settings.margin:g} of AUC",
+            "interval that counts as no difference": f"±{settings.margin:g} of AUC",
             "confidence": formatting.format_percent(settings.confidence) + together,
         }
     )
@@ -187,15 +187,15 @@ def _further_comparisons(summary: ErasureSummary) -> list[Paragraph]:
         start = f"{finding.request}: " if len(summary.findings) > 1 else ""
         if finding.relative is not None and finding.training_noise is not None:
             texts.append(
-                f"{start}A finer comparison, of each score less what these models give the record in the mean, has "
-                f"a difference of AUC of {formatting.format_estimate(finding.relative)}. Between trainings it varies "
-                f"by {finding.training_noise:.4f} (standard deviation)."
+                f"{start}Of scores less what these models give each record in the mean, the difference of AUC is "
+                f"{formatting.format_estimate(finding.relative)}. Between trainings the AUC itself varies by "
+                f"{finding.training_noise:.4f} (standard deviation)."
             )
         if finding.spread is not None:
             texts.append(
                 f"{start}Measured by how far each score lies from that of a typical never-used record, in either "
-                f"direction, the difference of AUC is {formatting.format_estimate(finding.spread)}; surely "
-                "above 0, it would show that some records score higher and others lower than under these models."
+                f"direction, the difference of AUC is {formatting.format_estimate(finding.spread)}. An "
+                "interval above 0 would show that they lie further from it, higher or lower, than under these models."
             )
     return [Paragraph(text) for text in texts]
 

@@ -61,7 +61,7 @@ def describe_blind_baseline(baseline: BlindBaseline | None) -> CheckFinding:
     )  # fmt: skip
     conclusion = "it can: the split is confounded" if baseline.confounded else "no difference found"
     if not baseline.confounded and not baseline.auc.low <= 0.5 <= baseline.auc.high:
-        conclusion += " (p decides: the interval is too short, as folds share records)"
+        conclusion += " (p decides; the interval, which takes each fold's classifier as given, only describes)"
     paragraph = (
         "Blind baseline: can a classifier that never sees the model tell members from non-members? "
         f"AUC {format_estimate(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): "
