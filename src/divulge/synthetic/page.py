@@ -205,8 +205,8 @@ def _advice(summary: SyntheticSummary) -> list[Section]:
         ),
         Bullet(
             "Use a generator with differential privacy.",
-            "In 60 releases of other data with a strict setting (ε = 1), an earlier set of these attacks found no leak; "
-            "of 20 there were too few records to say. How much less useful the release becomes is to be measured, too.",
+            "In 60 releases of other data at a strict setting (ε = 1), an earlier set of these attacks found no leak; "
+            "of 20 there were too few records to say. How much less useful a release becomes is to be measured, too.",
         ),
     ]
     return [Section(ADVICE_TITLE, [BulletList(points)])]
