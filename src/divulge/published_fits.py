@@ -612,7 +612,7 @@ _HARM = (
 _FEWER_DECIMALS = BulletList(
     [
         Bullet(
-            "Publish fewer decimals, to protect single people.",
+            "Publish fewer decimals than these, to protect single people.",
             "With six, whoever holds every record but one can often work out that one. Fewer decimals hardly hide the "
             "cohorts: two mostly tell which took part. To hide that, do not publish the coefficients.",
         ),

@@ -65,8 +65,8 @@ def test_the_finding_comes_first_in_every_standing(run):
         text, tone = identification_page.verdict(summary)
         identified = f"{count} of 150 documents are identified as training data"
         finding = (
-            f"{identified}. Where the comparison is fair, at most 20 % of such a list is wrong on average; no single "
-            f"entry is proven. The other {150 - count} are not cleared."
+            f"{identified}. Where the comparison is fair, at most 20 % of the entries of such lists are wrong on "
+            f"average; of this one more may be, and no single entry is proven. The other {150 - count} are not cleared."
         )
         nothing = (
             "None of 150 documents could be shown to have been used for training, at a false discovery rate of 20 %."

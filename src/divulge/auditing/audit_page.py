@@ -14,7 +14,7 @@ from divulge.auditing.checks import show_finding
 from divulge.auditing.scopes import TestedStatistic, scopes, simultaneous_confidence
 from divulge.auditing.summary import summarise_audit
 from divulge.auditing.verdict import decide_verdict
-from divulge.auditing.wording import describe_claim, describe_silence, dot_grids
+from divulge.auditing.wording import describe_claim, describe_silence, dot_grids, is_coarse
 from divulge.errors import InputError
 from divulge.evaluation.epsilon import FROM_SURE_NONMEMBERS
 from divulge.report import (
@@ -115,10 +115,14 @@ class AuditRun(Generic[FindingsT_co]):
 def headline(run: AuditRun[Any]) -> Headline:
     """Return the verdict, with the strongest rate as grids of dots."""
     decided = run.verdict
+    heading, tone = HEADINGS[decided.answer], decided.tone
+    if decided.answer == "no leak found":
+        heading = describe_silence(decided.reasons[0])
+        tone = "undecided" if is_coarse(decided.reasons[0]) else tone  # in the colour of a page that clears nobody
     return Headline(
-        decided.tone,
+        tone,
         decided.plain,
-        describe_silence(decided.reasons[0]) if decided.answer == "no leak found" else HEADINGS[decided.answer],
+        heading,
         (*decided.caveats, *decided.details, *_describe_harm(run.summary)),
         decided.pictures,
         statement=decided.text,

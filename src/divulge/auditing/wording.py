@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Where only a larger leak would have been found, the verdict says in its first words that large ones are meant.
 _LARGEST_MODERATE_AUC = 0.65
+_TOO_COARSE = ", but with so few records only a large leak would have shown"
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
     "no leak found": "clear",
@@ -180,6 +181,8 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
     ]
     if is_adjusted or (blind is not None and confirmed):
         details.append(_REMAINS)
+    if strongest.statistic == "TPR":
+        details.append("The other training records are not cleared.")
     evidence = [
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{formatting.format_percent(CONFIDENCE)} confidence.",
@@ -239,9 +242,13 @@ def _describe_worst_group(scope: Scope, count: int) -> str:
 
 def describe_silence(reason: Reason) -> str:
     """Return the first words where no leak was found: that only a large one would have been, if so."""
+    return "No large leak found" if is_coarse(reason) else "No leak found"
+
+
+def is_coarse(reason: Reason) -> bool:
+    """Return whether only a large leak would have been found."""
     smallest = reason.smallest_leak
-    is_large = smallest is not None and smallest.auc is not None and smallest.auc > _LARGEST_MODERATE_AUC
-    return "No large leak found" if is_large else "No leak found"
+    return smallest is not None and smallest.auc is not None and smallest.auc > _LARGEST_MODERATE_AUC
 
 
 def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
@@ -274,7 +281,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     return Verdict(
         reason.answer,
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
-        "measurably better than guessing.",
+        f"measurably better than guessing{_TOO_COARSE if is_coarse(reason) else ''}.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
         caveats=(seen, *copies),
         evidence=(
@@ -345,7 +352,7 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
     if count == 1:
         return (figures,), "A smaller leak may have been missed."
     few = f"{count:,} of the {scope.members:,} training records"
-    return (figures,), f"A smaller leak, or one that gives away fewer than {few}, may have been missed."
+    return (figures,), f"A smaller leak may have been missed; so may one of fewer than {few}, however clear."
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -80,6 +80,7 @@ _ASSUMES = (
     "self-training); or if the proxy draws labels just as they occur with such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
+_HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
 _ADVICE = Bullet(
     "Let no single label matter.",
     "Larger leaves, stronger penalties and fewer epochs give away less. Labels that are replaced by a random one with "
@@ -204,9 +205,12 @@ def decide_label_privacy(
         )
         return LabelFinding(WEAK, reason, nothing, inside, outside, difference)
     if smaller.low > 0:
+        odds = math.exp(math.floor(100 * smaller.low) / 100)
+        n_right = math.floor(100 * odds / (1 + odds))
         reason = (
-            "The model gives labels of training records away: for some, the odds of guessing the label are multiplied "
-            f"by {math.floor(100 * math.exp(smaller.low)) / 100:g} or more (ε ≥ "
+            "The model gives labels of training records away, that is, what it was trained to predict of them. For "
+            f"some, of two labels that were equally likely the right one can now be told in at least {n_right} of 100 "
+            f"cases: the odds are multiplied by {math.floor(100 * odds) / 100:g} or more (ε ≥ "
             f"{formatting.format_lower_bound(smaller.low)}, with {formatting.format_percent(confidence)} "
             f"confidence). This holds if {_ASSUMES}."
         )
@@ -531,7 +535,7 @@ def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
 
 def _headline(run: StudyRun[LabelPrivacy]) -> Headline:
     finding = run.result.finding
-    details = [_ADVERSARY] if finding.answer == LEAK else []
+    details = [_ADVERSARY, _HARM] if finding.answer == LEAK else []
     return Headline(run.summary.tone, finding.reason, formatting.capitalize(finding.answer), details,
                     statement=run.summary.verdict)  # fmt: skip
 

@@ -122,8 +122,8 @@ def describe_selection(summary: IdentificationSummary) -> str:
     if not n_others:
         others = ""
     return name_records(
-        f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of such a list "
-        f"is wrong on average; no single entry is proven.{others}",
+        f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of the entries "
+        f"of such lists are wrong on average; of this one more may be, and no single entry is proven.{others}",
         summary,
     )
 

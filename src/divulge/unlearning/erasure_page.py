@@ -163,8 +163,9 @@ def request_rows(summary: ErasureSummary) -> list[list[str]]:
 _NOTE = (
     "AUC: in what share of all pairs of a record to be forgotten and a never-used one the first looks more like "
     "training data; where the two kinds are alike, models that never saw them have 0.5. Difference: AUC after, minus "
-    "the mean of the models that never saw them. Remembered: the share of the records that score as they did before. "
-    "In brackets: ranges that hold the true values."
+    "the mean of the models that never saw them. Remembered: the share of the records, if each of them either scores "
+    "as it did before or as if it had never been seen; this is no count of people. In brackets: ranges that hold the "
+    "true values."
 )
 
 
