@@ -478,7 +478,7 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
                 "one alone would show: whoever holds all of them can tell that it took part."
             )
         return "leak", (
-            "If these coefficients were fitted as assumed (see below), they come from the records of "
+            "If these coefficients were fitted as assumed, they come from the records of "
             f"{formatting.join_words(fit.cohorts)}: {fits}{spare}.{apart} {chance}"
         )
     if len(match.accepted) > 1:
@@ -536,7 +536,7 @@ def _describe_several(result: CohortExamination, chance: str) -> tuple[Tone, str
         return "undecided", f"Too little to say: {several}"
     are = "is" if len(result.proven) == 1 else "are"
     return "leak", (
-        f"If these coefficients were fitted as assumed (see below), {formatting.join_words(result.proven)} {are} among "
+        f"If these coefficients were fitted as assumed, {formatting.join_words(result.proven)} {are} among "
         f"the cohorts behind them, give or take single records. {several} {chance}"
     )
 
@@ -566,7 +566,7 @@ def _describe_odd(odd: OddRecordResult) -> str:
             f"pairs of these cohorts' records a share of {odd.alike:.1g} is alike."
         )
     return (
-        "If these coefficients were fitted as assumed (see below), they come from the records of "
+        "If these coefficients were fitted as assumed, they come from the records of "
         f"{formatting.join_words(odd.cohorts)} {what}. Another difference would look like this in "
         f"{_format_cases(odd.chance)}.{twins}"
     )

@@ -113,5 +113,5 @@ def test_a_damaged_file_is_refused(tmp_path, size):
 def test_a_file_without_the_package_says_what_to_install(tmp_path, monkeypatch):
     write_model(tmp_path / "model.gguf")
     monkeypatch.setattr("transformers.utils.import_utils.is_gguf_available", lambda *_: False)
-    with pytest.raises(dv.MissingExtraError, match=r"divulge\[gguf\]"):
+    with pytest.raises(dv.MissingExtraError, match=r"pip install '\.\[gguf\]'"):
         targets.load(str(tmp_path / "model.gguf"))

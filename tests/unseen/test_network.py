@@ -214,7 +214,7 @@ def test_weights_that_are_not_there_are_named_before_work_starts(tmp_path, confi
 
 def test_without_torch_the_message_names_the_trees(monkeypatch):
     monkeypatch.setattr(network, "torch_network", lazy.module("torch.no_such_part"))
-    with pytest.raises(dv.MissingExtraError, match=r"divulge\[torch\].*quantile-trees"):
+    with pytest.raises(dv.MissingExtraError, match=r"pip install '\.\[torch\]'.*quantile-trees"):
         check_installed(resolve("quantile").attack)
 
 
