@@ -44,6 +44,10 @@ class TestReading:
         path.write_text('target = "CallableTarget"')
         with refused(f"^plan: {path} records an audit started from Python"):
             plan.read(path)
+        (tmp_path / "m.onnx").touch()
+        path.write_text('target = "m.onnx"')
+        with refused(f"^plan: {path}: target: a table is needed"):
+            plan.read(path)
         path.write_text('[target]\nmodel = "m.onnx"')
         with refused(f"^plan: {path}: .*data"):
             plan.read(path)

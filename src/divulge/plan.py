@@ -111,7 +111,9 @@ def read(path: str | Path) -> Plan:
         raise InputError(f"plan: no such file: {file}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"plan: {file} is not readable TOML ({error})") from None
-    if isinstance(content.get("target"), str):
+    if isinstance(target := content.get("target"), str):
+        if (file.parent / target).is_file():
+            raise InputError(f"plan: {file}: target: a table is needed: [target], and below it model = {target!r}")
         raise InputError(
             f"plan: {file} records an audit started from Python; its target and data were objects, not files, so it "
             "cannot be run again from here"

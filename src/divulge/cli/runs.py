@@ -389,7 +389,7 @@ def table(
             sys.stdout, frame.with_columns(pl.col(pl.String).map_elements(printing.escape, pl.String)).write_csv()
         )
     else:
-        printing.table(f"{len(rows):,} runs", *viewing.format_rows(rows))
+        printing.table(formatting.format_count(len(rows), "run"), *viewing.format_rows(rows))
         if any(row.change is not None for row in rows):
             printing.line(
                 "Change: of the AUC on the same records, since the run of the same name before it, at 95 % confidence "
