@@ -287,7 +287,7 @@ def test_stored_records_stand_in_the_table_and_in_a_comparison(tmp_path, divulge
     assert after.changed == "Training records stand in the second model"
     code, out, _ = divulge("compare", tmp_path / "2026-11-28" / "model", tmp_path / "2026-11-29" / "model")
     assert code == 0
-    assert "stored records" in out
+    assert "stored" in out  # the head of a column, whose words break where paths are long
     assert "200" in out
 
 
