@@ -1,21 +1,23 @@
 """Which subset of cohorts, and which single record, is named of published regressions, and how often wrongly.
 
-    PYTHONPATH=src python benchmarks/cohorts.py [--draws 30] [--part subsets missing differences outside]
+    PYTHONPATH=src python benchmarks/cohorts.py [--draws 20] [--part subsets missing differences outside]
 
 `subsets`: the training set is some of four cohorts. `missing`: it is two cohorts and a record that is in neither.
 `differences`: it differs from two of them otherwise. `outside`: it is another cohort of a table with few distinct
-records. Every cell draws columns, family, penalty and scaling anew. Fits are by Newton steps of this script's own.
-Writes `benchmarks/results/cohorts.md`.
+records. Of digits that are said, numbers have so many decimals, or, below .01, so many digits. Fits are by Newton steps
+of this script's own. Writes `benchmarks/results/cohorts.md`.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,44 +25,11 @@ from numpy.typing import NDArray
 from divulge.errors import InputError
 from divulge.margin import CohortMatch, OddRecord, Publication, cohorts
 
+Counts = Mapping[str, float]
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 PAGE = Path(__file__).parent / "results" / "cohorts.md"
 FAMILIES = ("logistic", "poisson", "linear")
 PENALTY = 1e-2
-COUNTED = {
-    "subsets": (
-        "draws",
-        "right subset fits",
-        "right one named",
-        "wrong one named",
-        "wrong cohort proven",
-        "record named",
-    ),
-    "missing": (
-        "draws",
-        "record read off rightly",
-        "record read off wrongly",
-        "not told from no difference",
-    ),
-    "differences": (
-        "draws",
-        "record named falsely",
-        "values rightly named as differing",
-        "one record gives the same numbers",
-        "not told from no difference",
-    ),
-    "outside": (
-        "draws",
-        "named",
-        "some subset fits",
-        "fits expected, by the printed chances",
-    ),
-}
-
-
-def start(names: Iterable[str]) -> Counter[str]:
-    """Return counts of 0, which are shown too."""
-    return Counter(dict.fromkeys(names, 0))
 
 
 def scale(column: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -146,7 +115,7 @@ def fit(
 
 
 def publish(theta: NDArray[np.float64], family: str, digits: int, **options: object) -> Publication:
-    """Return the coefficients with so many decimals, or, where columns are in other units, as many more."""
+    """Return the coefficients with so many decimals; those below .01, with so many digits."""
     size = np.floor(np.log10(np.maximum(np.abs(theta), 1e-15))).astype(int)
     decimals = np.clip(np.where(size < -2, digits - 1 - size, digits), 0, 15)
     rounded = np.array([round(float(value), int(places)) for value, places in zip(theta, decimals, strict=True)])
@@ -160,101 +129,88 @@ def publish(theta: NDArray[np.float64], family: str, digits: int, **options: obj
     )
 
 
-def examine(theta: NDArray[np.float64] | None, data: dict[str, Table], **options: object) -> CohortMatch | str:
-    """Return what is said of published coefficients, or why nothing can be."""
+def examine(theta: NDArray[np.float64] | None, data: dict[str, Table], **options: object) -> CohortMatch | None:
+    """Return what is said of published coefficients; None where there was no fit, or they are refused."""
     if theta is None:
-        return "no fit"
+        return None
     try:
         return cohorts(publish(theta, **options), data)  # ty: ignore[invalid-argument-type]
     except InputError:
-        return "refused"
+        return None
 
 
-def make_generator(*parts: object) -> np.random.Generator:
-    """Return the generator of one draw of a cell."""
-    return np.random.default_rng([zlib.crc32(str(part).encode()) for part in parts])
+def try_subset(columns: str, family: str, rng: np.random.Generator, number: int, how: str) -> Counts | None:
+    """Publish the fit on some of four cohorts of 200, to two to six digits."""
+    data = {name: draw(columns, family, rng, 200) for name in "abcd"}
+    right = tuple(sorted(rng.choice(list(data), rng.integers(1, 4), replace=False)))
+    scaled, digits = "scaled" in how, int(rng.choice([2, 3, 4, 6]))
+    theta = fit(join(*(data[name] for name in right)), family, scaled=scaled, penalty=PENALTY)
+    penalty = None if "unknown" in how else PENALTY
+    match = examine(theta, data, family=family, digits=digits, scaled=scaled, penalty=penalty)
+    if match is None:
+        return None
+    return {
+        "draws": 1,
+        "right subset fits": right in [each.cohorts for each in match.accepted],
+        "right one named": match.match is not None and match.match.cohorts == right,
+        "wrong one named": match.match is not None and match.match.cohorts != right,
+        "wrong cohort proven": not set(match.certain) <= set(right),
+        "record named": match.odd_record is not None,
+    }
 
 
-def try_subsets(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Publish the fit on some of four cohorts, at two to six decimals."""
-    for how in HOW["subsets"]:
-        count = start(COUNTED["subsets"])
-        for number in range(draws):
-            rng = make_generator("subsets", columns, family, how, number)
-            data = {name: draw(columns, family, rng, 200) for name in "abcd"}
-            right = tuple(sorted(rng.choice(list(data), rng.integers(1, 4), replace=False)))
-            scaled, digits = "scaled" in how, int(rng.choice([2, 3, 4, 6]))
-            theta = fit(join(*(data[name] for name in right)), family, scaled=scaled, penalty=PENALTY)
-            penalty = None if "unknown" in how else PENALTY
-            match = examine(theta, data, family=family, digits=digits, scaled=scaled, penalty=penalty)
-            if isinstance(match, str):
-                count[match] += 1
-                continue
-            is_right = right in [each.cohorts for each in match.accepted]
-            count["right subset fits"] += is_right
-            count["right one named"] += match.match is not None and match.match.cohorts == right
-            count["wrong one named"] += match.match is not None and match.match.cohorts != right
-            count["wrong cohort proven"] += not set(match.certain) <= set(right)
-            count["record named"] += match.odd_record is not None
-            count["draws"] += 1
-        yield how, count
-
-
-def try_missing(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Publish the fit on two cohorts and a further record, or without one of theirs, at six decimals."""
-    for how in HOW["missing"]:
-        count = start(COUNTED["missing"])
-        for number in range(draws):
-            rng = make_generator("missing", columns, family, how, number)
-            data = {name: draw(columns, family, rng, 500) for name in "ab"}
-            x, y = join(*data.values())
-            row = int(rng.integers(len(y)))
-            further = draw(columns, family, rng, 200)
-            one = (further[0][:1], further[1][:1]) if how == "one more" else (x[[row]], y[[row]])
-            training = join((x, y), one) if how == "one more" else (np.delete(x, row, axis=0), np.delete(y, row))
-            match = examine(fit(training, family, penalty=PENALTY), data, family=family, digits=6, penalty=PENALTY)
-            if isinstance(match, str):
-                count[match] += 1
-                continue
-            odd = match.odd_record
-            count["draws"] += 1
-            count["not told from no difference"] += bool(match.accepted)
-            if odd is not None:
-                is_near = bool((np.abs(odd.x - one[0][0]) <= odd.error + 1e-9 * np.abs(one[0][0]) + 1e-9).all())
-                is_right = (
-                    is_near and odd.missing == (how == "one more") and abs(odd.y - one[1][0]) <= odd.y_error + 1e-9
-                )
-                count["record read off rightly"] += is_right
-                count["record read off wrongly"] += not is_right
-        yield how, count
+def try_single_record(columns: str, family: str, rng: np.random.Generator, number: int, how: str) -> Counts | None:
+    """Publish the fit on two cohorts of 500 and a further record, or without one of theirs, to six digits."""
+    data = {name: draw(columns, family, rng, 500) for name in "ab"}
+    x, y = join(*data.values())
+    row = int(rng.integers(len(y)))
+    added = draw(columns, family, rng, 200)
+    record = (added[0][:1], added[1][:1]) if how == "one more" else (x[[row]], y[[row]])
+    training = join((x, y), record) if how == "one more" else (np.delete(x, row, axis=0), np.delete(y, row))
+    match = examine(fit(training, family, penalty=PENALTY), data, family=family, digits=6, penalty=PENALTY)
+    if match is None:
+        return None
+    odd, (true_x, true_y) = match.odd_record, (record[0][0], record[1][0])
+    is_right = (
+        odd is not None
+        and odd.missing == (how == "one more")
+        and bool((np.abs(odd.x - true_x) <= odd.error + 1e-9 * np.abs(true_x) + 1e-9).all())
+        and abs(odd.y - true_y) <= odd.y_error + 1e-9
+    )
+    return {
+        "draws": 1,
+        "record read off rightly": is_right,
+        "record read off wrongly": odd is not None and not is_right,
+        "not told from no difference": bool(match.accepted),
+    }
 
 
 def differ(
-    how: str, table: Table, others: Table, rng: np.random.Generator
+    how: str, table: Table, added: Table, rng: np.random.Generator
 ) -> tuple[Table, NDArray[np.float64], NDArray[np.float64]]:
     """Return a training set that differs otherwise, its weights, and the values of the records that differ."""
     x, y = table
     weights, rows = np.ones(len(y)), rng.choice(len(y), 2, replace=False)
     if how == "two more":
-        return join(table, (others[0][:2], others[1][:2])), np.ones(len(y) + 2), others[0][:2]
+        return join(table, (added[0][:2], added[1][:2])), np.ones(len(y) + 2), added[0][:2]
     if how == "three more":
-        return join(table, (others[0][:3], others[1][:3])), np.ones(len(y) + 3), others[0][:3]
+        return join(table, (added[0][:3], added[1][:3])), np.ones(len(y) + 3), added[0][:3]
     if how == "two fewer":
         return (np.delete(x, rows, axis=0), np.delete(y, rows)), weights[2:], x[rows]
     if how == "a swap":
-        one = (others[0][:1], others[1][:1])
+        one = (added[0][:1], added[1][:1])
         return join((np.delete(x, rows[0], axis=0), np.delete(y, rows[0])), one), weights, np.r_[x[rows[:1]], one[0]]
     if how == "one corrected in a column":
         column, corrected = int(rng.integers(x.shape[1])), x.copy()
-        corrected[rows[0], column] = others[0][0, column]
+        corrected[rows[0], column] = added[0][0, column]
         return (corrected, y), weights, np.stack([x[rows[0]], corrected[rows[0]]])
     if how == "one of weight 1.5":
         weights[rows[0]] = 1.5
         return table, weights, x[rows[:1]]
     if how == "two alike":
-        alike = np.repeat(others[0][:1], 2, axis=0)
-        return join(table, (alike, others[1][:2])), np.ones(len(y) + 2), alike
-    return join(table, others), np.ones(len(y) + len(others[1])), others[0]
+        alike = np.repeat(added[0][:1], 2, axis=0)
+        return join(table, (alike, added[1][:2])), np.ones(len(y) + 2), alike
+    return join(table, added), np.ones(len(y) + len(added[1])), added[0]
 
 
 DIFFERENCES = (
@@ -263,38 +219,32 @@ DIFFERENCES = (
 )  # fmt: skip
 
 
-def try_differences(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Publish the fit on two cohorts that differ otherwise than by one record, at four, six and eight decimals."""
-    for how in DIFFERENCES:
-        count = start(COUNTED["differences"])
-        for number in range(draws):
-            rng = make_generator("differences", columns, family, how, number)
-            data = {name: draw(columns, family, rng, 200) for name in "ab"}
-            others = draw(columns, family, rng, 200)
-            training, weights, differing = differ(how, join(*data.values()), others, rng)
-            theta = fit(training, family, weights, penalty=PENALTY)
-            match = examine(theta, data, family=family, digits=(4, 6, 8)[number % 3], penalty=PENALTY)
-            if isinstance(match, str):
-                count[match] += 1
-                continue
-            odd = match.odd_record
-            # Differences may be none: a value may be corrected to what it was, two may cancel each other.
-            whole = fit(join(*data.values()), family, penalty=PENALTY)
-            is_none = whole is not None and bool(np.allclose(whole, theta, rtol=1e-9, atol=1e-12))
-            count["draws"] += not is_none
-            if is_none:
-                continue
-            count["not told from no difference"] += bool(match.accepted)
-            if odd is not None:
-                # Of records that are alike no more is claimed than that one of these values differs.
-                is_true = odd.alike is not None and bool(
-                    (np.abs(differing - odd.x) <= odd.error + 1e-9).all(axis=1).any()
-                )
-                is_same = not is_true and gives_the_same(odd, theta, data, family)
-                count["values rightly named as differing"] += is_true
-                count["one record gives the same numbers"] += is_same
-                count["record named falsely"] += not is_true and not is_same
-        yield how, count
+def try_difference(columns: str, family: str, rng: np.random.Generator, number: int, how: str) -> Counts | None:
+    """Publish the fit on two cohorts of 200 that differ otherwise than by one record, to four, six and eight digits."""
+    data = {name: draw(columns, family, rng, 200) for name in "ab"}
+    added = draw(columns, family, rng, 200)
+    training, weights, differing = differ(how, join(*data.values()), added, rng)
+    theta = fit(training, family, weights, penalty=PENALTY)
+    match = examine(theta, data, family=family, digits=(4, 6, 8)[number % 3], penalty=PENALTY)
+    whole = fit(join(*data.values()), family, penalty=PENALTY)
+    # A value may be corrected to what it was, and two records may cancel each other.
+    if match is None or whole is None or np.allclose(whole, theta, rtol=1e-9, atol=1e-12):
+        return None
+    odd = match.odd_record
+    # Of records that are alike no more is claimed than that one of these values differs.
+    is_value_right = (
+        odd is not None
+        and odd.alike is not None
+        and bool((np.abs(differing - odd.x) <= odd.error + 1e-9).all(axis=1).any())
+    )
+    is_equivalent = odd is not None and not is_value_right and gives_the_same(odd, theta, data, family)
+    return {
+        "draws": 1,
+        "record named falsely": odd is not None and not is_value_right and not is_equivalent,
+        "values rightly named as differing": is_value_right,
+        "one record gives the same numbers": is_equivalent,
+        "not told from no difference": bool(match.accepted),
+    }
 
 
 def gives_the_same(odd: OddRecord, theta: NDArray[np.float64], data: dict[str, Table], family: str) -> bool:
@@ -306,68 +256,89 @@ def gives_the_same(odd: OddRecord, theta: NDArray[np.float64], data: dict[str, T
     return refitted is not None and bool(np.allclose(refitted, theta, rtol=1e-9, atol=1e-12))
 
 
-def try_outside(columns: str, family: str, draws: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Publish the fit on another cohort of 20, 40, 100 or 400, at six decimals, where few records are distinct."""
-    for n in SIZES:
-        for how in HOW["outside"]:
-            count = start(COUNTED["outside"])
-            for number in range(draws):
-                rng = make_generator("outside", columns, family, how, n, number)
-                data, scaled = {name: draw(columns, family, rng, n) for name in "ab"}, how == "scaled"
-                theta = fit(draw(columns, family, rng, n), family, scaled=scaled, penalty=PENALTY)
-                penalty = None if "unknown" in how else PENALTY
-                match = examine(theta, data, family=family, digits=6, scaled=scaled, penalty=penalty)
-                if isinstance(match, str):
-                    count[match] += 1
-                    continue
-                count["draws"] += 1
-                count["some subset fits"] += bool(match.accepted)
-                count["fits expected, by the printed chances"] += match.chance
-                count["named"] += match.match is not None or bool(match.certain) or match.odd_record is not None
-            yield f"{n} records, {how}", count
+def try_outside(columns: str, family: str, rng: np.random.Generator, number: int, how: str, n: int) -> Counts | None:
+    """Publish the fit on another cohort, to six digits, where few records are distinct."""
+    data, scaled = {name: draw(columns, family, rng, n) for name in "ab"}, how == "scaled"
+    theta = fit(draw(columns, family, rng, n), family, scaled=scaled, penalty=PENALTY)
+    penalty = None if "unknown" in how else PENALTY
+    match = examine(theta, data, family=family, digits=6, scaled=scaled, penalty=penalty)
+    if match is None:
+        return None
+    return {
+        "draws": 1,
+        "named": match.match is not None or bool(match.certain) or match.odd_record is not None,
+        "some subset fits": bool(match.accepted),
+        "fits expected, by the printed chances": match.chance,
+    }
 
 
-SIZES = (20, 40, 100, 400)
-HOW = {
-    "subsets": ("as they are", "scaled", "penalty unknown", "scaled, penalty unknown"),
-    "missing": ("one more", "one fewer"),
-    "differences": DIFFERENCES,
-    "outside": ("as they are", "scaled", "penalty unknown"),
-}
+class Part(NamedTuple):
+    """One question: a draw of it, the columns that it is asked of, and the settings of each cell."""
+
+    try_once: Callable[..., Counts | None]
+    columns: tuple[str, ...]
+    settings: tuple[tuple[object, ...], ...]
+
+
+_DRAWN = tuple(COLUMNS)[:-1]
 PARTS = {
-    "subsets": (try_subsets, tuple(COLUMNS)[:-1]),
-    "missing": (try_missing, tuple(COLUMNS)[:-1]),
-    "differences": (try_differences, tuple(COLUMNS)[:-1]),
-    "outside": (try_outside, ("a 2 x 2 table", "many duplicates")),
+    "subsets": Part(
+        try_subset, _DRAWN, (("as they are",), ("scaled",), ("penalty unknown",), ("scaled, penalty unknown",))
+    ),
+    "missing": Part(try_single_record, _DRAWN, (("one more",), ("one fewer",))),
+    "differences": Part(try_difference, _DRAWN, tuple((how,) for how in DIFFERENCES)),
+    "outside": Part(
+        try_outside,
+        ("a 2 x 2 table", "many duplicates"),
+        tuple(itertools.product(("as they are", "scaled", "penalty unknown"), (20, 40, 100, 400))),
+    ),
 }
+
+
+def run(name: str, draws: int) -> str:
+    """Return the section of a part, with a row for each kind of columns and family."""
+    part, rows = PARTS[name], {}
+    for columns, family in itertools.product(part.columns, FAMILIES):
+        total: Counter[str] = Counter()
+        for setting in part.settings:
+            for number in range(draws):
+                key = (name, columns, family, *setting, number)
+                rng = np.random.default_rng([zlib.crc32(str(each).encode()) for each in key])
+                total.update(part.try_once(columns, family, rng, number, *setting) or {})
+        rows[columns, family] = total
+        print(name, columns, family, dict(total), sep=" | ", flush=True)
+    counted = list(dict.fromkeys(key for total in rows.values() for key in total))
+    settings = ", ".join(" of ".join(map(str, setting)) for setting in part.settings)
+    return "\n".join(
+        [
+            f"## {name}",
+            "",
+            f"{part.try_once.__doc__} {draws} draws for each of: {settings}. What has no fit, is refused, or is no "
+            "difference, is no draw.",
+            "",
+            f"| columns | family | {' | '.join(counted)} |",
+            f"|---|---|{'---|' * len(counted)}",
+            *(
+                f"| {columns} | {family} | {' | '.join(f'{total[key]:.4g}' for key in counted)} |"
+                for (columns, family), total in rows.items()
+            ),
+            "",
+        ]
+    )
 
 
 def main() -> None:
     """Run the parts that are named, and write their sections of the page; those of other parts stay."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=30)
+    parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     arguments = parser.parse_args()
-    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE.read_text() if PAGE.exists() else "", re.M | re.S))
-    for part in arguments.part:
-        run, all_columns = PARTS[part]
-        names = COUNTED[part]
-        lines = [
-            f"\n{run.__doc__} {arguments.draws} draws for each of",
-            f"{', '.join(HOW[part])}; what has no fit, or is refused, is no draw.\n",
-            f"| columns | family | {' | '.join(names)} |",
-            f"|---|---|{'---|' * len(names)}",
-        ]
-        for columns in all_columns:
-            for family in FAMILIES:
-                total = start(names)
-                for how, count in run(columns, family, arguments.draws):
-                    print(part, columns, family, how, dict(count), sep=" | ", flush=True)
-                    total.update(count)
-                lines.append(f"| {columns} | {family} | {' | '.join(f'{total[name]:.4g}' for name in names)} |")
-        sections[part] = "\n".join(lines) + "\n\n"
-        ordered = "".join(f"## {name}\n{sections[name]}" for name in PARTS if name in sections)
-        PAGE.write_text(f"# Cohorts behind a published regression\n\n`benchmarks/cohorts.py`.\n\n{ordered.rstrip()}\n")
+    page = PAGE.read_text() if PAGE.exists() else ""
+    sections = {text.split()[1]: text.rstrip() + "\n" for text in re.split(r"(?m)^(?=## )", page)[1:]}
+    for name in arguments.part:
+        sections[name] = run(name, arguments.draws)
+        ordered = "\n".join(sections[each] for each in PARTS if each in sections)
+        PAGE.write_text(f"# Cohorts behind a published regression\n\n`benchmarks/cohorts.py`.\n\n{ordered}")
 
 
 if __name__ == "__main__":

@@ -459,27 +459,27 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     """Return the tone and the sentences of an answer."""
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
     undecided = [each for each in match.subsets if each.undecided]
-    tried = "these records" if n_tried == 1 else "one of these combinations"
+    combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
-        f"Coefficients of another cohort of the same population would fit {tried} by chance in "
+        f"Coefficients of another cohort of the same population would fit {combinations} by chance in "
         f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: training sets that share "
         "records with these, other populations and fits of another kind are not in it."
     )
     if match.match is not None:
         fit = match.match
         fits = "they fit" if n_tried == 1 else f"of {n_tried:,} combinations of cohorts only this one fits"
-        spare = "" if fit.told_apart == fit.records else ", give or take single records"
+        tolerance = "" if fit.told_apart == fit.records else ", give or take single records"
         if fit.hidden:
-            spare = f". Up to about {formatting.format_count(fit.hidden, 'record')} more or fewer may not show"
-        apart = ""
+            tolerance = f". Up to about {formatting.format_count(fit.hidden, 'record')} more or fewer may not show"
+        told_apart = ""
         if fit.told_apart:
-            apart = (
+            told_apart = (
                 f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, leaving out that "
                 "one alone would show: whoever holds all of them can tell that it took part."
             )
         return "leak", (
             "If these coefficients were fitted as assumed, they come from the records of "
-            f"{formatting.join_words(fit.cohorts)}: {fits}{spare}.{apart} {chance}"
+            f"{formatting.join_words(fit.cohorts)}: {fits}{tolerance}.{told_apart} {chance}"
         )
     if len(match.accepted) > 1:
         return _describe_several(result, chance)

@@ -94,6 +94,17 @@ def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, headin
     assert ("bound it from below only: ε ≥" in text) != confounded
 
 
+def test_a_page_says_whom_a_leak_harms_unless_it_says_nothing_of_the_model():
+    known = "take a record that is known already"
+    for result, is_told in ((audit(1.5), True), (audit(), True), (audit(1.5, confounded=True), False)):
+        text = render(build_page(AUDIT, pages.AuditRun(result)))
+        assert ("Who may be harmed" in text, known in text) == (is_told, is_told)
+    stored = results.CheckFinding("arrays", "proof", "Training records stand in the model: 7 of 300.")
+    text = render(build_page(AUDIT, pages.AuditRun(with_findings(audit(), stored))))
+    assert "Whoever has its file can read them" in text
+    assert known not in text
+
+
 def test_unseen_classes_are_named_among_the_facts():
     labels = np.arange(600) % 3
     result = audit(labels=labels, unseen=(2,))

@@ -35,12 +35,15 @@ def in_figures(verdict):
     return " ".join((verdict.text, *verdict.evidence))
 
 
-@pytest.mark.parametrize(("n", "words"), [(60, "No large leak found"), (400, "No leak found")])
-def test_few_records_say_in_their_first_words_that_large_leaks_are_meant(n, words):
+@pytest.mark.parametrize(
+    ("n", "words", "tone"), [(60, "No large leak found", "undecided"), (400, "No leak found", "clear")]
+)
+def test_few_records_say_in_their_first_words_that_large_leaks_are_meant(n, words, tone):
     audit = quiet(n, n)
     assert audit.verdict.answer == "no leak found"
     assert audit.verdict.plain.startswith(f"{words}: ")
-    assert audit.page().heading == words
+    assert ("only a large leak would have shown" in audit.verdict.plain) == (n == 60)
+    assert (audit.page().heading, audit.page().tone) == (words, tone)
 
 
 @pytest.mark.parametrize(

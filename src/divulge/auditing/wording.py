@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # Where only a larger leak would have been found, the verdict says in its first words that large ones are meant.
 _LARGEST_MODERATE_AUC = 0.65
-_TOO_COARSE = ", but with so few records only a large leak would have shown"
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
     "no leak found": "clear",
@@ -281,7 +280,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     return Verdict(
         reason.answer,
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
-        f"measurably better than guessing{_TOO_COARSE if is_coarse(reason) else ''}.",
+        f"measurably better than guessing{', but only a large leak would have shown' if is_coarse(reason) else ''}.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
         caveats=(seen, *copies),
         evidence=(

@@ -21,7 +21,14 @@ from divulge.identification.decision import UNTESTED, WRONG_END, alarms
 from divulge.identification.finished_run import highest_rows, rank_shifts, stored_controls
 from divulge.identification.score_adjustment import KNOWN_MEMBERS
 from divulge.report import run_kinds
-from divulge.report.formatting import as_sentence, format_count, format_estimate, format_percent, join_words
+from divulge.report.formatting import (
+    as_sentence,
+    describe_uncleared,
+    format_count,
+    format_estimate,
+    format_percent,
+    join_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,15 +124,13 @@ def describe_selection(summary: IdentificationSummary) -> str:
             f"a false discovery rate of {level}. That does not show that none was used.",
             summary,
         )
-    are, n_others = "is" if summary.selected == 1 else "are", summary.candidates - summary.selected
-    others = f" The other {n_others:,} are not cleared." if n_others > 1 else " The other one is not cleared."
-    if not n_others:
-        others = ""
-    return name_records(
+    are = "is" if summary.selected == 1 else "are"
+    finding = (
         f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of the entries "
-        f"of such lists are wrong on average; of this one more may be, and no single entry is proven.{others}",
-        summary,
+        "of such lists are wrong on average; of this one more may be, and no single entry is proven. "
+        f"{describe_uncleared(summary.candidates - summary.selected)}"
     )
+    return name_records(finding.rstrip(), summary)
 
 
 def name_records(text: str, summary: IdentificationSummary) -> str:

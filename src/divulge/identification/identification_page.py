@@ -76,8 +76,10 @@ _CONDITIONS_NOTE = (
     "be, or no test decides it. A cross: a test says no. Where all of them hold, a list made in this way has on "
     "average at most the stated share of wrong entries; a single list may have more, and the annex bounds how many."
 )
-_HARM = "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here."
-_HARM_BY_LIST = "What is listed wrongly is taken for something that was used."
+_HARM = (
+    "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here. What is "
+    "listed wrongly is taken for something that was used."
+)
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _FALSE_SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table of the best candidates
@@ -92,14 +94,14 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """Return the main numbers, name and value."""
     threshold, standing = summary.threshold, summary.guarantee.standing
     column, sign = score_name(summary)
-    end, named = "largest" if sign < 0 else "smallest", "score" if column == "score" else f"score ({column})"
+    end, score = "largest" if sign < 0 else "smallest", "score" if column == "score" else f"score ({column})"
     lines = [
         ("selected", f"{summary.selected:,} of {summary.candidates:,}"),
         ("scores", ", ".join(summary.settings.scores)),
         ("method", _describe_method(summary)),
         ("false discovery rate", _BOUNDS[standing].format(format_percent(summary.settings.fdr))),
         ("calibration scores", f"{summary.calibration:,}"),
-        (f"{end} selected {named}", "–" if threshold is None else f"{sign * threshold:.6g}"),
+        (f"{end} selected {score}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_CAVEATS[standing]}", format_estimate(summary.usage)),
     ]
     if summary.truth:
@@ -140,7 +142,7 @@ def headline(run: IdentificationRun) -> Headline:
     reason = text.removeprefix(finding).strip()
     details = (*filter(None, [reason]), case_file.describe_adversary(run.summary))
     if run.summary.selected and run.summary.guarantee.says:
-        details = (*details, f"{_HARM} {_HARM_BY_LIST}")
+        details = (*details, _HARM)
     heading = _HEADINGS[tone] if run.summary.selected else _EMPTY_HEADINGS[tone]
     return Headline(tone, finding, heading, details, _dot_pictures(run.summary), statement=text)
 

@@ -278,6 +278,19 @@ def capitalize(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+def describe_uncleared(count: int, addition: str = "") -> str:
+    """Say that the remaining ``count`` of what was looked at are not cleared; empty where none remain.
+
+    Examples:
+        >>> describe_uncleared(534), describe_uncleared(1, " that it was made from"), describe_uncleared(0)
+        ('The other 534 are not cleared.', 'The other one that it was made from is not cleared.', '')
+    """
+    if not count:
+        return ""
+    number, are = ("one", "is") if count == 1 else (f"{count:,}", "are")
+    return f"The other {number}{addition} {are} not cleared."
+
+
 def format_chance(chance: float) -> str:
     """Format a bound on a small probability, rounded up; below 1e-9 that alone is said, as no model holds there.
 

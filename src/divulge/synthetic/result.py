@@ -558,16 +558,12 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
 
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     """Say how many records match, and how many would by chance; those that do not are not cleared for it."""
-    text = (
+    uncleared = formatting.describe_uncleared(n_members - proof.members, " that it was made from")
+    return (
         f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
         f"{n_nonmembers:,} others, which the generator never saw, {proof.nonmembers:,} do. Chance does not explain the "
-        "difference."
-    )
-    n_rest = n_members - proof.members
-    if not n_rest:
-        return text
-    rest = "The other one" if n_rest == 1 else f"The other {n_rest:,}"
-    return f"{text} {rest} that it was made from {'is' if n_rest == 1 else 'are'} not cleared."
+        f"difference. {uncleared}"
+    ).rstrip()
 
 
 def _lower_bound(estimate: Estimate | None) -> LowerBound | None:
