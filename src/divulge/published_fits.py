@@ -461,9 +461,9 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     undecided = [each for each in match.subsets if each.undecided]
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
-        f"Coefficients of another cohort of the same population would fit {combinations} by chance in "
-        f"{_format_cases(match.chance)}. That is not the chance that this answer is wrong: training sets that share "
-        "records with these, other populations and fits of another kind are not in it."
+        f"Other records of the same population would give coefficients that fit {combinations} by chance in "
+        f"{_format_cases(match.chance)}. How likely it is that this answer is wrong is another question, without a "
+        "number: what was used may share records with these, be of another population, or be fitted in another way."
     )
     if match.match is not None:
         fit = match.match
@@ -475,7 +475,7 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
         if fit.told_apart:
             told_apart = (
                 f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, leaving out that "
-                "one alone would show: whoever holds all of them can tell that it took part."
+                "one alone would change the published numbers: whoever holds all of them can tell that it took part."
             )
         return "leak", (
             "If these coefficients were fitted as assumed, they come from the records of "
@@ -613,8 +613,9 @@ _FEWER_DECIMALS = BulletList(
     [
         Bullet(
             "Publish fewer decimals than these, to protect single people.",
-            "With six, whoever holds every record but one can often work out that one. Fewer decimals hardly hide the "
-            "cohorts: two mostly tell which took part. To hide that, do not publish the coefficients.",
+            "From six decimals, whoever holds every record but one can often work out the values of that one. Fewer "
+            "decimals hardly hide the cohorts: even two mostly tell which took part. To hide that, do not publish the "
+            "coefficients.",
         ),
         Bullet(
             "If they are out already, nothing takes them back.",

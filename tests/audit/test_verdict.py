@@ -36,7 +36,7 @@ def in_figures(verdict):
 
 
 @pytest.mark.parametrize(
-    ("n", "words", "tone"), [(60, "No large leak found", "undecided"), (400, "No leak found", "clear")]
+    ("n", "words", "tone"), [(60, "No leak found by a weak test", "undecided"), (400, "No leak found", "clear")]
 )
 def test_few_records_say_in_their_first_words_that_large_leaks_are_meant(n, words, tone):
     audit = quiet(n, n)
@@ -66,7 +66,7 @@ def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, 
     assert "no AUC" not in verdict.text
     assert "None" not in verdict.text
     assert ("probability is an AUC of 0." in in_figures(verdict)) == (answer == "no leak found")
-    assert ("would have been seen 8 times in 10" in verdict.text) == (answer == "no leak found")
+    assert ("would have been missed 2 times in 10" in verdict.text) == (answer == "no leak found")
     if m == 1:
         assert "1 training record and" in verdict.text
 
@@ -90,9 +90,9 @@ def test_what_would_have_been_seen_is_told_in_words_and_never_smaller_than_it_is
         smallest, text = audit.summary().smallest_detectable, audit.verdict.text
         pairs = int(re.search(r"in (\d+) of 100 pairs", text)[1])
         assert smallest.auc <= pairs / 100 < smallest.auc + 0.01
-        assert ("or to recognise" in text) == (smallest.tpr is not None)
+        assert ("or that recognises" in text) == (smallest.tpr is not None)
         if smallest.tpr is not None:
-            count, total = re.search(r"recognise (\d+) of ([\d,]+) training", text).groups()
+            count, total = re.search(r"recognises (\d+) of ([\d,]+) training", text).groups()
             assert smallest.tpr <= int(count) / int(total.replace(",", "")) < smallest.tpr + 0.01
 
 

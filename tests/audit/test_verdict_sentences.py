@@ -211,7 +211,7 @@ def test_a_leak_says_what_the_adversary_needs_and_knows(needs, models, share):
     told = audit.verdict
     knowledge = "knows 25 % of the values of the record in question" if share == 0.25 else "has the record in question"
     able = f", sees logits and {models}" if models else " and sees logits"
-    others = "The other training records are not cleared."
+    others = "The other training records may be at risk, too."
     assert told.details == (f"Who can do this: anyone who {knowledge}{able}.", others)
     assert told.evidence[0].endswith("The intervals of all recipes hold simultaneously with 95 % confidence.")
     assert told.recipe == "r"

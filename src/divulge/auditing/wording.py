@@ -181,7 +181,7 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
     if is_adjusted or (blind is not None and confirmed):
         details.append(_REMAINS)
     if strongest.statistic == "TPR":
-        details.append("The other training records are not cleared.")
+        details.append("The other training records may be at risk, too.")
     evidence = [
         f"The strongest evidence is {strongest}. The intervals of all recipes hold simultaneously with "
         f"{formatting.format_percent(CONFIDENCE)} confidence.",
@@ -240,8 +240,8 @@ def _describe_worst_group(scope: Scope, count: int) -> str:
 
 
 def describe_silence(reason: Reason) -> str:
-    """Return the first words where no leak was found: that only a large one would have been, if so."""
-    return "No large leak found" if is_coarse(reason) else "No leak found"
+    """Return the first words where no leak was found: that the test was weak, if so."""
+    return "No leak found by a weak test" if is_coarse(reason) else "No leak found"
 
 
 def is_coarse(reason: Reason) -> bool:
@@ -262,7 +262,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
         accused = formatting.format_others(smallest_leak.fpr, _round_to(smallest_leak.tpr))
         recognised = _round_up(smallest_leak.tpr)
-        plain_rate = f", or to recognise {recognised} training records while wrongly accusing at most {accused}"
+        plain_rate = f", or that recognises {recognised} training records while wrongly accusing at most {accused}"
     elif count_copies(audit.about):
         copies = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
     else:
@@ -271,10 +271,10 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         level = formatting.format_percent(smallest_leak.fpr)
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
-    seen = (
-        "Had an attack been able to tell a training record from another in "
-        f"{_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}, that would have been seen "
-        f"{round(10 * smallest_leak.power)} times in 10. That is not the chance that there is no leak. {few}"
+    limits = (
+        "How small a leak would have been seen? One that tells a training record from one that was not used in "
+        f"{_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}, would have been missed "
+        f"{10 - round(10 * smallest_leak.power)} times in 10. {few}"
     )
     tried, names = _describe_attacks(audit)
     return Verdict(
@@ -282,7 +282,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
         f"measurably better than guessing{', but only a large leak would have shown' if is_coarse(reason) else ''}.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
-        caveats=(seen, *copies),
+        caveats=(limits, *copies),
         evidence=(
             f"The smallest that would have been found with {power} "
             f"probability is an AUC of {smallest_leak.auc:.3f}{rate}, under the model of {smallest_leak.method}.",
@@ -343,15 +343,15 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         confidence = split_confidence(audit).exposed
         count = evaluation.smallest_exposed(scope.members, scope.nonmembers, confidence)
     if count is None:
-        return (), "A smaller leak, or one that concerns a few records alone, may have been missed."
+        return (), "A smaller leak, or one that concerns a few records alone, is missed more often."
     figures = (
         f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
         "80 % probability."
     )
     if count == 1:
-        return (figures,), "A smaller leak may have been missed."
+        return (figures,), "A smaller leak is missed more often."
     few = f"{count:,} of the {scope.members:,} training records"
-    return (figures,), f"A smaller leak may have been missed; so may one of fewer than {few}, however clear."
+    return (figures,), f"A smaller leak is missed more often; so is one of fewer than {few}, however clear."
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -77,7 +77,7 @@ _CONTROL_ERROR = 0.02
 _ASSUMES = (
     "members and holdout were drawn alike, the proxy (a model of other records that draws labels by their features) "
     "has seen neither, and the model was not taught by another model's answers on the members (distillation, "
-    "self-training); or if the proxy draws labels just as they occur with such features"
+    "self-training); or the proxy draws labels just as they occur with such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
@@ -208,11 +208,11 @@ def decide_label_privacy(
         odds = math.exp(math.floor(100 * smaller.low) / 100)
         n_right = math.floor(100 * odds / (1 + odds))
         reason = (
-            "The model gives labels of training records away, that is, what it was trained to predict of them. For "
-            f"some, of two labels that were equally likely the right one can now be told in at least {n_right} of 100 "
-            f"cases: the odds are multiplied by {math.floor(100 * odds) / 100:g} or more (ε ≥ "
-            f"{formatting.format_lower_bound(smaller.low)}, with {formatting.format_percent(confidence)} "
-            f"confidence). This holds if {_ASSUMES}."
+            "The model gives away what it was trained to predict of training records, their labels. For some of them, "
+            "a guess between two labels that is right in 50 of 100 cases without the model is right in at least "
+            f"{n_right} with it (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
+            f"{formatting.format_percent(confidence)} confidence); for how many is not known. What must hold: "
+            f"{_ASSUMES}."
         )
         return LabelFinding(LEAK, reason, smaller, inside, outside, difference)
     reason = (
@@ -501,7 +501,7 @@ def facts(summary: LabelPrivacySummary) -> dict[str, str]:
         "holdout": f"{summary.holdout:,}",
         "left out, as their features occur twice": f"{summary.left_out:,}",
         "proxy": summary.proxy,
-        "largest ε that could be proven": formatting.format_lower_bound(summary.most),
+        "most that this test could have proven": f"ε ≥ {formatting.format_lower_bound(summary.most)}",
         "seed": str(summary.settings.seed),
     }
 

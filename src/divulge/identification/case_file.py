@@ -126,9 +126,9 @@ def describe_selection(summary: IdentificationSummary) -> str:
         )
     are = "is" if summary.selected == 1 else "are"
     finding = (
-        f"{documents} {are} identified as training data. Where the comparison is fair, at most {level} of the entries "
-        "of such lists are wrong on average; of this one more may be, and no single entry is proven. "
-        f"{describe_uncleared(summary.candidates - summary.selected)}"
+        f"{documents} {are} identified as training data. If the comparison is fair, lists made in this way have on "
+        f"average at most {level} wrong entries. This list may have more, and no single entry is proven. "
+        f"{describe_uncleared(summary.candidates - summary.selected, 'have been used')}"
     )
     return name_records(finding.rstrip(), summary)
 
@@ -311,7 +311,7 @@ def describe_adversary(summary: IdentificationSummary) -> str:
     )
     if summary.guarantee.standing == "void":
         return name_records(f"What was used: {knowledge}.", summary)
-    return name_records(f"Who can show this: anyone who has {knowledge}. The training data are not needed.", summary)
+    return name_records(f"Who can show this: anyone who has {knowledge}. The rest of the training data need not be known.", summary)
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:

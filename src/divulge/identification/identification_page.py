@@ -77,8 +77,8 @@ _CONDITIONS_NOTE = (
     "average at most the stated share of wrong entries; a single list may have more, and the annex bounds how many."
 )
 _HARM = (
-    "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here. What is "
-    "listed wrongly is taken for something that was used."
+    "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here. Of "
+    "what is listed wrongly it will be believed that it was used."
 )
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -153,7 +153,7 @@ def settings_facts(run: IdentificationRun) -> dict[str, str]:
     compared = f"{summary.calibration:,} documents known not to have been used"
     return {
         "compared with": case_file.name_records(compared, summary),
-        "share of the list that may be wrong": f"{format_percent(settings.fdr)} at most, on average, was asked for",
+        "share of the list that may be wrong": f"{format_percent(settings.fdr)} at most, on average (as asked for)",
         "Divulge": summary.divulge,
         "seed": str(settings.seed),
     }

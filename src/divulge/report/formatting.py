@@ -278,17 +278,14 @@ def capitalize(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def describe_uncleared(count: int, addition: str = "") -> str:
-    """Say that the remaining ``count`` of what was looked at are not cleared; empty where none remain.
+def describe_uncleared(count: int, possibility: str) -> str:
+    """Say what may be true of the remaining ``count`` of what was looked at, too; empty where none remain.
 
     Examples:
-        >>> describe_uncleared(534), describe_uncleared(1, " that it was made from"), describe_uncleared(0)
-        ('The other 534 are not cleared.', 'The other one that it was made from is not cleared.', '')
+        >>> describe_uncleared(534, "have been used"), describe_uncleared(1, "be at risk")
+        ('The other 534 may have been used, too.', 'The other one may be at risk, too.')
     """
-    if not count:
-        return ""
-    number, are = ("one", "is") if count == 1 else (f"{count:,}", "are")
-    return f"The other {number}{addition} {are} not cleared."
+    return f"The other {'one' if count == 1 else f'{count:,}'} may {possibility}, too." if count else ""
 
 
 def format_chance(chance: float) -> str:

@@ -558,10 +558,10 @@ def decide_release(result: SyntheticAudit) -> ReleaseVerdict:
 
 def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     """Say how many records match, and how many would by chance; those that do not are not cleared for it."""
-    uncleared = formatting.describe_uncleared(n_members - proof.members, " that it was made from")
+    uncleared = formatting.describe_uncleared(n_members - proof.members, "be at risk")
     return (
         f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
-        f"{n_nonmembers:,} others, which the generator never saw, {proof.nonmembers:,} do. Chance does not explain the "
+        f"{n_nonmembers:,} others, which it was not made from, {proof.nonmembers:,} do. Chance does not explain the "
         f"difference. {uncleared}"
     ).rstrip()
 

@@ -25,6 +25,10 @@ _HEADINGS = {
     "overdone: they stand out the other way": "Overdone",
     "too little data to say": "Too little data to say",
 }
+_HARM = (
+    "Who may be harmed: people who had their records erased. Whoever holds such a record and sees the model's outputs "
+    "may still tell that it was used."
+)
 _MAX_LISTED = 20
 _MAX_REQUESTS_DRAWN = 6
 CANNOT = (
@@ -59,7 +63,8 @@ def headline(run: StudyRun[Erasure]) -> Headline:
             f"Compared with {formatting.format_count(k, 'model')} that never saw the records ({summary.null}); {noise}."
         )
 
-    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (null, *CANNOT))
+    harm = (_HARM,) if summary.answer == "still remembered" else ()
+    return Headline(summary.tone, summary.verdict, _HEADINGS[summary.answer], (null, *CANNOT, *harm))
 
 
 def sections(run: StudyRun[Erasure]) -> list[Section]:

@@ -270,7 +270,7 @@ def _explain(finding: ErasureFinding) -> str:
     """Say what an answer means, and its figures after that."""
     if finding.answer not in _PLAIN:
         return finding.reason.rstrip(".")
-    return f"{_PLAIN[finding.answer]} ({_describe_figures(finding)})"
+    return f"{_PLAIN[finding.answer]}. {formatting.capitalize(_describe_figures(finding))}"
 
 
 def _describe_figures(finding: ErasureFinding) -> str:
@@ -284,8 +284,8 @@ def _describe_figures(finding: ErasureFinding) -> str:
     after, gap = 100 * finding.auc_after.value, 100 * difference.value
     decimals = 0 if abs(gap) >= 3 else 1
     return (
-        f"set beside a never-used record, one of them looks more like training data in {after:.{decimals}f} of 100 "
-        f"pairs, and under those models in {after - gap:.{decimals}f}"
+        "set beside a never-used record, a record that was to be forgotten looks more like training data in "
+        f"{after:.{decimals}f} of 100 pairs; under those models, which saw neither, in {after - gap:.{decimals}f}"
     )
 
 
