@@ -61,7 +61,11 @@ SENTENCES = [
         ["remembered", "moved both ways", "one control", "nothing done", "two requests"],
         ["forgotten"],
     ),
-    ("pairs; under those models, which saw neither, in", ["remembered", "overdone"], ["moved both ways", "forgotten", "one control"]),
+    (
+        "pairs; under those models, which saw neither, in",
+        ["remembered", "overdone"],
+        ["moved both ways", "forgotten", "one control"],
+    ),
     ("their scores vary more than under models that never saw", ["moved both ways"], ["remembered", "forgotten"]),
     ("No difference from a model that never saw them", ["forgotten", "references", "both"], ["remembered", "overdone"]),
     ("would have been found in 4 of 5 checks", ["forgotten"], ["remembered", "overdone", "constant", "no control"]),

@@ -311,7 +311,9 @@ def describe_adversary(summary: IdentificationSummary) -> str:
     )
     if summary.guarantee.standing == "void":
         return name_records(f"What was used: {knowledge}.", summary)
-    return name_records(f"Who can show this: anyone who has {knowledge}. The rest of the training data need not be known.", summary)
+    return name_records(
+        f"Who can show this: anyone who has {knowledge}. The rest of the training data need not be known.", summary
+    )
 
 
 def selected_documents(summary: IdentificationSummary, folder: Path, *, max_rows: int | None = None) -> pl.DataFrame:

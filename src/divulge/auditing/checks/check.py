@@ -128,4 +128,8 @@ def confounded_details(differences: Sequence[str] = ()) -> tuple[str, ...]:
     """Return what follows the sentence on a confounded split: what separates the sets, and what to do next."""
     separating = [f"What tells them apart: {'; '.join(differences)}."] if differences else []
     advice = advise_redraw(differences) or NEXT_STEPS
-    return "So no number below says anything about the model, good or bad: whether it leaks is open.", *separating, f"{advice}."
+    return (
+        "So no number below says anything about the model, good or bad: whether it leaks is open.",
+        *separating,
+        f"{advice}.",
+    )
