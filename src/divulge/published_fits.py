@@ -461,9 +461,9 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     undecided = [each for each in match.subsets if each.undecided]
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
-        f"Other records of the same population would give coefficients that fit {combinations} by chance in "
-        f"{_format_cases(match.chance)}. How likely it is that this answer is wrong is another question, without a "
-        "number: what was used may share records with these, be of another population, or be fitted in another way."
+        "How likely it is that this answer is wrong cannot be said in a number: what was used may share records with "
+        "these, be of another population, or be fitted in another way. Only this is known: other records of the same "
+        f"population would fit {combinations} by chance in {_format_cases(match.chance)}."
     )
     if match.match is not None:
         fit = match.match

@@ -80,7 +80,7 @@ def test_near_copies_of_texts_are_told_where_records_are_texts():
     [
         (1.5, False, "Leak found"),
         (0.0, False, "No leak found"),
-        (1.5, True, "No answer: the comparison is unfair"),
+        (1.5, True, "No answer: the records compared are too different"),
     ],
 )
 def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, heading):

@@ -66,7 +66,7 @@ def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, 
     assert "no AUC" not in verdict.text
     assert "None" not in verdict.text
     assert ("probability is an AUC of 0." in in_figures(verdict)) == (answer == "no leak found")
-    assert ("would have been missed 2 times in 10" in verdict.text) == (answer == "no leak found")
+    assert ("would have been overlooked 2 times in 10" in verdict.text) == (answer == "no leak found")
     if m == 1:
         assert "1 training record and" in verdict.text
 
@@ -88,11 +88,11 @@ def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
 def test_what_would_have_been_seen_is_told_in_words_and_never_smaller_than_it_is():
     for audit in (quiet(1000, 1000, fpr=(0.01, 0.05)), quiet(300, 300), quiet(60, 60)):
         smallest, text = audit.summary().smallest_detectable, audit.verdict.text
-        pairs = int(re.search(r"in (\d+) of 100 pairs", text)[1])
+        pairs = int(re.search(r"in (\d+) of 100 cases", text)[1])
         assert smallest.auc <= pairs / 100 < smallest.auc + 0.01
-        assert ("or that recognises" in text) == (smallest.tpr is not None)
+        assert (", or recognise " in text) == (smallest.tpr is not None)
         if smallest.tpr is not None:
-            count, total = re.search(r"recognises (\d+) of ([\d,]+) training", text).groups()
+            count, total = re.search(r"recognise (\d+) of ([\d,]+) training", text).groups()
             assert smallest.tpr <= int(count) / int(total.replace(",", "")) < smallest.tpr + 0.01
 
 

@@ -62,7 +62,7 @@ SENTENCES = [
         ["forgotten"],
     ),
     (
-        "pairs; under those models, which saw neither, in",
+        "would be expected, as under those models",
         ["remembered", "overdone"],
         ["moved both ways", "forgotten", "one control"],
     ),

@@ -82,7 +82,7 @@ HEADINGS: Mapping[Answer, str] = {
     "leak found": "Leak found",
     "no leak found": "No leak found",
     "too little data to say": "Too little data to say",
-    "split is confounded": "No answer: the comparison is unfair",
+    "split is confounded": "No answer: the records compared are too different",
 }
 
 

@@ -256,13 +256,13 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
     assert scope is not None
     assert smallest_leak is not None
     assert smallest_leak.auc is not None
-    rate, plain_rate, undetectable, copies = "", "", (), ()
+    rate, plain_rate, undetectable, copies, larger_test = "", "", (), (), ()
     power = formatting.format_percent(smallest_leak.power)
     if smallest_leak.tpr is not None:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
         accused = formatting.format_others(smallest_leak.fpr, _round_to(smallest_leak.tpr))
         recognised = _round_up(smallest_leak.tpr)
-        plain_rate = f", or that recognises {recognised} training records while wrongly accusing at most {accused}"
+        plain_rate = f", or recognise {recognised} training records while wrongly accusing at most {accused}"
     elif count_copies(audit.about):
         copies = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
     else:
@@ -272,17 +272,21 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     limits = (
-        "How small a leak would have been seen? One that tells a training record from one that was not used in "
-        f"{_round_up(smallest_leak.auc)} pairs, where guessing is right in half{plain_rate}, would have been missed "
-        f"{10 - round(10 * smallest_leak.power)} times in 10. {few}"
+        "How good was this test? Suppose that a leak let an attacker who is shown a training record and another one "
+        f"tell which is which in {_round_up(smallest_leak.auc)} cases, where guessing is right in half{plain_rate}: "
+        f"that would have been overlooked {10 - round(10 * smallest_leak.power)} times in 10. {few}"
     )
+    if is_coarse(reason):
+        n_required = evaluation.records_to_see(_LARGEST_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
+        if n_required > min(scope.members, scope.nonmembers):
+            larger_test = (f"About {n_required:,} training records and as many others make a test that is not weak.",)
     tried, names = _describe_attacks(audit)
     return Verdict(
         reason.answer,
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
         f"measurably better than guessing{', but only a large leak would have shown' if is_coarse(reason) else ''}.",
         (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
-        caveats=(limits, *copies),
+        caveats=(limits, *larger_test, *copies),
         evidence=(
             f"The smallest that would have been found with {power} "
             f"probability is an AUC of {smallest_leak.auc:.3f}{rate}, under the model of {smallest_leak.method}.",
@@ -343,15 +347,15 @@ def _describe_unseen_records(audit: Findings, scope: Scope) -> tuple[tuple[str, 
         confidence = split_confidence(audit).exposed
         count = evaluation.smallest_exposed(scope.members, scope.nonmembers, confidence)
     if count is None:
-        return (), "A smaller leak, or one that concerns a few records alone, is missed more often."
+        return (), "A smaller leak, or one that concerns a few records alone, is overlooked more often."
     figures = (
         f"{count:,} of {scope.members:,} members that score higher than every non-member would have been found with "
         "80 % probability."
     )
     if count == 1:
-        return (figures,), "A smaller leak is missed more often."
+        return (figures,), "A smaller leak is overlooked more often."
     few = f"{count:,} of the {scope.members:,} training records"
-    return (figures,), f"A smaller leak is missed more often; so is one of fewer than {few}, however clear."
+    return (figures,), f"A smaller leak is overlooked more often; so is a leak of fewer than {few}, however clear."
 
 
 def _describe_too_few(reason: Reason) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

@@ -75,9 +75,10 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "members and holdout were drawn alike, the proxy (a model of other records that draws labels by their features) "
-    "has seen neither, and the model was not taught by another model's answers on the members (distillation, "
-    "self-training); or the proxy draws labels just as they occur with such features"
+    "either members (the records trained on) and holdout (others) were drawn alike, the proxy (a model of further "
+    "records that guesses labels by the features) has seen neither, and the model was not taught by another model's "
+    "answers on the members (distillation, self-training); or the proxy guesses labels as often as they occur with "
+    "such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
@@ -211,8 +212,8 @@ def decide_label_privacy(
             "The model gives away what it was trained to predict of training records, their labels. For some of them, "
             "a guess between two labels that is right in 50 of 100 cases without the model is right in at least "
             f"{n_right} with it (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
-            f"{formatting.format_percent(confidence)} confidence); for how many is not known. What must hold: "
-            f"{_ASSUMES}."
+            f"{formatting.format_percent(confidence)} confidence); for how many is not known. This "
+            f"counts if one of two things is so, which those who know the data must confirm: {_ASSUMES}."
         )
         return LabelFinding(LEAK, reason, smaller, inside, outside, difference)
     reason = (
@@ -497,11 +498,10 @@ def _to_lower_bound(bound: Estimate) -> EpsilonLowerBound:
 def facts(summary: LabelPrivacySummary) -> dict[str, str]:
     """Return what was tested, and how."""
     return {
-        "members": f"{summary.members:,}, the proxy's draw differs for {summary.telling:,}",
+        "members": f"{summary.members:,}, of which {summary.telling:,} can tell (of the others the proxy is right)",
         "holdout": f"{summary.holdout:,}",
         "left out, as their features occur twice": f"{summary.left_out:,}",
         "proxy": summary.proxy,
-        "most that this test could have proven": f"ε ≥ {formatting.format_lower_bound(summary.most)}",
         "seed": str(summary.settings.seed),
     }
 
@@ -521,7 +521,8 @@ def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
                     "Each label was kept or, by a fair coin, replaced by one that the proxy drew; ε bounds how well "
                     "the model tells which. A bound of the members alone counts what the model knows better than the "
                     "proxy as a leak, so that nothing is claimed where the holdout's is above 0. Claimed is the "
-                    f"smaller of members and members against holdout, if {_ASSUMES}."
+                    f"smaller of members and members against holdout, if {_ASSUMES}. The most that so many coins "
+                    f"can prove is ε ≥ {formatting.format_lower_bound(summary.most)}."
                 ),
             ],
         ),

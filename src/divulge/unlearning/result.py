@@ -285,7 +285,8 @@ def _describe_figures(finding: ErasureFinding) -> str:
     decimals = 0 if abs(gap) >= 3 else 1
     return (
         "set beside a never-used record, a record that was to be forgotten looks more like training data in "
-        f"{after:.{decimals}f} of 100 pairs; under those models, which saw neither, in {after - gap:.{decimals}f}"
+        f"{after:.{decimals}f} of 100 pairs; had it been forgotten, {after - gap:.{decimals}f} would be expected, as "
+        "under those models. That does not count the records that are remembered"
     )
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 NEXT_STEPS = (
-    "What to do next: take as others records of the pool from which the training records were drawn at random; where "
-    "there are none, draw both from one pool at random, with whole groups of equal or related records on one side, and "
-    "train again. Take out exact copies (duplicates='drop'), and records of a source, date or class that only one of "
-    "the two has. If they were drawn so, they may differ by chance: take more records, or name the columns in which "
-    "they differ as covariates, so that like is compared with like"
+    "What to do next: compare with records of the same pool, from which the training records were drawn at random; "
+    "where there are none, draw both from one pool at random, with whole groups of equal or related records on one "
+    "side, and train again. Take out exact copies (duplicates='drop'), and records of a source, date or class "
+    "that only one of the two has. If they were drawn so, they may differ by chance: take more records, or name the "
+    "columns in which they differ as covariates, so that like is compared with like"
 )
 REDRAW_ADVICE = (
     "Take as others records that were drawn at random from the same ones as the training records, and audit again"
@@ -129,7 +129,7 @@ def confounded_details(differences: Sequence[str] = ()) -> tuple[str, ...]:
     separating = [f"What tells them apart: {'; '.join(differences)}."] if differences else []
     advice = advise_redraw(differences) or NEXT_STEPS
     return (
-        "So no number below says anything about the model, good or bad: whether it leaks is open.",
+        "So no number below says anything about the model, good or bad: whether it leaks is not known.",
         *separating,
         f"{advice}.",
     )
