@@ -172,7 +172,7 @@ def test_gradient_boosting_takes_missing_values_and_categories():
     )
     for model in (
         HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0),
-        LGBMClassifier(n_estimators=50, min_child_samples=2, verbose=-1, random_state=0),
+        LGBMClassifier(n_estimators=50, min_child_samples=2, verbose=-1, random_state=0, n_jobs=1),
     ):
         model.fit(x[:N], y[:N])
         result = audited(model, x, y)

@@ -86,7 +86,7 @@ def test_a_missing_text_is_what_the_model_met_however_deep_its_encoder_stands(na
 @pytest.mark.parametrize(
     "model",
     [
-        LGBMClassifier(n_estimators=20, min_child_samples=2, verbose=-1, random_state=0),
+        LGBMClassifier(n_estimators=20, min_child_samples=2, verbose=-1, random_state=0, n_jobs=1),
         HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0),
     ],
 )
@@ -345,7 +345,7 @@ def test_codes_are_texts_where_the_model_knows_texts(tmp_path, boosted):
     model = encoded().fit(x[:N], y[:N])
     if boosted:
         x = x.assign(ward=x["ward"].astype("category"), sex=x["sex"].str[0].astype("category"))
-        model = LGBMClassifier(n_estimators=10, min_child_samples=2, verbose=-1).fit(x[:N], y[:N])
+        model = LGBMClassifier(n_estimators=10, min_child_samples=2, verbose=-1, n_jobs=1).fit(x[:N], y[:N])
     # In CSV files every code looks like a number.
     plan = write_plan(tmp_path, model, x if boosted else x.assign(sex=x["sex"].str.lower()), y, 'label = "outcome"')
     assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 0

@@ -145,7 +145,7 @@ def test_a_model_may_show_fewer_records_than_it_saw_and_never_more():
     for model, fewest in (
         (GradientBoostingRegressor(n_estimators=2, subsample=0.5).fit(X, Z), N // 2),
         (HistGradientBoostingClassifier(max_iter=2, early_stopping=True).fit(X, Y), N - 12),
-        (lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X, Y), N),
+        (lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1).fit(X, Y), N),
         (MLPClassifier((3,), tol=1e9, n_iter_no_change=1).fit(X, Y), N),
         (BaggingRegressor(Ridge(), 2, max_samples=0.3).fit(X, Z), N),
         (IsolationForest(n_estimators=2, max_samples=20).fit(X), N),
@@ -182,7 +182,7 @@ def test_parameters_are_counted_as_a_loop_counts_them():
         boosted, "residual degrees of freedom", settings=InspectionSettings(degrees_of_freedom=N), training_records=N
     )
     assert hint_text.endswith(f"({N} records, {n_parameters} parameters)")
-    rounds = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbose=-1).fit(X, Z)
+    rounds = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbose=-1, n_jobs=1).fit(X, Z)
     (hint_text,) = texts(rounds, "residual degrees of freedom", settings=InspectionSettings(degrees_of_freedom=N))
     assert hint_text.endswith(f"({N} records, {3 * (4 + 3 * 2)} parameters)")
     network = MLPClassifier((40,), tol=1e9, n_iter_no_change=1).fit(X, Y)
