@@ -246,7 +246,7 @@ def _compare_subsets(variants: Sequence[Publication], tables: Mapping[str, Cohor
     for size in range(1, len(tables) + 1):
         for subset in itertools.combinations(tables, size):
             records = join_cohorts(tables, subset)
-            n, optimum = len(records.y), fit_subset(variants[0], records)
+            n, optimum = len(records.y), fit_subset(variants[0], records, variants[-1])
             if isinstance(optimum, str):
                 for fits in results:
                     fits.append(SubsetFit(subset, n, np.inf, False, 0.0, np.nan, undecided=optimum))

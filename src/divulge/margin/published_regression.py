@@ -188,8 +188,14 @@ class SubsetOptimum:
         return unmoved_fit & (low <= ends.max(axis=0).min(axis=1))
 
 
-def fit_subset(published: Publication, records: Cohort) -> SubsetOptimum | str:
-    """Return the optimum of a subset as seen from the published coefficients, or why it cannot be told."""
+def fit_subset(published: Publication, records: Cohort, widest: Publication | None = None) -> SubsetOptimum | str:
+    """Return the optimum of a subset as seen from the published coefficients, or why it cannot be told.
+
+    Args:
+        published: the coefficients.
+        records: of the subset.
+        widest: the same with the widest rounding in which the optimum shall be found; None for that of ``published``.
+    """
     y = records.y
     design = _build_design(published, records.x)
     if design is None:
@@ -197,6 +203,7 @@ def fit_subset(published: Publication, records: Cohort) -> SubsetOptimum | str:
     if len(y) <= design.shape[1]:
         return "no more records than coefficients"
     start, mask, n = published.theta, published.penalised, len(y)
+    wider = 0.0 if widest is None else widest.rounding - published.rounding
     factor = n if published.family == "poisson" else 1
     has_unknown_penalty = published.penalty is None
     penalty = 0.0 if published.penalty is None else published.penalty * factor
@@ -221,7 +228,7 @@ def fit_subset(published: Publication, records: Cohort) -> SubsetOptimum | str:
             shift = -float((penalty_slope * scale) @ next_step) / norm
             shift = max(shift, -penalty)
             penalty, change = penalty + shift, change + shift * penalty_slope
-        if _is_far(published, number, step, change, gradient, hessian, inverse, box, design):
+        if _is_far(published, number, step, change, gradient, hessian, inverse, box + wider, design):
             step = step + change  # no more is needed than that, and about how far
             break
         is_reached = np.abs(change / box).max() < 1e-4
