@@ -63,9 +63,9 @@ def test_trials_of_the_same_design_have_a_cohorts_coefficients_no_more_often_tha
         n_same = int((np.abs(outside - y @ design) < 1e-6).all(axis=1).sum())
         assert ("b",) in [each.cohorts for each in match.accepted]
         assert match.chance >= stats.beta.ppf(1e-4, max(n_same, 1e-9), 40_001 - n_same)
-        assert match.certain == ()
+        assert n_same < 80 or match.certain == ()  # of 40,000
         n_sampled += n_same
-    assert n_sampled > 60
+    assert n_sampled > 25
 
 
 DIFFERENCES = {

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from divulge.margin.odd_record import OddRecord
     from divulge.margin.published_regression import SubsetOptimum
-    from divulge.types import Floats, Ints
+    from divulge.types import Bools, Floats, Ints
 
 MAX_COHORTS = 12
 MAX_CHANCE = 1e-3
@@ -221,7 +221,7 @@ def _check_columns(published: Publication, x: Floats) -> None:
             "data: columns are collinear (one is a sum of others, or constant beside an intercept), so many "
             "coefficients fit equally well; leave such columns out of fit and file"
         )
-    if published.family == "poisson":
+    if published.family == "poisson" and not published.scaled:
         with np.errstate(over="ignore"):
             if not np.isfinite(np.exp(design @ published.theta)).all():
                 raise InputError("coefficients: they overflow on these records; are columns coded as in the fit?")
@@ -311,7 +311,7 @@ def _count_told_apart(
     """
     if optimum.penalty_slope is not None:
         errors = errors + _bound_penalty_errors(published, optimum, shifts)
-    is_known = np.isfinite(shifts).all(axis=1)
+    is_known: Bools = np.all(np.isfinite(shifts), axis=1)
     steps = optimum.step + np.where(is_known[:, None], shifts, 0.0)
     is_told_apart = is_known & ~optimum.accepts(steps, optimum.box + errors)
     is_open = ~is_told_apart & ~(is_known & optimum.accepts(steps, optimum.box))
@@ -337,7 +337,9 @@ def _bound_penalty_errors(published: Publication, optimum: SubsetOptimum, shifts
     predictor_change = change * float(np.abs(optimum.design @ slope).max())
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         relative = np.where(curvature < 0.5, curvature / (1 - curvature) + np.expm1(predictor_change), np.inf)
-    return (relative * change * float(np.sqrt(slope @ optimum.hessian @ slope)))[:, None] * spreads
+    # A tenth stands for what a record itself changes in the slope.
+    own_change = 0.1 * (np.abs(optimum.step + shifts) + optimum.box)
+    return (relative * change * float(np.sqrt(slope @ optimum.hessian @ slope)))[:, None] * spreads + own_change
 
 
 def _count_hidden(optimum: SubsetOptimum, shifts: Floats) -> int:

@@ -207,7 +207,7 @@ def fit_subset(published: Publication, records: Cohort, widest: Publication | No
     factor = n if published.family == "poisson" else 1
     has_unknown_penalty = published.penalty is None
     penalty = 0.0 if published.penalty is None else published.penalty * factor
-    step, penalty_slope = np.zeros(len(start)), None
+    step, penalty_slope, widest_box = np.zeros(len(start)), None, np.zeros(len(start))
     for number in range(_MAX_STEPS):
         with np.errstate(over="ignore", invalid="ignore"):
             residuals, weights = loss_derivatives(published.family, design @ (start + step), y)
@@ -228,8 +228,11 @@ def fit_subset(published: Publication, records: Cohort, widest: Publication | No
             shift = -float((penalty_slope * scale) @ next_step) / norm
             shift = max(shift, -penalty)
             penalty, change = penalty + shift, change + shift * penalty_slope
-        if _is_far(published, number, step, change, gradient, hessian, inverse, box + wider, design):
-            step = step + change  # no more is needed than that, and about how far
+        # Far off, no more is needed than about how far. A convex loss has no optimum on the side to which it rises.
+        widest_box = np.maximum(widest_box, box + wider)
+        falls_away = gradient @ step < -np.abs(gradient) @ widest_box and not has_unknown_penalty
+        if falls_away or (number == 0 and _is_far(published.family, change, hessian, inverse, widest_box, design)):
+            step = step + change
             break
         is_reached = np.abs(change / box).max() < 1e-4
         if published.family != "linear":
@@ -258,36 +261,12 @@ def _build_design(published: Publication, x: Floats) -> Floats | None:
     return add_intercept(published, x)
 
 
-def _is_far(
-    published: Publication,
-    number: int,
-    step: Floats,
-    change: Floats,
-    gradient: Floats,
-    hessian: Floats,
-    inverse: Floats,
-    box: Floats,
-    design: Floats,
-) -> bool:
-    """Return whether the optimum of a subset lies outside of the box, for all that a Newton step shows.
-
-    Args:
-        published: the coefficients.
-        number: of steps before it.
-        step: from the published coefficients to where it starts.
-        change: the Newton step.
-        gradient: where it starts, as are the following.
-        hessian: ``[d, d]``.
-        inverse: of the Hessian.
-        box: half-widths.
-        design: ``[n, d]``.
-    """
-    if number:  # of a convex loss no optimum lies where its gradient falls away from
-        return published.penalty is not None and bool(gradient @ step < -np.abs(gradient) @ box)
-    if published.family == "linear":
+def _is_far(family: Family, change: Floats, hessian: Floats, inverse: Floats, box: Floats, design: Floats) -> bool:
+    """Return whether a Newton step from the published numbers is longer than one to an optimum in the box can be."""
+    if family == "linear":
         return bool(np.abs(change / box).max() > _MAX_FIRST_STEP)
     # Where predictors change by u, the curvature of logistic and Poisson losses changes by a factor of exp(u) at most,
-    # and so does, in its norm, a step from an optimum in the box.
+    # and so does, in its norm, the step.
     predictor_change = float((np.abs(design) @ box).max())
     wrong = np.sqrt(np.diag(inverse)) * np.expm1(min(predictor_change, 1.0)) * np.sqrt(box @ np.abs(hessian) @ box)
     return predictor_change < 1 and bool(np.any(np.abs(change) > _MAX_FIRST_STEP * box + wrong))
