@@ -632,7 +632,8 @@ def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tupl
         f"Coefficients {digits}; a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended",
         f"Columns coded as in these files{', scaled by the training set' if published.scaled else ', not scaled'}",
         *([_NO_INTERCEPT] if published.intercept is None else []),
-        "The chance is that of another cohort drawn from the same population, by the normal law of its coefficients",
+        "The chance is that of another cohort of the same population, estimated by the normal law of its coefficients "
+        "and by draws of labels and records",
     )
 
 

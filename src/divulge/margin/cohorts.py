@@ -291,7 +291,7 @@ def _examine_single_records(
     examined = []
     for place, each in enumerate(subsets):
         examined.append(each)
-        if each.accepted and place < _N_EXAMINED:
+        if each.accepted and place < _N_EXAMINED:  # those that are accepted come first
             records = join_cohorts(tables, each.cohorts)
             optimum = fit_subset(widest, records)
             if not isinstance(optimum, str):
@@ -368,17 +368,20 @@ def _add_collisions(
 ) -> tuple[SubsetFit, ...]:
     """Raise chances to those with which another cohort has the same coefficients because its sums are the same.
 
-    The normal law does not know of sums of few distinct values. A sum over several cohorts is nowhere likelier than the
-    one over any of them, so that of each subset the cohort counts that collides least.
+    The normal law does not know of sums of few distinct values. Of several cohorts they spread more than of each: by
+    Minkowski's inequality determinants of their covariances, to the power of 1 / d, add at least. One that has but one
+    sum adds nothing.
     """
     all_records, chances = join_cohorts(tables, tables), {}
     for name, records in tables.items():
         optimum = fit_subset(published, records)
         chances[name] = 1.0 if isinstance(optimum, str) else _bound_collisions(published, optimum, records, all_records)
-    return tuple(
-        each if each.undecided else replace(each, chance=max(each.chance, min(chances[name] for name in each.cohorts)))
-        for each in subsets
-    )
+    power, raised = max(len(published.theta) - (published.penalty is None), 1) / 2, []
+    for each in subsets:
+        spreads = [chances[name] ** (-1 / power) - 1 if chances[name] else np.inf for name in each.cohorts]
+        chance = max(each.chance, float((1 + sum(spreads)) ** -power))
+        raised.append(each if each.undecided else replace(each, chance=chance))
+    return tuple(raised)
 
 
 def _bound_collisions(published: Publication, optimum: SubsetOptimum, records: Cohort, all_records: Cohort) -> float:
@@ -499,7 +502,7 @@ def _bound_pair_rate(optimum: SubsetOptimum, steps: Floats, *, is_discrete: bool
     transform, box = _eliminate_penalty(optimum)
     if not len(box):
         return 1.0
-    # Two draws of which one would be of the other have the same place in a grid of boxes.
+    # Two draws of which one would be of the other have the same place in a grid of boxes, 0 at no edge of it.
     places = np.floor(np.clip(steps @ transform.T / (2 * box), -1e15, 1e15) + 0.25).astype(np.int64)
     factors = seeds.generator(0, "factors of a hash").integers(2**62, size=places.shape[1]) * 2 + 1
     keys = (places * factors).sum(axis=1)  # overflows, as a hash may
