@@ -178,7 +178,7 @@ def try_single_record(columns: str, family: str, rng: np.random.Generator, numbe
         and odd.cohorts == ("a", "b")
         and odd.missing == (how == "one more")
         and bool((np.abs(odd.x - true_x) <= odd.error + 1e-9 * np.abs(true_x) + 1e-9).all())
-        and abs(odd.y - true_y) <= odd.y_error + 1e-9
+        and bool(abs(odd.y - true_y) <= odd.y_error + 1e-9)
     )
     return {
         "draws": 1,
