@@ -3,9 +3,9 @@
     PYTHONPATH=src python benchmarks/cohorts.py [--draws 20] [--part subsets missing differences outside]
 
 `subsets`: the training set is some of four cohorts. `missing`: it is two cohorts and a record that is in neither.
-`differences`: it differs from two of them otherwise. `outside`: it is another cohort of a table with few distinct
-records. Of digits that are said, numbers have so many decimals, or, below .01, so many digits. Fits are by Newton steps
-of this script's own. Writes `benchmarks/results/cohorts.md`.
+`differences`: it differs from two of them otherwise. `outside`: it is another trial of the same design, or another
+cohort of a table with few distinct records. Of digits that are said, numbers have so many decimals, or, below .01, so
+many digits. Fits are by Newton steps of this script's own. Writes `benchmarks/results/cohorts.md`.
 """
 
 from __future__ import annotations
@@ -51,13 +51,20 @@ COLUMNS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = 
     ],
     "heavy tails": lambda rng, n: np.c_[np.round(rng.standard_t(1.5, n) * 10), rng.integers(0, 5, n)],
     "values of 1e12": lambda rng, n: np.c_[rng.integers(10**11, 10**12, n), rng.integers(0, 5, n), rng.random(n) < 0.4],
+}
+TRIALS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
     "a 2 x 2 table": lambda rng, n: rng.permutation(np.arange(n) % 2)[:, None],
+    "a 2 x 2 table beside real numbers": lambda rng, n: (np.arange(n) % 2)[:, None],
+    "a dose each": lambda rng, n: np.arange(n)[:, None],
+    "two of each dose": lambda rng, n: np.arange(n)[:, None] // 2,
+    "three of each dose": lambda rng, n: np.arange(n)[:, None] // 3,
+    "a real number": lambda rng, n: rng.normal(size=(n, 1)),
 }
 
 
 def draw(columns: str, family: str, rng: np.random.Generator, n: int) -> Table:
     """Draw records; the labels follow the columns, with the family's own noise."""
-    x = COLUMNS[columns](rng, n).astype(float)
+    x = (COLUMNS | TRIALS)[columns](rng, n).astype(float)
     predictor = 0.3 * np.clip(np.column_stack([scale(column) for column in x.T]), -3, 3).sum(axis=1) - 0.2
     if family == "logistic":
         return x, (rng.random(n) < 1 / (1 + np.exp(-predictor))).astype(float)
@@ -130,19 +137,14 @@ def publish(theta: NDArray[np.float64], family: str, digits: int, **options: obj
 
 
 def examine(theta: NDArray[np.float64] | None, data: dict[str, Table], **options: object) -> CohortMatch | None:
-    """Return what is said of published coefficients; None where there was no fit, or they are refused."""
-    if theta is None:
-        return None
-    try:
-        return cohorts(publish(theta, **options), data)  # ty: ignore[invalid-argument-type]
-    except InputError:
-        return None
+    """Return what is said of published coefficients; None where there was no fit."""
+    return None if theta is None else cohorts(publish(theta, **options), data)  # ty: ignore[invalid-argument-type]
 
 
 def try_subset(columns: str, family: str, rng: np.random.Generator, number: int, how: str) -> Counts | None:
     """Publish the fit on some of four cohorts of 200, to two to six digits."""
     data = {name: draw(columns, family, rng, 200) for name in "abcd"}
-    right = tuple(sorted(rng.choice(list(data), rng.integers(1, 4), replace=False)))
+    right = tuple(sorted(rng.choice(list(data), rng.integers(1, 5), replace=False)))
     scaled, digits = "scaled" in how, int(rng.choice([2, 3, 4, 6]))
     theta = fit(join(*(data[name] for name in right)), family, scaled=scaled, penalty=PENALTY)
     penalty = None if "unknown" in how else PENALTY
@@ -173,9 +175,10 @@ def try_single_record(columns: str, family: str, rng: np.random.Generator, numbe
     odd, (true_x, true_y) = match.odd_record, (record[0][0], record[1][0])
     is_right = (
         odd is not None
+        and odd.cohorts == ("a", "b")
         and odd.missing == (how == "one more")
         and bool((np.abs(odd.x - true_x) <= odd.error + 1e-9 * np.abs(true_x) + 1e-9).all())
-        and abs(odd.y - true_y) <= odd.y_error + 1e-9
+        and bool(abs(odd.y - true_y) <= odd.y_error + 1e-9)
     )
     return {
         "draws": 1,
@@ -210,7 +213,9 @@ def differ(
     if how == "two alike":
         alike = np.repeat(added[0][:1], 2, axis=0)
         return join(table, (alike, added[1][:2])), np.ones(len(y) + 2), alike
-    return join(table, added), np.ones(len(y) + len(added[1])), added[0]
+    if how == "a further cohort":
+        return join(table, added), np.ones(len(y) + len(added[1])), added[0]
+    raise ValueError(f"how: {how!r} is unknown")
 
 
 DIFFERENCES = (
@@ -257,8 +262,10 @@ def gives_the_same(odd: OddRecord, theta: NDArray[np.float64], data: dict[str, T
 
 
 def try_outside(columns: str, family: str, rng: np.random.Generator, number: int, how: str, n: int) -> Counts | None:
-    """Publish the fit on another cohort, to six digits, where few records are distinct."""
+    """Publish the fit on another trial of the same design, or another cohort of few distinct records, to six digits."""
     data, scaled = {name: draw(columns, family, rng, n) for name in "ab"}, how == "scaled"
+    if columns.endswith("beside real numbers"):
+        data["a"] = draw("a real number", family, rng, n)
     theta = fit(draw(columns, family, rng, n), family, scaled=scaled, penalty=PENALTY)
     penalty = None if "unknown" in how else PENALTY
     match = examine(theta, data, family=family, digits=6, scaled=scaled, penalty=penalty)
@@ -280,7 +287,7 @@ class Part(NamedTuple):
     settings: tuple[tuple[object, ...], ...]
 
 
-_DRAWN = tuple(COLUMNS)[:-1]
+_DRAWN = tuple(COLUMNS)
 PARTS = {
     "subsets": Part(
         try_subset, _DRAWN, (("as they are",), ("scaled",), ("penalty unknown",), ("scaled, penalty unknown",))
@@ -289,7 +296,7 @@ PARTS = {
     "differences": Part(try_difference, _DRAWN, tuple((how,) for how in DIFFERENCES)),
     "outside": Part(
         try_outside,
-        ("a 2 x 2 table", "many duplicates"),
+        (*tuple(TRIALS)[:-1], "many duplicates"),
         tuple(itertools.product(("as they are", "scaled", "penalty unknown"), (20, 40, 100, 400))),
     ),
 }
@@ -304,17 +311,20 @@ def run(name: str, draws: int) -> str:
             for number in range(draws):
                 key = (name, columns, family, *setting, number)
                 rng = np.random.default_rng([zlib.crc32(str(each).encode()) for each in key])
-                total.update(part.try_once(columns, family, rng, number, *setting) or {})
+                try:
+                    total.update(part.try_once(columns, family, rng, number, *setting) or {})
+                except InputError:
+                    total["refused"] += 1
         rows[columns, family] = total
         print(name, columns, family, dict(total), sep=" | ", flush=True)
-    counted = list(dict.fromkeys(key for total in rows.values() for key in total))
+    counted = [*dict.fromkeys(key for total in rows.values() for key in total if key != "refused"), "refused"]
     settings = ", ".join(" of ".join(map(str, setting)) for setting in part.settings)
     return "\n".join(
         [
             f"## {name}",
             "",
-            f"{part.try_once.__doc__} {draws} draws for each of: {settings}. What has no fit, is refused, or is no "
-            "difference, is no draw.",
+            f"{part.try_once.__doc__} {draws} draws for each of: {settings}. What has no fit, or is no difference, is "
+            "no draw; what is refused is counted beside them.",
             "",
             f"| columns | family | {' | '.join(counted)} |",
             f"|---|---|{'---|' * len(counted)}",

@@ -28,7 +28,15 @@ from divulge.run_directory import check_out
 from divulge.study import Study, StudyRun, reopen
 from divulge.targets.skops_files import read_skops
 from divulge.types import Estimate
-from divulge.validation import check_bool, check_choice, check_mask, check_path, check_string, check_strings
+from divulge.validation import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_mask,
+    check_path,
+    check_string,
+    check_strings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +56,8 @@ else:
     preprocessing = lazy.module("sklearn.preprocessing")
 
 _INTERCEPTS = ("intercept", "(intercept)", "const", "constant", "_cons", "bias")
-_EXACT_DIGITS = 15  # significant digits from which on a number is taken to be whole
+_EXACT_DIGITS = 15  # significant digits from which on a number is taken to be given with all of them
+_DIGITS_OF_EXACT = 9  # significant digits that are believed of one beside others that are rounded
 _LBFGS_GRADIENT = 1e-5  # lbfgs stops where the loss no longer falls, too, which no tolerance shows
 _MAX_DECIMALS = 15  # that are believed
 _N_SHOWN = 12  # subsets that are not accepted, the nearest first
@@ -135,43 +144,50 @@ class CohortExamination(Study):
         draft.write_table("subsets", self.to_frame())
 
     def rule(self, limits: Sequence[Limit], confidence: float) -> list[Ruling]:
-        """Rule on how many cohorts ("cohorts"), and records that were not in the hand ("records"), are proven.
+        """Rule on how many cohorts ("cohorts"), and records that no held one equals ("records"), are proven.
 
-        Nothing is kept where no subset fits: then nothing shows that the regression was fitted as assumed.
+        No limit is held where no subset fits, or other people's records would too easily: then nothing shows that the
+        regression was fitted as assumed.
         """
         error, match, odd = (1 - confidence) / len(limits), self.match, self.odd_record
-        possible = [*match.accepted, *(each for each in match.subsets if each.undecided)]
-        chance, doubt = match.chance, ""
-        if odd is not None:
-            chance = odd.chance + (odd.alike or 0.0)
+        undecided = [each for each in match.subsets if each.undecided]
+        largest_chance = min(error, margin.MAX_CHANCE if odd is None else margin.MAX_MISTAKE)
+        chance = match.chance if odd is None else odd.chance
+        bounds, doubt, is_proven = {"cohorts": (0, len(self.cohorts)), "records": (0, 1)}, "", False
+        is_open = not (match.accepted or odd is not None) or chance > largest_chance
+        if is_open:
+            reason = "a subset fits, but so would other people's records" if match.accepted else "no subset fits"
+            if odd is not None:
+                reason = "another difference would often look like this record"
+            doubt = f"{reason}, as after a fit unlike the assumed; none is cleared"
+        elif odd is not None:
+            most = max(len(odd.cohorts), *(len(each.cohorts) for each in undecided), 0)
             # One that equals a held record may be that one, which counts otherwise; then none was read that was not in
             # the hand.
             is_told = odd.equal_cohort is None if odd.missing else odd.copies <= 1
-            bounds = {"cohorts": (len(odd.cohorts), len(odd.cohorts)), "records": (int(is_told), 1)}
+            bounds = {"cohorts": (len(odd.cohorts), most), "records": (int(is_told), 1)}
+            is_proven = odd.chance + (odd.alike or 0.0) <= error
             doubt = "" if is_told else "the record equals others that are in the hand"
-        elif match.accepted:
+        else:
+            possible = [*match.accepted, *undecided]
             common = set(self.cohorts).intersection(*(each.cohorts for each in possible))
             bounds = {
                 "cohorts": (len(common), max(len(each.cohorts) for each in possible)),
                 "records": (0, int(len(possible) > 1)),
             }
+            is_proven = bool(self.proven)
             if len(possible) > 1:
                 doubt = (
                     "several subsets fit, or cannot be checked; the regression may be that of the largest, or of one "
                     "but for some records"
                 )
-        else:
-            bounds = {"cohorts": (0, len(self.cohorts)), "records": (0, 1)}
-            doubt = "no subset fits, as after a fit unlike the assumed; none is cleared"
-        is_proven, rulings = bool(self.proven) and chance <= error, []
+        rulings = []
         for limit in limits:
             low, high = bounds[limit.metric]
             low = low if is_proven else 0
-            is_open = not match.accepted and odd is None  # whatever the limit, nothing shows how it was fitted
-            count = low if low < high else high
-            estimate = Estimate(count, low, high, 1 - error, "accepted subsets")
-            said = doubt if is_open or low <= limit.limit < high else ""
-            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, said))
+            estimate = Estimate(low if low < high else high, low, high, 1 - error, "accepted subsets")
+            message = doubt if is_open or low <= limit.limit < high else ""
+            rulings.append(Ruling("coefficients", "all", limit.metric, limit.limit, estimate, message))
         return rulings
 
 
@@ -224,10 +240,11 @@ def examine_cohorts(
     check_string(model, "model")
     folder = check_out(out, overwrite=overwrite)
     names = check_strings(columns, "columns")
-    match = margin.cohorts(published, data)
+    check_instance(published, "published", margin.Publication, "a divulge.margin.Publication")
     names = names or tuple(f"column {place}" for place in range(1, len(published.coefficients) + 1))
     if not len(set(names)) == len(names) == len(published.coefficients):
         raise InputError(f"columns: {len(published.coefficients)} names, each once, are needed, got {len(names)}")
+    match = margin.cohorts(published, data)
     result = CohortExamination(
         subsets=match.subsets,
         odd_record=None if match.odd_record is None else _summarise_odd(match.odd_record, names, show_records),
@@ -348,17 +365,15 @@ def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
         )
     intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
     columns = tuple(name for name in numbers if name != intercept)
-    decimals = {name: min(_count_decimals(number), _MAX_DECIMALS) for name, number in numbers.items()}
-    digits = max((sum(c.isdigit() for c in number.lower().split("e")[0]) for number in numbers.values()), default=0)
-    shown: int | list[int] | None = settings.decimals
-    if shown is None:
-        shown = [decimals[name] for name in (*columns, *([] if intercept is None else [intercept]))]
-        shown = shown[0] if len(set(shown)) == 1 else shown
+    ordered = [numbers[name] for name in (*columns, *([] if intercept is None else [intercept]))]
+    decimals: int | list[int] | None = settings.decimals
+    if decimals is None and not all(_is_exact(number) for number in ordered):
+        decimals = [_count_decimals(number) for number in ordered]
     published = margin.Publication(
         np.array([float(numbers[name]) for name in columns]),
         None if intercept is None else float(numbers[intercept]),
         settings.family or "logistic",
-        None if digits >= _EXACT_DIGITS and settings.decimals is None else shown,
+        decimals,
         settings.penalty,
         settings.scaled,
         settings.penalises_intercept,
@@ -374,9 +389,19 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _is_exact(number: str) -> bool:
+    """Return whether so many significant digits are given that no more are left out."""
+    digits = "".join(each for each in number.lower().partition("e")[0] if each.isdigit())
+    return len(digits.lstrip("0")) >= _EXACT_DIGITS
+
+
 def _count_decimals(number: str) -> int:
+    """Return to how many decimals a number is given; below 0 for one of tens or hundreds, as 1.2e3 is."""
     mantissa, _, exponent = number.lower().partition("e")
-    return max(len(mantissa.partition(".")[2]) - int(exponent or 0), 0)
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    if _is_exact(number) and float(number):  # other libraries find as many digits of it, and no more
+        decimals = _DIGITS_OF_EXACT - math.ceil(math.log10(abs(float(number))))
+    return min(max(decimals, -_MAX_DECIMALS), _MAX_DECIMALS)
 
 
 def _read_model(path: Path, settings: CohortSettings) -> tuple[Publication, tuple[str, ...], Array | None]:
@@ -398,7 +423,7 @@ def _read_model(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
     fits = {linear_model.LogisticRegression: _read_logistic, linear_model.LinearRegression: _read_linear,
             linear_model.Ridge: _read_linear, linear_model.PoissonRegressor: _read_poisson}  # fmt: skip
     if type(model) not in fits:
-        raise InputError(f"model: {', '.join(kind.__name__ for kind in fits)} are needed, got {type(model).__name__}")
+        raise InputError(f"model: {', '.join(each.__name__ for each in fits)} are needed, got {type(model).__name__}")
     published = fits[type(model)](model)
     gradient = published.gradient if settings.gradient is None else settings.gradient
     published = replace(published, scaled=scaled, decimals=settings.decimals, gradient=gradient)
@@ -458,7 +483,6 @@ def _stopped_at(model: Any) -> float:
 def _describe(result: CohortExamination) -> tuple[Tone, str]:
     """Return the tone and the sentences of an answer."""
     match, n_tried, odd = result.match, len(result.subsets), result.odd_record
-    undecided = [each for each in match.subsets if each.undecided]
     combinations = "these records" if n_tried == 1 else "one of these combinations"
     chance = (
         "How likely it is that this answer is wrong cannot be said in a number: what was used may share records with "
@@ -468,9 +492,7 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     if match.match is not None:
         fit = match.match
         fits = "they fit" if n_tried == 1 else f"of {n_tried:,} combinations of cohorts only this one fits"
-        tolerance = "" if fit.told_apart == fit.records else ", give or take single records"
-        if fit.hidden:
-            tolerance = f". Up to about {formatting.format_count(fit.hidden, 'record')} more or fewer may not show"
+        tolerance = _describe_tolerance(match.accepted)
         told_apart = ""
         if fit.told_apart:
             told_apart = (
@@ -485,19 +507,13 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     if len(match.accepted) > 1:
         return _describe_several(result, chance)
     if match.accepted:
-        reason = (
-            f"{formatting.format_count(len(undecided), 'combination')} cannot be checked ({undecided[0].undecided})"
-            if undecided
-            else f"those of other people's records would fit one of {n_tried:,} combinations in "
-            f"{_format_cases(match.chance)}"
-        )
         name = formatting.join_words(match.accepted[0].cohorts)
         hint = (
             " If it is known that there was no penalty, or which, saying so (--penalty) narrows this."
             if any(_ANY_PENALTY in each for each in result.assumes)
             else ""
         )
-        return "undecided", f"Too little to say: {name} fits these coefficients, but {reason}.{hint}"
+        return "undecided", f"Too little to say: {name} fits these coefficients, but {_describe_doubt(match)}.{hint}"
     if odd is not None:
         return "leak", _describe_odd(odd)
     return "plain", (
@@ -531,15 +547,37 @@ def _describe_several(result: CohortExamination, chance: str) -> tuple[Tone, str
     names = "; ".join(formatting.join_words(each.cohorts) for each in match.accepted[:4])
     several = (
         f"{len(match.accepted):,} of {n_tried:,} combinations of cohorts fit these coefficients ({names}"
-        f"{' …' if len(match.accepted) > 4 else ''}), and the decimals do not tell them apart."
+        f"{' …' if len(match.accepted) > 4 else ''}), and nothing tells which of them was used"
     )
     if not result.proven:
-        return "undecided", f"Too little to say: {several}"
+        return "undecided", f"Too little to say: {several}; {_describe_doubt(match)}."
     are = "is" if len(result.proven) == 1 else "are"
     return "leak", (
         f"If these coefficients were fitted as assumed, {formatting.join_words(result.proven)} {are} among "
-        f"the cohorts behind them, give or take single records. {several} {chance}"
+        f"the cohorts behind them{_describe_tolerance(match.accepted)}. {several}. {chance}"
     )
+
+
+def _describe_tolerance(fits: Sequence[margin.SubsetFit]) -> str:
+    """Return by how many records a training set may differ from one of these subsets without showing it."""
+    widest = max(fits, key=lambda each: each.hidden or 0)
+    if widest.hidden:
+        about = "At least" if 2 * widest.hidden > widest.records else "Up to about"
+        return f". {about} {formatting.format_count(widest.hidden, 'record')} more or fewer may not show"
+    return "" if all(each.told_apart == each.records for each in fits) else ", give or take single records"
+
+
+def _describe_doubt(match: margin.CohortMatch) -> str:
+    """Return why nothing is proven although subsets fit."""
+    undecided = [each.undecided for each in match.subsets if each.undecided]
+    if undecided:
+        return f"{formatting.format_count(len(undecided), 'combination')} cannot be checked ({undecided[0]})"
+    if match.chance > margin.MAX_CHANCE:
+        return (
+            f"those of other people's records would fit one of {len(match.subsets):,} combinations in "
+            f"{_format_cases(match.chance)}"
+        )
+    return "no cohort is part of all of these"
 
 
 def _describe_odd(odd: OddRecordResult) -> str:
@@ -595,7 +633,8 @@ def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tupl
         f"Coefficients {digits}; a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended",
         f"Columns coded as in these files{', scaled by the training set' if published.scaled else ', not scaled'}",
         *([_NO_INTERCEPT] if published.intercept is None else []),
-        "The chance is that of another cohort drawn from the same population, by the normal law of its coefficients",
+        "The chance is that of another cohort of the same population, estimated by the normal law of its coefficients "
+        "and by draws of labels and records",
     )
 
 
@@ -731,8 +770,8 @@ def _read_run(directory: RunDirectory) -> StudyRun[CohortExamination]:
             margin.SubsetFit(tuple(name for name, is_in in zip(stored.cohorts, row, strict=True) if is_in), **fit)
             for row, fit in zip(inside, frame.select(list(_FIT_TYPES)).to_dicts(), strict=True)
         )
-        kept = ("odd_record", "cohorts", "family", "coefficients", "decimals", "units", "assumes", "model")
-        result = CohortExamination(subsets, **{name: getattr(stored, name) for name in kept})
+        fields = ("odd_record", "cohorts", "family", "coefficients", "decimals", "units", "assumes", "model")
+        result = CohortExamination(subsets, **{name: getattr(stored, name) for name in fields})
         return reopen(result, stored)
     except (InputError, TypeError) as error:
         raise InputError(f"{directory.path}: damaged, {error}") from None

@@ -25,6 +25,49 @@ def test_weights_of_other_cohorts_are_accepted_no_more_often_than_is_said():
     assert 0.1 < np.mean(accepted) < np.mean(bounds) + 5 * 0.5 / 300**0.5
 
 
+ARM = (np.arange(60) % 2)[:, None].astype(float)
+DESIGNS = {
+    "a dose each": ("logistic", np.arange(30.0)[:, None], lambda x: 1 / (1 + np.exp(1.5 - 0.1 * x))),
+    "three of each dose": ("logistic", np.repeat(np.arange(10.0), 3)[:, None], lambda x: 1 / (1 + np.exp(1 - 0.2 * x))),
+    "two arms beside real numbers": ("logistic", ARM, lambda x: 0.3 + 0.2 * x),
+    "counts of a dose each": ("poisson", np.arange(30.0)[:, None], lambda x: np.exp(0.02 * x)),
+    "whole numbers of a dose each": ("linear", np.arange(30.0)[:, None], lambda x: 0.1 * x),
+}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_trials_of_the_same_design_have_a_cohorts_coefficients_no_more_often_than_is_said(name):
+    """The same sums of labels, and of doses times labels, give the same coefficients to all decimals."""
+    family, x, mean = DESIGNS[name]
+    rng, design = np.random.default_rng(5), np.c_[x, np.ones(len(x))]
+    labels = {
+        "logistic": lambda size: rng.random(size) < mean(x[:, 0]),
+        "poisson": lambda size: rng.poisson(mean(x[:, 0]), size),
+        "linear": lambda size: np.round(mean(x[:, 0]) + rng.normal(size=size)),
+    }[family]
+    outside, n_sampled = labels((40_000, len(x))) @ design, 0
+    for _ in range(6):
+        y = labels(len(x)).astype(float)
+        held = {"b": (x, y)}
+        if name == "two arms beside real numbers":
+            held["a"] = (rng.normal(size=(30, 1)), (rng.random(30) < 0.5).astype(float))
+        model = {
+            "logistic": LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=200),
+            "linear": Ridge(0.0),
+            "poisson": PoissonRegressor(alpha=0.0, solver="newton-cholesky", tol=1e-12, max_iter=200),
+        }[family].fit(x, y)
+        w, b = np.ravel(model.coef_).round(6), round(float(np.ravel(model.intercept_)[0]), 6)
+        if np.abs(w).min() < 1e-5:
+            continue
+        match = cohorts(Publication(w, b, family, decimals=6, gradient=1e-9), held)
+        n_same = int((np.abs(outside - y @ design) < 1e-6).all(axis=1).sum())
+        assert ("b",) in [each.cohorts for each in match.accepted]
+        assert match.chance >= stats.beta.ppf(1e-4, max(n_same, 1e-9), 40_001 - n_same)
+        assert n_same < 80 or match.certain == ()  # of 40,000
+        n_sampled += n_same
+    assert n_sampled > 25
+
+
 DIFFERENCES = {
     "two records more": lambda w, rng: w,
     "two records fewer": lambda w, rng: np.r_[0, 0, w[2:-2], 0, 0],

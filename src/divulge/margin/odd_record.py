@@ -91,9 +91,10 @@ class OddRecord:
 def find_odd_record(
     published: Publication, subsets: Sequence[tuple[str, ...]], tables: Mapping[str, Cohort], n_roundings: int
 ) -> OddRecord | None:
-    """Return the one record by which the training set differs from one of the subsets, if one alone explains it.
+    """Return the one record by which the training set differs from one of the subsets.
 
-    What a record of the cohorts explains is not put down to a missing one, which can often be made to fit.
+    None where another one demonstrably explains the numbers, too, or something else is too likely to look like it. What
+    a record of the cohorts explains is not put down to a missing one, which can often be made to fit.
 
     Args:
         published: the coefficients, whose penalty is known and whose columns were not scaled.
@@ -124,8 +125,11 @@ def find_odd_record(
             chance *= 2 * len(subsets) * n_roundings
             if chance <= MAX_MISTAKE:
                 claims += _bound_mistake(record, chance, reader, all_records)
+        # Another record whose values are exact, and beside which a subset is accepted, explains as much.
+        exact = [record for record, _ in explanations if not record.error.any()]
         if explanations:
-            return _find_copies(claims[0], tables) if len(claims) == 1 else None
+            is_alone = len(claims) == 1 and all(each.cohorts == claims[0].cohorts for each in exact)
+            return _find_copies(claims[0], tables) if is_alone else None
     return None
 
 
@@ -149,8 +153,9 @@ class _ValueGrid:
     def from_values(cls, values: Floats) -> _ValueGrid:
         """Return the grid of these values, if they lie on one."""
         spread = float(values.std())
+        error = 1e-6 * min(spread or 1.0, 1.0)
         for decimals in range(4):
-            if np.abs(values * 10**decimals - np.round(values * 10**decimals)).max() < 1e-6:
+            if np.abs(values * 10**decimals - np.round(values * 10**decimals)).max() < error:
                 step = 10.0**-decimals
                 return cls(step, spread, float(values.min()) - step / 2, float(values.max()) + step / 2)
         return cls(0.0, spread)
@@ -170,6 +175,13 @@ class _ValueGrid:
         smallest, largest = max(value - error, self.low), min(value + error, self.high)
         places = range(int(np.ceil(smallest / self.step)), int(np.floor(largest / self.step)) + 1)
         return tuple(place * self.step + 0.0 for place in places)  # no -0
+
+    def count_values(self, value: float, error: float) -> float:
+        """Return how many values `list_values` returns."""
+        if not self.step:
+            return 1.0
+        smallest, largest = max(value - error, self.low), min(value + error, self.high)
+        return np.floor(largest / self.step) - np.ceil(smallest / self.step) + 1
 
     def bound_chance(self, error: float) -> float:
         """Bound the chance that the column accepts any value at all."""
@@ -394,7 +406,8 @@ class _RecordReader:
             slope_change = 1 - residual_error / np.minimum(np.abs(negative_residual), 1 - np.abs(negative_residual))
             widening = np.where(is_single, 1 / np.where(is_single, slope_change, 1.0), np.inf)
         elif self.published.family == "poisson":
-            widening = np.exp(np.minimum(x_error @ np.abs(coefficients), 700))
+            has_slope = coefficients != 0  # an error without bound is none of what does not count
+            widening = np.exp(np.minimum(x_error[:, has_slope] @ np.abs(coefficients[has_slope]), 700))
         with np.errstate(over="ignore", invalid="ignore"):
             y_error = remainder.bound_errors(weights) * widening * np.abs(negative_residual) / smallest_residual
             y_error = np.nan_to_num(y_error, nan=np.inf, posinf=np.inf)
@@ -513,9 +526,8 @@ class _RecordReader:
         labels: tuple[float, ...] = (y,)
         has_label = self._is_class or self.label.step > 0
         if has_label and not self._is_class:
-            labels = self.label.list_values(y, y_error)
-            if len(labels) > _MAX_CANDIDATES:
-                has_label, labels = False, (y,)
+            has_label = self.label.count_values(y, y_error) <= _MAX_CANDIDATES
+            labels = self.label.list_values(y, y_error) if has_label else (y,)
         for values, label in itertools.product(x, labels):
             weights = np.zeros((len(grid_columns) + has_label, d + 1))
             weights[np.arange(len(grid_columns)), grid_columns] = 1.0
@@ -726,7 +738,7 @@ def _bound_sampled_rate(passes: Bools, n_plausible: int, n_draws: int) -> float:
 def _find_copies(odd: OddRecord, tables: Mapping[str, Cohort]) -> OddRecord:
     """Return the record with the number of held records that equal it, those of its own cohorts first."""
     other_cohorts = () if not odd.missing else tuple(name for name in tables if name not in odd.cohorts)
-    error, copies = np.maximum(odd.error, 1e-9), []
+    error, copies = np.maximum(odd.error, 1e-9 * np.abs(odd.x)), []
     for name in (*odd.cohorts, *other_cohorts):
         x, y = tables[name]
         # The label of one of several that are alike is that of none of them.

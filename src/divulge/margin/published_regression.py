@@ -28,14 +28,18 @@ SUM_ERROR = 1e-12
 """Largest error of a floating-point sum, relative to the sum of the sizes of what is added."""
 SECOND_ORDER = 1.1
 """Factor of bounds that are linear in the coefficients, for what the curvature and one record more change in them."""
+FLOAT_ERROR = 1e-9
+"""Relative error of coefficients that are given with all digits, between libraries and machines."""
 
-_FLOAT_ERROR = 1e-9  # relative, of coefficients at all decimals
-_MAX_STEPS = 50
+_LARGEST = 1e300  # of a penalty or a gradient
+_MAX_DECIMALS = 15
+_MAX_STEPS = 100
+_MAX_LEVERAGE = 0.99  # of a record, up to which the others are taken to have a fit of their own
+_MAX_REACH = 0.999 / np.e  # beyond it no u is at most so many times exp(u)
 _MAX_FIRST_STEP = 20.0  # half-widths of the box; a subset whose first Newton step is longer is not solved exactly
-_MAX_PREDICTOR_STEP = 2.0  # by which one Newton step may change a linear predictor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Publication:
     """Published coefficients, and how they were fitted.
 
@@ -43,8 +47,8 @@ class Publication:
         coefficients: of ``d`` columns, ``[d]``.
         intercept: None for a fit without one.
         family: "logistic" (labels 0 and 1), "linear" or "poisson" (log link).
-        decimals: of coefficients and intercept, or of each of them (coefficients first); None where all digits are
-            given.
+        decimals: of coefficients and intercept, or of each of them (coefficients first), below 0 for numbers rounded to
+            tens or hundreds; None where all digits are given.
         penalty: factor of half the squared coefficients beside the summed loss of the records (scikit-learn's 1 / C,
             Ridge's alpha); of "poisson" beside the mean loss (PoissonRegressor's alpha). None where it is not known.
         scaled: whether columns were scaled to mean 0 and standard deviation 1 over the training set.
@@ -74,19 +78,12 @@ class Publication:
         if self.decimals is not None:
             object.__setattr__(self, "decimals", _check_decimals(self.decimals, len(self.theta)))
         if self.penalty is not None:
-            check_number(self.penalty, "penalty", above=0, closed=True, below=np.inf)
+            check_number(self.penalty, "penalty", above=0, closed=True, below=_LARGEST)
         check_bool(self.scaled, "scaled")
         check_bool(self.penalises_intercept, "penalises_intercept")
         check_number(self.units, "units", above=0, below=10)
         if self.gradient is not None:
-            check_number(self.gradient, "gradient", above=0, closed=True, below=np.inf)
-        is_zero = (coefficients == 0) & (self.rounding[: len(coefficients)] < 1e-5)
-        if is_zero.any():
-            raise InputError(
-                f"coefficients: {int(is_zero.sum())} are exactly 0 to 5 decimals or more, as an L1 penalty makes "
-                "them; only fits without one are solved by an equation that can be checked (leave out columns that "
-                "were not fitted)"
-            )
+            check_number(self.gradient, "gradient", above=0, closed=True, below=_LARGEST)
 
     @property
     def theta(self) -> Floats:
@@ -97,7 +94,7 @@ class Publication:
     def rounding(self) -> Floats:
         """Largest distance of each published number from the fitted one, ``[d]``."""
         if self.decimals is None:
-            return _FLOAT_ERROR * np.maximum(np.abs(self.theta), 1e-3)
+            return FLOAT_ERROR * np.maximum(np.abs(self.theta), 1e-3)
         # The last digits of a float add to a number that ends just at the edge.
         decimals = np.broadcast_to(np.array(self.decimals, float), len(self.theta))
         return self.units * 10.0**-decimals * (1 + 1e-9)
@@ -118,10 +115,10 @@ class Publication:
 
 def _check_decimals(decimals: int | Sequence[int], count: int) -> int | tuple[int, ...]:
     if not isinstance(decimals, list | tuple):
-        return check_integer(decimals, "decimals", minimum=0, maximum=15)  # ty: ignore[invalid-argument-type]
+        return check_integer(decimals, "decimals", minimum=-_MAX_DECIMALS, maximum=_MAX_DECIMALS)  # ty: ignore[invalid-argument-type]
     if len(decimals) != count:
         raise InputError(f"decimals: one number, or {count}, are needed, got {len(decimals)}")
-    return tuple(check_integer(each, "decimals", minimum=0, maximum=15) for each in decimals)
+    return tuple(check_integer(each, "decimals", minimum=-_MAX_DECIMALS, maximum=_MAX_DECIMALS) for each in decimals)
 
 
 class Cohort(NamedTuple):
@@ -162,41 +159,55 @@ class SubsetOptimum:
     residuals: Floats
 
     @property
+    def record_gradients(self) -> Floats:
+        """Each record's part of the gradient, ``[n, d]``."""
+        return self.design * self.residuals[:, None]
+
+    @property
     def is_accepted(self) -> bool:
         """Whether the published coefficients can be those of the subset."""
         return bool(self.accepts(self.step[None], self.box)[0])
 
     def accepts(self, steps: Floats, box: Floats) -> Bools:
-        """Return which steps ``[k, d]`` lie in ``box``, for some penalty of at least 0 where that is not known."""
-        slope = self.penalty_slope
+        """Return which steps ``[k, d]`` lie in ``box``, for some penalty of at least 0 where that is not known.
+
+        Args:
+            steps: from the published coefficients.
+            box: half-widths, ``[d]`` or one for each step, ``[k, d]``.
+        """
+        slope, box = self.penalty_slope, np.broadcast_to(box, steps.shape)
         if slope is None:
             return np.all(np.abs(steps) <= box, axis=1)
-        is_moved = np.abs(slope) > 1e-12 * box
-        unmoved_fit = np.all(np.abs(steps[:, ~is_moved]) <= box[~is_moved], axis=1)
+        is_moved = np.abs(slope) > 1e-12 * self.box
+        unmoved_fit = np.all(np.abs(steps[:, ~is_moved]) <= box[:, ~is_moved], axis=1)
         if not is_moved.any():
             return unmoved_fit
         # Each coefficient allows an interval of penalties; some penalty must lie in all of them.
-        ends = np.stack([(sign * box[is_moved] - steps[:, is_moved]) / slope[is_moved] for sign in (-1.0, 1.0)])
+        ends = np.stack([(sign * box - steps)[:, is_moved] / slope[is_moved] for sign in (-1.0, 1.0)])
         low = np.maximum(ends.min(axis=0).max(axis=1), -self.penalty)
         return unmoved_fit & (low <= ends.max(axis=0).min(axis=1))
 
 
-def fit_subset(published: Publication, records: Cohort) -> SubsetOptimum | str:
-    """Return the optimum of a subset as seen from the published coefficients, or why it cannot be told."""
-    x, y = records
-    if published.scaled:
-        spread = x.std(axis=0)
-        if (spread == 0).any():
-            return "a column is constant"
-        x = (x - x.mean(axis=0)) / spread
-    design = add_intercept(published, x)
+def fit_subset(published: Publication, records: Cohort, widest: Publication | None = None) -> SubsetOptimum | str:
+    """Return the optimum of a subset as seen from the published coefficients, or why it cannot be told.
+
+    Args:
+        published: the coefficients.
+        records: of the subset.
+        widest: the same with the widest rounding in which the optimum shall be found; None for that of ``published``.
+    """
+    y = records.y
+    design = _build_design(published, records.x)
+    if design is None:
+        return "a column is constant"
     if len(y) <= design.shape[1]:
         return "no more records than coefficients"
     start, mask, n = published.theta, published.penalised, len(y)
+    wider = 0.0 if widest is None else widest.rounding - published.rounding
     factor = n if published.family == "poisson" else 1
     has_unknown_penalty = published.penalty is None
     penalty = 0.0 if published.penalty is None else published.penalty * factor
-    step, penalty_slope = np.zeros(len(start)), None
+    step, penalty_slope, widest_box = np.zeros(len(start)), None, np.zeros(len(start))
     for number in range(_MAX_STEPS):
         with np.errstate(over="ignore", invalid="ignore"):
             residuals, weights = loss_derivatives(published.family, design @ (start + step), y)
@@ -217,20 +228,100 @@ def fit_subset(published: Publication, records: Cohort) -> SubsetOptimum | str:
             shift = -float((penalty_slope * scale) @ next_step) / norm
             shift = max(shift, -penalty)
             penalty, change = penalty + shift, change + shift * penalty_slope
-        if number == 0 and np.abs(change / box).max() > _MAX_FIRST_STEP:
-            step = change
-            break  # far off: one step says so, and what it says is shown
+        # Far off, no more is needed than about how far. A convex loss has no optimum on the side to which it rises.
+        widest_box = np.maximum(widest_box, box + wider)
+        falls_away = gradient @ step < -np.abs(gradient) @ widest_box and not has_unknown_penalty
+        if falls_away or (number == 0 and _is_far(published.family, change, hessian, inverse, widest_box, design)):
+            step = step + change
+            break
         is_reached = np.abs(change / box).max() < 1e-4
-        if published.family != "linear":  # a long step may overshoot, to where all records have one class
-            longest = max(float(np.abs(design @ change).max()), _MAX_PREDICTOR_STEP)
-            change = change * min(1.0, _MAX_PREDICTOR_STEP / longest)
+        if published.family != "linear":
+            # A long step may overshoot; so shortened, none does, as the third derivative is at most the second
+            # (Sun and Tran-Dinh, arXiv 1703.04599).
+            longest = max(float(np.abs(design @ change).max()), np.finfo(float).tiny)
+            change = change * np.log1p(longest) / longest
         step = step + change
         if is_reached:
             break
     else:
         return "its optimum was not reached"
+    if published.family == "linear":
+        residuals = design @ (start + step) - y  # exact, however far the step
     slope = None if penalty_slope is None else np.asarray(factor * penalty_slope)  # by the penalty as published
     return SubsetOptimum(step, hessian, inverse, box, slope, penalty / factor, design, residuals)
+
+
+def _build_design(published: Publication, x: Floats) -> Floats | None:
+    """Return the columns as they are fitted; None where one that is scaled is constant."""
+    if published.scaled:
+        spread = x.std(axis=0)
+        if (spread == 0).any():
+            return None
+        x = (x - x.mean(axis=0)) / spread
+    return add_intercept(published, x)
+
+
+def _is_far(family: Family, change: Floats, hessian: Floats, inverse: Floats, box: Floats, design: Floats) -> bool:
+    """Return whether a Newton step from the published numbers is longer than one to an optimum in the box can be."""
+    if family == "linear":
+        return bool(np.abs(change / box).max() > _MAX_FIRST_STEP)
+    # Where predictors change by u, the curvature of logistic and Poisson losses changes by a factor of exp(u) at most,
+    # and so does, in its norm, the step.
+    predictor_change = float((np.abs(design) @ box).max())
+    wrong = np.sqrt(np.diag(inverse)) * np.expm1(min(predictor_change, 1.0)) * np.sqrt(box @ np.abs(hessian) @ box)
+    return predictor_change < 1 and bool(np.any(np.abs(change) > _MAX_FIRST_STEP * box + wrong))
+
+
+def leave_out_each(published: Publication, optimum: SubsetOptimum) -> tuple[Floats, Floats]:
+    """Return by how much the coefficients of a subset move without each of its records.
+
+    That is one Newton step of the other records. Columns that were scaled are scaled anew, in which all coefficients
+    change, and of a mean loss (Poisson) the penalty falls with the number of records.
+
+    Args:
+        published: the coefficients.
+        optimum: of the subset, which is accepted.
+
+    Returns:
+        The shifts, ``[n, d]``, and bounds on their errors, ``[n, d]``; infinite where there may be no fit without it.
+    """
+    design, mask, (n, d) = optimum.design, published.penalised, optimum.design.shape
+    theta = published.theta + optimum.step
+    _, weights = loss_derivatives(published.family, design @ theta, np.zeros(n))
+    penalties = optimum.penalty * (np.array([n, n - 1]) if published.family == "poisson" else np.ones(2))
+    shifts, errors = np.full((n, d), np.inf), np.full((n, d), np.inf)
+    if published.scaled and published.intercept is None:
+        return shifts, errors  # what moves the columns is not made up for
+    inverse_rows = design @ optimum.inverse_hessian
+    sizes = np.einsum("ij,ij->i", inverse_rows, design)
+    leverage = np.minimum(weights * sizes, 1.0)
+    for rows in np.array_split(np.arange(n), -(-n * d * d // 2**21)):
+        rows = rows[leverage[rows] < _MAX_LEVERAGE]
+        x, transform = design[rows], np.tile(np.eye(d), (len(rows), 1, 1))
+        if published.scaled:
+            n_columns, place = len(published.coefficients), np.arange(len(published.coefficients))
+            mean = -x[:, :n_columns] / (n - 1)
+            variance = (n - x[:, :n_columns] ** 2) / (n - 1) - mean**2
+            transform[:, place, place] = np.sqrt(np.maximum(variance, 0.0))
+            transform[:, -1, :n_columns] = mean
+        penalty = penalties[1] * np.swapaxes(transform, 1, 2) @ (mask[:, None] * transform)
+        penalty = penalty - penalties[0] * np.diag(mask)
+        hessians = optimum.hessian + penalty - weights[rows, None, None] * x[:, :, None] * x[:, None, :]
+        gradients = penalty @ theta - x * optimum.residuals[rows, None]
+        change = -np.linalg.solve(hessians, gradients[:, :, None])[:, :, 0]
+        shifts[rows] = np.einsum("nij,nj->ni", transform, theta + change) - theta
+        errors[rows] = 0.0
+        if published.family != "linear":
+            # In the norm of the Hessian the step is wrong by exp(u) - 1 of itself at most, where the exact one changes
+            # predictors by u; that u is at most `reach` times exp(u).
+            left = 1 - leverage[rows]
+            norm = np.sqrt(np.maximum(-np.einsum("ni,ni->n", gradients, change), 0.0))
+            reach = np.sqrt(sizes.max() / left) * norm
+            is_bounded = reach < _MAX_REACH
+            relative = np.expm1(-special.lambertw(-np.minimum(reach, _MAX_REACH)).real)
+            bounds = (relative * norm / np.sqrt(left))[:, None] * np.sqrt(np.diag(optimum.inverse_hessian))
+            errors[rows] = np.where(is_bounded[:, None], np.einsum("nij,nj->ni", np.abs(transform), bounds), np.inf)
+    return shifts, errors
 
 
 def add_intercept(published: Publication, x: Floats) -> Floats:
