@@ -497,8 +497,8 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
         if fit.told_apart:
             told_apart = (
                 f" For {fit.told_apart:,} of the {formatting.format_count(fit.records, 'record')}, leaving out that "
-                "one alone would change the published numbers: whoever holds all of them, and knows that the others took "
-                "part, can tell that it did."
+                "one alone would change the published numbers: whoever holds all of them, and knows that the others "
+                "took part, can tell that it did."
             )
         return "leak", (
             "If these coefficients were fitted as assumed, they come from the records of "
