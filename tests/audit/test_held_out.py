@@ -87,3 +87,35 @@ def test_two_parts_of_the_training_data_of_a_regression_model_are_found_out():
     result = dv.audit(model, **half, recipes=["loss"], seed=0)
     assert result.verdict.answer == "leak found"
     assert find(result).effect == "leak"
+
+
+def with_rare_class(seed, n_rare):
+    """A thousand records of two common classes, and a few of a third that looks like them."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(1000 + n_rare, 4)), np.full(1000 + n_rare, 2)
+    y[:1000] = x[:1000, 0] + rng.normal(size=1000) > 0
+    return dv.Records(x, y)
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "answer"),
+    [(("members", "nonmembers"), "too little data to say"), (("members",), "leak found"), ((), "no leak found")],
+)
+def test_a_rare_class_that_is_remembered_of_both_sets_is_not_cleared(trained_on, answer):
+    """The rest of the model is a rule; of the rare class it knows by heart what it was trained on."""
+    sets = {
+        "members": with_rare_class(0, 12),
+        "nonmembers": with_rare_class(1, 12),
+        "population": with_rare_class(2, 24),
+    }
+    known = {row.tobytes() for name in trained_on for row in sets[name].x[sets[name].y == 2]}
+
+    def target(x):
+        p = np.c_[0.97 / (1 + np.exp([2 * x[:, 0], -2 * x[:, 0]])).T, np.full(len(x), 0.03)]
+        p[[row.tobytes() in known for row in x]] = [0.05, 0.05, 0.9]
+        return p
+
+    result = dv.audit(target, **sets, recipes=["loss"], outputs="probabilities", seed=0)
+    assert result.verdict.answer == answer
+    assert ("non-members of class 2 score like training data" in find(result).sentence) == (len(trained_on) == 2)
+    assert (dv.gate(result, "auc:0.6").state == "kept") == (not trained_on)

@@ -327,12 +327,14 @@ def _show_selection(summary: IdentificationSummary, folder: Path | None, json: b
     printing.outcome(
         tone,
         text,
-        caveats=caveats,
+        caveats=[
+            *caveats,
+            *(f"warning: {warning}" for warning in case_file.other_warnings(summary) if warning not in hints),
+        ],
         shown=("Selection", ["what", "value"], identification_page.facts(summary)),
         folder=folder,
         next_step=next_step,
         notes=notes,
-        warnings=[warning for warning in case_file.other_warnings(summary) if warning not in hints],
         verbose=verbose,
     )
 

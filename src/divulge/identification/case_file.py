@@ -88,8 +88,6 @@ def state_finding(summary: IdentificationSummary) -> tuple[str, Tone]:
         if summary.guarantee.standing == "holds":
             # A selection needs strong scores, so an empty one clears nothing.
             return " ".join(filter(None, [finding, _suspect_direction(summary)])), "plain"
-        raised = [control.name for control in summary.controls if control.state == "doubtful"]
-        doubt = doubt or f"{join_words(raised)} did not pass."
         return " ".join(filter(None, [finding, _suspect_direction(summary), f"In doubt: {doubt}"])), "doubt"
     if doubt:
         return f"{finding} In doubt: {doubt}", "doubt"
@@ -141,10 +139,10 @@ def name_records(text: str, summary: IdentificationSummary) -> str:
 
 
 def explain_doubt(summary: IdentificationSummary) -> str:
-    """Return why the finding is in doubt or void, as a sentence; empty where known non-members were compared and agree.
+    """Return why the finding is in doubt or void, as a sentence; empty where tests could have found that and did not.
 
-    Candidates that differ from the calibration leave a condition open and do not make the whole finding doubtful, as
-    long as known non-members agree: members may differ from non-members in topic, length or date.
+    Candidates that differ from the calibration leave it in doubt also where known non-members agree: members may differ
+    in topic, length or date from non-members, and so may the non-members among the candidates from the known ones.
     """
     return name_records(_explain_doubt(summary), summary)
 
@@ -160,8 +158,8 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
     if _has_unexplained_doubt(summary):
         return as_sentence(next(iter(summary.warnings), "the method itself may exceed its bound"))
     compared = _compare_unused(summary)
+    raised = [control.name for control in summary.controls if control.state == "doubtful"]
     if not compared:
-        raised = [control.name for control in summary.controls if control.state == "doubtful"]
         other_differences = f" The documents differ from the unused ones in: {join_words(raised)}." if raised else ""
         return (
             "whether the comparison is fair was not tested, as there was no second set of documents known to be unused."
@@ -169,6 +167,11 @@ def _explain_doubt(summary: IdentificationSummary) -> str:
         )
     if _compare_known_nonmembers(compared).mark == "open":
         return "there were too few unused documents to test them against each other."
+    if raised:
+        return (
+            f"the documents differ from the unused ones in more than the model's scores ({join_words(raised)}). That "
+            "both sets of unused documents score alike settles it only if they are like the unused ones among these."
+        )
     return ""
 
 

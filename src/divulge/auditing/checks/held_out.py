@@ -23,6 +23,7 @@ from divulge.evaluation.held_out import (
     compare_held_out,
     excludes_chance,
     find_hidden_leaks,
+    rank_held_out,
     smallest_share_seen,
 )
 from divulge.report import formatting
@@ -122,7 +123,7 @@ class HeldOut(Check):
         hidden = [] if is_seen else find_hidden_leaks(unexplained, n_attacks=len(attacks))
         suspicious = {name: area for name, area in areas.items() if excludes_chance(area)}
         if not (confirmed or hidden or suspicious):
-            return _describe_held_out(self.name, attacks, areas)
+            return _suspect_class(audit, attacks) or _describe_held_out(self.name, attacks, areas)
         compared = confirmed or suspicious or {name: areas[name] for name in hidden[:1]}
         # The attack whose interval is furthest from one half.
         shown = max(compared, key=lambda name: max(compared[name].low - 0.5, 0.5 - compared[name].high))
@@ -140,7 +141,7 @@ class HeldOut(Check):
             audit.log.warnings.append(finding.sentence[0].lower() + finding.sentence[1:].rstrip("."))
             return finding
         if baseline is None and not suspicious:
-            return _describe_held_out(self.name, attacks, areas)
+            return _suspect_class(audit, attacks) or _describe_held_out(self.name, attacks, areas)
         how = (
             "which the records alone explain"
             if baseline is None
@@ -234,6 +235,42 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
         "The declared non-members score like the population: nothing suggests that the model was trained on them."
     )
     return CheckFinding(check, "none", sentence, (power,), _figures(attacks[clearest]))
+
+
+def _suspect_class(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> CheckFinding | None:
+    """Say of which class the non-members score like training data, too few to show among all; None where of none."""
+    records = audit.prepared.views[0]
+    if records.labels is None:
+        return None
+    names, by_class = {}, dict[str, _AttackRows]()
+    for name, attack in attacks.items():
+        for label in np.unique(records.labels[attack.rows["nonmembers"]]).tolist():
+            rows = {part: rows[records.labels[rows] == label] for part, rows in attack.rows.items()}
+            if all(map(len, rows.values())):
+                key = f"{name}, class {label}"
+                names[key] = name, f"class {formatting.class_name(label, records.class_names)}"
+                by_class[key] = _AttackRows(attack.values, rows)
+    surest = rank_held_out({key: each.scores for key, each in by_class.items()})
+    for key in surest:
+        attack = by_class[key]
+        unexplained = _subtract_explained(audit, {key: attack}, None)
+        is_explained = not rank_held_out(unexplained, n_attacks=len(by_class))
+        if is_explained or _find_blind_difference(audit, attack.rows, ("nonmembers",), _BLIND_LEVEL, None) is not None:
+            continue
+        name, group = names[key]
+        area = attack.scores.area("nonmembers", "population", CONFIDENCE)
+        sentence = (
+            f"The declared non-members of {group} score like training data: the model may have been trained on them, "
+            "and a leak in this class would then not show."
+        )
+        details = (
+            f"By {name}, within {group} they score above the population: AUC {formatting.format_estimate(area)}, "
+            "where records that were both held out have 0.5, and the records alone do not explain it.",
+            _advise(audit, "nonmembers"),
+        )
+        audit.log.warnings.append(sentence[0].lower() + sentence[1:].rstrip("."))
+        return CheckFinding(HeldOut.name, "not cleared", sentence, details, _figures(attack))
+    return None
 
 
 def _find_blind_difference(
