@@ -217,6 +217,13 @@ def test_a_leak_says_what_the_adversary_needs_and_knows(needs, models, share):
     assert told.recipe == "r"
 
 
+@pytest.mark.parametrize("name", ["LogisticRegression", "Ridge", "RandomForestClassifier"])
+def test_of_a_regression_no_leak_is_said_to_leave_its_coefficients_open(name):
+    told = with_about(quiet(), estimator=SimpleNamespace(name=name)).verdict
+    assert told.answer == "no leak found"
+    assert ("divulge weights --cohort" in told.text) == (name != "RandomForestClassifier")
+
+
 @pytest.mark.parametrize(("copies", "answer"), [(0, "no leak found"), (10, "no leak found"), (400, "too little data")])
 def test_copies_in_another_set_raise_the_smallest_auc_that_would_have_been_seen(copies, answer):
     audit = with_copies(quiet(1000), copies)

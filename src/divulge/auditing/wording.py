@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 # Where only a larger leak would have been found, the verdict says in its first words that large ones are meant.
 _LARGEST_MODERATE_AUC = 0.65
+_REGRESSIONS = ("LogisticRegression", "LinearRegression", "Ridge", "PoissonRegressor")
+_COEFFICIENTS = (
+    "Only the model's outputs were looked at. The coefficients of a regression, in its file or in a table, often tell "
+    "whose records it was fitted on to whoever holds those records: divulge weights --cohort asks that."
+)
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
     "no leak found": "clear",
@@ -280,12 +285,16 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         n_required = evaluation.records_to_see(_LARGEST_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
         if n_required > min(scope.members, scope.nonmembers):
             larger_test = (f"About {n_required:,} training records and as many others make a test that is not weak.",)
-    tried, names = _describe_attacks(audit)
+    (tried, names), estimator = _describe_attacks(audit), audit.about.estimator
     return Verdict(
         reason.answer,
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "
         f"measurably better than guessing{', but only a large leak would have shown' if is_coarse(reason) else ''}.",
-        (tried, *([] if reason.groups is None else _describe_cleared_groups(reason.groups))),
+        (
+            tried,
+            *([] if reason.groups is None else _describe_cleared_groups(reason.groups)),
+            *([_COEFFICIENTS] if estimator is not None and estimator.name in _REGRESSIONS else []),
+        ),
         caveats=(limits, *larger_test, *copies),
         evidence=(
             f"The smallest that would have been found with {power} "
