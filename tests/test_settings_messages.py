@@ -65,6 +65,7 @@ class Example(Settings):
         ({"inner": {"rate": 2.0}}, r"inner.rate: must lie in \(0, 1\), got 2.0"),
         ({"inner": 3}, "inner: a table is needed"),
         ({"inner": {"rat": 1}}, "unknown key inner.rat: 'rat' is unknown; did you mean 'rate'"),
+        ({"inner": {"whole": 1}}, "unknown key inner.whole: it stands at the top"),
         ({"hole": 1}, "unknown key hole: 'hole' is unknown; did you mean 'whole'"),
         ({"either": "x"}, "either: a number is needed, got 'x'"),
         ({"either": -1}, "either: must be at least 0, got -1"),

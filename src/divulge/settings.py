@@ -118,7 +118,10 @@ def format_errors(model: type[BaseModel], error: ValidationError) -> list[str]:
             name = str(finding["loc"][-1])
             key = ".".join([*path, name])
             known = tuple(_find_model(place, finding["loc"]).model_fields)
-            lines.setdefault(key, f"unknown key {key}: {validation.describe_unknown(name, known)}")
+            hint = validation.describe_unknown(name, known)
+            if path and name in model.model_fields:
+                hint = "it stands at the top of the plan, before the first [table]"
+            lines.setdefault(key, f"unknown key {key}: {hint}")
         elif key not in lines or finding["type"] == "float_type":  # of a whole number or a share, the wider word
             lines[key] = _format_finding(key, field, finding)
     return list(lines.values())

@@ -181,7 +181,7 @@ def _describe_leak(audit: Findings, reason: Reason) -> Verdict:
     is_adjusted = audit.adjustment is not None
     details = [
         _describe_adversary(audit.about.recipes[strongest.recipe], audit.about.settings.partial),
-        *(_describe_worst_group(scope, n) for scope, _, n in worst),
+        *(_describe_worst_group(scope, claim, n) for scope, claim, n in worst),
     ]
     if is_adjusted or (blind is not None and confirmed):
         details.append(_REMAINS)
@@ -237,11 +237,15 @@ def _find_worst_groups(groups: Sequence[tuple[Scope, TestedStatistic]]) -> list[
     return [(*max(pairs, key=lambda pair: pair[1].strength), len(pairs)) for pairs in by_kind if pairs]
 
 
-def _describe_worst_group(scope: Scope, count: int) -> str:
+def _describe_worst_group(scope: Scope, claim: TestedStatistic, count: int) -> str:
+    """Say in which class or group the leak shows most, and how much of it shows there."""
     kinds = "classes" if scope.by == "class" else "groups"
-    if count == 1:
-        return f"The leak also shows within {scope.name} alone."
-    return f"The leak also shows in {count:,} {kinds} taken one by one, most in {scope.name}."
+    where = f"in {count:,} {kinds} taken one by one, most in" if count > 1 else "within"
+    opening = f"The leak also shows {where} {scope.name}{'' if count > 1 else ' alone'}"
+    if claim.statistic not in ("AUC", "TPR"):
+        return f"{opening}."
+    sentence = describe_claim(claim, " there")[0]
+    return f"{opening}: {sentence[0].lower()}{sentence[1:]}"
 
 
 def describe_silence(reason: Reason) -> str:
