@@ -296,7 +296,7 @@ def read_publication(path: Path, settings: CohortSettings) -> tuple[Publication,
         divulge.InputError: a model that is no such regression or whose fit solves no equation that can be checked
             (L1 penalty, class weights, early stopping), settings that contradict its file.
     """
-    return _read_table(path, settings) if path.suffix == ".csv" else _read_model(path, settings)
+    return _read_table(path, settings) if path.suffix in (".csv", ".tsv", ".txt") else _read_model(path, settings)
 
 
 def read_cohorts(
@@ -353,7 +353,11 @@ def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
     """Read names and coefficients, and how many decimals they have."""
     numbers: dict[str, str] = {}
     text = store.read_text(check_path(path, "model"), limit=store.MAX_LINES_BYTES).removeprefix("\ufeff")
-    for row in csv.reader(text.splitlines()):
+    lines = text.splitlines()
+    separator = next((sign for sign in (";", "\t") if lines and sign in lines[0]), ",")
+    for row in csv.reader(lines, delimiter=separator):
+        if separator != "," and len(row) > 1 and "." not in row[1]:
+            row[1] = row[1].replace(",", ".", 1)  # as spreadsheets and R's write.csv2 write decimals
         if len(row) < 2 or (not numbers and not _is_number(row[1])):
             continue  # the names of the columns
         if not _is_number(row[1]) or row[0].strip() in numbers:
@@ -361,7 +365,7 @@ def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
         numbers[row[0].strip()] = row[1].strip()
     if not numbers:
         raise InputError(
-            f"{path}: names and, after a comma, their coefficients are needed, a pair on a line; none found"
+            f"{path}: names and, after a comma or semicolon, their coefficients are needed, a pair on a line; none found"
         )
     intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
     columns = tuple(name for name in numbers if name != intercept)

@@ -332,6 +332,12 @@ def test_numbers_may_have_a_rounding_each(tmp_path, divulge):
         code, out, errors = divulge("weights", tmp_path / "paper.csv", *options, "--json")
         assert code == 0, errors
         assert ["a", "c"] in [each["cohorts"] for each in json.loads(out)["subsets"] if each["accepted"]], form
+        # As a spreadsheet, or R's write.csv2, writes it.
+        local = ['"term";"estimate"', *(line.replace(",", ";").replace(".", ",") for line in lines)]
+        (tmp_path / "paper.csv").write_text("\n".join(local))
+        code, local_out, errors = divulge("weights", tmp_path / "paper.csv", *options, "--json")
+        assert code == 0, errors
+        assert json.loads(local_out)["subsets"] == json.loads(out)["subsets"]
 
 
 def test_the_rounding_of_a_number_is_read_off_that_number(tmp_path, divulge):
