@@ -365,7 +365,7 @@ def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
         numbers[row[0].strip()] = row[1].strip()
     if not numbers:
         raise InputError(
-            f"{path}: names and, after a comma or semicolon, their coefficients are needed, a pair on a line; none found"
+            f"{path}: names and, after a comma or semicolon, their coefficients are needed, a pair a line; none found"
         )
     intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
     columns = tuple(name for name in numbers if name != intercept)
