@@ -651,12 +651,13 @@ def gate(
 
 
 def limits_section(rulings: Rulings) -> Section:
-    """Return the answers on the limits of a plan for a report: one row each, with the ruling that decides and why."""
+    """Return the answers on the limits of a plan for a report: a row each, with a deciding ruling and all reasons."""
     rows = []
     for limit, held in rulings.group_by_limit().items():
-        decisive = next((ruling for ruling in held if ruling.state == held.state and ruling.reason), held[0])
-        says = "; ".join(filter(None, (str(decisive).partition(": ")[2], decisive.reason)))
-        rows.append((limit, decisive.answer, says))
+        deciding = [ruling for ruling in held if ruling.state == held.state]
+        first = next((ruling for ruling in deciding if ruling.unjudged_by), deciding[0])
+        reasons = dict.fromkeys(ruling.reason for ruling in (first, *deciding) if ruling.reason)
+        rows.append((limit, first.answer, "; ".join((str(first).partition(": ")[2], *reasons))))
     return Section("Limits of the plan", [Table(("limit", "answer", "why"), rows, sortable=False)])
 
 
