@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing import Audit
     from divulge.auditing.compare import Rulings
-    from divulge.report import Page
+    from divulge.report import Page, Section
     from divulge.report.run_kinds import Run, RunKind
     from divulge.synthetic.comparison import ReleaseComparison
 
@@ -159,6 +159,16 @@ def load_run(folder: Path) -> Run:
 def load_page(folder: Path) -> Page:
     """Return the report of the finished run in ``folder``; errors as for `load_run`."""
     return find_kind(folder).load_page(folder)
+
+
+def load_limits(folder: Path) -> tuple[Section, ...]:
+    """Return what an audit's report says of the limits in its plan; nothing where there are none."""
+    if find_kind(folder) is not AUDIT:
+        return ()
+    audit, planned = AUDIT.open(folder, lambda run: (run.audit, compare.Policy.read(folder)))
+    if not planned.limits:
+        return ()
+    return (compare.limits_section(compare.gate(audit, planned.limits, by=planned.by)),)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,9 +8,11 @@ from scipy.special import ndtri
 
 import divulge as dv
 from divulge.auditing.compare import Limit, compare, gate
+from divulge.auditing.junit import render_junit
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting
-from score_audits import scored, sizes, with_covariates
+from divulge.results import CheckFinding
+from score_audits import scored, sizes, with_covariates, with_findings
 
 
 def states(audit, *policies):
@@ -207,6 +209,33 @@ def test_nothing_is_kept_that_the_verdict_leaves_open():
     assert differ.verdict.answer == "split is confounded"
     assert ruling.state == "undecided"
     assert ruling.reason == differ.verdict.plain.rstrip(".")
+
+
+@pytest.mark.parametrize(("share", "judged"), [(0.03, {"class 0"}), (0.5, set())])
+def test_classes_that_were_not_judged_stand_beside_a_limit_that_is_kept(share, judged):
+    rng, members = np.random.default_rng(0), sizes(1000, 1000)
+    labels = np.tile(np.arange(100) < 100 * share, 20).astype(int)
+    rulings = gate(scored({"loss": rng.normal(size=2000)}, members, labels=labels), "auc:0.57")
+    of_all = rulings[0]
+    assert {ruling.scope for ruling in rulings[1:]} == judged
+    assert set(of_all.unjudged) == {"class 0", "class 1"} - judged
+    assert of_all.unjudged_by == (() if judged else ("class",))
+    assert (of_all.state, of_all.answer == "kept") == ("kept", bool(judged))
+    assert all(name in of_all.reason for name in of_all.unjudged)
+    for text in (repr(rulings), render_junit(rulings, "run")):
+        assert text.count(of_all.reason) == 1
+
+
+def test_a_failed_assertion_says_first_and_once_why_nothing_can_be_ruled():
+    rng, members = np.random.default_rng(0), sizes(600, 600)
+    audit = scored({name: rng.normal(size=1200) for name in ("loss", "lira", "rmia")}, members)
+    assert gate(audit, "auc:0.6")
+    used = CheckFinding("held out", "not cleared", "The non-members were trained on.", trained_on="nonmembers")
+    rulings = gate(with_findings(audit, used), "auc:0.6")
+    assert repr(rulings).splitlines()[1].strip() == used.reason
+    assert repr(rulings).count(used.reason) == 1
+    with pytest.raises(AssertionError, match=used.reason):
+        assert rulings
 
 
 @pytest.mark.parametrize(

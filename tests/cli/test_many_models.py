@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 import skops.io
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
@@ -139,8 +141,46 @@ def test_a_gate_has_one_answer_for_each_limit(tmp_path, divulge):
         answers.setdefault((metric, limit), []).append(policy)
     assert answers["auc", "0.6"] == ["BROKEN"]
     assert answers["auc", "0.9"][0] in ("kept", "undecided")
-    assert set(answers["auc", "0.9"][1:]) <= {""}
     assert code == 1
+
+
+def test_every_row_of_a_gate_has_its_own_state_the_worst_first(tmp_path, divulge):
+    """Class 0 alone is given away: over all records the limit is kept."""
+    rng = np.random.default_rng(0)
+    sets = {
+        name: dv.Records(rng.normal(size=(1000, 4)), np.repeat([0, 1, 1, 1, 1], 200))
+        for name in ("members", "nonmembers", "population")
+    }
+    known = {row.tobytes() for row in sets["members"].x[:200]}
+
+    def model(x):
+        surer = np.array([row.tobytes() in known for row in x])
+        return np.stack([x[:, 0] + 9 * surer, -x[:, 0]], axis=1)
+
+    dv.audit(model, **sets, recipes=["loss"], fpr=(0.1,), out=tmp_path / "run")
+    _, out, _ = divulge("gate", tmp_path / "run", "--max", "auc:0.8", "--json")
+    states = {ruling["scope"]: ruling["state"] for ruling in json.loads(out)["rulings"]}
+    assert (states["all"], states["class 0"]) == ("kept", "broken")
+    _, out, _ = divulge("gate", tmp_path / "run", "--max", "auc:0.8")
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    assert [(row[0].lower(), row[-1]) for row in rows] == [("broken", "class 0"), ("kept", "all")]
+
+
+def test_a_class_that_was_not_judged_is_named_by_gate_by_junit_and_on_the_sheet(project, divulge, tmp_path):
+    (project / "classes").mkdir(exist_ok=True)
+    gate = '[gate]\nmax = ["auc:0.6"]\nby = "class"\n'
+    (project / "classes" / "stump.toml").write_text(PLAN.format(model="stump.skops", gate=gate))
+    assert divulge("audit", project / "classes" / "stump.toml", "--out", tmp_path / "run")[0] == 0
+    of_all = dv.gate(tmp_path / "run")[0]
+    assert (of_all.state, len(of_all.unjudged)) == ("kept", 2)
+    code, out, _ = divulge("gate", tmp_path / "run", "--junit", tmp_path / "j.xml")
+    assert code == 0
+    assert of_all.reason in out
+    (text,) = ET.parse(tmp_path / "j.xml").getroot().iter("system-out")
+    assert of_all.reason in text.text
+    for name in ("md", "html"):
+        divulge("report", tmp_path / "run", "--one-page", "--format", name, "--to", tmp_path / f"page.{name}")
+        assert of_all.reason in (tmp_path / f"page.{name}").read_text().replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +278,36 @@ def test_other_records_cannot_be_compared_and_the_table_says_so(tmp_path):
     latest, _ = viewing.list_runs([tmp_path])
     assert latest.change is None
     assert latest.changed.startswith("cannot be compared: the ids agree, but the records")
+
+
+def test_attacks_whose_reference_models_are_clones_of_other_settings_are_left_out_of_a_comparison(tmp_path, divulge):
+    rng = np.random.default_rng(0)
+    sets = {
+        name: dv.Records(rng.normal(size=(n, 3)), rng.integers(0, 2, n))
+        for name, n in {"members": 120, "nonmembers": 120, "population": 240}.items()
+    }
+    members = sets["members"]
+    for night, depth in {"2026-11-28": None, "2026-11-29": 2}.items():
+        scale, tree = StandardScaler(), DecisionTreeClassifier(max_depth=depth, random_state=0)
+        model = make_pipeline(scale, tree).fit(members.x, members.y)
+        references = dv.references.Train(count=8)
+        dv.audit(model, **sets, recipes=["loss", "lira"], references=references, out=tmp_path / night / "model")
+    runs = [tmp_path / night / "model" for night in ("2026-11-28", "2026-11-29")]
+    compared = dv.compare(*runs)
+    (changes,), (left_out,) = compared.changes.values(), compared.left_out.values()
+    assert {change.recipe for change in changes} == {"loss"}
+    assert left_out == {"lira": "max_depth"}
+    assert changes == dv.compare(*runs, recipes=["loss"]).changes[next(iter(compared.changes))]
+    for names in (["lira"], ["loss", "lira"]):
+        with pytest.raises(dv.InputError, match=r"trained differently: lira \(max_depth\)") as refused:
+            dv.compare(*runs, recipes=names)
+        assert len(str(refused.value)) < 200
+    code, out, _ = divulge("compare", *runs)
+    assert code == 0
+    assert "lira (max_depth)" in out
+    after, _ = viewing.list_runs([tmp_path])
+    assert after.changed.endswith("lira (max_depth)")
+    assert after.change == changes[0].change
 
 
 def test_a_damaged_run_is_listed_and_the_exit_code_says_so(nights, tmp_path, divulge):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -93,12 +94,12 @@ def compare(
     Args:
         before: an audit.
         after: one of the same candidates.
-        recipes: which to compare; None for all that both audits ran.
+        recipes: which to compare; None for all that both audits ran, except those of `find_left_out`.
         confidence: of the interval of each change.
 
     Raises:
         divulge.InputError: other candidates, another truth, no recipe in common, a recipe that one of the audits did
-            not run, or one whose reference models were trained in another way.
+            not run, or one that is named (or any) whose reference models were trained in another way.
     """
     if len(before.ids) != len(after.ids) or set(before.ids.tolist()) != set(after.ids.tolist()):
         raise InputError(
@@ -118,10 +119,15 @@ def compare(
         raise InputError(f"compare: no recipe in common ({', '.join(before)}; {', '.join(after)})")
     if recipes is not None:
         shared = [check_choice(name, "recipes", shared) for name in recipes]
-    _check_same_training(before, after, shared)
+    left_out = find_left_out(before, after)
+    comparable = [name for name in shared if name not in left_out]
+    if not comparable or (recipes is not None and len(comparable) < len(shared)):
+        described = describe_left_out({name: left_out[name] for name in shared if name in left_out})
+        hint = f"; recipes that can be compared: {', '.join(comparable)}" if comparable else ""
+        raise InputError(f"compare: the reference models of the two audits were trained differently: {described}{hint}")
     differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
-    for name in shared:
+    for name in comparable:
         before_outcome, after_outcome = before[name].on(before_order), after[name].on(after_order)
         if before_outcome.is_counted is not None:  # copies are no further observations
             before_outcome, after_outcome = (
@@ -143,26 +149,89 @@ def compare(
     return differences
 
 
-def _check_same_training(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
-    """Check that the reference models of both audits were trained alike, so that only the targets differ."""
-    differences = {}
-    for name in recipes:
+def find_left_out(before: Audit, after: Audit) -> dict[str, str]:
+    """Return recipe → which settings of its reference models differ: scores of both audits are not of one scale.
+
+    Args:
+        before: an audit.
+        after: another.
+    """
+    left_out = {}
+    for name in before:
+        if name not in after.scores:
+            continue
         before_settings, after_settings = (
             {"references": recipe.references, **(recipe.training or {})}
             for recipe in (before.about.recipes[name], after.about.recipes[name])
         )
-        differences[name] = [
-            f"{setting}: {before_settings.get(setting, 'unknown')} before, {after_settings.get(setting, 'unknown')} "
-            "after"
-            for setting in dict.fromkeys([*before_settings, *after_settings])
-            if before_settings.get(setting) != after_settings.get(setting)
-        ]
-    if descriptions := [f"{name} ({', '.join(settings)})" for name, settings in differences.items() if settings]:
-        comparable = [name for name, settings in differences.items() if not settings]
-        hint = f"; recipes that can be compared: {', '.join(comparable)}" if comparable else ""
-        raise InputError(
-            f"compare: the reference models of the two audits were trained differently: {'; '.join(descriptions)}{hint}"
-        )
+        if names := _find_differences(before_settings, after_settings):
+            further = [f"{len(names) - _MAX_DIFFERENCES:,} further"] if len(names) > _MAX_DIFFERENCES else []
+            left_out[name] = formatting.join_words([*names[:_MAX_DIFFERENCES], *further])
+    return left_out
+
+
+_MAX_DIFFERENCES = 3  # settings that are named
+
+
+def _find_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the names of what differs; of estimators, those of their parameters.
+
+    Examples:
+        >>> _find_differences({"estimator": "Tree(depth=3, seed=0)"}, {"estimator": "Tree(depth=None, seed=0)"})
+        ['depth']
+    """
+    names: dict[str, None] = {}
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) == after.get(name):
+            continue
+        parts = [_split_description(settings.get(name, "")) for settings in (before, after)]
+        (head, inner), (other_head, other_inner) = parts
+        inner_names = _find_differences(inner, other_inner) if head == other_head and inner and other_inner else []
+        # An element of a list has no name of its own, and is called by that of the list.
+        names |= dict.fromkeys(name if each.isdecimal() else each for each in inner_names or [name])
+    return list(names)
+
+
+def _split_description(text: str) -> tuple[str, dict[str, str]]:
+    """Split what describes an estimator, or a list, into its head and name or number → description of each part.
+
+    Examples:
+        >>> _split_description("Pipeline(steps=[['a, b', Tree(depth=3)]], verbose=False)")
+        ('Pipeline(', {'steps': "[['a, b', Tree(depth=3)]]", 'verbose': 'False'})
+        >>> _split_description("0.5")
+        ('0.5', {})
+    """
+    match = re.fullmatch(r"([\w.]*[(\[{])(.*)[)\]}]", text, re.DOTALL)
+    if match is None:
+        return text, {}
+    parts, depth, quote = [""], 0, ""
+    for mark in re.findall(r"\\.|.", match[2], re.DOTALL):
+        if quote or mark in "'\"":
+            quote = "" if mark == quote else quote or mark
+        elif mark == "," and depth == 0:
+            parts.append("")
+            continue
+        else:
+            depth += (mark in "([{") - (mark in ")]}")
+        parts[-1] += mark
+    inner = {}
+    for number, part in enumerate(parts):
+        named = re.fullmatch(r"(\w+)=(.*)", part.strip(), re.DOTALL)
+        inner |= {named[1]: named[2]} if named else {str(number): part.strip()}
+    return match[1], inner
+
+
+def describe_left_out(left_out: Mapping[str, str]) -> str:
+    """List recipes that cannot be compared, each with the settings that differ; those of the same settings together.
+
+    Examples:
+        >>> describe_left_out({"lira": "max_depth", "rmia": "max_depth", "loss-out": "count"})
+        'lira and rmia (max_depth), loss-out (count)'
+    """
+    recipes: dict[str, list[str]] = {}
+    for recipe, settings in left_out.items():
+        recipes.setdefault(settings, []).append(recipe)
+    return ", ".join(f"{list_names(names)} ({settings})" for settings, names in recipes.items())
 
 
 State: TypeAlias = Literal["kept", "undecided", "broken"]
@@ -253,6 +322,7 @@ class Ruling:
             were found.
         by: "class" or "group" where the scope is one; else empty.
         unjudged: classes and groups within which the limit was not judged, as so few records could not show it kept.
+        unjudged_by: "class" or "group", or both, where it was judged within none of them.
     """
 
     recipe: str
@@ -265,6 +335,7 @@ class Ruling:
     stored: str = ""
     by: str = ""
     unjudged: tuple[str, ...] = ()
+    unjudged_by: tuple[str, ...] = ()
 
     @property
     def state(self) -> State:
@@ -286,8 +357,16 @@ class Ruling:
         if self.stored:
             return self.stored
         if self.state == "kept" and self.unjudged:
-            names = list_names(self.unjudged)
-            return f"not judged within {names}, where so few records could seldom show that the limit is kept"
+            names: dict[str, list[str]] = {}
+            for name in self.unjudged:
+                names.setdefault(name.partition(" ")[0], []).append(name)
+            parts = [
+                f"judged within no {kind} ({list_names(of_kind)})"
+                if kind in self.unjudged_by
+                else f"not judged within {list_names(of_kind)}"
+                for kind, of_kind in names.items()
+            ]
+            return f"{' and '.join(parts)}, where so few records could seldom show that the limit is kept"
         if self.state != "undecided":
             return ""
         if self.doubt:
@@ -295,6 +374,20 @@ class Ruling:
         if self.metric == "epsilon":
             return "scores bound ε from below only: a limit on it can be shown broken, never shown kept"
         return f"the limit of {self.metric} lies within the interval; more records would narrow it"
+
+    @property
+    def answer(self) -> str:
+        """The state as tables show it: what is kept over all records, and was judged within no class, is not just kept.
+
+        Examples:
+            >>> from divulge.types import Estimate
+            >>> auc = Estimate(0.5, 0.45, 0.54, 0.95, "")
+            >>> Ruling("loss", "all", "auc", 0.55, auc, unjudged=("class 0", "class 1"), unjudged_by=("class",)).answer
+            'kept (no class)'
+        """
+        if self.state == "kept" and self.unjudged_by:
+            return f"kept (no {' or '.join(self.unjudged_by)})"
+        return "BROKEN" if self.state == "broken" else self.state
 
     def __bool__(self) -> bool:
         return self.state == "kept"
@@ -416,10 +509,22 @@ class Rulings(Sequence[Ruling]):
     def __hash__(self) -> int:
         return hash(self._rulings)
 
+    def describe(self) -> list[str]:
+        """Return each ruling in a line, those of one reason below it, so that it stands there once.
+
+        Examples:
+            >>> Rulings([Ruling("loss", "all", "auc", 0.6, None, doubt="too few records")]).describe()
+            ['too few records', 'undecided: auc of loss on all is –, limit 0.6']
+        """
+        lines: dict[str, list[str]] = {"": []}  # those without a reason come first, as none belongs to them
+        for ruling in self:
+            lines.setdefault(ruling.reason, [ruling.reason]).append(str(ruling))
+        return [line for of_reason in lines.values() for line in of_reason]
+
     def __repr__(self) -> str:
-        """Return the state, and the rulings that are in it; of many the first."""
-        worst = [str(ruling) for ruling in self if ruling.state == self.state]
-        lines = [f"Rulings({self.state}: {len(worst):,} of {len(self):,})", *worst[:_MAX_SHOWN]]
+        """Return the state, and the rulings that are in it, below why; of many the first."""
+        worst = Rulings(ruling for ruling in self if ruling.state == self.state)
+        lines = [f"Rulings({self.state}: {len(worst):,} of {len(self):,})", *worst[:_MAX_SHOWN].describe()]
         further = [f"{len(worst) - _MAX_SHOWN:,} more"] if len(worst) > _MAX_SHOWN else []
         return "\n  ".join([*lines, *further])
 
@@ -443,7 +548,7 @@ def gate(
     Every class, and every group that was declared, is held to the same limits, except one on ε. A class with
     so few records that it would seldom be shown to keep the limit if it were like all others is not judged, and the
     ruling on all candidates, which may be "kept", names it in ``unjudged``; unless it is above the limit and leaks (at
-    1 - ``confidence`` over all classes).
+    1 - ``confidence`` over all classes). Where no class at all was judged, ``unjudged_by`` says so.
 
     ``exposed:5`` allows 5 members that stand above the non-members (of their class) beyond chance; see
     `divulge.evaluation.exposed_members`. It is broken where more surely do, and kept where no more than 5 members are
@@ -536,11 +641,24 @@ def gate(
                 ruled.append(rule(limit, scope, outcome, raw))
                 if not scope.by:
                     of_all[outcome.recipe] = ruled[-1].estimate
-        rulings += [
-            replace(ruling, unjudged=tuple(unjudged[ruling.recipe])) if ruling.scope == "all" else ruling
-            for ruling in ruled
-        ]
+        judged = {(ruling.recipe, ruling.by) for ruling in ruled}
+        for ruling in ruled:
+            names = tuple(unjudged[ruling.recipe]) if ruling.scope == "all" else ()
+            kinds = dict.fromkeys(name.partition(" ")[0] for name in names)
+            by_none = tuple(kind for kind in kinds if (ruling.recipe, kind) not in judged)
+            rulings.append(replace(ruling, unjudged=names, unjudged_by=by_none))
     return Rulings(sorted(rulings, key=lambda ruling: bool(ruling.by)))  # all candidates first
+
+
+def limits_section(rulings: Rulings) -> Section:
+    """Return the answers on the limits of a plan for a report: a row each, with a deciding ruling and all reasons."""
+    rows = []
+    for limit, held in rulings.group_by_limit().items():
+        deciding = [ruling for ruling in held if ruling.state == held.state]
+        first = next((ruling for ruling in deciding if ruling.unjudged_by), deciding[0])
+        reasons = dict.fromkeys(ruling.reason for ruling in (first, *deciding) if ruling.reason)
+        rows.append((limit, first.answer, "; ".join((str(first).partition(": ")[2], *reasons))))
+    return Section("Limits of the plan", [Table(("limit", "answer", "why"), rows, sortable=False)])
 
 
 def parse_groupings(by: str | Sequence[str]) -> tuple[str, ...]:
@@ -724,10 +842,13 @@ class Comparison:
         runs: name → audit; the first is the one that the others are compared with.
         changes: name of every further run → its paired differences; the intervals of all hold together with 95 %
             confidence.
+        left_out: name of every further run → the recipes that cannot be compared, and which settings of their reference
+            models differ.
     """
 
     runs: Mapping[str, Audit]
     changes: Mapping[str, tuple[Difference, ...]]
+    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def from_runs(cls, runs: Mapping[str, Audit], recipes: Sequence[str] | None = None) -> Comparison:
@@ -744,7 +865,19 @@ class Comparison:
         return cls(
             dict(runs),
             {name: tuple(compare(runs[baseline], runs[name], recipes, confidence=confidence)) for name in other_runs},
+            {} if recipes is not None else {name: find_left_out(runs[baseline], runs[name]) for name in other_runs},
         )
+
+    def judge(self, name: str) -> tuple[str, str, Tone]:
+        """Return heading, sentence and tone of what became of a run, and which recipes say nothing of that."""
+        before = next(iter(self.runs.values()))
+        heading, sentence, tone = judge_ending(self.changes[name], self.runs[name], before)
+        if not self.left_out.get(name):
+            return heading, sentence, tone
+        less = HEADINGS_BY_TONE["clear"]
+        heading = heading.replace(less, f"{less} by the attacks that can be compared", 1)
+        left_out = describe_left_out(self.left_out[name])
+        return heading, f"{sentence} Left out, as reference models were trained differently: {left_out}.", tone
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row for every run, recipe and statistic: before, after, and the change with its interval."""
@@ -777,14 +910,15 @@ def compare_runs(*runs: Audit | str | Path, recipes: Sequence[str] | None = None
 
     Args:
         *runs: results or run directories, at least two; all are compared with the first.
-        recipes: which to compare; None for all that the audits have in common.
+        recipes: which to compare; None for all that the audits have in common, except those whose reference models
+            were trained in another way (``left_out`` names them).
 
     Returns:
         A `Comparison`; ``report(path)`` writes it as a page, ``to_frame()`` gives the differences as a table.
 
     Raises:
-        divulge.InputError: fewer than two runs, other candidates, no recipe in common, reference models trained in
-            another way, no finished audit in a directory.
+        divulge.InputError: fewer than two runs, other candidates, no recipe in common, a recipe that is named (or all)
+            whose reference models were trained in another way, no finished audit in a directory.
 
     Examples:
         >>> compare_runs("runs/plain", "runs/private")  # doctest: +SKIP
@@ -969,11 +1103,15 @@ def _trade_off_chart(comparison: Comparison) -> list[Chart]:
 
 
 def _strongest_areas(comparison: Comparison) -> dict[str, tuple[str, Estimate]]:
-    """Return the attack with the largest AUC in each run, among those that are compared, and its AUC."""
-    shared = dict.fromkeys(d.recipe for changes in comparison.changes.values() for d in changes)
+    """Return the attack with the largest AUC in each run, and its AUC: among those that are compared, or left out.
+
+    Whose reference models were trained as each run's own says as much of that run as any other.
+    """
+    compared = dict.fromkeys(d.recipe for changes in comparison.changes.values() for d in changes)
+    shared = [*compared, *(recipe for left_out in comparison.left_out.values() for recipe in left_out)]
     areas = {}
     for name, audit in comparison.runs.items():
-        strongest = max(shared, key=lambda recipe: audit[recipe].auc.value)
+        strongest = max((recipe for recipe in shared if recipe in audit), key=lambda recipe: audit[recipe].auc.value)
         areas[name] = strongest, audit[strongest].auc
     return areas
 
@@ -1031,11 +1169,12 @@ def comparison_page(comparison: Comparison) -> Page:
     attack.
     """
     before = next(iter(comparison.runs.values()))
-    endings = {
-        name: judge_ending(changes, comparison.runs[name], before) for name, changes in comparison.changes.items()
-    }
+    endings = {name: comparison.judge(name) for name in comparison.changes}
     largest_distance = {
-        name: max(abs(change.after.value - 0.5) for change in changes if change.statistic == "auc")
+        name: max(
+            abs(comparison.runs[name][recipe].auc.value - 0.5)
+            for recipe in (*(change.recipe for change in changes), *comparison.left_out.get(name, ()))
+        )
         for name, changes in comparison.changes.items()
     }
     best = min(

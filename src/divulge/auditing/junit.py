@@ -20,8 +20,9 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render_junit(rulings: Rulings, run: str, passing: Collection[str] = ("kept",)) -> str:
     r"""Return the rulings of a gate as JUnit XML.
 
-    A limit that is kept is a test that passed. One that is broken or undecided is a failure where the exit code of
-    ``divulge gate`` says so, and was skipped where ``--pass`` lets it through.
+    A limit that is kept is a test that passed, whose output says within which classes it was not judged. One that is
+    broken or undecided is a failure where the exit code of ``divulge gate`` says so, and was skipped where ``--pass``
+    lets it through.
 
     Args:
         rulings: of the gate.
@@ -37,8 +38,8 @@ def render_junit(rulings: Rulings, run: str, passing: Collection[str] = ("kept",
         <testsuites>
           <testsuite name="divulge gate runs/&lt;mine&gt;" tests="1" failures="1" errors="0" skipped="0">
             <testcase classname="divulge.gate" name="auc:0.55">
-              <failure type="broken" message="auc:0.55 is broken: loss on all is 0.700 [0.600, 0.800]">loss on all is
-                0.700 [0.600, 0.800]</failure>
+              <failure type="broken" message="auc:0.55 is broken: loss on all is 0.700 [0.600, 0.800]">broken: auc of
+                loss on all is 0.700 [0.600, 0.800], limit 0.55</failure>
             </testcase>
           </testsuite>
         </testsuites>
@@ -46,7 +47,7 @@ def render_junit(rulings: Rulings, run: str, passing: Collection[str] = ("kept",
     cases = []
     for limit, held in rulings.group_by_limit().items():
         case = ET.Element("testcase", classname="divulge.gate", name=limit)
-        details = "\n".join(map(_describe, held))
+        details = "\n".join(held.describe())
         if held.state == "kept":
             ET.SubElement(case, "system-out").text = _clean(details)
         else:

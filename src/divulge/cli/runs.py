@@ -120,7 +120,8 @@ def _load_page(run: Path, one_page: bool, show_records: bool) -> report_page.Pag
     """Return the report of a run: whole or on one sheet, with or without single records."""
     page = finished_runs.load_page(run)
     if one_page:
-        return one_page_report.one_page(page, provenance.read_provenance(run))
+        limits = finished_runs.load_limits(run)
+        return one_page_report.one_page(page, provenance.read_provenance(run), limits)
     return page if show_records else report_page.hide_records(page)
 
 
@@ -269,7 +270,7 @@ def compare(
         )
         return
     for name, changes in compared.changes.items():
-        heading, text, tone = comparison.judge_ending(changes, compared.runs[name], compared.runs[names[0]])
+        heading, text, tone = compared.judge(name)
         printing.verdict(tone, f"{name}: {heading}. {text}" if len(compared.changes) > 1 else f"{heading}. {text}")
         printing.table(f"{name} minus {names[0]}", *comparison.change_table(changes))
     printing.table("Runs", *comparison.overview_table(compared))
@@ -345,20 +346,18 @@ def gate(
 
 
 def _show_rulings(rulings: Rulings, kind: str) -> None:
-    """Print one answer for each limit: that of the rulings in its state, whose reasons alone are given."""
+    """Print the rulings on each limit, those that decide its answer first; of classes and groups, those alone."""
     rows, reasons, n_kept = [], dict[tuple[str, str], list[str]](), 0
     for held in rulings.group_by_limit().values():
-        answer = "BROKEN" if held.state == "broken" else held.state
-        shown = [r for r in held if not r.by or (r.state == held.state and held.state != "kept")]
-        for number, r in enumerate(sorted(shown, key=lambda r: r.state != held.state)):
+        for r in (r for r in held if not r.by or (r.state == held.state and held.state != "kept")):
             metric = f"adjusted {r.metric}" if r.adjusted else r.metric
             estimate = comparison.format_statistic(r.metric, r.estimate)
-            rows.append([answer if number == 0 else "", metric, f"{r.limit:g}", estimate, r.recipe, r.scope])
-            if r.reason and r.state == held.state:
+            rows.append([r.answer, metric, f"{r.limit:g}", estimate, r.recipe, r.scope])
+            if r.reason:
                 reasons.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
         n_kept += sum(r.state == "kept" for r in held if r.by)
     by_kind = {"erasure": "request", "attributes": "guess by", "synthetic": "score", "cohorts": "read off"}
-    printing.table("Policy", ["policy", "metric", "limit", "estimate", by_kind.get(kind, "recipe"), "candidates"], rows)
+    printing.table("Policy", ["ruling", "metric", "limit", "estimate", by_kind.get(kind, "recipe"), "candidates"], rows)
     printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
     if n_kept:
         within = sum(bool(r.by) for r in rulings)

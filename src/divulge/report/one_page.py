@@ -33,12 +33,13 @@ _MAX_CHARACTERS = 420  # of a paragraph, or of a cell
 _DECISION = (("decision (release / change / refuse)", ""), ("reason", ""), ("name and date", ""))
 
 
-def one_page(page: Page, origin: Provenance | None = None) -> Page:
+def one_page(page: Page, origin: Provenance | None = None, further: Sequence[Section] = ()) -> Page:
     """Return a report's content that fits a sheet of A4, without single records, tables of details and charts.
 
     Args:
         page: the whole report.
         origin: where the run comes from; its date, software and files are listed with their digests.
+        further: sections beside those of the report, of tables.
 
     Examples:
         >>> from divulge.report.page import Page
@@ -51,11 +52,11 @@ def one_page(page: Page, origin: Provenance | None = None) -> Page:
         for section in public_page.sections
         if section.title in _SECTIONS
     ]
+    sections += [Section(section.title, list(_brief_blocks(section.blocks))) for section in further]
+    sections += [_LIMITS, *_origin_sections(origin), _FOR_THE_FILE]
     return replace(
         public_page,
-        sections=[
-            section for section in [*sections, _LIMITS, *_origin_sections(origin), _FOR_THE_FILE] if section.blocks
-        ],
+        sections=[section for section in sections if section.blocks],
         pictures=(),
         details=[_shorten(text) for text in page.details[:2]],
         compact=True,

@@ -262,15 +262,9 @@ class _Pages:
 
     def compare(self, request: requests.Request) -> responses.Response:
         def render(entries: list[Entry], compared: Comparison) -> responses.Response:
-            if isinstance(compared, ReleaseComparison):
-                endings = [(name, *compared.judge(name)) for name in compared.changes]
-                overview = compared.overview()
-            else:
-                endings = [
-                    (name, *comparison.judge_ending(changes, compared.runs[name], next(iter(compared.runs.values()))))
-                    for name, changes in compared.changes.items()
-                ]
-                overview = comparison.overview_table(compared)
+            endings = [(name, *compared.judge(name)) for name in compared.changes]
+            is_release = isinstance(compared, ReleaseComparison)
+            overview = compared.overview() if is_release else comparison.overview_table(compared)
             changes_by_run = {
                 f"Changes: {name}": comparison.change_table(changes) for name, changes in compared.changes.items()
             }

@@ -234,4 +234,6 @@ def _measure_changes(before: Result, after: Result) -> tuple[Sequence[Difference
     assert isinstance(before, Audit)
     assert isinstance(after, Audit)
     compared = compare.Comparison.from_runs({"before": before, "after": after})
-    return compared.changes["after"], compare.judge_ending(compared.changes["after"], after)[0]
+    left_out = compared.left_out["after"]
+    further = f"; left out: {compare.describe_left_out(left_out)}" if left_out else ""
+    return compared.changes["after"], compared.judge("after")[0] + further

@@ -403,14 +403,16 @@ def _accuse(sign: _Sign, area: Estimate) -> CheckFinding:
     figures[f"share of the {suspects} that the model was trained on"] = share
     used = _count_used(share, len(sign.attack.rows[suspect]), suspects)
     sentence = f"{used} score like training data: the model was probably trained on them."
+    # Of a long message test reports show the beginning, so that stands first which matters most.
+    ruling = f"the model was probably trained on {used[0].lower()}{used[1:]}, which score like training data"
     if suspect == "population" or sign.is_other_kind(("members",), _BLIND_LEVEL):
-        return CheckFinding(HeldOut.name, "not cleared", sentence, details, figures, trained_on=suspect)
+        return CheckFinding(HeldOut.name, "not cleared", sentence, details, figures, trained_on=suspect, ruling=ruling)
     rate = formatting.natural_frequency(leak, 0.5)
     sentence += (
         " Shown a member and a record of the population, the attack tells which is which in about "
         f"{rate.describe('such pairs')}; guessing is right in {rate.total // 2:,}."
     )
-    return CheckFinding(HeldOut.name, "leak", sentence, details, figures, trained_on=suspect)
+    return CheckFinding(HeldOut.name, "leak", sentence, details, figures, trained_on=suspect, ruling=ruling)
 
 
 def _count_used(share: Estimate, n: int, name: str) -> str:
