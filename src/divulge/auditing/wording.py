@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from divulge.types import Tone
 
 # Where only a larger leak would have been found, the verdict says in its first words that large ones are meant.
-_LARGEST_MODERATE_AUC = 0.65
+_MODERATE_AUC, _LARGEST_MODERATE_AUC = 0.6, 0.65
 _REGRESSIONS = ("LogisticRegression", "LinearRegression", "Ridge", "PoissonRegressor")
 _COEFFICIENTS = (
     "Only the model's outputs were looked at. The coefficients of a regression, in its file or in a table, often tell "
@@ -286,9 +286,11 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         f"that would have been overlooked {10 - round(10 * smallest_leak.power)} times in 10. {few}"
     )
     if is_coarse(reason):
-        n_required = evaluation.records_to_see(_LARGEST_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
-        if n_required > min(scope.members, scope.nonmembers):
-            larger_test = (f"About {n_required:,} training records and as many others make a test that is not weak.",)
+        n_required = evaluation.records_to_see(_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
+        larger_test = (
+            f"A leak of {100 * _MODERATE_AUC:.0f} in 100 cases takes about {n_required:,} training records and as many "
+            "others to be seen as surely.",
+        )
     (tried, names), estimator = _describe_attacks(audit), audit.about.estimator
     return Verdict(
         reason.answer,

@@ -142,8 +142,8 @@ def _describe(audit: ScoredAudit, compared: Mapping[str, ControlComparison], k: 
     is_leak = is_above and not obstacle
     if is_leak:
         sentence = (
-            f"Training records can be recognised by comparison: this model is surer of them than {k} models are that "
-            "were trained without them, and by more than the kind of records (classes and columns) explains."
+            f"Training records can be recognised by comparison: this model is surer of them than {k} models that never "
+            "saw them, by more than the kind of records (classes and columns) explains."
         )
     else:
         name, first = next(iter(compared.items()))
