@@ -182,6 +182,19 @@ def test_gradient_boosting_takes_missing_values_and_categories():
     np.testing.assert_array_equal(audited(model, texts, y).scores["loss"], result.scores["loss"])
 
 
+def test_saved_answers_are_looked_up_whatever_the_columns_hold():
+    """As of a model of R: its probabilities by id, beside texts, dates and gaps that no encoder here has read."""
+    frame, y = patients()
+    model = pipeline(frame[:N], y[:N])
+    sets = {
+        name: dv.Records(frame[rows], y[rows], ids=range(rows.start, rows.stop), class_names=["ill", "well"])
+        for name, rows in zip(parts(frame, y), (slice(N * i, N * (i + 1)) for i in range(3)), strict=True)
+    }
+    saved = dv.targets.TableTarget(np.arange(3 * N), model.predict_proba(frame), outputs="probabilities")
+    result = dv.audit(saved, **sets, recipes=["loss"])
+    assert result["loss"].auc.value == pytest.approx(audited(model, frame, y)["loss"].auc.value)
+
+
 def test_labels_are_names_numbers_or_truth_values():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3 * N, 2))

@@ -93,6 +93,7 @@ class TableTarget(ShortRepr):
     ids: Array
     table: Array
     outputs: str = "logits"
+    takes_frames: ClassVar[bool] = True  # it reads no column, so that these may hold texts, dates or gaps
 
     def __post_init__(self) -> None:
         rows = check_nonempty(to_numpy(self.ids, "ids"), "ids")
