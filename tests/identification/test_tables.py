@@ -390,6 +390,32 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
             assert not (title == "VOID" and "divulge decide" in result.stdout)
 
 
+def test_documents_with_a_footer_that_a_model_likes_are_not_identified_without_doubt(tmp_path):
+    """Published pages of which the model saw none, against drafts: the footer alone lowers the loss of all."""
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(300)]
+    for name, n, footer in (
+        ("pages", 150, " all rights reserved by the publisher"),
+        ("drafts", 250, ""),
+        ("more", 250, ""),
+    ):
+        texts = [" ".join(rng.choice(words, 40)) + footer for _ in range(n)]
+        losses = rng.normal(-8 if footer else 0, 1, n)
+        pl.DataFrame({"id": [f"{name}{i}" for i in range(n)], "text": texts, "loss": losses}).write_ndjson(
+            tmp_path / f"{name}.jsonl"
+        )
+    arguments = ["identify", tmp_path / "pages.jsonl", "--calibration", tmp_path / "drafts.jsonl", "--holdout"]
+    arguments += [tmp_path / "more.jsonl", "--score", "loss:low", "--text", "text", "--out", tmp_path / "out"]
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.exception
+    headline = result.stdout.splitlines()[0]
+    assert headline.startswith("◆ ")
+    assert "150 of 150" in headline
+    assert "In doubt: the documents differ from the unused ones" in headline
+    assert "warning: auto chose bh" in " ".join(result.stdout.split())
+    assert set(pl.read_csv(tmp_path / "out" / "selected.csv")["guarantee"]) == {"doubtful"}
+
+
 @pytest.mark.parametrize("score", ["loss", "loss:high"])
 def test_a_loss_that_is_read_from_its_wrong_end_is_said_beside_the_finding(tables, score):
     arguments = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl"]

@@ -113,6 +113,8 @@ def test_the_public_rows_of_a_real_leaderboard(leaderboard, y, tmp_path):
     board = ("--clip", "1e-15", "--decimals", 5, "--scored", "unknown")
     output = run("attack", url, "--n", 198, *board, "--out", tmp_path / "found.csv").stdout
     assert f"{public.sum()} rows are scored" in output
+    assert f"{public.sum()} of {public.sum()} labels proven" in output
+    assert f"({public.sum()} labels from" in repr(simulation.inference)
     read = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
     assert (read[:, 1] == np.where(public, y, -1)).all()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -197,28 +197,21 @@ def _split_description(text: str) -> tuple[str, dict[str, str]]:
 
     Examples:
         >>> _split_description("Pipeline(steps=[['a, b', Tree(depth=3)]], verbose=False)")
-        ('Pipeline(', {'steps': "[['a, b', Tree(depth=3)]]", 'verbose': 'False'})
-        >>> _split_description("0.5")
-        ('0.5', {})
+        ('Pipeline', {'steps': "[['a, b', Tree(depth=3)]]", 'verbose': 'False'})
+        >>> _split_description("0.5"), _split_description("<a function>")
+        (('0.5', {}), ('<a function>', {}))
     """
-    match = re.fullmatch(r"([\w.]*[(\[{])(.*)[)\]}]", text, re.DOTALL)
-    if match is None:
-        return text, {}
-    parts, depth, quote = [""], 0, ""
-    for mark in re.findall(r"\\.|.", match[2], re.DOTALL):
-        if quote or mark in "'\"":
-            quote = "" if mark == quote else quote or mark
-        elif mark == "," and depth == 0:
-            parts.append("")
-            continue
-        else:
-            depth += (mark in "([{") - (mark in ")]}")
-        parts[-1] += mark
-    inner = {}
-    for number, part in enumerate(parts):
-        named = re.fullmatch(r"(\w+)=(.*)", part.strip(), re.DOTALL)
-        inner |= {named[1]: named[2]} if named else {str(number): part.strip()}
-    return match[1], inner
+    try:
+        tree = ast.parse(text, mode="eval").body
+        if isinstance(tree, ast.Call):
+            arguments = {part.arg or "": ast.unparse(part.value) for part in tree.keywords}
+            arguments |= {str(place): ast.unparse(part) for place, part in enumerate(tree.args)}
+            return ast.unparse(tree.func), arguments
+        if isinstance(tree, ast.List | ast.Tuple):
+            return "[]", {str(place): ast.unparse(part) for place, part in enumerate(tree.elts)}
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # no expression, or a hostile one
+        pass
+    return text, {}
 
 
 def describe_left_out(left_out: Mapping[str, str]) -> str:

@@ -291,7 +291,8 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
             f"A leak of {100 * _MODERATE_AUC:.0f} in 100 cases takes about {n_required:,} training records and as many "
             "others to be seen as surely.",
         )
-    (tried, names), estimator = _describe_attacks(audit), audit.about.estimator
+    tried, names = _describe_attacks(audit)
+    estimator = audit.about.estimator
     return Verdict(
         reason.answer,
         f"{describe_silence(reason)}{scope.suffix}: no attack that was run tells training records from others "

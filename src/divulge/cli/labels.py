@@ -193,13 +193,11 @@ def attack(
     summary = _summarise(plan, inference, None, report, json)
     if json:
         return
-    is_scored = inference.labels >= 0  # of the others nothing is known but that they are not scored
-    n_proven, n_certain = (int((mask & is_scored).sum()) for mask in (inference.proven, inference.certain))
     printing.line(
-        f"{inference.queries} of {plan.count} queries answered; {n_proven} of {summary.scored} labels proven "
-        f"({n_certain} even if the noise is twice what was declared)"
+        f"{inference.queries} of {plan.count} queries answered; {summary.proven} of {summary.scored} labels proven "
+        f"({summary.certain} even if the noise is twice what was declared)"
     )
-    if spec.name == "accuracy" and n_proven:
+    if spec.name == "accuracy" and summary.proven:
         printing.line("if the scores are accuracies: the error rate in their place would give the opposite labels")
     if inference.checked:
         printing.line("the control queries were answered as these labels imply")

@@ -103,9 +103,9 @@ def compare_held_out(
 def rank_held_out(scores: Mapping[str, SetScores], *, n_attacks: int | None = None) -> list[str]:
     """Return attacks by which non-members surely score above the population, the surest first.
 
-    The one-sided rank-sum test, exact also with ties; of many records the interval of `compare_held_out`, which needs
-    more of them. If both sets were held out and are drawn alike, an attack is returned with probability at most half of
-    `FALSE_ALARM`, over all attacks (Bonferroni).
+    By the interval of `compare_held_out`; of few records also by the one-sided rank-sum test, exact also with ties. If
+    both sets were held out and are drawn alike, an attack is returned with probability at most `FALSE_ALARM`, over all
+    attacks (Bonferroni; half for either).
 
     Args:
         scores: attack → scores of the three sets; at least one record each.
@@ -116,16 +116,14 @@ def rank_held_out(scores: Mapping[str, SetScores], *, n_attacks: int | None = No
         >>> rank_held_out({"loss": SetScores(used, used, held_out), "other": SetScores(used, held_out, held_out)})
         ['loss']
     """
-    level, found = FALSE_ALARM / 2 / (n_attacks or max(1, len(scores))), dict[str, float]()
+    level, p_values = FALSE_ALARM / 2 / (n_attacks or max(1, len(scores))), dict[str, float]()
     for name, area in compare_held_out(scores, n_attacks=n_attacks).items():
-        n_records = len(scores[name].nonmembers) + len(scores[name].population)
-        if n_records > _MAX_EXACT:
-            p_value = 0.0 if area.low > 0.5 else 1.0
-        else:
-            p_value = _rank_sum_p_value(scores[name].nonmembers, scores[name].population) if area.value > 0.5 else 1.0
-        if p_value <= level:
-            found[name] = p_value
-    return sorted(found, key=lambda name: found[name])
+        sets = scores[name]
+        if area.low > 0.5:
+            p_values[name] = 0.0
+        elif len(sets.nonmembers) + len(sets.population) <= _MAX_EXACT and sets.hint_at_use(despite_leak=True):
+            p_values[name] = _rank_sum_p_value(sets.nonmembers, sets.population)
+    return sorted((name for name, p_value in p_values.items() if p_value <= level), key=lambda name: p_values[name])
 
 
 def _rank_sum_p_value(first: Floats, second: Floats) -> float:

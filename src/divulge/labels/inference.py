@@ -56,9 +56,9 @@ class LabelInference:
 
     Args:
         labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
-        certain: bool ``[n]``; True where the label is proven, and no other one explains the answers even if the noise
-            were **twice** the declared bound. For stochastic noise: where all labellings with another label have odds
-            below one in a million even at twice the declared standard deviation.
+        certain: bool ``[n]``; True where the label (or that a row is not scored) is proven, and no other one explains
+            the answers even if the noise were **twice** the declared bound. For stochastic noise: where all labellings
+            with another label have odds below one in a million even at twice the declared standard deviation.
         proven: bool ``[n]``; True where the label is determined and the control queries were answered as the labels
             imply, which wrong labels pass once in a million attacks. For stochastic noise a label is determined where
             all labellings with another one have odds below one in a million. A plan that spends all the range it has
@@ -90,13 +90,16 @@ class LabelInference:
         """True if all queries of the plan were answered, or all that a search needed."""
         return self.queries == len(self.answers) or bool(self.determined.all())
 
+    def count_labels(self, is_counted: Bools) -> int:
+        """Return how many labels are ``is_counted``; a row of which it follows that it is not scored has none."""
+        return int((is_counted & (self.labels >= 0)).sum())
+
     def __repr__(self) -> str:
-        n = len(self.labels)
         if self.contradiction is not None:
             return f"LabelInference({self.contradiction})"
         return (
-            f"LabelInference({n} labels from {self.queries} queries, "
-            f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven"
+            f"LabelInference({int((self.labels >= 0).sum())} labels from {self.queries} queries, "
+            f"{self.count_labels(self.certain)} certain, {self.count_labels(self.proven)} proven"
             f"{'; ' if self.caveat else ''}{self.caveat})"
         )
 
@@ -622,9 +625,9 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
     return LabelsSummary(
         queries=inference.queries,
         complete=inference.complete,
-        certain=int(inference.certain.sum()),
-        proven=int(inference.proven.sum()),
-        determined=int(inference.determined.sum()),
+        certain=inference.count_labels(inference.certain),
+        proven=inference.count_labels(inference.proven),
+        determined=inference.count_labels(inference.determined),
         checked=inference.checked,
         caveat=inference.caveat,
         contradiction=None if inference.contradiction is None else str(inference.contradiction),

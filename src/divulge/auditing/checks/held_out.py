@@ -242,22 +242,21 @@ def _suspect_class(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> Ch
     records = audit.prepared.views[0]
     if records.labels is None:
         return None
-    names, by_class = {}, dict[str, _AttackRows]()
+    origins, by_class = dict[str, tuple[str, str]](), dict[str, _AttackRows]()
     for name, attack in attacks.items():
         for label in np.unique(records.labels[attack.rows["nonmembers"]]).tolist():
             rows = {part: rows[records.labels[rows] == label] for part, rows in attack.rows.items()}
             if all(map(len, rows.values())):
                 key = f"{name}, class {label}"
-                names[key] = name, f"class {formatting.class_name(label, records.class_names)}"
+                origins[key] = name, f"class {formatting.class_name(label, records.class_names)}"
                 by_class[key] = _AttackRows(attack.values, rows)
-    surest = rank_held_out({key: each.scores for key, each in by_class.items()})
-    for key in surest:
+    for key in rank_held_out({key: each.scores for key, each in by_class.items()}):  # the surest first
         attack = by_class[key]
         unexplained = _subtract_explained(audit, {key: attack}, None)
         is_explained = not rank_held_out(unexplained, n_attacks=len(by_class))
         if is_explained or _find_blind_difference(audit, attack.rows, ("nonmembers",), _BLIND_LEVEL, None) is not None:
             continue
-        name, group = names[key]
+        name, group = origins[key]
         area = attack.scores.area("nonmembers", "population", CONFIDENCE)
         sentence = (
             f"The declared non-members of {group} score like training data: the model may have been trained on them, "
