@@ -190,3 +190,44 @@ def test_labels_read_from_exact_r_squared_are_certain(ones):
     assert inference.proven.all()
     assert inference.certain.all()
     assert (inference.labels == y).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "decimals", "options"),
+    [
+        (100, 2, {"metric": "accuracy"}),
+        (10, 1, {"metric": "accuracy"}),
+        (100, 2, {"metric": "map_at_k", "classes": 3}),
+        (150, 2, {"metric": "accuracy", "scored": 100}),
+    ],
+)
+def test_rounding_that_loses_nothing_hides_nothing(n, decimals, options):
+    """A naive endpoint that shows shares of 100 rows in two decimals: every label is read, as without rounding."""
+    spec = labels.OracleSpec(n=n, decimals=decimals, **options)
+    plan = labels.design(spec)
+    assert plan.count == labels.design(labels.OracleSpec(n=n, **options)).count
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, spec.classes, n)
+        rows = np.sort(rng.permutation(n)[: options.get("scored", n)])
+
+        def endpoint(predictions, y=y, rows=rows):
+            guesses = np.asarray(predictions)[rows].reshape(len(rows)).round()
+            return round(float(np.mean(guesses == y[rows])), decimals)
+
+        inference = labels.infer(endpoint, plan)
+        expected = np.full(n, -1)
+        expected[rows] = y[rows]
+        assert inference.proven.all()
+        assert (inference.labels == expected).all()
+
+
+def test_what_a_defence_leaves_readable_is_not_hidden_by_two_decimals_of_a_hundred_rows():
+    items = {item.name: item for item in labels.menu(labels.OracleSpec("accuracy", n=100, decimals=2))}
+    assert items["as it is"].read == items["rounding"].read == 100
+
+
+@pytest.mark.parametrize(("n", "decimals"), [(11, 1), (200, 2), (100, 1)])
+def test_rounding_that_merges_counts_is_no_precision_to_read_at(n, decimals):
+    with pytest.raises(dv.InputError, match="no code known here reads accuracy for certain"):
+        labels.design(labels.OracleSpec("accuracy", n=n, decimals=decimals))

@@ -27,6 +27,32 @@ def test_every_remedy_is_printed_with_its_cost(capsys):
     assert all("not known" in line for line in unknown.advice)
 
 
+def test_a_remedy_that_leaves_no_leaderboard_says_so_and_stands_below_what_keeps_one(capsys):
+    def command(*options):
+        assert cli.run(["labels", "defend", *options]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    reversing = command("--n", "100", "--decimals", "5", "--queries", "20", "--accuracy", "0.55")
+    assert "turns the ranking round" in reversing
+    assert reversing.index("Gaussian noise of standard deviation") < reversing.index("turns the ranking round")
+    assert "None of them keeps the ranking. What does: rank in the end by rows that no shown score" in reversing
+    keeping = command("--n", "20000", "--decimals", "5", "--queries", "20", "--accuracy", "0.55")
+    assert "None of them" not in keeping
+    for spec in (labels.OracleSpec(n=2000), labels.OracleSpec(n=200), labels.OracleSpec("accuracy", n=2000)):
+        kept = [remedy.keeps_ranking for remedy in labels.defend(spec, 10).remedies]
+        assert kept == sorted(kept, reverse=True)
+
+
+def test_a_number_of_labels_that_is_not_the_file_s_is_refused(tmp_path, capsys):
+    (tmp_path / "y.txt").write_text("\n".join("01" * 15))
+    command = ["labels", "simulate", str(tmp_path / "y.txt"), "--metric", "accuracy"]
+    assert cli.run([*command, "--n", "30"]) == cli.run(command) == 0
+    capsys.readouterr()
+    assert cli.run([*command, "--n", "31"]) == 2
+    assert "--n: " in (message := capsys.readouterr().err)
+    assert "holds 30 labels, got 31" in message
+
+
 def test_more_noise_and_fewer_rows_cost_more_and_nothing_costs_nothing():
     spec = labels.OracleSpec(n=400)
     assert defences.rank_correlation(spec, defences.defended_scores(spec)).value == 1.0

@@ -132,6 +132,7 @@ def show_simulation(
     ],
     oracle: options.Oracle,
     columns: Annotated[ColumnNames, ("label",)],
+    n: Annotated[int | None, typer.Option("--n", help="Number of labels, if they are to be counted.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")] = 0,
     report: Report = None,
     json: options.Json = False,
@@ -142,6 +143,8 @@ def show_simulation(
     """
     provenance.declare_input_files(labels=labels_file)
     y = datafiles.read_labels(labels_file, columns.required().get("label"))
+    if n not in (None, len(y)):
+        raise InputError(f"n: {labels_file} holds {len(y):,} labels, got {n:,}; leave it out, the file says it")
     spec = make_spec(oracle, len(y))
     plan = label_attacks.design(spec)
     simulation = label_attacks.simulate(spec, y, plan, seed=seed)
@@ -258,6 +261,12 @@ def show_defence(
     for number, line in enumerate(result.advice, start=1):
         printing.line(f"{number}. {line}")
     if menu:
+        split = next(item for item in menu if item.name == "private split")
+        if not any(remedy.keeps_ranking for remedy in result.remedies) and split.cost is not None:
+            printing.line(
+                "None of them keeps the ranking. What does: rank in the end by rows that no shown score touches (the "
+                "private split below); these labels stay hidden, those of the public rows do not."
+            )
         printing.table(
             f"The usual defences over a season: how many of {n} labels can be read, and what is left of the ranking",
             ("defence", "setting", "queries", "at most", "our attack", "Kendall's τ"),

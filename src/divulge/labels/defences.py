@@ -83,8 +83,30 @@ class Remedy:
     def __str__(self) -> str:
         if self.cost is None:
             return f"{self.says} (cost for a ranking: not known)"
-        cost = f"Kendall's τ with the exact ranking {self.cost.value:.2f} [{self.cost.low:.2f}, {self.cost.high:.2f}]"
-        return f"{self.says} ({cost})"
+        tau = f"Kendall's τ with the exact ranking {self.cost.value:.2f} [{self.cost.low:.2f}, {self.cost.high:.2f}]"
+        return f"{self.says} ({tau}{describe_ranking(self.cost)})"
+
+    @property
+    def keeps_ranking(self) -> bool:
+        """Whether the ranking shown is more than a little like the exact one, or that is not known."""
+        return self.cost is None or self.cost.high >= _LITTLE_LEFT
+
+
+_LITTLE_LEFT = 0.5  # Kendall's τ: of two submissions, the better one stands first in three cases of four
+
+
+def describe_ranking(cost: Estimate) -> str:
+    """Say in words what is left of a ranking, after a colon; nothing where it is much.
+
+    Examples:
+        >>> print(describe_ranking(Estimate(-0.7, -0.8, -0.6, 0.95, "")))
+        : this turns the ranking round, so that better submissions come out worse, and a leaderboard is useless
+    """
+    if cost.high < 0:
+        return ": this turns the ranking round, so that better submissions come out worse, and a leaderboard is useless"
+    if cost.low <= 0:
+        return ": places are then as if drawn by lot, and a leaderboard is useless"
+    return ": little of the ranking is left" if cost.high < _LITTLE_LEFT else ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,7 +123,8 @@ class Defence(ShortRepr):
             tells too much.
         epsilon: largest budget of label differential privacy for all answers together.
         formulas: the formula behind each number.
-        remedies: what to do, each by itself, what distorts scores least first.
+        remedies: what to do, each by itself, what distorts scores least first; what leaves little of a ranking comes
+            after what keeps it.
     """
 
     queries: int
@@ -161,6 +184,10 @@ def defend(
     check_number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
     if spec.scored == "unknown":
         raise InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
+    remedies = [
+        replace(remedy, cost=rank_correlation(spec, defended_scores(remedy.spec, flip=remedy.flip), seed=seed))
+        for remedy in _list_remedies(spec, queries, accuracy)
+    ]
     return Defence(
         queries,
         accuracy,
@@ -170,10 +197,7 @@ def defend(
         _query_cap(spec, accuracy),
         math.log(accuracy * (spec.classes - 1) / (1 - accuracy)),
         _FORMULAS,
-        tuple(
-            replace(remedy, cost=rank_correlation(spec, defended_scores(remedy.spec, flip=remedy.flip), seed=seed))
-            for remedy in _list_remedies(spec, queries, accuracy)
-        ),
+        tuple(sorted(remedies, key=lambda remedy: not remedy.keeps_ranking)),
     )
 
 

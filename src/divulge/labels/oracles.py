@@ -180,8 +180,17 @@ class OracleSpec:
 
     @property
     def rounding(self) -> float:
-        """Largest error that rounding adds to an answer: half a unit of the last decimal."""
-        return 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals
+        """Largest error that rounding adds to an answer: half a unit of the last decimal, or 0 where it loses nothing."""
+        return 0.0 if self.decimals is None or self._shows_counts_whole() else 0.5 * 10.0**-self.decimals
+
+    def _shows_counts_whole(self) -> bool:
+        """Return True if the score is a number of rows over their total and has no more decimals than are shown.
+
+        Shares of 100 rows have two decimals by themselves. (Of MAP@k this is true of the lists of one class that plans
+        and control queries submit.)
+        """
+        is_count = self.name in ("accuracy", "map_at_k") and self.noise == 0 and self.scored != "unknown"
+        return is_count and self.decimals is not None and 10**self.decimals % self.most_scored == 0
 
     @property
     def tolerance(self) -> float:
