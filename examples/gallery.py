@@ -113,7 +113,7 @@ def settings(out):
         nonmembers=nonmembers,
         population=population,
         settings=[{"min_samples_leaf": 5}, {"min_samples_leaf": 20}],
-        recipe="loss",
+        recipes=["loss"],
         max_loss=0.1,
         out=out,
     )

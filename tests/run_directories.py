@@ -109,7 +109,7 @@ def write_trade_off(folder):
         return SettingResult(name, "leak found", "Some are told apart.", auc, None, right, change, 0, 1.0)
 
     rows = (setting(trade_off.AS_IT_IS, 0.75), setting("max_depth = 2", 0.5, 0.01))
-    trade_off.TradeOff(rows, "loss", 0.1, "accuracy", 0.05, 0, 0, "DecisionTreeClassifier").save(folder)
+    trade_off.TradeOff(rows, ("loss",), 0.1, "accuracy", 0.05, 0, 0, "DecisionTreeClassifier").save(folder)
 
 
 def write_synthetic(folder):

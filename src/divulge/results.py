@@ -1417,12 +1417,13 @@ class SettingResult:
         name: the setting; "as it is" for the target itself.
         answer: of its audit.
         reason: the same in a sentence, which may rest on another figure than those here.
-        auc: of the attack.
+        auc: of the attack that tells most apart.
         tpr: at the false-positive rate; None with too few non-members.
         utility: accuracy, or mean absolute error, on the non-members.
         loss: of utility against the target as it is; None for itself.
         stored: training records that stand in the model.
         seconds: of training and audit.
+        recipe: that attack.
     """
 
     name: str
@@ -1434,6 +1435,7 @@ class SettingResult:
     loss: Estimate | None
     stored: int
     seconds: float
+    recipe: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1443,14 +1445,15 @@ class TradeOffSummary(Summary):
     Args:
         verdict: in sentences.
         tone: its colour.
-        recipe: the attack.
+        recipes: the attacks.
         fpr: the false-positive rate of the rates.
         utility: "accuracy" or "mean absolute error".
         max_loss: largest loss of utility that a recommended setting may have.
         references: reference models of each.
         model: class of the target.
         rows: one for each model; the first is the target as it is.
-        recommended: the setting with the AUC nearest to ½ that surely loses no more; empty without any.
+        recommended: the setting that surely gives away less, surely loses no more and comes nearest to guessing; empty
+            without any.
         seed: of every random draw.
         warnings: what the user must know.
         environment: software that ran.
@@ -1459,7 +1462,7 @@ class TradeOffSummary(Summary):
     kind: Literal["trade-off"] = field(default="trade-off", repr=False)
     verdict: str
     tone: Tone
-    recipe: str
+    recipes: tuple[str, ...]
     fpr: float
     utility: str
     max_loss: float

@@ -26,14 +26,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge.defences import measure_settings, suggest_settings
-from divulge.defences.trade_off import AS_IT_IS, TradeOff
-from divulge.results import SettingResult
-from divulge.types import Estimate
+from divulge.defences.trade_off import AS_IT_IS
 
 
-def sets(load=load_breast_cancer, n=120):
+def sets(load=load_breast_cancer, n=120, seed=0):
     x, y = load(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(y))
+    rows = np.random.default_rng(seed).permutation(len(y))
     parts = np.split(rows[: 3 * n], [n, 2 * n])
     return dict(zip(("members", "nonmembers", "population"), (dv.Records(x[p], y[p]) for p in parts), strict=True))
 
@@ -80,7 +78,7 @@ def test_where_no_setting_is_known_that_is_said(model):
 def test_every_row_is_the_audit_of_a_model_with_this_setting():
     data = sets()
     target = fitted(RandomForestClassifier(30, random_state=0), data)
-    result = measure_settings(target, **data, settings=[{"min_samples_leaf": 30}], recipe="loss", fpr=0.1, seed=3)
+    result = measure_settings(target, **data, settings=[{"min_samples_leaf": 30}], recipes=["loss"], fpr=0.1, seed=3)
     baseline_row, restricted_row = result.rows
     assert baseline_row.name == AS_IT_IS
     audit = dv.audit(target, **data, recipes=["loss"], fpr=[0.1], seed=3)
@@ -97,7 +95,7 @@ def test_every_row_is_the_audit_of_a_model_with_this_setting():
 
 def test_a_model_that_keeps_records_is_not_recommended_for_its_auc():
     data = sets()
-    result = measure_settings(fitted(SVC(), data), **data, settings=[{"C": 0.1}], recipe="gap", fpr=0.1)
+    result = measure_settings(fitted(SVC(), data), **data, settings=[{"C": 0.1}], recipes=["gap"], fpr=0.1)
     assert all(row.stored for row in result.rows)
     assert "no setting takes them out of it" in result.verdict
 
@@ -106,7 +104,7 @@ def test_regression_models_lose_in_their_own_units():
     data = sets(load_diabetes)
     target = fitted(RandomForestRegressor(15, random_state=0), data)
     result = measure_settings(
-        target, **data, settings=[{"min_samples_leaf": 20}], recipe="loss", fpr=0.1, max_loss=10.0
+        target, **data, settings=[{"min_samples_leaf": 20}], recipes=["loss"], fpr=0.1, max_loss=10.0
     )
     errors = np.abs(target.predict(data["nonmembers"].x) - data["nonmembers"].y)
     assert result.utility == "mean absolute error"
@@ -116,25 +114,14 @@ def test_regression_models_lose_in_their_own_units():
     assert result.rows[1].auc.value < result.rows[0].auc.value
 
 
-def test_the_recommended_setting_surely_keeps_the_utility():
-    def row(name, auc, loss, stored=0):
-        auc = Estimate(auc, auc - 0.05, auc + 0.05, 0.95, "")
-        loss = None if loss is None else Estimate(loss, loss - 0.02, loss + 0.02, 0.95, "")
-        return SettingResult(name, "leak found", "Some are told apart.", auc, None, auc, loss, stored, 0.0)
-
-    def decide(*rows):
-        return TradeOff(rows, "auto", 0.05, "accuracy", 0.05, 0, 0, "Forest").recommended
-
-    baseline_row = row(AS_IT_IS, 0.9, None)
-    assert decide(baseline_row, row("a", 0.7, 0.02), row("b", 0.6, 0.04)).name == "a"  # b may lose 6 points
-    assert decide(baseline_row, row("a", 0.95, -0.1)) is None
-    assert (
-        decide(baseline_row, row("a", 0.7, 0.02), row("b", 0.6, 0.02), row("c", 0.8, 0.0)).name == "b"
-    )  # the lowest AUC
-    assert decide(baseline_row, row("a", 0.6, 0.03)).name == "a"  # surely 5 points or fewer
-    assert decide(baseline_row, row("a", 0.9, 0.0)) is None  # no lower
-    assert decide(baseline_row) is None
-    assert decide(baseline_row, row("a", 0.6, 0.02, stored=5)) is None
+def test_a_setting_that_changes_nothing_is_not_recommended():
+    """Trained again as it is, a model gives away what it gives away: no luck of a draw may speak for the setting."""
+    for seed in range(8):
+        data = sets(seed=seed)
+        target = fitted(RandomForestClassifier(10, random_state=0), data)
+        settings = [{"random_state": seed + each} for each in range(1, 4)]
+        result = measure_settings(target, **data, settings=settings, recipes=["loss"], fpr=0.1, max_loss=1.0)
+        assert result.recommended is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +147,7 @@ def test_values_that_the_estimator_refuses_are_its_own_error():
     data = sets(n=40)
     target = fitted(RandomForestClassifier(3, random_state=0), data)
     with pytest.raises(dv.errors.UserCodeError, match="min_samples_leaf"):
-        measure_settings(target, **data, settings=[{"min_samples_leaf": -3}], recipe="loss", fpr=0.1)
+        measure_settings(target, **data, settings=[{"min_samples_leaf": -3}], recipes=["loss"], fpr=0.1)
 
 
 def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
@@ -181,6 +168,8 @@ def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
     assert [row["name"] for row in content["rows"]] == [AS_IT_IS, "min_samples_leaf = 20", "max_depth = 1"]
     assert content["max_loss"] == 0.3
     run = dv.load(tmp_path / "run")
-    assert run.summary.recipe == "loss"
+    assert run.summary.recipes == ("loss",)
+    assert err.startswith("ahead: about ")
+    assert "for 2 settings and the model as it is" in err
     assert "Privacy against utility" in (tmp_path / "run" / "report.html").read_text()
     assert divulge("report", tmp_path / "run", "--format", "md", "--to", tmp_path / "a.md")[0] == 0

@@ -2,8 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import divulge as dv
 from divulge.defences import measure_settings, suggest_settings, trade_off
 from divulge.defences.trade_off import AS_IT_IS, TradeOff
-from divulge.references import Train
 from divulge.report.page import Chart
 from divulge.results import SettingResult
 from divulge.run_directory import RunDirectory
@@ -75,15 +73,17 @@ def test_a_kind_without_settings_is_refused_by_name(model):
         suggest_settings(model)
 
 
-def row(name, auc=0.7, loss=0.01, stored=0, reach=0.02, utility=0.9, tpr=0.1):
+def row(name, auc=0.7, loss=0.01, stored=0, reach=0.02, utility=0.9, tpr=0.1, answer="leak found"):
     estimates = [None if v is None else Estimate(v, v - reach, v + reach, 0.95, "") for v in (auc, loss, utility, tpr)]
     return SettingResult(
-        name, "leak found", "Some are told apart.", estimates[0], estimates[3], estimates[2], estimates[1], stored, 0.5
-    )
+        name, answer, "Some are told apart.", estimates[0], estimates[3], estimates[2], estimates[1], stored, 0.5,
+        recipe="lira",
+    )  # fmt: skip
 
 
-def traded(*rows, utility="accuracy", max_loss=0.05):
-    return TradeOff((row(AS_IT_IS, 0.9, None), *rows), "loss", 0.05, utility, max_loss, 7, 4, "Forest", ("mind",))
+def traded(*rows, utility="accuracy", max_loss=0.05, as_it_is=None, recipes=("auto", "lira")):
+    first = as_it_is or row(AS_IT_IS, 0.9, None)
+    return TradeOff((first, *rows), recipes, 0.05, utility, max_loss, 7, 4, "Forest", ("mind",))
 
 
 @pytest.mark.parametrize(
@@ -92,37 +92,54 @@ def traded(*rows, utility="accuracy", max_loss=0.05):
         ([row("a", loss=0.03)], "a"),
         ([row("a", loss=0.0301)], None),
         ([row("a", 0.9)], None),
-        ([row("a", 0.8999)], "a"),
+        ([row("a", 0.87)], None),  # less than 0.9, but the intervals overlap
+        ([row("a", 0.85)], "a"),
         ([row("a", 0.1)], None),  # as far below one half as the model is above
-        ([row("a", 0.11)], "a"),
+        ([row("a", 0.15)], "a"),
         ([row("a", 0.7), row("b", 0.35)], "b"),
         ([row("a", 0.7), row("b", 0.25)], "a"),
         ([row("a", 0.45), row("b", 0.6)], "a"),
+        ([row("a", 0.52, answer="too little data to say"), row("b", 0.53, answer="no leak found")], "b"),
+        ([row("a", 0.6, answer="split is confounded")], None),
         ([row("a", stored=1)], None),
         ([replace(row("a"), loss=None)], None),
         ([row("a"), row("b")], "a"),
     ],
 )
-def test_the_setting_nearest_to_guessing_that_surely_costs_little_is_recommended(rows, name):
+def test_the_setting_nearest_to_guessing_that_surely_helps_and_costs_little_is_recommended(rows, name):
     found = traded(*rows).recommended
     assert (found and found.name) == name
-    summary = traded(*rows).summary()
-    assert summary.recommended == (name or "")
-    assert (summary.tone, summary.recipe, summary.fpr, summary.utility) == ("plain", "loss", 0.05, "accuracy")
-    assert (summary.max_loss, summary.references, summary.model, summary.seed) == (0.05, 4, "Forest", 7)
-    assert (summary.warnings, len(summary.rows)) == (("mind",), 1 + len(rows))
+    if all(each.loss is not None for each in rows):
+        summary = traded(*rows).summary()
+        assert summary.recommended == (name or "")
+        assert (summary.tone, summary.recipes, summary.fpr) == ("plain", ("auto", "lira"), 0.05)
+        assert (summary.max_loss, summary.references, summary.model, summary.seed) == (0.05, 4, "Forest", 7)
+        assert (summary.warnings, len(summary.rows)) == (("mind",), 1 + len(rows))
 
 
-def test_no_more_records_may_stand_in_the_recommended_model_than_in_the_target():
-    for stored, name in ((4, "a"), (5, "a"), (6, None)):
-        result = TradeOff(
-            (row(AS_IT_IS, 0.9, None, stored=5), row("a", stored=stored)), "loss", 0.05, "accuracy", 0.05, 0, 0, "SVC"
-        )
+def test_a_model_in_which_records_stand_is_never_recommended():
+    for stored, name in ((0, "a"), (1, None), (5, None)):
+        result = traded(row("a", stored=stored), as_it_is=row(AS_IT_IS, 0.9, None, stored=5))
         assert (result.recommended and result.recommended.name) == name
 
 
+@pytest.mark.parametrize(
+    ("answer", "start"),
+    [
+        ("no leak found", "No leak was found in the model as it is, so that no setting can be seen to give away less."),
+        ("too little data to say", "Too little data to say what the model as it is gives away, and so what any "),
+        ("split is confounded", "Nothing can be said of the model as it is, nor of any setting."),
+    ],
+)
+def test_where_no_leak_was_seen_no_setting_is_said_to_help(answer, start):
+    result = traded(row("a", 0.5, answer="no leak found"), as_it_is=row(AS_IT_IS, 0.9, None, answer=answer))
+    assert result.recommended is None
+    assert result.verdict.startswith(start)
+    assert "Of the model as it is: Some are told apart." in result.verdict
+
+
 START = (
-    "As it is, shown a training record and another one, the attack loss tells which is which in about 90 of 100 such "
+    "As it is, shown a training record and another one, the attack lira tells which is which in about 90 of 100 such "
     "pairs (88 to 92); guessing is right in 50. "
 )
 
@@ -131,32 +148,42 @@ def test_the_verdict_says_what_the_best_setting_does_and_costs():
     told = traded(row("a"), row("b", 0.6))
     assert told.verdict == str(told)
     assert (
-        told.verdict
-        == f"{START}With b it does so in about 60 of 100 (58 to 62), and the accuracy falls by 1.0 % [-1.0, 3.0]."
+        told.verdict == f"{START}With b: about 60 of 100 by lira (58 to 62), and the accuracy falls by 1.0 % "
+        "[-1.0, 3.0]. That is less, and still a leak."
     )
-    error = traded(row("a"), utility="mean absolute error", max_loss=1234.5)
+    assert traded(row("a"), utility="mean absolute error", max_loss=1234.5).verdict.startswith(
+        f"{START}With a: about 70 of 100 by lira (68 to 72), and the mean absolute error grows by 0.01 [-0.01, 0.03]."
+    )
     assert (
-        error.verdict
-        == f"{START}With a it does so in about 70 of 100 (68 to 72), and the mean absolute error grows by "
-        "0.01 [-0.01, 0.03]."
+        traded(row("a", 0.95)).verdict == f"{START}No setting can be recommended. Nearest comes a: about 95 of 100 by "
+        "lira (93 to 97), and the accuracy falls by 1.0 % [-1.0, 3.0]; but that it gives away less is not sure."
     )
-    nothing = traded(row("a", 0.95))
-    assert (
-        nothing.verdict
-        == f"{START}No setting that was tried makes that rarer and surely costs at most 5 % of accuracy."
-    )
-    nothing = traded(row("a", 0.95), utility="mean absolute error", max_loss=1234.5)
-    assert (
-        nothing.verdict
-        == f"{START}No setting that was tried makes that rarer and surely costs at most 1234 more mean absolute error."
-    )
+    costly = traded(row("a", loss=2000), utility="mean absolute error", max_loss=1234.5).verdict
+    assert costly.endswith("; but it may cost more than 1234 more mean absolute error.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("leak found", "That is less, and still a leak."),
+        ("too little data to say", "That is less; whether it is still a leak, its audit cannot say."),
+        ("no leak found", "Its audit finds no leak."),
+    ],
+)
+def test_an_undecided_audit_of_the_best_setting_is_no_all_clear(answer, sentence):
+    assert traded(row("a", 0.54, answer=answer)).verdict.endswith(sentence)
+
+
+def test_weak_attacks_are_named_where_no_stronger_one_was_tried():
+    weak = traded(row("a", 0.54, answer="no leak found"), recipes=("loss",)).verdict
+    assert weak.endswith('Only loss attacked; stronger attacks may see more: put "auto" in recipes.')
+    assert "may see more" not in traded(row("a", 0.54)).verdict
 
 
 def test_a_setting_that_gains_is_said_to_gain_and_an_attack_that_is_surely_wrong_is_read_the_other_way_round():
     gains = replace(row("a"), auc=Estimate(0.4, 0.38, 0.42, 0.95, ""), loss=Estimate(-0.02, -0.05, 0.01, 0.95, "exact"))
-    assert (
+    assert "With a: about 60 of 100 by lira (58 to 62), and the accuracy rises by 2.0 % [-1.0, 5.0]." in (
         traded(gains).verdict
-        == f"{START}With a it does so in about 60 of 100 (58 to 62), and the accuracy rises by 2.0 % [-1.0, 5.0]."
     )
 
 
@@ -166,27 +193,35 @@ def test_a_setting_that_gains_is_said_to_gain_and_an_attack_that_is_surely_wrong
      ((3, 0), "with some of the settings none does. ")],
 )  # fmt: skip
 def test_the_verdict_says_whether_records_stay_in_the_model(stored, sentence):
-    target = row(AS_IT_IS, 0.9, None, stored=1200)
     rows = [row(name, stored=count) for name, count in zip("ab", stored, strict=True)]
-    verdict = TradeOff((target, *rows), "loss", 0.05, "accuracy", 0.05, 0, 0, "SVC").verdict
-    assert verdict.startswith(f"{START}1,200 training records stand in the model; {sentence}With ")
-    assert "stand in the model" not in traded(row("a", stored=3)).verdict
+    verdict = traded(*rows, as_it_is=row(AS_IT_IS, 0.9, None, stored=1200)).verdict
+    assert verdict.startswith(f"{START}1,200 training records stand in the model; {sentence}")
+    assert verdict.endswith("but 3 training records stand in that model.") == (min(stored) > 0)
 
 
 def test_the_table_has_a_row_for_each_model():
     columns, rows = trade_off.setting_rows(traded(row("a", stored=1234), row("b", tpr=None)).summary())
     assert columns == [
-        "setting", "AUC of loss", "TPR at FPR 5 %", "accuracy", "accuracy lost", "records in the file", "verdict",
+        "setting", "strongest attack", "AUC", "TPR at FPR 5 %", "accuracy", "accuracy lost", "records in the file",
+        "audit",
     ]  # fmt: skip
     rate, right, lost = "10.0 % [8.0, 12.0]", "90.0 % [88.0, 92.0]", "1.0 % [-1.0, 3.0]"
     assert rows == [
-        [AS_IT_IS, "0.900 [0.880, 0.920]", rate, right, "–", "none found", "leak found"],
-        ["a", "0.700 [0.680, 0.720]", rate, right, lost, "1,234", "leak found"],
-        ["b", "0.700 [0.680, 0.720]", "–", right, lost, "none found", "leak found"],
+        [AS_IT_IS, "lira", "0.900 [0.880, 0.920]", rate, right, "–", "none found", "leak found"],
+        ["a", "lira", "0.700 [0.680, 0.720]", rate, right, lost, "1,234", "leak found"],
+        ["b", "lira", "0.700 [0.680, 0.720]", "–", right, lost, "none found", "leak found"],
     ]
     columns, rows = trade_off.setting_rows(traded(row("a"), utility="mean absolute error").summary())
-    assert columns[3:5] == ["mean absolute error", "error added"]
-    assert rows[1][3:5] == ["0.9 [0.88, 0.92]", "0.01 [-0.01, 0.03]"]
+    assert columns[4:6] == ["mean absolute error", "error added"]
+    assert rows[1][4:6] == ["0.9 [0.88, 0.92]", "0.01 [-0.01, 0.03]"]
+
+
+def test_the_table_of_a_first_reader_is_short():
+    columns, rows = trade_off.brief_rows(traded(row("a", 0.54)).summary())
+    assert columns == ["setting", "pairs told apart", "accuracy lost", "audit"]
+    assert rows[1] == ["a", "54 of 100 (52 to 56)", "1.0 % [-1.0, 3.0]", "leak found"]
+    columns, rows = trade_off.brief_rows(traded(row("a"), row("b", stored=3)).summary())
+    assert (columns[-1], [each[-1] for each in rows]) == ("records in the file", ["none found", "none found", "3"])
 
 
 @pytest.mark.parametrize(("utility", "value"), [("accuracy", 90.0), ("mean absolute error", 0.9)])
@@ -205,7 +240,7 @@ def test_the_page_shows_table_pictures_and_limits(utility, value):
     ]  # fmt: skip
     assert page.verdict == result.verdict
     assert page.facts.items() >= {
-        "model": "Forest", "settings": "1", "attack": "loss", "reference models": "4",
+        "model": "Forest", "settings": "1", "attacks": "auto, lira", "reference models": "4",
         "largest loss": "5 %" if utility == "accuracy" else "0.05", "seed": "7",
     }.items()  # fmt: skip
     assert [block.text for block in warnings.blocks] == ["Mind."]
@@ -224,8 +259,8 @@ def test_a_saved_run_is_judged_again_from_its_rows(tmp_path):
     assert frame["auc"].to_list() == [0.9, 0.7, 0.6]
     assert frame["loss_high"].to_list() == [None, pytest.approx(0.03), pytest.approx(0.03)]
     assert frame["tpr_low"].to_list() == [pytest.approx(0.08), pytest.approx(0.08), None]
-    assert frame.columns[:3] == ["setting", "verdict", "stored"]
-    assert len(frame.columns) == 15
+    assert frame.columns[:4] == ["setting", "verdict", "stored", "recipe"]
+    assert len(frame.columns) == 16
     content = json.loads((tmp_path / "run" / "summary.json").read_text())
     target, first, _ = content["rows"]
     for rows in ([target], [target, first | {"loss": None}], [target, first]):
@@ -236,34 +271,6 @@ def test_a_saved_run_is_judged_again_from_its_rows(tmp_path):
             continue
         with pytest.raises(dv.InputError, match="damaged: a model and at least 1 setting are needed"):
             dv.load(tmp_path / "run")
-
-
-LOSSES = np.array([0.0, 1, 0, 0, 1, 0, 0, 0, 0, 0])
-BASELINE = np.array([0.0, 0, 0, 0, 1, 0, 0, 0, 1, 0])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    confidence: float = 0.95
-    too_few: bool = False
-
-    @property
-    def auc(self):
-        return Estimate(0.7, 0.6, 0.8, self.confidence, "")
-
-    def tpr_at_fpr(self, fpr):
-        if self.too_few:
-            raise dv.InputError("fpr: too few")
-        return Estimate(fpr, 0.0, 1.0, self.confidence, "")
-
-
-class Audited(dict):
-    warnings = ("few records",)
-    verdict = SimpleNamespace(answer="leak found", plain="Some are told apart.")
-
-    def __init__(self, stored=None, *, too_few=False):
-        super().__init__(loss=Outcome(too_few=too_few))
-        self.about = SimpleNamespace(measured=lambda _: stored)
 
 
 def sets(n=60):
@@ -282,55 +289,41 @@ def pipeline(data):
     return make_pipeline(StandardScaler(), LogisticRegression()).fit(data["members"].x, data["members"].y)
 
 
-def measure(monkeypatch, target, **options):
-    """Measure with an audit that is stood in for, and what it was asked."""
-    asked = []
-
-    def stand_in(model, **audit_options):
-        asked.append((model, audit_options))
-        return Audited()
-
-    monkeypatch.setattr(trade_off, "audit", stand_in)
-    return measure_settings(target, **options), asked
-
-
-def test_each_setting_is_trained_and_audited_alike_and_all_intervals_hold_together(data, pipeline, monkeypatch):
+def test_each_setting_is_trained_as_the_target_is_asked_and_all_intervals_of_a_column_hold_together(data, pipeline):
     told = []
-    result, asked = measure(
-        monkeypatch, pipeline, **data, recipe="loss", fpr=0.1, seed=5, references=Train(count=3),
+    result = measure_settings(
+        pipeline, **data, recipes=["loss", "gap"], fpr=[0.1, 0.05], seed=5, references=None,
         settings=[{"C": 0.01}, {"logisticregression__C": 0.1, "standardscaler__with_mean": False}],
         progress=lambda done, total, note: told.append((done, total, note)),
     )  # fmt: skip
     names = [AS_IT_IS, "C = 0.01", "logisticregression__C = 0.1, standardscaler__with_mean = False"]
     assert [each.name for each in result.rows] == names
-    assert told[-1][:2] == (3, 3)
-    assert [each for each in told if each[2] in names] == [(i, 3, name) for i, name in enumerate(names)]
-    for each, (model, options) in zip(result.rows, asked, strict=True):
-        assert each.utility.confidence == pytest.approx(1 - 0.05 / 3)
-        assert each.tpr.confidence == pytest.approx(1 - 0.05 / 3)
-        right = model.estimator.predict(data["nonmembers"].x) == data["nonmembers"].y
+    assert told == [*((i, 3, name) for i, name in enumerate(names)), (3, 3, "")]
+    asked = data["nonmembers"]
+    for each, scale, c in zip(result.rows, (True, True, False), (1.0, 0.01, 0.1), strict=True):
+        model = make_pipeline(StandardScaler(with_mean=scale), LogisticRegression(C=c))
+        right = model.fit(data["members"].x, data["members"].y).predict(asked.x) == asked.y
         assert each.utility.value == pytest.approx(right.mean())
+        assert each.utility.confidence == pytest.approx(1 - 0.05 / 3)
+        assert each.auc.confidence == pytest.approx(1 - 0.05 / 6)  # of two attacks each
+        audit = dv.audit(model, **data, recipes=["loss", "gap"], fpr=[0.1, 0.05], seed=5, references=None)
+        aucs = {name: audit[name].auc.value for name in audit}
+        assert each.recipe == max(aucs, key=lambda name: abs(aucs[name] - 0.5))
+        assert (each.auc.value, each.answer) == (aucs[each.recipe], audit.verdict.answer)
         assert (each.loss is None) == (each.name == AS_IT_IS)
         assert each.loss is None or each.loss.value == pytest.approx(result.rows[0].utility.value - each.utility.value)
-        assert (options["fpr"], options["seed"], options["recipes"]) == ((0.1,), 5, ("loss",))
-        assert options["show_records"] is False
-        assert options["references"].count == 3
-    assert [model.estimator[-1].C for model, _ in asked] == [1.0, 0.01, 0.1]
-    assert asked[0][0].estimator is pipeline
-    assert (result.recipe, result.fpr, result.utility, result.seed, result.references) == (
-        "loss", 0.1, "accuracy", 5, 3,
-    )  # fmt: skip
-    assert (result.model, result.warnings, result.max_loss) == ("LogisticRegression", ("few records",), 0.05)
+    assert (result.recipes, result.fpr, result.utility, result.seed) == (("loss", "gap"), 0.1, "accuracy", 5)
+    assert (result.model, result.references, result.max_loss) == ("LogisticRegression", 0, 0.05)
 
 
-def test_settings_that_are_not_named_are_the_suggested_ones_and_a_regression_loses_in_its_units(data, monkeypatch):
+def test_settings_that_are_not_named_are_the_suggested_ones_and_a_regression_loses_in_its_units(data):
     records = {name: dv.Records(part.x[:, 1:], part.x[:, 0]) for name, part in data.items()}
     target = Ridge().fit(records["members"].x, records["members"].y)
-    result, asked = measure(monkeypatch, target, **records)
+    result = measure_settings(target, **records, recipes=["loss"])
     assert [each.name for each in result.rows] == [AS_IT_IS, "alpha = 10.0", "alpha = 100.0", "alpha = 1000.0"]
     assert (result.utility, result.references) == ("mean absolute error", 0)
-    assert asked[0][1]["references"] is None
-    errors = [np.abs(m.estimator.predict(records["nonmembers"].x) - records["nonmembers"].y) for m, _ in asked]
+    models = [Ridge(alpha).fit(records["members"].x, records["members"].y) for alpha in (1.0, 10.0, 100.0, 1000.0)]
+    errors = [np.abs(model.predict(records["nonmembers"].x) - records["nonmembers"].y) for model in models]
     for each, error in zip(result.rows, errors, strict=True):
         assert each.utility.value == pytest.approx(error.mean())
         assert each.loss is None or each.loss.value == pytest.approx((error - errors[0]).mean())
@@ -339,8 +332,9 @@ def test_settings_that_are_not_named_are_the_suggested_ones_and_a_regression_los
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recipe": ["loss", "gap"]}, "recipe: one attack is needed, got"),
-        ({"recipe": ()}, "recipe: one attack is needed, got"),
+        ({"recipes": ()}, "recipes: at least 1 entry is needed"),
+        ({"recipes": ["unheard-of"]}, "unheard-of"),
+        ({"references": "many"}, "references"),
         ({"overwrite": 1}, "overwrite"),
         ({"members": np.zeros((3, 2))}, "members"),
         ({"max_loss": math.nan}, "max_loss"),
@@ -361,12 +355,12 @@ def test_records_without_labels_are_refused_by_their_set(data, pipeline, name):
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_members_must_have_all_classes_of_the_target(data, monkeypatch, label):
+def test_members_must_have_all_classes_of_the_target(data, label):
     target = DecisionTreeClassifier(random_state=0).fit(data["members"].x, data["members"].y)
     chosen = data["members"].y == label
     few = dv.Records(data["members"].x[chosen], data["members"].y[chosen])
     with pytest.raises(dv.InputError, match="members: they have 1 classes, and the target was fitted on 2; give all"):
-        measure(monkeypatch, target, **(data | {"members": few}), settings=[{"max_depth": 2}])
+        measure_settings(target, **(data | {"members": few}), settings=[{"max_depth": 2}], recipes=["loss"])
 
 
 def test_more_settings_than_40_are_refused(data, pipeline):

@@ -320,7 +320,7 @@ class Forecast:
             parts.append(f"at most {self.trials:,} trial models to match the target")
         if self.models:
             parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
-            duration = None if self.training is None else f"at most {_format_duration(self.training)} on one core"
+            duration = None if self.training is None else f"at most {format_duration(self.training)} on one core"
             parts.append(f"training {duration or 'of unknown length'}")
         if self.step is not None:
             free = "" if self.step.free is None else f", of which {format_bytes(self.step.free)} are free"
@@ -334,7 +334,7 @@ class Forecast:
                 f"{self.prompt_tokens:,} prompt tokens, and no more than one generated for each"
             )
         if self.scoring is not None:
-            parts.append(f"scoring at most {_format_duration(self.scoring)}, and the checks of the records on top")
+            parts.append(f"scoring at most {format_duration(self.scoring)}, and the checks of the records on top")
         return "; ".join([*parts, f"memory about {max(1, round(self.memory / 2**20)):,} MiB, without training"])
 
 
@@ -485,11 +485,11 @@ def _epoch_seconds(audit: PreparedAudit, training: Any, records: Records, count:
     return time.perf_counter() - start
 
 
-def _format_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration, rounded up.
 
     Examples:
-        >>> _format_duration(0.2), _format_duration(31), _format_duration(200), _format_duration(9000)
+        >>> format_duration(0.2), format_duration(31), format_duration(200), format_duration(9000)
         ('about 1 s', 'about 31 s', 'about 4 min', 'about 2.5 h')
     """
     if seconds < 90:

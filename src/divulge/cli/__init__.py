@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from functools import cache
@@ -192,6 +193,7 @@ def divulge(
 def main() -> None:
     """Run the command line: every error is one line on standard error and has an exit code of its own."""
     printing.prepare()
+    signal.signal(signal.SIGTERM, _stop)  # of batch systems and containers: as from the keyboard, workers end too
     machine.limit_table_memory()
     os.environ["PYTHONSAFEPATH"] = "1"  # of the processes that are started: none imports from the current folder
     if "_DIVULGE_COMPLETE" in os.environ:  # a shell asks how a line may go on
@@ -199,6 +201,10 @@ def main() -> None:
     code = run(sys.argv[1:])
     printing.finish()
     raise SystemExit(code)
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -46,7 +46,7 @@ class Exit(IntEnum):
         CONTRADICTED: the answers of a scoring endpoint contradict its specification.
         DAMAGED: `divulge pool verify` found a model that is not what was stored.
         INTERNAL: a fault of Divulge.
-        INTERRUPTED: stopped from the keyboard; finished work is kept.
+        INTERRUPTED: stopped from the keyboard, or by SIGTERM; finished work is kept.
     """
 
     OK = 0

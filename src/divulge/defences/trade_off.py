@@ -1,11 +1,14 @@
 """Privacy against utility: an estimator is trained again on its members with each of several settings, and audited.
 
-Every model is audited on the same candidates by the same recipe, with reference models that have its own settings, and
-predicts the same non-members. All intervals hold together (Bonferroni), so that the best setting may be chosen by them.
+Every model is audited on the same candidates by the same recipes, with reference models that have its own settings, and
+predicts the same non-members. It is ranked by the attack that tells most apart. The intervals of a column hold together
+(Bonferroni, over settings and recipes), so that the best setting may be chosen by them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from divulge import errors, results, statistics
+from divulge import errors, results, statistics, store
+from divulge.auditing.checks import determinism
+from divulge.auditing.inputs import attach_features
 from divulge.auditing.modality import Classifier
-from divulge.auditing.pipeline import audit
+from divulge.auditing.pipeline import prepare_audit, run_audit
+from divulge.auditing.prepared import add_scoring_time, format_duration, make_forecast
+from divulge.auditing.target_features import refuse_target_as_features
 from divulge.errors import InputError
 from divulge.evidence import query_target
 from divulge.provenance import collect_environment
 from divulge.references import Train, clones
-from divulge.references.progress import check_progress, show_progress
+from divulge.references.clone_timing import time_clone
+from divulge.references.progress import check_progress, ignore_progress, show_progress
 from divulge.report import charts, formatting
 from divulge.report.formatting import NaturalFrequency
 from divulge.report.page import Bullet, BulletList, Chart, Paragraph, Section, Table
@@ -35,12 +43,13 @@ from divulge.targets.estimators import SklearnRegressor, SklearnTarget
 from divulge.targets.outputs import as_predictions
 from divulge.targets.rights import FramedTarget
 from divulge.types import AuditData, Estimate, Records
-from divulge.validation import check_bool, check_instance, format_value
+from divulge.validation import check_bool, check_instance, format_value, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from divulge.auditing import Audit
+    from divulge.auditing.prepared import PreparedAudit
     from divulge.references.progress import ProgressSetting
     from divulge.run_directory import RunDraft
     from divulge.settings import Duplicates, TaskName
@@ -48,10 +57,11 @@ if TYPE_CHECKING:
 
 RUN_TYPE = "trade-off"
 AS_IT_IS = "as it is"
-_DEFAULTS = DefendSettings()
+_DEFAULTS, _AUDIT_DEFAULTS = DefendSettings(), ResolvedAuditSettings()
 _ROUNDS, _LEAVES, _DEPTH = ("n_estimators", "max_iter", "iterations"), ("max_leaf_nodes", "num_leaves"), ("max_depth",)
 _LEAF = ("min_samples_leaf", "min_child_samples", "min_child_weight")
 _CHANCE = 0.05
+_FINISHED = ".finished"  # folder of an unfinished run's draft with what is measured so far
 
 
 def suggest_settings(estimator: Any) -> list[dict[str, Any]]:
@@ -102,7 +112,7 @@ class TradeOff(Study):
 
     Args:
         rows: one for each model; the first is the target as it is.
-        recipe: the attack.
+        recipes: the attacks that each was audited by.
         fpr: the false-positive rate of the rates.
         utility: "accuracy", or "mean absolute error".
         max_loss: largest loss of utility that a recommended setting may have.
@@ -113,7 +123,7 @@ class TradeOff(Study):
     """
 
     rows: tuple[SettingResult, ...]
-    recipe: str
+    recipes: tuple[str, ...]
     fpr: float
     utility: str
     max_loss: float
@@ -124,26 +134,48 @@ class TradeOff(Study):
 
     @property
     def recommended(self) -> SettingResult | None:
-        """The setting whose AUC is nearest to ½ among those that surely lose no more than ``max_loss``; else None.
+        """The setting that surely gives away less, surely costs no more than ``max_loss``, and comes nearest to chance.
 
-        An AUC below ½ gives away as much as one that lies as far above it: the score reversed finds members.
+        None where no setting does, and where the audit of the target as it is found no leak that could become smaller.
+        A setting that leaves training records in the model is never recommended. An AUC below ½ gives away as much as
+        one that lies as far above it: the score reversed finds members. How little a recommended setting gives away is
+        for its own audit to say: settings without a leak come first, and `verdict` repeats what it says.
         """
-        unchanged = self.rows[0]
-        acceptable = [row for row in self.rows[1:] if row.loss is not None and row.loss.high <= self.max_loss]
-        acceptable = [
-            row
-            for row in acceptable
-            if _distance_from_chance(row) < _distance_from_chance(unchanged) and row.stored <= unchanged.stored
+        if self.rows[0].answer != "leak found":
+            return None
+        acceptable = [row for row in self.rows[1:] if not self._objections(row)]
+        return min(acceptable, key=lambda row: (row.answer != "no leak found", _distance(row)), default=None)
+
+    def _objections(self, row: SettingResult) -> list[str]:
+        """Return what speaks against a setting, in words; nothing where it can be recommended."""
+        limit = f"{_format_limit(self.utility, self.max_loss)} {'of' if self.utility == 'accuracy' else 'more'}"
+        is_costly = row.loss is None or row.loss.high > self.max_loss
+        return [
+            text
+            for text, applies in {
+                f"{row.stored:,} training records stand in that model": row.stored > 0,
+                "its audit can say nothing of the model": row.answer == "split is confounded",
+                "that it gives away less is not sure": _distance_bounds(row)[1] >= _distance_bounds(self.rows[0])[0],
+                f"it may cost more than {limit} {self.utility}": is_costly,
+            }.items()
+            if applies
         ]
-        return min(acceptable, key=_distance_from_chance, default=None)
 
     @property
     def verdict(self) -> str:
         """Effect of the settings, in sentences."""
         unchanged, best = self.rows[0], self.recommended
+        if unchanged.answer != "leak found":
+            start = {
+                "no leak found": "No leak was found in the model as it is, so that no setting can be seen to give away "
+                "less.",
+                "too little data to say": "Too little data to say what the model as it is gives away, and so what any "
+                "setting changes.",
+            }.get(unchanged.answer, "Nothing can be said of the model as it is, nor of any setting.")
+            return f"{start} Of the model as it is: {unchanged.reason}{self._describe_weakness()}"
         rate = _frequency_told_apart(unchanged.auc)
         text = (
-            f"As it is, shown a training record and another one, the attack {self.recipe} tells which is which in "
+            f"As it is, shown a training record and another one, the attack {unchanged.recipe} tells which is which in "
             f"about {rate.describe('such pairs')}; guessing is right in {rate.total // 2:,}. "
         )
         if unchanged.stored:
@@ -152,17 +184,33 @@ class TradeOff(Study):
                 "no setting takes them out of it. " if after else "with some of the settings none does. "
             )
         if best is None:
-            limit = f"{_format_limit(self.utility, self.max_loss)} {'of' if self.utility == 'accuracy' else 'more'}"
-            return f"{text}No setting that was tried makes that rarer and surely costs at most {limit} {self.utility}."
-        assert best.loss is not None
-        rate = _frequency_told_apart(best.auc)
-        return f"{text}With {best.name} it does so in about {rate}, and {_describe_change(self.utility, best.loss)}."
+            lowest = min(self.rows[1:], key=lambda row: (len(self._objections(row)), _distance(row)))
+            return (
+                f"{text}No setting can be recommended. Nearest comes {self._describe_effect(lowest)}; but "
+                f"{' and '.join(self._objections(lowest))}.{self._describe_weakness()}"
+            )
+        state = {
+            "leak found": "That is less, and still a leak.",
+            "no leak found": "Its audit finds no leak.",
+        }.get(best.answer, "That is less; whether it is still a leak, its audit cannot say.")
+        return f"{text}With {self._describe_effect(best)}. {state}{self._describe_weakness()}"
+
+    def _describe_effect(self, row: SettingResult) -> str:
+        assert row.loss is not None
+        rate, change = _frequency_told_apart(row.auc), _describe_change(self.utility, row.loss)
+        return f"{row.name}: about {rate.describe(f'by {row.recipe}')}, and {change}"
+
+    def _describe_weakness(self) -> str:
+        """Say that stronger attacks were left out, where they were."""
+        if any(name.startswith("auto") for name in self.recipes):
+            return ""
+        return f' Only {" and ".join(self.recipes)} attacked; stronger attacks may see more: put "auto" in recipes.'
 
     def summary(self) -> TradeOffSummary:
         """Return the typed summary for JSON and the report."""
         best = self.recommended
         return TradeOffSummary(
-            verdict=self.verdict, tone="plain", recipe=self.recipe, fpr=self.fpr, utility=self.utility,
+            verdict=self.verdict, tone="plain", recipes=self.recipes, fpr=self.fpr, utility=self.utility,
             max_loss=self.max_loss, references=self.references, model=self.model, rows=self.rows,
             recommended="" if best is None else best.name, seed=self.seed, warnings=self.warnings,
             environment=collect_environment(),
@@ -188,8 +236,50 @@ def _describe_change(utility: str, loss: Estimate) -> str:
     return f"the {utility} {'shrinks' if is_gain else 'grows'} by {_utility_format(utility)(change)}"
 
 
-def _distance_from_chance(row: SettingResult) -> float:
+def _distance(row: SettingResult) -> float:
+    """Return how far the AUC lies from that of guessing."""
     return abs(row.auc.value - 0.5)
+
+
+def _distance_bounds(row: SettingResult) -> tuple[float, float]:
+    """Return the least and the largest distance from guessing that the interval of the AUC leaves."""
+    low, high = row.auc.low - 0.5, row.auc.high - 0.5
+    return max(low, -high, 0.0), max(abs(low), abs(high))
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsForecast:
+    """What `measure_settings` will take.
+
+    Args:
+        settings: models that are trained with another setting.
+        references: reference models of all of them, and of the target as it is.
+        seconds: of one core, to train all models one by one and to ask them, if each takes as long as the target as it
+            is; None where nothing tells.
+    """
+
+    settings: int
+    references: int
+    seconds: float | None
+
+    @property
+    def text(self) -> str:
+        """The forecast in one line."""
+        duration = "of unknown length" if self.seconds is None else format_duration(self.seconds)
+        models = f", with {self.references:,} reference models" if self.references else ""
+        plural = "s" * (self.settings != 1)
+        return (
+            f"{duration} on one core for {self.settings:,} setting{plural} and the model as it is{models}, "
+            "and the checks of the records on top"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """What is kept of a model that was measured, until all are."""
+
+    row: SettingResult
+    warnings: tuple[str, ...]
 
 
 def measure_settings(
@@ -199,9 +289,9 @@ def measure_settings(
     nonmembers: Records,
     population: Records,
     settings: Sequence[Mapping[str, Any]] | None = None,
-    recipe: Any = "auto",
-    references: Train | None = None,
-    fpr: float = 0.05,
+    recipes: Sequence[Any] = _AUDIT_DEFAULTS.recipes,
+    references: Any = _AUDIT_DEFAULTS.references,
+    fpr: float | Sequence[float] = 0.05,
     max_loss: float = _DEFAULTS.max_loss,
     duplicates: Duplicates = "error",
     task: TaskName = "auto",
@@ -219,15 +309,17 @@ def measure_settings(
         population: further such records, for reference models and calibration.
         settings: parameters to change, one mapping for each model; names of a pipeline's last step need no prefix.
             None takes `suggest_settings`.
-        recipe: the attack, as for `divulge.audit`.
-        references: `divulge.references.Train`: reference models are clones with the same settings; or None.
-        fpr: false-positive rate of the rates.
+        recipes: the attacks, as for `divulge.audit`; a setting is ranked by the one that tells most apart.
+        references: `divulge.references.Train`: reference models are clones with the same settings; "auto": as
+            `divulge.audit` decides for the target as it is; or None.
+        fpr: false-positive rates, as for `divulge.audit`; the largest is reported.
         max_loss: largest loss of accuracy that the recommended setting may have; of a regression model, of the mean
             absolute error, in its own units.
         duplicates: what to do about records in several sets.
         task: "auto", "classification" or "regression".
         seed: of every random draw.
-        out: run directory to write.
+        out: run directory to write. After an interruption the same call goes on: settings that are measured, and
+            reference models that are trained, are kept there.
         overwrite: replace a finished run in ``out``.
         progress: called with (done, total, note) after each model; "auto" or True: a bar on a terminal and in a
             notebook; None or False: nothing.
@@ -239,63 +331,168 @@ def measure_settings(
         divulge.InputError: no estimator, unknown parameters or values it refuses, and what `divulge.audit` refuses.
     """
     options = DefendSettings.check(settings=settings, max_loss=max_loss, seed=seed)
-    ResolvedAuditSettings.check(fpr=(fpr,), duplicates=duplicates, task=task)
+    audit_settings = ResolvedAuditSettings.check(
+        recipes=recipes, references=references, fpr=fpr if hasattr(fpr, "__len__") else (fpr,),
+        duplicates=duplicates, task=task, seed=options.seed,
+    )  # fmt: skip
+    data = AuditData(members=members, nonmembers=nonmembers, population=population)
+    return run_settings(target, data, audit_settings, options, out=out, overwrite=overwrite, progress=progress)
+
+
+def run_settings(
+    target: Any,
+    data: AuditData,
+    audit_settings: ResolvedAuditSettings,
+    options: DefendSettings,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: ProgressSetting = "auto",
+    pool: Path | None = None,
+    expect: Callable[[SettingsForecast], object] | None = None,
+) -> TradeOff:
+    """Measure the settings of a plan; `measure_settings` is this with its arguments by name.
+
+    Args:
+        target: as for `measure_settings`.
+        data: what is audited: whole records of all classes, with everything that an audit of them takes.
+        audit_settings: how each model is audited.
+        options: settings, and the largest loss; the seed is the audit's.
+        out: as for `measure_settings`.
+        overwrite: as for `measure_settings`.
+        progress: as for `measure_settings`.
+        pool: where finished reference models are kept; the folder ``pool`` of the run when None.
+        expect: called with what all this will take, before it starts.
+
+    Raises:
+        divulge.InputError: as `measure_settings`.
+    """
     check_bool(overwrite, "overwrite")
     out_folder = check_out(out, overwrite=overwrite)
     shown_progress = check_progress(progress)
-    if hasattr(recipe, "__len__") and not isinstance(recipe, str):
-        raise InputError(f"recipe: one attack is needed, got {format_value(recipe)}")
-    if references is not None:
-        check_instance(references, "references", Train)
-    for name, records in (("members", members), ("nonmembers", nonmembers), ("population", population)):
-        if check_instance(records, name, Records).y is None:
+    if expect is not None:
+        require_callable(expect, "expect")
+    plan = _prepare(target, data, audit_settings, options)
+    if expect is not None:
+        with errors.user_code_errors("expect"):
+            expect(_forecast(plan))
+    with contextlib.ExitStack() as stack:
+        report = stack.enter_context(show_progress(shown_progress, "settings"))
+        draft = None
+        if out_folder is not None:
+            run = RunDirectory(out_folder).writing(RUN_TYPE, plan.key, overwrite=overwrite, keep=(_FINISHED,))
+            draft = stack.enter_context(run)
+            pool = pool or draft.home / "pool"
+        baseline = _losses(plan.target, plan.data.nonmembers)
+        finished = []
+        for number, name in enumerate(plan.names):
+            report(number, len(plan.names), name)
+            finished.append(_measure_once(plan, number, baseline, draft, pool))
+        report(len(plan.names), len(plan.names), "")
+        references = plan.audit_settings.references
+        result = TradeOff(
+            tuple(each.row for each in finished),
+            tuple(recipe.name for recipe in plan.prepared.inputs.recipes),
+            float(max(plan.audit_settings.fpr)),
+            "accuracy" if isinstance(plan.prepared.modality, Classifier) else "mean absolute error",
+            float(options.max_loss),
+            plan.audit_settings.seed,
+            0 if references is None else references.count,
+            type(_last_step(plan.target.estimator)).__name__,
+            finished[0].warnings,
+        )
+        if draft is not None:
+            result.write_to(draft)
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What is measured: the target as it is, then an estimator of each setting, all audited alike.
+
+    Args:
+        target: the adapted target.
+        data: in its order of columns and classes.
+        names: of the models.
+        estimators: unfitted; None for the target as it is.
+        trainer: trains clones as the target is given its records.
+        audit_settings: with the references decided.
+        prepared: the audit of the target as it is.
+        key: of all that determines the result.
+    """
+
+    target: Any
+    data: AuditData
+    names: list[str]
+    estimators: list[Any]
+    trainer: Any
+    audit_settings: ResolvedAuditSettings
+    prepared: PreparedAudit
+    key: str
+
+
+def _prepare(target: Any, data: AuditData, audit_settings: ResolvedAuditSettings, options: DefendSettings) -> _Plan:
+    """Check everything that `run_settings` is given, and decide on reference models for all settings alike."""
+    if audit_settings.references not in (None, "auto"):
+        check_instance(audit_settings.references, "references", Train)
+    for name in ("members", "nonmembers", "population"):
+        if check_instance(getattr(data, name), name, Records).y is None:
             raise InputError(f"{name}: labels are needed to train on, and there is no y")
-    data = AuditData(members=members, nonmembers=nonmembers, population=population)
-    subject = open_subject(target, data, task=task)
-    adapted, modality = subject.model, subject.modality
-    if not isinstance(adapted, SklearnTarget | SklearnRegressor):
+    if data.features is not None:  # of which a function is asked once for all models
+        attached = attach_features(refuse_target_as_features(data, target), audit_settings.seed)
+        data = replace(attached, features=None)
+    subject = open_subject(target, data, task=audit_settings.task, unknown_classes=audit_settings.unknown_classes)
+    model, data = subject.model, subject.data
+    if not isinstance(model, SklearnTarget | SklearnRegressor):
         raise InputError(
             f"target: an estimator is trained again here, got {type(target).__name__}; train other models again "
             "yourself, audit each, and set them side by side with divulge compare"
         )
-    members, nonmembers = subject.data.members, subject.data.nonmembers
-    modality.check_records({"members": members, "nonmembers": nonmembers})
-    trainer: Any = Train(count=2).for_target(adapted)
+    subject.modality.check_records({"members": data.members, "nonmembers": data.nonmembers})
+    trainer: Any = Train(count=2).for_target(model)
     grid = suggest_settings(trainer.estimator) if options.settings is None else list(options.settings)
-    estimators = [_with_settings(trainer.estimator, each) for each in grid]
-    confidence = 1 - _CHANCE / (len(grid) + 1)
-    audit_options: dict[str, Any] = {
-        "members": members, "nonmembers": nonmembers, "population": subject.data.population,
-        "recipes": (recipe,), "references": references, "fpr": (fpr,), "duplicates": duplicates, "seed": options.seed,
-        "task": task, "show_records": False, "progress": None,
-    }  # fmt: skip
-    rows: list[SettingResult] = []
-    baseline: Floats | None = None
-    warnings: tuple[str, ...] = ()
-    attack = ""
-    with show_progress(shown_progress, "settings") as report:
-        for place, estimator in enumerate([None, *estimators]):
-            name = AS_IT_IS if estimator is None else _describe(grid[place - 1])
-            report(place, len(estimators) + 1, name)
-            start = time.perf_counter()
-            model = adapted
-            if estimator is not None:
-                model = _train(replace(trainer, estimator=estimator), adapted, members, options.seed)
-            audited = audit(model, **audit_options)
-            losses = _losses(model, nonmembers)
-            baseline = losses if baseline is None else baseline
-            rows.append(_measure(name, audited, losses, baseline, fpr, confidence, time.perf_counter() - start))
-            warnings, attack = warnings or audited.warnings, next(iter(audited))
-        report(len(estimators) + 1, len(estimators) + 1, "")
-    result = TradeOff(
-        tuple(rows), attack, float(fpr),
-        "accuracy" if isinstance(modality, Classifier) else "mean absolute error", float(options.max_loss),
-        options.seed, 0 if references is None else references.count, type(_last_step(adapted.estimator)).__name__,
-        tuple(warnings),
-    )  # fmt: skip
-    if out_folder is not None:
-        result.save(out_folder, overwrite=overwrite)
-    return result
+    estimators = [None, *(_with_settings(trainer.estimator, each) for each in grid)]
+    audit_settings = audit_settings.model_copy(update={"show_records": False})
+    prepared, run_values = prepare_audit(model, data, audit_settings, ignore_progress, None)
+    if isinstance(audit_settings.references, str):  # decided once, as the clones of another setting may be faster
+        decided = None if prepared.references is None else Train(count=prepared.references.count)
+        audit_settings = audit_settings.model_copy(update={"references": decided})
+    covariates = itertools.chain.from_iterable((prepared.inputs.covariates or {}).items())
+    key = store.hash_values(RUN_TYPE, run_values, *covariates, repr(grid), float(options.max_loss))
+    names = [AS_IT_IS, *map(_describe, grid)]
+    return _Plan(model, data, names, estimators, trainer, audit_settings, prepared, key)
+
+
+def _measure_once(plan: _Plan, number: int, baseline: Floats, draft: RunDraft | None, pool: Path | None) -> _Finished:
+    """Return the figures of a model: those that an interrupted run kept, or measured now and kept."""
+    kept_file = None if draft is None else draft.path / _FINISHED / f"{number}.json"
+    if kept_file is not None and kept_file.is_file():
+        return store.parse_json(store.read_json(kept_file, inside=kept_file.parent), _Finished, kept_file)
+    start = time.perf_counter()
+    estimator, model, seed = plan.estimators[number], plan.target, plan.audit_settings.seed
+    if estimator is not None:
+        model = _train(replace(plan.trainer, estimator=estimator), plan.target, plan.data.members, seed)
+    audited = run_audit(model, plan.data, plan.audit_settings, progress=None, pool=pool)
+    losses, fpr = _losses(model, plan.data.nonmembers), max(plan.audit_settings.fpr)
+    row = _measure(plan.names[number], audited, losses, baseline, fpr, len(plan.names))
+    finished = _Finished(replace(row, seconds=round(time.perf_counter() - start, 2)), audited.warnings)
+    if kept_file is not None:
+        store.make_private_directory(kept_file.parent)
+        store.write_json(kept_file, results.to_json_values(finished))
+    return finished
+
+
+def _forecast(plan: _Plan) -> SettingsForecast:
+    """Forecast the training and the audits of the target as it is and of every setting."""
+    prepared, n_settings = plan.prepared, len(plan.names) - 1
+    unasked = make_forecast(prepared, on_disk=False)
+    one = add_scoring_time(prepared, unasked, check_queries=determinism.count_queries(prepared))
+    seconds = None
+    if one.training is not None and one.scoring is not None:
+        n_members, n_asked = len(plan.data.members), len(plan.data.nonmembers)
+        fit = time_clone(plan.trainer, plan.data.members, prepared.n_classes, n_members, n_asked, prepared.seed)
+        seconds = (one.training + one.scoring) * (1 + n_settings) + fit * n_settings
+    return SettingsForecast(n_settings, one.models * (1 + n_settings), seconds)
 
 
 def _train(training: clones.CloneTraining, target: Any, members: Records, seed: int) -> Any:
@@ -351,12 +548,13 @@ def _losses(model: Any, records: Records) -> Floats:
     return (predicted != records.labels).astype(np.float64)
 
 
-def _measure(
-    name: str, audited: Audit, losses: Floats, baseline: Floats, fpr: float, confidence: float, seconds: float
-) -> SettingResult:
-    outcome = replace(audited[next(iter(audited))], confidence=confidence)
+def _measure(name: str, audited: Audit, losses: Floats, baseline: Floats, fpr: float, n_models: int) -> SettingResult:
+    """Return the figures of a model; those of one kind hold for all models, and attacks, together."""
+    confidence, attack_confidence = (1 - _CHANCE / count for count in (n_models, n_models * len(audited)))
+    outcomes = [replace(audited[recipe], confidence=attack_confidence) for recipe in audited]
+    strongest = max(outcomes, key=lambda outcome: abs(outcome.auc.value - 0.5))
     try:
-        rate = outcome.tpr_at_fpr(fpr)
+        rate = strongest.tpr_at_fpr(fpr)
     except InputError:  # too few non-members
         rate = None
     is_share = bool(np.isin(losses, (0.0, 1.0)).all() and np.isin(baseline, (0.0, 1.0)).all())
@@ -369,25 +567,40 @@ def _measure(
             statistics.mean_estimate(each, confidence, "t over records") for each in (losses, losses - baseline)
         )
     return SettingResult(
-        name=name, answer=audited.verdict.answer, reason=audited.verdict.plain, auc=outcome.auc, tpr=rate,
+        name=name, answer=audited.verdict.answer, reason=audited.verdict.plain, auc=strongest.auc, tpr=rate,
         utility=right, loss=None if name == AS_IT_IS else loss, stored=0 if stored is None else stored.found,
-        seconds=round(seconds, 2),
+        seconds=0.0, recipe=strongest.recipe,
     )  # fmt: skip
 
 
-def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of the table of settings."""
+def brief_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the table that a first reader needs."""
+    has_stored = any(row.stored for row in summary.rows)
+    columns = ["setting", "pairs told apart", _loss_title(summary.utility), "audit"]
+    columns += ["records in the file"] if has_stored else []
     format_utility = _utility_format(summary.utility)
-    columns = ["setting", f"AUC of {summary.recipe}", f"TPR at FPR {formatting.format_percent(summary.fpr)}"]
-    columns += [
-        summary.utility,
-        "accuracy lost" if summary.utility == "accuracy" else "error added",
-        "records in the file",
-        "verdict",
-    ]
     rows = [
         [
-            row.name, formatting.format_estimate(row.auc), formatting.format_percent_estimate(row.tpr),
+            row.name, str(_frequency_told_apart(row.auc)), "–" if row.loss is None else format_utility(row.loss),
+            row.answer, *([f"{row.stored:,}" if row.stored else "none found"] if has_stored else ()),
+        ]
+        for row in summary.rows
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _loss_title(utility: str) -> str:
+    return "accuracy lost" if utility == "accuracy" else "error added"
+
+
+def setting_rows(summary: TradeOffSummary) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the whole table of settings."""
+    format_utility = _utility_format(summary.utility)
+    columns = ["setting", "strongest attack", "AUC", f"TPR at FPR {formatting.format_percent(summary.fpr)}"]
+    columns += [summary.utility, _loss_title(summary.utility), "records in the file", "audit"]
+    rows = [
+        [
+            row.name, row.recipe, formatting.format_estimate(row.auc), formatting.format_percent_estimate(row.tpr),
             format_utility(row.utility), "–" if row.loss is None else format_utility(row.loss),
             f"{row.stored:,}" if row.stored else "none found", row.answer,
         ]
@@ -410,7 +623,7 @@ def _load_settings(folder: Path) -> pl.DataFrame:
     names = ("auc", "tpr", "utility", "loss")
     rows = [
         {
-            "setting": row.name, "verdict": row.answer, "stored": row.stored,
+            "setting": row.name, "verdict": row.answer, "stored": row.stored, "recipe": row.recipe,
             **{
                 name if end == "value" else f"{name}_{end}": getattr(getattr(row, name), end, None)
                 for name in names
@@ -419,14 +632,15 @@ def _load_settings(folder: Path) -> pl.DataFrame:
         }
         for row in TRADE_OFF.load(folder).summary.rows
     ]  # fmt: skip
-    estimates = {name: pl.Float64 for name in rows[0] if name not in ("setting", "verdict", "stored")}
+    estimates = {name: pl.Float64 for name in rows[0] if name not in ("setting", "verdict", "stored", "recipe")}
     return pl.DataFrame(rows, schema_overrides=estimates)
 
 
 _NOTE = (
     "Each model was trained again on the same members with its setting, and with its own reference models; utility is "
-    "that on the non-members. All intervals hold together with 95 %, so the best row may be chosen. A further training "
-    "of the same setting, or more records, may give another value: audit the model that will be released."
+    "that on the non-members. AUC and TPR are those of the attack that tells most apart. All intervals of a column "
+    "hold together with 95 %, so the best row may be chosen. A further training of the same setting, or more records, "
+    "may give another value: audit the model that will be released."
 )
 
 
@@ -437,7 +651,7 @@ def sections(run: StudyRun[TradeOff]) -> list[Section]:
     spec = charts.trade_off(
         {row.name: (row.utility, row.auc) for row in summary.rows},
         x=summary.utility,
-        y=f"AUC of {summary.recipe}",
+        y="AUC of the strongest attack",
         reference=0.5,
         percent=summary.utility == "accuracy",
     )
@@ -466,7 +680,7 @@ def reasons(summary: TradeOffSummary) -> list[tuple[str, str]]:
 
 
 _CANNOT = (
-    "Only these settings and this attack were tried. A setting that lowers the AUC bounds no attack that was not "
+    "Only these settings and attacks were tried. A setting that lowers the AUC bounds no attack that was not "
     "tried, and gives no guarantee; training with differential privacy does."
 )
 
@@ -482,7 +696,7 @@ def facts(run: StudyRun[TradeOff]) -> dict[str, str]:
     return {
         "model": summary.model,
         "settings": str(len(summary.rows) - 1),
-        "attack": summary.recipe,
+        "attacks": ", ".join(summary.recipes),
         "reference models": str(summary.references),
         "largest loss": _format_limit(summary.utility, summary.max_loss),
         "seed": str(summary.seed),
@@ -499,7 +713,7 @@ def _read_run(directory: RunDirectory) -> StudyRun[TradeOff]:
     if len(stored.rows) < 2 or any(row.loss is None for row in stored.rows[1:]):
         raise InputError(f"{directory.path / 'summary.json'}: damaged: a model and at least 1 setting are needed")
     result = TradeOff(
-        stored.rows, stored.recipe, stored.fpr, stored.utility, stored.max_loss, stored.seed, stored.references,
+        stored.rows, stored.recipes, stored.fpr, stored.utility, stored.max_loss, stored.seed, stored.references,
         stored.model, stored.warnings,
     )  # fmt: skip
     return reopen(result, stored)

@@ -180,7 +180,7 @@ class OracleSpec:
 
     @property
     def rounding(self) -> float:
-        """Largest error that rounding adds to an answer: half a unit of the last decimal, or 0 where it loses nothing."""
+        """Largest error that rounding adds to an answer: half a unit of the last decimal; 0 where it loses nothing."""
         return 0.0 if self.decimals is None or self._shows_counts_whole() else 0.5 * 10.0**-self.decimals
 
     def _shows_counts_whole(self) -> bool:
