@@ -293,8 +293,9 @@ def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_p
     assert ours == expected
 
 
-def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
-    started = interrupted(project, tmp_path / "stopped", signal.SIGINT, stderr=subprocess.PIPE)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_say_what_is_kept_and_how_to_go_on(project, tmp_path, how):
+    started = interrupted(project, tmp_path / "stopped", how, stderr=subprocess.PIPE)
     errors = started.communicate(timeout=120)[1]
     assert started.returncode == 130
     assert "the same call resumes" in errors

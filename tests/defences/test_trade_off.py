@@ -1,6 +1,10 @@
 """Settings of an estimator: trained again, audited on the same candidates, set side by side."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import polars as pl
@@ -150,18 +154,24 @@ def test_values_that_the_estimator_refuses_are_its_own_error():
         measure_settings(target, **data, settings=[{"min_samples_leaf": -3}], recipes=["loss"], fpr=0.1)
 
 
-def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
+def write_project(folder, recipes, more):
+    """Write the files of a plan whose settings are tried; return the plan."""
     data = sets(n=60)
     for name, records in data.items():
         columns = {f"x{i}": records.x[:, i] for i in range(records.x.shape[1])} | {"label": records.y}
-        pl.DataFrame(columns).write_parquet(tmp_path / f"{name}.parquet")
+        pl.DataFrame(columns).write_parquet(folder / f"{name}.parquet")
     model = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
-    skops.io.dump(fitted(model, data), tmp_path / "model.skops")
+    skops.io.dump(fitted(model, data), folder / "model.skops")
     files = "\n".join(f'{name} = "{name}.parquet"' for name in data)
-    (tmp_path / "plan.toml").write_text(
-        f'recipes = ["loss"]\nfpr = [0.1]\n[target]\nmodel = "model.skops"\n[data]\n{files}\nlabel = "label"\n'
-        "[defend]\nsettings = [{ min_samples_leaf = 20 }, { max_depth = 1 }]\nmax_loss = 0.3\n"
+    (folder / "plan.toml").write_text(
+        f'recipes = {recipes}\nfpr = [0.1]\n[target]\nmodel = "model.skops"\n[data]\n{files}\nlabel = "label"\n'
+        "[defend]\nsettings = [{ min_samples_leaf = 20 }, { max_depth = 1 }]\nmax_loss = 0.3\n" + more
     )
+    return folder / "plan.toml"
+
+
+def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
+    write_project(tmp_path, '["loss"]', "")
     code, out, err = divulge("defend", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
     assert code == 0, err
     content = json.loads(out)
@@ -173,3 +183,39 @@ def test_a_plan_is_defended_and_its_run_read_back(tmp_path, divulge):
     assert "for 2 settings and the model as it is" in err
     assert "Privacy against utility" in (tmp_path / "run" / "report.html").read_text()
     assert divulge("report", tmp_path / "run", "--format", "md", "--to", tmp_path / "a.md")[0] == 0
+
+
+def stop_when(plan, out, pattern, how):
+    """Start the command, and send it a signal once a file of this pattern stands in the run directory."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", "divulge", "defend", str(plan), "--out", str(out)], stderr=subprocess.PIPE, text=True
+    )
+    while not any(out.glob(pattern)):
+        assert started.poll() is None, f"ended before it could be stopped: {started.stderr.read()}"
+        time.sleep(0.01)
+    started.send_signal(how)
+    return started, started.communicate(timeout=120)[1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this platform cannot kill -9")
+def test_stopped_at_any_time_the_same_command_goes_on(tmp_path, divulge):
+    """kill -9 during the first audit, SIGTERM after it: nothing finished is done again."""
+    plan, out = write_project(tmp_path, '["rmia", "loss"]', "[references]\ncount = 8\n"), tmp_path / "run"
+    kept = ".staged-*/.finished"
+    stop_when(plan, out, "pool/[0-9a-z]*.json", signal.SIGKILL)
+    assert not any(out.glob(f"{kept}/0.json"))
+    clones = {path: path.stat().st_mtime_ns for path in out.glob("pool/[0-9a-z]*.json")}
+    started, errors = stop_when(plan, out, f"{kept}/0.json", signal.SIGTERM)
+    assert started.returncode == 130
+    assert "Traceback" not in errors
+    assert "the same c" in errors  # command, or call where a clone was being trained
+    seconds = [json.loads(file.read_text())["row"]["seconds"] for file in sorted(out.glob(f"{kept}/*.json"))]
+    code, _, err = divulge("defend", plan, "--out", out)
+    assert code == 0, err
+    assert all(path.stat().st_mtime_ns == when for path, when in clones.items())
+    rows = json.loads((out / "summary.json").read_text())["rows"]
+    assert [row["seconds"] for row in rows][: len(seconds)] == seconds
+    assert divulge("defend", plan, "--out", tmp_path / "whole")[0] == 0
+    whole = json.loads((tmp_path / "whole" / "summary.json").read_text())["rows"]
+    assert [row | {"seconds": 0} for row in rows] == [row | {"seconds": 0} for row in whole]
+    assert not any(out.glob(".staged-*"))

@@ -123,19 +123,11 @@ def test_a_model_in_which_records_stand_is_never_recommended():
         assert (result.recommended and result.recommended.name) == name
 
 
-@pytest.mark.parametrize(
-    ("answer", "start"),
-    [
-        ("no leak found", "No leak was found in the model as it is, so that no setting can be seen to give away less."),
-        ("too little data to say", "Too little data to say what the model as it is gives away, and so what any "),
-        ("split is confounded", "Nothing can be said of the model as it is, nor of any setting."),
-    ],
-)
-def test_where_no_leak_was_seen_no_setting_is_said_to_help(answer, start):
+@pytest.mark.parametrize("answer", ["no leak found", "too little data to say", "split is confounded"])
+def test_where_no_leak_was_seen_no_setting_is_said_to_help(answer):
     result = traded(row("a", 0.5, answer="no leak found"), as_it_is=row(AS_IT_IS, 0.9, None, answer=answer))
     assert result.recommended is None
-    assert result.verdict.startswith(start)
-    assert "Of the model as it is: Some are told apart." in result.verdict
+    assert result.verdict == "Of the model as it is: Some are told apart. So no setting can be seen to give away less."
 
 
 START = (

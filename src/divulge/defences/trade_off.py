@@ -166,13 +166,8 @@ class TradeOff(Study):
         """Effect of the settings, in sentences."""
         unchanged, best = self.rows[0], self.recommended
         if unchanged.answer != "leak found":
-            start = {
-                "no leak found": "No leak was found in the model as it is, so that no setting can be seen to give away "
-                "less.",
-                "too little data to say": "Too little data to say what the model as it is gives away, and so what any "
-                "setting changes.",
-            }.get(unchanged.answer, "Nothing can be said of the model as it is, nor of any setting.")
-            return f"{start} Of the model as it is: {unchanged.reason}{self._describe_weakness()}"
+            none = "So no setting can be seen to give away less."
+            return f"Of the model as it is: {unchanged.reason} {none}{self._describe_weakness()}"
         rate = _frequency_told_apart(unchanged.auc)
         text = (
             f"As it is, shown a training record and another one, the attack {unchanged.recipe} tells which is which in "
