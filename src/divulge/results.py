@@ -1435,7 +1435,7 @@ class SettingResult:
     loss: Estimate | None
     stored: int
     seconds: float
-    recipe: str = ""
+    recipe: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -428,7 +428,7 @@ class _Plan:
 
 def _prepare(target: Any, data: AuditData, audit_settings: ResolvedAuditSettings, options: DefendSettings) -> _Plan:
     """Check everything that `run_settings` is given, and decide on reference models for all settings alike."""
-    if audit_settings.references not in (None, "auto"):
+    if audit_settings.references is not None and not isinstance(audit_settings.references, str):
         check_instance(audit_settings.references, "references", Train)
     for name in ("members", "nonmembers", "population"):
         if check_instance(getattr(data, name), name, Records).y is None:
@@ -707,6 +707,9 @@ def _read_run(directory: RunDirectory) -> StudyRun[TradeOff]:
     stored = results.read_summary(directory.path, TradeOffSummary)
     if len(stored.rows) < 2 or any(row.loss is None for row in stored.rows[1:]):
         raise InputError(f"{directory.path / 'summary.json'}: damaged: a model and at least 1 setting are needed")
+    if unknown := {row.recipe for row in stored.rows} - set(stored.recipes):
+        name = format_value(unknown.pop())
+        raise InputError(f"{directory.path / 'summary.json'}: damaged: {name} is none of the recipes")
     result = TradeOff(
         stored.rows, stored.recipes, stored.fpr, stored.utility, stored.max_loss, stored.seed, stored.references,
         stored.model, stored.warnings,
