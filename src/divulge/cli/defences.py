@@ -70,7 +70,7 @@ def _show(result: TradeOff, out: Path | None, *, verbose: bool) -> None:
         folder=out,
         next_step=next_step,
         further=[("Settings, by the strongest attack on each", *trade_off.setting_rows(summary))],
-        notes=[" ".join(each) for each in trade_off.reasons(summary)],
-        warnings=summary.warnings,
+        notes=[*(" ".join(each) for each in trade_off.reasons(summary)), *filter(printing.is_choice, summary.warnings)],
+        warnings=[text for text in summary.warnings if not printing.is_choice(text)],
         verbose=verbose,
     )

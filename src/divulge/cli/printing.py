@@ -98,9 +98,14 @@ def paragraph(text: str) -> None:
 _CHOICE = re.compile(r"auto[\w-]*: (used|chose) |auto chose (?!bh, not )|candidates were scored by ")
 
 
+def is_choice(text: str) -> bool:
+    """Return whether a message says what was chosen or used, and nothing speaks against it."""
+    return _CHOICE.match(text) is not None
+
+
 def remark(text: str, *, style: str = "") -> None:
     """Print what a result says beside its numbers: a warning, or a note of what ``auto`` chose."""
-    line(f"{'note' if _CHOICE.match(text) else 'warning'}: {text}", style=style)
+    line(f"{'note' if is_choice(text) else 'warning'}: {text}", style=style)
 
 
 def error(text: object) -> None:
