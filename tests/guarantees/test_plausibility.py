@@ -11,7 +11,13 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import statistics
@@ -77,6 +83,53 @@ def test_the_working_model_is_cleared_and_keeps_its_limits(world):
     run = audited(model, parts)
     assert run.verdict.answer == "no leak found"
     assert {ruling.state for ruling in gate(run, ["auc:0.9", "tpr@fpr=0.05:0.9"])} == {"kept"}
+
+
+WEAK = {
+    "stump": DecisionTreeClassifier(max_depth=1),
+    "naive Bayes": GaussianNB(),
+    "strong penalty": make_pipeline(StandardScaler(), LogisticRegression(C=1e-3)),
+    "neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(60)),
+}
+"""Models that know little of what a linear model knows, all the same when they are asked as they were trained."""
+
+
+@pytest.mark.parametrize("references", [None, dv.references.Train(count=4)])
+@pytest.mark.parametrize("weak", WEAK)
+def test_a_model_of_which_clones_know_no_more_is_judged_and_one_asked_otherwise_is_not(weak, references, world):
+    parts, _, scale = world
+    options = {"recipes": ("loss",) if references is None else ("loss", "rmia"), "references": references}
+    fitted = clone(WEAK[weak]).fit(parts[0].x, parts[0].y)
+    honest = audited(fitted, parts, **options)
+    assert not reason_of(honest, "implausible"), honest.verdict.text
+    # Trained on scaled records, and saved without the scaler.
+    scaled = dv.Records((parts[0].x - 5 * scale) / scale, parts[0].y)
+    unscaled = audited(clone(WEAK["strong penalty"][-1]).fit(scaled.x, scaled.y), parts, **options)
+    assert unscaled.verdict.answer == "too little data to say"
+
+
+@pytest.mark.parametrize("has_classes", [True, False])
+def test_what_knows_more_than_a_constant_and_less_than_a_linear_model_is_no_answer(has_classes, world):
+    """One of the columns reaches the model as it should, which is enough to be right more often than a constant."""
+    parts, model, scale = world
+    rng = np.random.default_rng(1)
+
+    def broken(x):
+        return model(np.where([True, False, False, False], x, 5 * scale))
+
+    if not has_classes:
+
+        def value(x):
+            return x @ (1 / scale)
+
+        parts = [dv.Records(part.x, value(part.x) + 0.1 * rng.normal(size=N)) for part in parts]
+        model, broken = value, lambda x: x[:, 0] / scale[0] + 15
+    for target, answer in ((model, "no leak found"), (broken, "too little data to say")):
+        result = audited(target, parts)
+        assert result.verdict.answer == answer, result.verdict.text
+    assert "a linear model" in result.verdict.plain
+    assert "scale" in result.verdict.text
+    assert gate(result, "auc:0.9")[0].state == "undecided"
 
 
 class Labels:

@@ -119,6 +119,8 @@ def headline(run: AuditRun[Any]) -> Headline:
     if decided.answer == "no leak found":
         heading = describe_silence(decided.reasons[0])
         tone = "undecided" if is_coarse(decided.reasons[0]) else tone  # in the colour of a page that clears nobody
+    if decided.reasons and decided.reasons[0].code == "implausible":
+        heading = "No answer: this may be another model, or one that is asked in another way"
     return Headline(
         tone,
         decided.plain,

@@ -37,6 +37,8 @@ MARGIN, MAX_MARGIN = 0.05, 0.02
 CLASS_GAIN_MARGIN = 0.02
 """Share of the log loss of the classes' shares, as a constant answer, that a classifier must save."""
 _MAX_PERMUTED, _PERMUTATIONS, _SHIFT_STEPS = 20_000, 1_999, 100
+PEER_MARGIN, PEER_ERROR_MARGIN = 0.1, 0.3
+"""Share of the members by which models that never saw them must be right more often, or nearer more often than not."""
 GAIN_MARGIN = 0.01
 """Share of a constant answer's squared or absolute error that a regression model must save."""
 CORRELATION_MARGIN = 0.1
@@ -133,6 +135,44 @@ REGRESSION_ADVICE = (
     "either. Check these first. A model that predicts no better than that may give nothing away, but this audit cannot "
     "tell it from a mistake."
 )
+
+PEER_ADVICE = (
+    "Whether it leaks is open. On its own training records a model does at least as well as models that never saw "
+    "them. As this one does not, it is probably another model than the one that was trained on them, or is asked in "
+    "another way; what it then keeps to itself says nothing of the model that was meant. Check the file, the order of "
+    "columns and classes, and that inputs are scaled as in the training. Only if all that is right was it trained in "
+    "another way, such as with noise added for privacy: then give reference models that were trained in that way."
+)
+
+
+def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints | None) -> str:
+    """Explain that a peer which never saw the members fits them better than the model; empty if it surely does not.
+
+    Each member is won by the peer, lost or neither; where the two know as much, wins are binomial (the sign test).
+
+    Args:
+        fit: of the model to distinct members, ``[n]``, larger = better: 1 where its class is right, or minus an error.
+        peer_fit: the same of the peer.
+        peer: what the peer is, in words.
+        labels: classes of the members; None where they have real values.
+
+    Examples:
+        >>> right, labels = np.repeat([0.0, 1.0], [40, 60]), np.tile([0, 1], 50)
+        >>> describe_peer_doubt(right, np.ones(100), "a linear model", labels)
+        'the model is right on 60.0 % of its own training records, and a linear model on 100.0 %'
+        >>> describe_peer_doubt(np.ones(100), right, "a linear model", labels)
+        ''
+    """
+    n_won, n_lost = int((peer_fit > fit).sum()), int((peer_fit < fit).sum())
+    margin = PEER_MARGIN if labels is not None else PEER_ERROR_MARGIN
+    if n_won - n_lost <= margin * len(fit) or stats.binom.sf(n_won - 1, n_won + n_lost, 0.5) > ERROR:
+        return ""
+    if labels is None:
+        return f"of {_per_cent(n_won / len(fit))} of its own training records the model errs by more than {peer} do"
+    return (
+        f"the model is right on {_per_cent(float(fit.mean()))} of its own training records, and {peer} on "
+        f"{_per_cent(float(peer_fit.mean()))}"
+    )
 
 
 def advise_on_classifier(labels: Ints | None) -> str:

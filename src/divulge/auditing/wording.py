@@ -271,7 +271,7 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         rate = f" or a TPR of {smallest_leak.tpr:.3f} at FPR {smallest_leak.fpr:g}"
         accused = formatting.format_others(smallest_leak.fpr, _round_to(smallest_leak.tpr))
         recognised = _round_up(smallest_leak.tpr)
-        plain_rate = f", or recognise {recognised} training records while wrongly accusing at most {accused}"
+        plain_rate = f", or recognises {recognised} training records while wrongly accusing at most {accused}"
     elif count_copies(audit.about):
         copies = (f"{formatting.capitalize(describe_copies(audit.about))}.",)
     else:
@@ -281,15 +281,16 @@ def _describe_no_leak(audit: Findings, reason: Reason) -> Verdict:
         undetectable = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     unseen, few = _describe_unseen_records(audit, scope)
     limits = (
-        "How good was this test? Suppose that a leak let an attacker who is shown a training record and another one "
-        f"tell which is which in {_round_up(smallest_leak.auc)} cases, where guessing is right in half{plain_rate}: "
-        f"that would have been overlooked {10 - round(10 * smallest_leak.power)} times in 10. {few}"
+        "How good was this test? It would have overlooked a leak of this size (none was found) "
+        f"{10 - round(10 * smallest_leak.power)} times in 10: shown a training record and another one, an attacker "
+        f"tells which is which in {_round_up(smallest_leak.auc)} cases, where guessing is right in half{plain_rate}. "
+        f"{few}"
     )
     if is_coarse(reason):
         n_required = evaluation.records_to_see(_MODERATE_AUC, smallest_leak.confidence, smallest_leak.power)
         larger_test = (
-            f"A leak of {100 * _MODERATE_AUC:.0f} in 100 cases takes about {n_required:,} training records and as many "
-            "others to be seen as surely.",
+            f"To see a leak of {100 * _MODERATE_AUC:.0f} in 100 cases as surely, the test needs about {n_required:,} "
+            "training records and as many others.",
         )
     tried, names = _describe_attacks(audit)
     estimator = audit.about.estimator

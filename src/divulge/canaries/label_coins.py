@@ -75,10 +75,10 @@ _TREES, _FOLDS = 60, 5  # of the proxy, and of its calibration
 # the members' bound cancels in the comparison, which caps what is claimed. One that is far too weak is found anyway.
 _CONTROL_ERROR = 0.02
 _ASSUMES = (
-    "either members (the records trained on) and holdout (others) were drawn alike, the proxy (a model of further "
+    "(1) members (the records trained on) and holdout (others) were drawn alike, the proxy (a model of further "
     "records that guesses labels by the features) has seen neither, and the model was not taught by another model's "
-    "answers on the members (distillation, self-training); or the proxy guesses labels as often as they occur with "
-    "such features"
+    "answers on the members (distillation, self-training); or (2) the proxy guesses labels as often as they occur "
+    "with such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
@@ -213,7 +213,7 @@ def decide_label_privacy(
             "a guess between two labels that is right in 50 of 100 cases without the model is right in at least "
             f"{n_right} with it (ε ≥ {formatting.format_lower_bound(smaller.low)}, with "
             f"{formatting.format_percent(confidence)} confidence); for how many is not known. This "
-            f"counts if one of two things is so, which those who know the data must confirm: {_ASSUMES}."
+            f"counts only if (1) or (2) is so, which those who know the data must confirm: {_ASSUMES}."
         )
         return LabelFinding(LEAK, reason, smaller, inside, outside, difference)
     reason = (
@@ -521,8 +521,8 @@ def _sections(run: StudyRun[LabelPrivacy]) -> list[Section]:
                     "Each label was kept or, by a fair coin, replaced by one that the proxy drew; ε bounds how well "
                     "the model tells which. A bound of the members alone counts what the model knows better than the "
                     "proxy as a leak, so that nothing is claimed where the holdout's is above 0. Claimed is the "
-                    f"smaller of members and members against holdout, if {_ASSUMES}. The most that so many coins "
-                    f"can prove is ε ≥ {formatting.format_lower_bound(summary.most)}."
+                    f"smaller of members and members against holdout, if one of two things is so: {_ASSUMES}. "
+                    f"The most that so many coins can prove is ε ≥ {formatting.format_lower_bound(summary.most)}."
                 ),
             ],
         ),

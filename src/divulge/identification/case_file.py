@@ -124,8 +124,8 @@ def describe_selection(summary: IdentificationSummary) -> str:
         )
     are = "is" if summary.selected == 1 else "are"
     finding = (
-        f"{documents} {are} identified as training data. If the comparison is fair, lists made in this way have on "
-        f"average at most {level} wrong entries. This list may have more, and no single entry is proven. "
+        f"{documents} {are} identified as training data. If the comparison is fair, lists made in this way have at "
+        f"most {level} wrong entries on average. One list, such as this, may have more, and no single entry is proven. "
         f"{describe_uncleared(summary.candidates - summary.selected, 'have been used')}"
     )
     return name_records(finding.rstrip(), summary)

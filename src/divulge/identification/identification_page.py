@@ -78,7 +78,7 @@ _CONDITIONS_NOTE = (
 )
 _HARM = (
     "Who may be harmed: people or authors behind what was used. Whether the use was allowed is not said here. "
-    "What is listed by mistake will be believed to have been used."
+    "A record that is listed by mistake will be believed to have been used."
 )
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)

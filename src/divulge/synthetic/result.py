@@ -41,7 +41,7 @@ MIN_SIDE = 100
 """Members, and non-members, with fewer of which only proofs count."""
 WHOLE_ROWS = "whole rows"
 PROOFS = {
-    WHOLE_ROWS: "stand in the release as they are, in rows that none of the further records (population) equals",
+    WHOLE_ROWS: "stand in it unchanged, in rows that none of the further records (population) equals",
     "values": "have a value that the release has and no further record (population) has",
     "value-sets": "have two or three values together that the release has and no further record (population) has",
     "passages": "have five words in a row that the release has and no further record (population) has",

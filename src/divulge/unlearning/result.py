@@ -286,7 +286,7 @@ def _describe_figures(finding: ErasureFinding) -> str:
     return (
         "set beside a never-used record, a record that was to be forgotten looks more like training data in "
         f"{after:.{decimals}f} of 100 pairs; had it been forgotten, {after - gap:.{decimals}f} would be expected, as "
-        "under those models. How many records are remembered it does not tell"
+        "under those models. This does not tell how many records are remembered"
     )
 
 

@@ -143,7 +143,7 @@ def _describe(audit: ScoredAudit, compared: Mapping[str, ControlComparison], k: 
     if is_leak:
         sentence = (
             f"Training records can be recognised by comparison: this model is surer of them than {k} models that never "
-            "saw them, by more than the kind of records (classes and columns) explains."
+            "saw them, and the kind of records (their classes and columns) does not explain that."
         )
     else:
         name, first = next(iter(compared.items()))

@@ -46,6 +46,7 @@ _DOUBT_BLIND_LEVEL = 0.05
 _SUSPICION = 0.98  # held-out non-members score above the population so surely in one of a hundred audits
 _PLAIN = "negative-loss"
 _NAMES = {"members": "members", "nonmembers": "non-members", "population": "population"}
+_NONMEMBERS_ABOVE = "AUC, non-members against population"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,10 +232,14 @@ def _describe_held_out(check: str, attacks: Mapping[str, _AttackRows], areas: Ma
         else "Too few records, or members that hardly score above the population: it might well not have been seen."
     )
     clearest = min(shares, key=lambda name: shares[name] or math.inf)
+    figures = _figures(attacks[clearest])
     sentence = (
         "The declared non-members score like the population: nothing suggests that the model was trained on them."
+        if figures[_NONMEMBERS_ABOVE].low <= 0.5
+        else "The declared non-members score a little above the population, as they may by chance: too little to say "
+        "whether the model was trained on some of them."
     )
-    return CheckFinding(check, "none", sentence, (power,), _figures(attacks[clearest]))
+    return CheckFinding(check, "none", sentence, (power,), figures)
 
 
 def _suspect_class(audit: ScoredAudit, attacks: Mapping[str, _AttackRows]) -> CheckFinding | None:

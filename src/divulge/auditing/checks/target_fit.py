@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import evaluation
+from divulge import evaluation, lazy, seeds
+from divulge.attacks import Need
 from divulge.auditing import plausibility
 from divulge.auditing.checks.check import Check
+from divulge.duplicates import first_of_each_group
+from divulge.errors import InputError
+from divulge.references import Train
 from divulge.results import Accuracy, CheckFinding, ClassFit, ClassifierFit, RegressionFit, TokenFit
+from divulge.signals.regression import NEGATIVE_SQUARED_LOSS, negative_squared_loss
 
 if TYPE_CHECKING:
+    from sklearn import impute, linear_model, pipeline, preprocessing
+
     from divulge.auditing.checks.check import ScoredAudit
+    from divulge.evidence import Measurements
     from divulge.report.page import Block
-    from divulge.types import Ints
+    from divulge.types import Floats, Ints, Records
+else:
+    impute, linear_model, pipeline, preprocessing = (
+        lazy.module(f"sklearn.{name}") for name in ("impute", "linear_model", "pipeline", "preprocessing")
+    )
 
 _NAME = "fit of the model"
+_SURE = {"scaled-logit": 0.0, "hinge": 0.0, "confidence": 0.5, "negative-loss": np.log(0.5), "correctness": 0.5}
+"""Signal → the value above which the true class is surely the likeliest."""
+_MAX_LINEAR_RECORDS, _MAX_LINEAR_COLUMNS = 5_000, 4_096
 
 
 class TargetFit(Check):
-    """Compare the target with a constant answer on its own training records.
+    """Compare the target on its own training records with a constant answer, and with models that never saw them.
 
-    One that is given its columns in another order, or comes from another file, leaks nothing, and that says nothing of
-    the model that was meant.
+    One that is given its columns in another order or in another scale, or comes from another file, leaks nothing, and
+    that says nothing of the model that was meant. What it still knows may be more than a constant answer.
     """
 
     name = _NAME
@@ -33,7 +49,7 @@ class TargetFit(Check):
         inputs, log = audit.prepared.inputs, audit.log
         labels = inputs.candidates.labels
         if isinstance(log.fit, TokenFit | RegressionFit):
-            return describe_fit(log.fit, None)
+            return _compare_with_peers(audit, describe_fit(log.fit, None))
         if log.predicted_labels is None:
             return None
         answers, accuracy = log.predicted_labels[audit.prepared.layout.candidate_rows], None
@@ -45,7 +61,7 @@ class TargetFit(Check):
             accuracy = Accuracy(*shares, completed=audit.prepared.partial_knowledge is not None)
         is_single = (answers == answers[0]).all() and (labels is None or len(np.unique(labels)) > 1)
         fit = ClassifierFit(accuracy, log.fit if isinstance(log.fit, ClassFit) else None, bool(is_single))
-        return describe_fit(fit, None if labels is None else labels[inputs.truth])
+        return _compare_with_peers(audit, describe_fit(fit, None if labels is None else labels[inputs.truth]))
 
     def show(self, finding: CheckFinding) -> list[Block]:
         """Show nothing: how good the model is stands in the section on the model."""
@@ -77,3 +93,81 @@ def _describe_classifier_doubt(fit: ClassifierFit, labels: Ints | None) -> str:
         return ""
     note = ", completed where their values are unknown" * fit.accuracy.completed
     return plausibility.describe_accuracy_doubt(round(fit.accuracy.members.value * len(labels)), labels, note)
+
+
+def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFinding:
+    """Return the finding, or the doubt that models which never saw the members know them better than the target.
+
+    These are the reference models; without any, a linear model of the population, and where that knows more, a clone
+    of the target, if there can be one: an honest tree may know less than a linear model.
+    """
+    prepared, measured = audit.prepared, audit.measurements[0]
+    candidates, is_member = prepared.inputs.candidates, prepared.inputs.truth
+    if finding.effect != "none" or candidates.y is None or prepared.partial_knowledge is not None:
+        return finding
+    if prepared.inputs.duplicate_groups is not None:
+        is_member = is_member & first_of_each_group(prepared.inputs.duplicate_groups, is_member)
+    rows = np.flatnonzero(is_member)
+    members, population = candidates[rows], prepared.views[0][prepared.layout.candidates :]
+    if isinstance(finding.measured, ClassifierFit) and audit.log.predicted_labels is not None:
+        fit = (audit.log.predicted_labels[rows] == members.labels) * 1.0
+    elif isinstance(finding.measured, RegressionFit) and NEGATIVE_SQUARED_LOSS.name in measured.target:
+        fit = measured.target[NEGATIVE_SQUARED_LOSS.name][rows]
+    else:
+        return finding
+
+    def doubt(name: str, peer_fit: Floats | None) -> CheckFinding | None:
+        words = "" if peer_fit is None else plausibility.describe_peer_doubt(fit, peer_fit, name, members.labels)
+        return (
+            replace(finding, effect="implausible", sentence=words, details=(plausibility.PEER_ADVICE,))
+            if words
+            else None
+        )
+
+    if (peer_fit := _read_references(measured, rows)) is not None:
+        return doubt("the reference models, which never saw them,", peer_fit) or finding
+    doubted = doubt("a linear model that learned from other records", _fit_linear_model(population, members))
+    if doubted is None:
+        return finding
+    try:
+        seed = seeds.derive_seed(prepared.seed, _NAME)
+        clone = Train(count=1).for_target(prepared.target).train_model(population, seed=seed)
+        if isinstance(finding.measured, ClassifierFit):
+            peer_fit = (clone.labels(members) == members.labels) * 1.0
+        else:
+            peer_fit = negative_squared_loss(clone.predictions(members), np.asarray(members.y))
+    except InputError:  # no estimator, or one of which there are no clones
+        return doubted
+    return doubt("the same estimator, trained on other records,", peer_fit) or finding
+
+
+def _read_references(measured: Measurements, rows: Ints) -> Floats | None:
+    """Return how well reference models that did not see these records fit them; None where there are none.
+
+    Of classes whether most of them are right, of real values their median of minus the squared error, ``[n]``.
+    """
+    for need in (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT):
+        models = measured.models.get(need)
+        names = (*_SURE, NEGATIVE_SQUARED_LOSS.name)
+        if models is None or (name := next((name for name in names if name in models.signals), None)) is None:
+            continue
+        values = np.where(models.trained_on[:, rows], np.nan, models.signals[name][:, rows])
+        if np.isnan(values).all(axis=0).any():
+            continue
+        values = np.nanmedian(values, axis=0)
+        return (values > _SURE[name]) * 1.0 if name in _SURE else values
+    return None
+
+
+def _fit_linear_model(population: Records, members: Records) -> Floats | None:
+    """Return how well a linear model of the population fits the members, as `_read_references`; None if none can."""
+    if population.x.dtype == object or population.y is None or members.y is None:
+        return None
+    x, others = (records.x.reshape(len(records), -1) for records in (members, population[:_MAX_LINEAR_RECORDS]))
+    y = population.y[:_MAX_LINEAR_RECORDS]
+    if x.shape[1] > _MAX_LINEAR_COLUMNS or len(np.unique(y)) < 2:
+        return None
+    model = linear_model.RidgeClassifier() if members.labels is not None else linear_model.Ridge()
+    steps = (impute.SimpleImputer(keep_empty_features=True), preprocessing.StandardScaler(), model)
+    answers = pipeline.make_pipeline(*steps).fit(others, y).predict(x)
+    return negative_squared_loss(answers, members.y) if members.labels is None else (answers == members.labels) * 1.0
