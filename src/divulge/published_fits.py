@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from divulge import lazy, margin, results, store
-from divulge.auditing.compare import Ruling
+from divulge.auditing.gates import Ruling
 from divulge.datafiles import FileLayout, read_named_rows
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from sklearn import linear_model, pipeline, preprocessing
 
-    from divulge.auditing.compare import Limit
+    from divulge.auditing.gates import Limit
     from divulge.margin import OddRecord, Publication
     from divulge.margin.published_regression import Family
     from divulge.run_directory import RunDirectory, RunDraft

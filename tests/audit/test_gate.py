@@ -7,12 +7,13 @@ import pytest
 from scipy.special import ndtri
 
 import divulge as dv
-from divulge.auditing.compare import Limit, compare, gate
+from divulge.auditing.compare import compare
+from divulge.auditing.gates import Limit, gate
 from divulge.auditing.junit import render_junit
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting
 from divulge.results import CheckFinding
-from score_audits import scored, sizes, with_covariates, with_findings
+from score_audits import scored, sizes, with_copies, with_covariates, with_findings
 
 
 def states(audit, *policies):
@@ -253,3 +254,53 @@ def test_a_limit_that_every_model_keeps_or_none_can_is_refused(metric, limit, al
         return
     with pytest.raises(dv.InputError, match=f"the limit of {metric} must lie in"):
         Limit(metric, limit)
+
+
+def audit_in_doubt(code):
+    """An audit of a model that leaks nothing, whose verdict is undecided for this reason."""
+    rng, members = np.random.default_rng(3), sizes(300, 300)
+    audit = scored({"quiet": rng.normal(size=600), "loss": rng.normal(size=600)}, members)
+    if code == "explained by records":  # of one of two attacks
+        return replace(
+            audit,
+            scores=dict(audit.scores) | {"loss": audit.scores["loss"] + 0.5 * members},
+            unexplained_scores={"loss": audit.scores["loss"]},
+        )
+    if code == "no overlap":
+        included = members.copy()
+        adjustment = Adjustment(("age",), included, {"loss": np.zeros(300)}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
+        return replace(audit, scores={"loss": audit.scores["loss"]}, adjustment=adjustment)
+    if code == "copies":  # so many that they could hide a leak of .75
+        return with_copies(audit, 250)
+    return with_findings(audit, CheckFinding("a check", code, "There is a doubt."))
+
+
+@pytest.mark.parametrize(
+    "code", ["implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected", "unsure"]
+)
+def test_no_limit_is_kept_where_the_verdict_is_in_doubt_and_the_reason_is_said(code):
+    audit = audit_in_doubt(code)
+    assert (audit.verdict.answer, audit.verdict.reasons[0].code) == ("too little data to say", code)
+    rulings = gate(audit, ["auc:0.95", "advantage:0.9", "tpr@fpr=0.05:0.9", "exposed:200"])
+    assert {ruling.state for ruling in rulings} == {"undecided"}
+    assert all(ruling.reason for ruling in rulings)
+    for ruling in gate(audit, "auc:0.95"):  # one reason for all recipes
+        assert "more records would narrow it" not in ruling.reason
+
+
+def test_a_doubt_never_makes_a_broken_limit_undecided():
+    audit = with_findings(audit_with_auc(0.9, 300, 300), CheckFinding("a check", "not cleared", "There is a doubt."))
+    assert gate(audit, "auc:0.6").state == "broken"
+
+
+def test_a_limit_that_few_records_keep_is_told_with_the_verdict_that_they_leave_open():
+    members = sizes(25, 25)
+    audit = scored({"loss": np.random.default_rng(1).normal(size=50)}, members)
+    assert audit.verdict.answer == "too little data to say"
+    rulings = gate(audit, "auc:0.9")
+    assert rulings
+    assert rulings.answer == "kept (no verdict)"
+    assert "that the model leaks nothing is not said" in rulings[0].reason
+    for text in (repr(rulings), render_junit(rulings, "run")):
+        assert text.count(rulings[0].reason) == 1
+    assert gate(audit_with_auc(0.5, 300, 300), "auc:0.9").answer == "kept"

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import viewing
-from divulge.auditing.compare import Ruling, Rulings
+from divulge.auditing.gates import Ruling, Rulings
 from divulge.auditing.junit import render_junit
 from run_directories import WRITERS, write_audit
 

@@ -23,7 +23,7 @@ from divulge.auditing.scopes import (
 from divulge.results import CheckEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from divulge.auditing.findings import Findings
     from divulge.auditing.scopes import Confidences, Scope, TestedStatistic
@@ -68,6 +68,11 @@ PRECEDENCE: Mapping[Code, Answer] = {
 Scores are asked only where the sets are comparable, of the unseen classes first, then of all; the first that applies to
 a scope is its reason.
 """
+
+DOUBTS: Collection[Code] = (
+    "implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected", "unsure",
+)  # fmt: skip
+"""Reasons for "too little data to say" that more records of the same kind need not mend; no limit is kept then."""
 
 _SEVERITY: Sequence[Answer] = ("leak found", "split is confounded", "too little data to say", "no leak found")
 

@@ -13,7 +13,7 @@ from divulge import auditing, cli, datafiles, provenance, recipes, references, r
 from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
-from divulge.auditing.compare import Policy
+from divulge.auditing.gates import Policy
 from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit

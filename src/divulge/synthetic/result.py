@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from divulge import evaluation, seeds, statistics, tables
-from divulge.auditing.compare import REVERSED, Limit, Ruling
+from divulge.auditing.gates import REVERSED, Limit, Ruling
 from divulge.decisions import fdr as false_discoveries
 from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from divulge.auditing import compare
+from divulge.auditing import compare, gates
 from divulge.auditing.audit_page import AuditRun
 from divulge.auditing.result import AUDIT, Audit
 from divulge.errors import InputError
@@ -187,12 +187,12 @@ def _heading(top: Headline) -> str:
     return top.heading or HEADINGS[top.tone].words
 
 
-def _read_result(place: Place, run: Any) -> tuple[Result, str, compare.Policy]:
+def _read_result(place: Place, run: Any) -> tuple[Result, str, gates.Policy]:
     result = run.audit if isinstance(run, AuditRun) else run.result
-    return result, _heading(RUN_KINDS[place.kind].headline(run)), compare.Policy.read(place.path)
+    return result, _heading(RUN_KINDS[place.kind].headline(run)), gates.Policy.read(place.path)
 
 
-def _describe(result: Result, heading: str, policy: compare.Policy) -> dict[str, Any]:
+def _describe(result: Result, heading: str, policy: gates.Policy) -> dict[str, Any]:
     """Return what a run says by itself."""
     if isinstance(result, SyntheticAudit):
         auc = result[AUTO].auc if AUTO in result.scores else None
@@ -211,7 +211,7 @@ def _describe(result: Result, heading: str, policy: compare.Policy) -> dict[str,
         "recipe": strongest,
         "auc": None if strongest is None else areas[strongest],
         "stored_records": compare.count_stored_records(result),
-        "gate": compare.gate(result, policy.limits, by=policy.by).state if policy.limits else None,
+        "gate": gates.gate(result, policy.limits, by=policy.by).state if policy.limits else None,
     }
 
 
