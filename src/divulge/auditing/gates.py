@@ -44,7 +44,12 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Estimate, Floats
 
 METRICS = ("auc", "advantage", "epsilon", "exposed", "tpr@fpr=LEVEL")
-COUNTS = {"exposed": "members", "cohorts": "cohorts", "records": "records"}  # metric → what it is a number of
+COUNTS = {
+    "exposed": "members",
+    "cohorts": "cohorts",
+    "records": "records",
+    "copies": "rows",
+}  # metric → what it is a number of
 GROUPINGS = ("class", "group")
 REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
 
@@ -691,5 +696,6 @@ def format_statistic(name: str, estimate: Estimate | None) -> str:
         '11 [3, 14]'
     """
     if name in COUNTS and estimate is not None:
-        return f"{estimate.value:,.0f} [{estimate.low:,.0f}, {estimate.high:,.0f}]"
+        interval = "" if estimate.low == estimate.high else f" [{estimate.low:,.0f}, {estimate.high:,.0f}]"
+        return f"{estimate.value:,.0f}{interval}"
     return formatting.format_percent_estimate(estimate) if name.startswith("tpr@") else format_estimate(estimate)
