@@ -196,7 +196,7 @@ class Audit(Findings):
             recipe: by whose scores; None for the attack that the report shows them by.
 
         Returns:
-            Columns id, label (where there are classes), score, "nonmembers as high" and "nonmembers", both of the
+            Columns id, label (where there are classes: their names, or numbers where they have none), score, "nonmembers as high" and "nonmembers", both of the
             record's own class. How many of them chance explains says `divulge.evaluation.exposed_members`.
 
         Raises:
@@ -213,7 +213,8 @@ class Audit(Findings):
         outside = [scores[~self.members & (classes == classes[row])] for row in rows]
         columns: dict[str, Array] = {"id": self.ids[rows]}
         if self.labels is not None:
-            columns["label"] = self.labels[rows]
+            labels = self.labels[rows]
+            columns["label"] = labels if self.class_names is None else np.array(self.class_names, dtype=object)[labels]
         columns |= {
             "score": scores[rows],
             "nonmembers as high": np.array(

@@ -302,8 +302,9 @@ def gate(
             "--max",
             help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
             "difference:0.05 or share:0.1; of "
-            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6, share:0.05 or copies:0; of a published "
-            "regression cohorts:0 or records:0. May be repeated (default: of an audit, the limits of its plan).",
+            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6, share:0.05 or copies:0; of a "
+            "published regression cohorts:0 or records:0. May be repeated (default: of an audit, the limits of its "
+            "plan).",
             show_default=False,
         ),
     ] = None,

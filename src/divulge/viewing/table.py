@@ -51,7 +51,8 @@ class RunRow:
         recipe: attack with the largest AUC among those that the verdict judges.
         auc: its AUC, with the interval of the report.
         stored_records: number of training records that were proven to stand in the model, or in the released table.
-        gate: whether the limits in the run's plan are kept; None where there are none.
+        gate: whether the limits in the run's plan are kept, as `divulge.auditing.gates.Rulings.answer` says it, with
+            what is missing from "kept"; None where there are none.
         previous: directory of the last version before it, a run of the same name and kind.
         change: of the AUC since then, of the attack that is strongest in either; record by record.
         changed: what became of it since then, in words, over all that both runs measured; or why they cannot be
@@ -132,7 +133,7 @@ def format_rows(rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
             capitalize(row.verdict),
             format_estimate(row.auc),
             "–" if row.stored_records is None else f"{row.stored_records:,}",
-            "BROKEN" if row.gate == "broken" else row.gate or "–",
+            row.gate or "–",
             format_estimate(row.change, "+"),
             row.changed or "–",
         ]
@@ -211,7 +212,7 @@ def _describe(result: Result, heading: str, policy: gates.Policy) -> dict[str, A
         "recipe": strongest,
         "auc": None if strongest is None else areas[strongest],
         "stored_records": compare.count_stored_records(result),
-        "gate": gates.gate(result, policy.limits, by=policy.by).state if policy.limits else None,
+        "gate": gates.gate(result, policy.limits, by=policy.by).answer if policy.limits else None,
     }
 
 
