@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 
 import divulge as dv
-from divulge.auditing.compare import compare
+from divulge.auditing.compare import compare, compare_classes
 from divulge.auditing.gates import Limit, gate
 from divulge.auditing.junit import render_junit
 from divulge.evaluation.covariates import Adjustment, Covariates
@@ -304,3 +304,57 @@ def test_a_limit_that_few_records_keep_is_told_with_the_verdict_that_they_leave_
     for text in (repr(rulings), render_junit(rulings, "run")):
         assert text.count(rulings[0].reason) == 1
     assert gate(audit_with_auc(0.5, 300, 300), "auc:0.9").answer == "kept"
+
+
+def audits_of_classes(rng, leaks, sizes_of_classes, recipes=("loss",)):
+    """Audits of the same records, which give members of each class away by so much; one of each ``leaks``."""
+    labels = np.repeat(np.arange(len(sizes_of_classes)), [2 * size for size in sizes_of_classes])
+    members = np.concatenate([np.arange(2 * size) < size for size in sizes_of_classes])
+    shared = rng.normal(size=len(labels))
+    scores = [
+        {name: shared + rng.normal(size=len(labels)) + np.array(leak)[labels] * members for name in recipes}
+        for leak in leaks
+    ]
+    return [scored(each, members, labels=labels) for each in scores]
+
+
+def test_a_class_that_gives_away_more_is_named_where_all_records_give_away_less(tmp_path):
+    before, after = audits_of_classes(
+        np.random.default_rng(0), [(2.0, 2.0, 0.0, 1.0), (0.0, 0.0, 2.0, 1.0)], (300, 300, 150, 4)
+    )
+    compared = dv.compare(before, after)
+    (by_class,) = compared.class_changes.values()
+    assert set(by_class) == {"class 0", "class 1", "class 2"}
+    signs = {name: changes[0].direction for name, changes in by_class.items()}
+    assert signs == {"class 0": -1, "class 1": -1, "class 2": 1}
+    heading, sentence, tone = compared.judge("run 2")
+    assert (heading, tone) == (
+        "Less is given away over all records, more in some classes, and a leak is found all the same",
+        "leak",
+    )
+    assert "More is given away within class 2." in sentence
+    words = compared.describe_classes("run 2")
+    assert "in 3 of 3" in words
+    assert "Too few records to compare: class 3." in words
+    frame = compared.to_frame()
+    assert frame.filter(frame["candidates"] != "all")["candidates"].to_list() == list(by_class)
+    page = compared.report(tmp_path / "page.html").read_text()
+    assert "Changes within classes" in page
+    for name, changes in by_class.items():  # paired, as if these records were all, at a fourth of the error
+        rows = before.labels == int(name.removeprefix("class "))
+        naive = dv.evaluation.paired_difference(
+            after.scores["loss"][rows], before.scores["loss"][rows], before.members[rows], "auc", 1 - 0.05 / 3
+        )
+        assert changes[0].change == naive
+
+
+def test_classes_of_models_that_give_away_as_much_seldom_differ():
+    """Null: 8 classes of 15 to 40 members and as many others, 2 attacks; at most 5 % of comparisons may say so."""
+    rng, found = np.random.default_rng(7), 0
+    for _ in range(30):
+        leak = rng.uniform(0, 2, 8)
+        before, after = audits_of_classes(rng, [leak, leak], rng.integers(20, 40, 8), ("loss", "rmia"))
+        by_class = compare_classes(before, after, ["loss", "rmia"])
+        assert by_class
+        found += any(change.direction for changes in by_class.values() for change in changes)
+    assert found <= 6  # more than that has probability below .001 at 5 %

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from divulge import evaluation
 from divulge.auditing import result as results_of_audits
 from divulge.auditing.findings import CONFIDENCE
 from divulge.auditing.gates import format_statistic, reason_of
+from divulge.auditing.scopes import group_scopes, split_confidence
 from divulge.auditing.wording import list_names
 from divulge.errors import InputError
 from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, html, notebook
@@ -28,8 +29,9 @@ from divulge.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.results import Answer
     from divulge.types import Estimate, Tone
@@ -91,8 +93,8 @@ def compare(
             "compare: the ids agree, but the records or their membership do not; differences are paired record by "
             "record"
         )
-    before_order, after_order = np.argsort(before.ids, kind="stable"), np.argsort(after.ids, kind="stable")
-    if not np.array_equal(before.members[before_order], after.members[after_order]):
+    first_members, second_members = (audit.members[np.argsort(audit.ids, kind="stable")] for audit in (before, after))
+    if not np.array_equal(first_members, second_members):
         raise InputError("compare: the audits disagree on which candidates are members")
     shared = [name for name in before if name in after.scores]
     if not shared:
@@ -105,28 +107,65 @@ def compare(
         described = describe_left_out({name: left_out[name] for name in shared if name in left_out})
         hint = f"; recipes that can be compared: {', '.join(comparable)}" if comparable else ""
         raise InputError(f"compare: the reference models of the two audits were trained differently: {described}{hint}")
-    differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
-    for name in comparable:
-        before_outcome, after_outcome = before[name].on(before_order), after[name].on(after_order)
-        if before_outcome.is_counted is not None:  # copies are no further observations
-            before_outcome, after_outcome = (
-                before_outcome.on(before_outcome.is_counted),
-                after_outcome.on(before_outcome.is_counted),
-            )
-        differences += [
-            Difference(
-                name,
-                statistic,
-                evaluation.measure(before_outcome.scores, before_outcome.members, statistic, before_outcome.confidence),
-                evaluation.measure(after_outcome.scores, after_outcome.members, statistic, after_outcome.confidence),
-                evaluation.paired_difference(
-                    after_outcome.scores, before_outcome.scores, before_outcome.members, statistic, confidence
-                ),
-            )
-            for statistic in statistics
+    return [
+        _measure_change(*_pair_outcomes(before, after, name), statistic, confidence)
+        for name in comparable
+        for statistic in statistics
+    ]
+
+
+def compare_classes(
+    before: Audit, after: Audit, recipes: Sequence[str], confidence: float = CONFIDENCE
+) -> dict[str, tuple[Difference, ...]]:
+    """Return class → paired difference of the AUC of every recipe within it; of classes that both audits judged.
+
+    Args:
+        before: an audit.
+        after: one of the same candidates, which `compare` takes.
+        recipes: which to compare.
+        confidence: with which the intervals of all classes and recipes hold together.
+    """
+    labels, others = (outcome.labels for outcome in _pair_outcomes(before, after, recipes[0]))
+    if labels is None or others is None or before.class_names != after.class_names:
+        return {}
+    if not np.array_equal(labels, others):
+        return {}
+    judged = [{scope.name for scope in group_scopes(audit).judged if scope.by == "class"} for audit in (before, after)]
+    rows = {
+        name: labels == label
+        for label in np.unique(labels).tolist()
+        if (name := f"class {formatting.class_name(label, before.class_names)}") in set.intersection(*judged)
+    }
+    each = 1 - (1 - confidence) / max(1, len(rows) * len(recipes))
+    confidences = [split_confidence(audit).groups for audit in (before, after)]
+    pairs = [
+        [
+            replace(outcome, confidence=own)
+            for outcome, own in zip(_pair_outcomes(before, after, name), confidences, strict=True)
         ]
-    return differences
+        for name in recipes
+    ]
+    return {
+        name: tuple(_measure_change(*(outcome.on(mask) for outcome in pair), "auc", each) for pair in pairs)
+        for name, mask in rows.items()
+    }
+
+
+def _pair_outcomes(before: Audit, after: Audit, recipe: str) -> tuple[Outcome, Outcome]:
+    """Return what both audits show by one recipe, in one order of the candidates; copies are no observations."""
+    first, second = (audit[recipe].on(np.argsort(audit.ids, kind="stable")) for audit in (before, after))
+    counted = slice(None) if first.is_counted is None else first.is_counted
+    return first.on(counted), second.on(counted)
+
+
+def _measure_change(before: Outcome, after: Outcome, statistic: str, confidence: float) -> Difference:
+    return Difference(
+        before.recipe,
+        statistic,
+        *(evaluation.measure(each.scores, each.members, statistic, each.confidence) for each in (before, after)),
+        evaluation.paired_difference(after.scores, before.scores, before.members, statistic, confidence),
+    )
 
 
 def find_left_out(before: Audit, after: Audit) -> dict[str, str]:
@@ -225,11 +264,14 @@ class Comparison:
             confidence.
         left_out: name of every further run → the recipes that cannot be compared, and which settings of their reference
             models differ.
+        class_changes: name of every further run → class → paired differences of the AUC within it, of classes with
+            enough records; the intervals of all these hold together with 95 % confidence.
     """
 
     runs: Mapping[str, Audit]
     changes: Mapping[str, tuple[Difference, ...]]
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    class_changes: Mapping[str, Mapping[str, tuple[Difference, ...]]] = field(default_factory=dict)
 
     @classmethod
     def from_runs(cls, runs: Mapping[str, Audit], recipes: Sequence[str] | None = None) -> Comparison:
@@ -241,34 +283,88 @@ class Comparison:
         baseline, *other_runs = runs
         if not other_runs:
             raise InputError(f"runs: at least 2 are needed, got {len(runs)}")
-        n_changes = sum(len(compare(runs[baseline], runs[name], recipes)) for name in other_runs)
-        confidence = 1 - (1 - CONFIDENCE) / n_changes
+        before, n_changes = (
+            runs[baseline],
+            sum(len(compare(runs[baseline], runs[name], recipes)) for name in other_runs),
+        )
+        each, of_classes = (1 - (1 - CONFIDENCE) / count for count in (n_changes, len(other_runs)))
+        changes = {name: tuple(compare(before, runs[name], recipes, confidence=each)) for name in other_runs}
+        compared = {name: list(dict.fromkeys(d.recipe for d in changes[name])) for name in other_runs}
         return cls(
             dict(runs),
-            {name: tuple(compare(runs[baseline], runs[name], recipes, confidence=confidence)) for name in other_runs},
-            {} if recipes is not None else {name: find_left_out(runs[baseline], runs[name]) for name in other_runs},
+            changes,
+            {} if recipes is not None else {name: find_left_out(before, runs[name]) for name in other_runs},
+            {name: compare_classes(before, runs[name], compared[name], of_classes) for name in other_runs},
         )
+
+    def describe_classes(self, name: str) -> str:
+        """Say in which classes a run differs, and of the class that changed most by how much; empty without classes."""
+        before, by_class = next(iter(self.runs.values())), self.class_changes.get(name, {})
+        labels = [] if before.labels is None else np.unique(before.labels).tolist()
+        if len(labels) < 2:
+            return ""
+        names = [f"class {formatting.class_name(label, before.class_names)}" for label in labels]
+        if not by_class:
+            return "No class has enough records to be compared by itself."
+        every = [(class_name, change) for class_name, changes in by_class.items() for change in changes]
+        differing = {class_name for class_name, change in every if change.direction}
+        largest, change = max(every, key=lambda pair: (abs(pair[1].direction), abs(pair[1].change.value)))
+        described = (
+            f"Class by class, a difference shows in {len(differing) or 'none'} of {len(by_class):,}; the largest is "
+            f"within {largest}: the AUC of {change.recipe} was {change.before.value:.3f} and is "
+            f"{change.after.value:.3f} (change {_format_change(change)})."
+        )
+        others = [each for each in names if each not in by_class]
+        return f"{described} Too few records to compare: {list_names(others)}." if others else described
 
     def judge(self, name: str) -> tuple[str, str, Tone]:
         """Return heading, sentence and tone of what became of a run, and which recipes say nothing of that."""
         before = next(iter(self.runs.values()))
         heading, sentence, tone = judge_ending(self.changes[name], self.runs[name], before)
+        risen = [
+            class_name
+            for class_name, changes in self.class_changes.get(name, {}).items()
+            if any(change.direction > 0 for change in changes)
+        ]
+        less = HEADINGS_BY_TONE["clear"]
+        if risen and heading.startswith(less):
+            heading = heading.replace(less, f"{less} over all records, more in some classes", 1)
+            sentence = f"{sentence} More is given away within {list_names(risen)}."
+            tone = "doubt" if tone == "clear" else tone
         if not self.left_out.get(name):
             return heading, sentence, tone
-        less = HEADINGS_BY_TONE["clear"]
         heading = heading.replace(less, f"{less} by the attacks that can be compared", 1)
         left_out = describe_left_out(self.left_out[name])
         return heading, f"{sentence} Left out, as reference models were trained differently: {left_out}.", tone
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row for every run, recipe and statistic: before, after, and the change with its interval."""
+        """Return a row for every run, recipe and statistic: before, after, and the change with its interval.
+
+        Those of all candidates come first, then those of classes.
+        """
         rows = [
-            (name, d.recipe, d.statistic, d.before.value, d.after.value, d.change.value, d.change.low, d.change.high)
-            for name, changes in self.changes.items()
-            for d in changes
+            (
+                name,
+                d.recipe,
+                candidates,
+                d.statistic,
+                d.before.value,
+                d.after.value,
+                d.change.value,
+                d.change.low,
+                d.change.high,
+            )
+            for name, candidates, d in self.iterate_changes()
         ]
-        columns = ["run", "recipe", "statistic", "before", "after", "change", "low", "high"]
+        columns = ["run", "recipe", "candidates", "statistic", "before", "after", "change", "low", "high"]
         return pl.DataFrame(rows, schema=columns, orient="row")
+
+    def iterate_changes(self) -> Iterator[tuple[str, str, Difference]]:
+        """Yield run, "all" or a class, and each change."""
+        for name, changes in self.changes.items():
+            yield from ((name, "all", change) for change in changes)
+        for name, by_class in self.class_changes.items():
+            yield from ((name, of, change) for of, changes in by_class.items() for change in changes)
 
     def report(self, path: str | Path) -> Path:
         """Write the comparison as an HTML page to ``path`` and return it."""
@@ -396,6 +492,13 @@ def change_table(changes: Sequence[Difference]) -> tuple[list[str], list[list[st
         ]
         for d in changes
     ]
+
+
+def class_table(by_class: Mapping[str, Sequence[Difference]]) -> tuple[list[str], list[list[str]]]:
+    """Return the columns and rows of the table of changes within classes."""
+    columns, _ = change_table(())
+    rows = [[name, *row] for name, changes in by_class.items() for row in change_table(changes)[1]]
+    return ["candidates", *columns], rows
 
 
 def _format_change(difference: Difference) -> str:
@@ -554,6 +657,10 @@ def comparison_page(comparison: Comparison) -> Page:
         f"with {formatting.format_percent(CONFIDENCE)} confidence. Before and after are the numbers of the runs' own "
         "reports."
     )
+    class_note = (
+        f"The intervals of all classes hold together with {formatting.format_percent(CONFIDENCE)} confidence, apart "
+        "from those of all records."
+    )
     limits = (
         "A smaller number under these attacks is no proof against others; an attack that is made for the defence may "
         "find more. What the defence costs the model is in how well it predicts records that it never saw."
@@ -578,6 +685,14 @@ def comparison_page(comparison: Comparison) -> Page:
                     [*_change_charts(changes), Table(*change_table(changes), note=note)],
                 )
                 for name, changes in comparison.changes.items()
+            ),
+            *(
+                Section(
+                    f"Changes within classes: {name}" if several else "Changes within classes",
+                    [Paragraph(comparison.describe_classes(name)), Table(*class_table(by_class), note=class_note)],
+                )
+                for name, by_class in comparison.class_changes.items()
+                if by_class
             ),
             Section("What this does not say", [Paragraph(limits)]),
             regulator_section(

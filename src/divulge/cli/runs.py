@@ -266,13 +266,18 @@ def compare(
         html.write(sections.add_provenance(comparison.comparison_page(compared), origin), report)
     if json:
         printing.as_json(
-            [results.to_json_values(d) | {"run": name} for name, changes in compared.changes.items() for d in changes]
+            [
+                results.to_json_values(d) | {"run": name, "candidates": candidates}
+                for name, candidates, d in compared.iterate_changes()
+            ]
         )
         return
     for name, changes in compared.changes.items():
         heading, text, tone = compared.judge(name)
         printing.verdict(tone, f"{name}: {heading}. {text}" if len(compared.changes) > 1 else f"{heading}. {text}")
         printing.table(f"{name} minus {names[0]}", *comparison.change_table(changes))
+        if classes := compared.describe_classes(name):
+            printing.line(classes)
     printing.table("Runs", *comparison.overview_table(compared))
     if report is not None:
         printing.line(f"Report: {report}")
