@@ -358,3 +358,21 @@ def test_classes_of_models_that_give_away_as_much_seldom_differ():
         assert by_class
         found += any(change.direction for changes in by_class.values() for change in changes)
     assert found <= 6  # more than that has probability below .001 at 5 %
+
+
+@pytest.mark.parametrize(("policy", "is_advised"), [("keep", True), ("drop", False), ("error", False)])
+def test_what_the_user_has_done_about_copies_is_not_advised_again(policy, is_advised):
+    audit = with_copies(audit_with_auc(0.5, 300, 300), 250)
+    audit = replace(audit, about=replace(audit.about, settings=replace(audit.about.settings, duplicates=policy)))
+    assert "250 candidates have copies" in audit.verdict.text
+    assert ("duplicates='drop'" in audit.verdict.text) == is_advised
+    assert ("duplicates='drop'" in gate(audit, "auc:0.9")[0].reason) == is_advised
+
+
+def test_classes_are_listed_in_their_order():
+    sizes_of_classes = (60, 80, 3, 100, 70, 2, 90)
+    (audit,) = audits_of_classes(np.random.default_rng(0), [np.zeros(7)], sizes_of_classes)
+    assert audit.verdict.answer == "no leak found"
+    assert "class 0, class 1, class 3, class 4 and class 6, each judged by itself" in audit.verdict.text
+    assert "judged separately: class 2 and class 5." in audit.verdict.text
+    assert [ruling.scope for ruling in gate(audit, "auc:0.99") if ruling.by] == [f"class {i}" for i in (0, 1, 3, 4, 6)]

@@ -155,7 +155,7 @@ def compare_classes(
 def _pair_outcomes(before: Audit, after: Audit, recipe: str) -> tuple[Outcome, Outcome]:
     """Return what both audits show by one recipe, in one order of the candidates; copies are no observations."""
     first, second = (audit[recipe].on(np.argsort(audit.ids, kind="stable")) for audit in (before, after))
-    counted = slice(None) if first.is_counted is None else first.is_counted
+    counted = np.ones(len(first.scores), dtype=bool) if first.is_counted is None else first.is_counted
     return first.on(counted), second.on(counted)
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 NEXT_STEPS = (
     "What to do next: compare with records of the same pool, from which the training records were drawn at random; "
     "where there are none, draw both from one pool at random, with whole groups of equal or related records on one "
-    "side, and train again. Take out exact copies (duplicates='drop'), and records of a source, date or class "
-    "that only one of the two has. If they were drawn so, they may differ by chance: take more records, or name the "
-    "columns in which they differ as covariates, so that like is compared with like"
+    "side, and train again. Take out records of a source, date or class that only one of the two has. If they were "
+    "drawn so, they may differ by chance: take more records, or name the columns in which they differ as covariates, "
+    "so that like is compared with like"
 )
 REDRAW_ADVICE = (
     "Take as others records that were drawn at random from the same ones as the training records, and audit again"
