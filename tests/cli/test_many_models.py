@@ -261,6 +261,18 @@ def test_a_table_of_runs_compares_each_with_the_last_version_of_its_model(nights
         assert row["auc"]["low"] == pytest.approx(result["loss"].auc.low)
 
 
+def test_nights_of_one_plan_alone_are_versions_of_one_model(tmp_path):
+    """``--out runs/$(date +%F)`` of a single plan: the folder of each night is the run."""
+    for night, leak in (("2026-11-28", 3.0), ("2026-11-29", 1.0)):
+        write_audit(tmp_path / "credit" / night, 3, leak)
+    nights = [tmp_path / "credit" / night for night in ("2026-11-28", "2026-11-29")]
+    for folders in ([tmp_path / "credit"], [tmp_path], nights):
+        latest, first = viewing.list_runs(folders)
+        assert (latest.name, first.name) == ("credit", "credit")
+        assert (latest.previous, first.previous) == (first.run, None)
+        assert latest.change.high < 0
+
+
 def test_a_table_of_runs_as_csv_and_as_text(nights, divulge):
     _, out, _ = divulge("table", nights, "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))

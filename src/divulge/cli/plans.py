@@ -199,7 +199,8 @@ def audit(
 ) -> None:
     """Was this record used? Run the attacks of a plan, or of several, on its target.
 
-    Of several plans each is run, also where another fails; the exit code is then that of the first that failed.
+    The exit code is 0 whatever is found: divulge gate holds the run to limits. Of several plans each is run, also where
+    another fails; the exit code is then that of the first that failed.
     """
     plans = plan or []
     if demo:

@@ -167,11 +167,15 @@ def _last_change(place: Place) -> float:
 
 
 def _name_model(place: Place, folders: Sequence[Path]) -> str:
-    """Return the path of a run below the directory that was given, without the dates and times in it."""
+    """Return the path of a run below the directory that was given, without the dates and times in it.
+
+    Where nothing else is left, as of one plan with a folder a night, the folder above has the name.
+    """
     root = max((root for root in folders if place.path.is_relative_to(root)), key=lambda root: len(root.parts))
     parts = [_STAMP.sub("", part) for part in place.path.relative_to(root).parts]
-    own_name = place.path.resolve().name
-    return "/".join(filter(None, parts)) or _STAMP.sub("", own_name) or own_name
+    folder = place.path.resolve()
+    own_names = (_STAMP.sub("", path.name) for path in (folder, folder.parent))
+    return "/".join(filter(None, parts)) or next(filter(None, own_names), folder.name)
 
 
 def _describe_verdict(place: Place) -> dict[str, str]:
