@@ -404,6 +404,14 @@ class TestRuns:
         assert dv.gate(folder, "share:0.05").state == "broken"
         assert dv.gate(folder, "share:0.99").state == "kept"
 
+    def test_what_is_kept_beside_an_open_verdict_says_so(self):
+        result = dv.synthetic.audit(patients(80, 96), **hospital(5, n=60), **QUIET)
+        assert result.verdict.code == "few"
+        rulings = dv.gate(result, "auc:0.95")
+        assert rulings.answer == "kept (no verdict)"
+        assert 'could not say "no leak"' in repr(rulings)
+        assert dv.gate(result, "copies:0").answer == "kept"
+
     def test_no_limit_is_kept_where_nothing_can_be_judged(self):
         sets = hospital(7)
         sets["nonmembers"]["age"] += 25

@@ -565,6 +565,17 @@ def _void_reason(audit: Audit, verdict: Verdict) -> str:
     return verdict.plain.rstrip(".") if verdict.answer == "split is confounded" else ""
 
 
+def describe_open_verdict(reason: str) -> str:
+    """Say beside what is kept that "no leak" could not be said, and why.
+
+    Examples:
+        >>> describe_open_verdict("Too little data to say: with 20 records even a large leak could be missed.")
+        'the audit could not say "no leak": with 20 records even a large leak could be missed'
+    """
+    reason = reason.removeprefix("Too little data to say: ").rstrip(".")
+    return f'the audit could not say "no leak": {reason[0].lower()}{reason[1:]}'
+
+
 def _describe_undecided(audit: Audit, verdict: Verdict) -> tuple[str, str]:
     """Say why there is "too little data to say": by which no limit is kept, and which leaves those kept that are.
 
@@ -575,10 +586,7 @@ def _describe_undecided(audit: Audit, verdict: Verdict) -> tuple[str, str]:
         return "", ""
     doubts = [reason for reason in verdict.reasons if reason.code in DOUBTS]
     if not doubts:
-        return (
-            "",
-            f"that the model leaks nothing is not said: {verdict.plain[0].lower()}{verdict.plain[1:].rstrip('.')}",
-        )
+        return "", describe_open_verdict(verdict.plain)
     finding = doubts[0].finding
     return (describe_reason(audit, doubts[0]).plain.rstrip(".") if finding is None else finding.reason), ""
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from divulge import evaluation, seeds, statistics, tables
-from divulge.auditing.gates import REVERSED, Limit, Ruling
+from divulge.auditing.gates import REVERSED, Limit, Ruling, describe_open_verdict
 from divulge.decisions import fdr as false_discoveries
 from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr
@@ -450,6 +450,7 @@ class SyntheticAudit(Study):
         void = verdict.plain.rstrip(".") if verdict.answer == CANNOT_JUDGE else ""
         stored = verdict.plain.rstrip(".") if verdict.code == "rows" else ""
         caution = "" if verdict.code not in ("copies", "no holdout control") else verdict.plain.rstrip(".")
+        open_verdict = describe_open_verdict(verdict.plain) if verdict.answer == TOO_LITTLE else ""
         error, rulings = (1 - confidence) / len(limits), []
         for limit in limits:
             if limit.metric == COPIES:
@@ -470,7 +471,18 @@ class SyntheticAudit(Study):
                 if not doubt and estimate.high <= limit.limit:
                     is_reversed = limit.metric == "auc" and estimate.high < 0.5 and 1 - estimate.low > limit.limit
                     doubt = REVERSED if is_reversed else caution
-                rulings.append(Ruling(name, "all", limit.metric, limit.limit, estimate, doubt, stored=stored))
+                rulings.append(
+                    Ruling(
+                        name,
+                        "all",
+                        limit.metric,
+                        limit.limit,
+                        estimate,
+                        doubt,
+                        stored=stored,
+                        open_verdict=open_verdict,
+                    )
+                )
         return rulings
 
     def _rule_on_copies(self, limit: Limit) -> Ruling:
