@@ -704,6 +704,7 @@ def format_statistic(name: str, estimate: Estimate | None) -> str:
         '11 [3, 14]'
     """
     if name in COUNTS and estimate is not None:
-        interval = "" if estimate.low == estimate.high else f" [{estimate.low:,.0f}, {estimate.high:,.0f}]"
+        is_exact = name == "copies" and estimate.low == estimate.high
+        interval = "" if is_exact else f" [{estimate.low:,.0f}, {estimate.high:,.0f}]"
         return f"{estimate.value:,.0f}{interval}"
     return formatting.format_percent_estimate(estimate) if name.startswith("tpr@") else format_estimate(estimate)
