@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from divulge import evaluation
-from divulge.auditing.compare import gate
+from divulge.auditing.gates import gate
 from divulge.evaluation.covariates import Covariates, text_covariates
 from score_audits import SCORE_SHAPES, compared, scored, sizes, with_covariates
 

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from divulge import evaluation
-from divulge.auditing.compare import gate
+from divulge.auditing.gates import gate
 from score_audits import scored, sizes
 
 RECORDS = 1000  # members, and as many non-members

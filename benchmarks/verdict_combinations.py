@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from divulge import evaluation
-from divulge.auditing.compare import gate
+from divulge.auditing.gates import gate
 from divulge.auditing.scopes import simultaneous_confidence
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import column_covariates

@@ -10,8 +10,8 @@ import argparse
 import numpy as np
 from scipy.special import ndtri
 
-from divulge.auditing.compare import gate
 from divulge.auditing.findings import realised_fpr
+from divulge.auditing.gates import gate
 from null_models import ANSWERS, INFORMED, audited
 from score_audits import SCORE_SHAPES, null, scored, sizes
 

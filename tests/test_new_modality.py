@@ -12,7 +12,8 @@ import divulge as dv
 from divulge import auditing, runs
 from divulge.attacks import Calibrated, LiRA, Threshold
 from divulge.auditing import Modality
-from divulge.auditing.compare import compare, gate
+from divulge.auditing.compare import compare
+from divulge.auditing.gates import gate
 from divulge.recipes import Recipe, recipes
 from divulge.references import Custom, Train
 from divulge.signals import OutputSignal

@@ -277,17 +277,23 @@ def read_rows(path: Path, layout: FileLayout) -> FileRows:
 _SCALAR_TYPES = (tables.NUMBER, tables.TEXT, "true or false", "empty")
 
 
-def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequence[str] = ()) -> NamedRows:
+def read_named_rows(
+    path: Path,
+    layout: FileLayout = FileLayout(),
+    order: Sequence[str] = (),
+    levels: Mapping[str, tuple[str, str]] | None = None,
+) -> NamedRows:
     """Read records of numbers from a table, or the arrays ``x`` and, if present, ``y``, ``ids`` and ``member``.
 
     Args:
         path: of a table, of a folder of tables, or of an ``.npz``.
         layout: columns of the table; membership stands in a column ``member``.
         order: columns of the values of a record in the order to return them in; as they stand in the table when empty.
+        levels: name in ``order`` → column of texts and the text of it: 1 where it stands there, else 0.
 
     Raises:
         divulge.InputError: a missing or damaged file, no ``x``, arrays of different lengths, columns that are missing,
-            that are too many or that hold no numbers.
+            that are too many or that hold no numbers, a text that is missing.
     """
     if not tables.is_table(path):
         arrays = store.read_arrays(path)
@@ -301,6 +307,7 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
                 _require_column(getattr(layout, key), f"data.{key}", frame.columns)
             except InputError as error:
                 raise InputError(f"{error} in {path}") from None
+        frame = _code_levels(frame, levels or {}, path)
         roles = {layout.label: "y", layout.id: "ids", _MEMBER: "member"}
         arrays_by_role = {role: tables.to_array(frame[name]) for name, role in roles.items() if name in frame.columns}
         columns = tuple(name for name in frame.columns if name not in roles and name not in layout.drop)
@@ -324,6 +331,84 @@ def read_named_rows(path: Path, layout: FileLayout = FileLayout(), order: Sequen
         member = check_mask(member, f"{path}: member", (len(x),))
     ids = check_ids(arrays_by_role["ids"], f"{path}: ids", len(x)) if "ids" in arrays_by_role else np.arange(len(x))
     return NamedRows((x if x.ndim > 1 else x[:, None]).astype(float), ids, arrays_by_role.get("y"), member, columns)
+
+
+def _code_levels(frame: pl.DataFrame, levels: Mapping[str, tuple[str, str]], path: Path) -> pl.DataFrame:
+    """Put columns of 0 and 1 in the place of columns of texts."""
+    columns = list(dict.fromkeys(column for column, _ in levels.values()))
+    for column in columns:
+        if column not in frame.columns or not _is_text(frame[column].dtype):
+            raise InputError(f"{path}: a column {format_value(column)} of texts is needed, as other cohorts have it")
+        if frame[column].null_count():
+            raise InputError(f"{path}: column {format_value(column)}: a value is missing; every record needs one")
+    coded = [(pl.col(column).cast(pl.String) == level).cast(pl.Int8).alias(name)
+             for name, (column, level) in levels.items()]  # fmt: skip
+    return frame.with_columns(coded).drop(columns)
+
+
+def find_levels(paths: Sequence[Path], layout: FileLayout, names: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+    """Find names that are a column of texts and a text of it, as dummy variables are called.
+
+    R writes ``sexM``, pandas ``sex_M``, formulas of Python ``sex[T.M]``. The texts without a name of their own are 0 in
+    all of them: the base, of which a column has one at most.
+
+    Args:
+        paths: of tables of one kind; others are passed over.
+        layout: of the tables.
+        names: that are looked for; one that is a column's is none of these.
+
+    Returns:
+        Name → column and text; empty where no name needs it.
+
+    Raises:
+        divulge.InputError: a damaged table, a name of several readings, two names of one text, a column of which
+            several texts have no name.
+    """
+    columns, texts = _collect_texts(paths, layout)
+    readings: dict[str, list[tuple[str, str]]] = {}
+    for column, values in texts.items():
+        for value in values:
+            for name in (f"{column}{value}", f"{column}_{value}", f"{column}[T.{value}]", f"C({column})[T.{value}]"):
+                readings.setdefault(name, []).append((column, value))
+    found: dict[str, tuple[str, str]] = {}
+    for name in names:
+        if name in columns or name not in readings:
+            continue
+        if len(readings[name]) > 1:
+            which = " or ".join(f"{value!r} in column {column!r}" for column, value in sorted(readings[name]))
+            raise InputError(
+                f"--cohort: {name!r} may stand for {which}; rename a column or a value so that one is left"
+            )
+        (column, value) = found[name] = readings[name][0]
+        if [*found.values()].count((column, value)) > 1:
+            raise InputError(
+                f"--cohort: {name!r} and another coefficient both stand for {value!r} in column {column!r}"
+            )
+    for column in dict.fromkeys(column for column, _ in found.values()):
+        unnamed = sorted(texts[column] - {value for of, value in found.values() if of == column})
+        if len(unnamed) > 1:
+            raise InputError(
+                f"--cohort: in column {column!r} {_format_names(unnamed)} have no coefficient, and only the base has "
+                "none; rename those that are the same, or give columns of 0 and 1"
+            )
+    return found
+
+
+def _collect_texts(paths: Sequence[Path], layout: FileLayout) -> tuple[set[str], dict[str, set[str]]]:
+    """Return all columns of some tables, and every text in each of their columns of texts."""
+    columns: set[str] = set()
+    texts: dict[str, set[str]] = {}
+    for path in filter(tables.is_table, paths):
+        frame = tables.read_table(path, texts=[layout.id, *layout.codes])
+        columns |= set(frame.columns)
+        for name in set(frame.columns) - {layout.label, layout.id, _MEMBER, *layout.drop}:
+            if _is_text(frame[name].dtype):
+                texts.setdefault(name, set()).update(frame[name].drop_nulls().cast(pl.String).unique().to_list())
+    return columns, texts
+
+
+def _is_text(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, pl.String | pl.Categorical | pl.Enum)
 
 
 _MEMBER = "member"

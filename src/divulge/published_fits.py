@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from divulge import lazy, margin, results, store
-from divulge.auditing.compare import Ruling
-from divulge.datafiles import FileLayout, read_named_rows
+from divulge.auditing.gates import Ruling
+from divulge.datafiles import FileLayout, find_levels, read_named_rows
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import formatting
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from sklearn import linear_model, pipeline, preprocessing
 
-    from divulge.auditing.compare import Limit
+    from divulge.auditing.gates import Limit
     from divulge.margin import OddRecord, Publication
     from divulge.margin.published_regression import Family
     from divulge.run_directory import RunDirectory, RunDraft
@@ -305,7 +305,8 @@ def read_cohorts(
     """Read tables of cohorts; each is called as its file is.
 
     Args:
-        paths: tables with the columns of the coefficients by name, and a label.
+        paths: tables with the columns of the coefficients by name, and a label; where coefficients are called as
+            dummies of a column of texts are (``sexM``, ``sex_M``), with that column.
         published: the coefficients.
         columns: their names; empty to take the tables' order.
         classes: see `read_publication`.
@@ -317,10 +318,11 @@ def read_cohorts(
     if len(paths) > margin.MAX_COHORTS:
         raise InputError(f"--cohort: must be given at most {margin.MAX_COHORTS} times, got {len(paths)}")
     data: dict[str, tuple[Floats, Floats]] = {}
+    levels = find_levels([check_path(path, "--cohort") for path in paths], layout, columns)
     for path in paths:
         if path.stem in data:
             raise InputError(f"--cohort: two files are called {path.stem}; their names stand for them")
-        rows = read_named_rows(check_path(path, "--cohort"), layout, columns)
+        rows = read_named_rows(path, layout, columns, levels)
         if rows.y is None:
             raise InputError(f"{path}: a label is needed (--label names its column)")
         if rows.x.shape[1] != len(published.coefficients):

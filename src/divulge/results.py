@@ -770,7 +770,7 @@ CheckEffect: TypeAlias = Literal[
 |---|---|---|
 | none | as scores say; the finding stands on the page | as scores say |
 | not checked | as scores say; where that is "no leak found", the finding is told with it | as scores say |
-| unsure | not "no leak found" | as scores say |
+| unsure | not "no leak found" | not kept, unless a leak is found; then as scores say |
 | suspected, not cleared | not "no leak found" | not kept |
 | implausible | "too little data to say", as the target may be another model | not kept |
 | not comparable | "split is confounded", as no number can be attributed to the model | undecided |
@@ -790,8 +790,8 @@ class CheckFinding:
         details: further sentences.
         figures: what was measured, by name.
         table: column names, then rows, of what the page shows of it; empty without any.
-        member_auc: AUC of members against another set than the non-members, where the finding is about it: a limit on
-            the AUC is kept only where, and even if, this interval lies below it.
+        member_auc: AUC of members against another set than the non-members, where the finding is about it: where a leak
+            is found, a limit on the AUC is kept only where, and even if, this interval lies below it.
         trained_on: the set, beside the members, that the model was probably trained on. Of non-members, what is
             measured against them is too low; by a population, no decision is calibrated.
         section: title of the section of the page that it stands in; empty for one of its own.

@@ -11,8 +11,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from divulge import results
 from divulge.attributes.result import ATTRIBUTES
-from divulge.auditing import compare
+from divulge.auditing import compare, gates
 from divulge.auditing import result as audits
+from divulge.auditing.findings import CONFIDENCE
 from divulge.auditing.result import AUDIT
 from divulge.canaries.canary_audit import CANARY_AUDIT
 from divulge.canaries.label_coins import LABEL_PRIVACY
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.auditing import Audit
-    from divulge.auditing.compare import Rulings
+    from divulge.auditing.gates import Rulings
     from divulge.report import Page, Section
     from divulge.report.run_kinds import Run, RunKind
     from divulge.synthetic.comparison import ReleaseComparison
@@ -165,10 +166,10 @@ def load_limits(folder: Path) -> tuple[Section, ...]:
     """Return what an audit's report says of the limits in its plan; nothing where there are none."""
     if find_kind(folder) is not AUDIT:
         return ()
-    audit, planned = AUDIT.open(folder, lambda run: (run.audit, compare.Policy.read(folder)))
+    audit, planned = AUDIT.open(folder, lambda run: (run.audit, gates.Policy.read(folder)))
     if not planned.limits:
         return ()
-    return (compare.limits_section(compare.gate(audit, planned.limits, by=planned.by)),)
+    return (gates.limits_section(gates.gate(audit, planned.limits, by=planned.by)),)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -270,7 +271,7 @@ def gate(
     run: Audit | Study | FinishedRun | str | Path,
     policy: str | Sequence[str] | None = None,
     *,
-    confidence: float = compare.CONFIDENCE,
+    confidence: float = CONFIDENCE,
     by: str | Sequence[str] | None = None,
 ) -> Rulings:
     """Hold an audit, an erasure check, attribute inference or a released table against policies.
@@ -299,21 +300,21 @@ def gate(
         >>> assert gate("runs/demo")  # limits of the plan's [gate]  # doctest: +SKIP
     """
     result: Any = run.folder if isinstance(run, FinishedRun) else run
-    planned = compare.Policy()
+    planned = gates.Policy()
     got = f", got {format_value(run)}"
     if isinstance(result, str | Path):
         folder = check_path(result, "run")
         run_kind = find_kind(folder)
         got = f"; {folder} is a run of kind {run_kind.name!r}"
         if run_kind is AUDIT:
-            result, planned = AUDIT.open(folder, lambda run: (run.audit, compare.Policy.read(folder)))
+            result, planned = AUDIT.open(folder, lambda run: (run.audit, gates.Policy.read(folder)))
         elif run_kind.metrics:
             result = run_kind.load(folder).result
     if isinstance(result, audits.Audit):
         if policy is None and not planned.limits:
             raise InputError("policy: METRIC:LIMIT is needed, such as auc:0.6; the run's plan has no table [gate]")
         limits = planned.limits if policy is None else policy
-        return compare.gate(result, limits, confidence=confidence, by=planned.by if by is None else by)
+        return gates.gate(result, limits, confidence=confidence, by=planned.by if by is None else by)
     if policy is None:
         raise InputError("policy: METRIC:LIMIT is needed; only the plan of an audit can hold limits")
     if isinstance(result, Study) and result.run_kind.metrics:

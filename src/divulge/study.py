@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from divulge import store
-from divulge.auditing.compare import CONFIDENCE, Limit, Ruling, Rulings, parse_limits
+from divulge.auditing.findings import CONFIDENCE
+from divulge.auditing.gates import Limit, Ruling, Rulings, parse_limits
 from divulge.auditing.inputs import align_data
 from divulge.auditing.modality import resolve_task
 from divulge.auditing.pipeline import find_modality

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from divulge.auditing import compare, plausibility
+from divulge.auditing import gates, plausibility
 from divulge.auditing.findings import Outcome
 from divulge.auditing.plausibility import RegressionFit
 from divulge.errors import InputError
@@ -75,4 +75,4 @@ def test_a_regression_model_is_plausible_if_it_errs_less_than_a_constant_and_ris
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5, -0.5, 95])
 def test_a_gate_has_a_confidence_between_0_and_1(confidence):
     with pytest.raises(InputError, match="confidence"):
-        compare.gate(SimpleNamespace(), "auc:0.6", confidence=confidence)
+        gates.gate(SimpleNamespace(), "auc:0.6", confidence=confidence)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import divulge as dv
-from divulge.auditing.compare import gate
+from divulge.auditing.gates import gate
 from divulge.references import Train
 from divulge.results import BlindBaseline
 

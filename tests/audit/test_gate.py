@@ -7,12 +7,13 @@ import pytest
 from scipy.special import ndtri
 
 import divulge as dv
-from divulge.auditing.compare import Limit, compare, gate
+from divulge.auditing.compare import compare, compare_classes
+from divulge.auditing.gates import Limit, gate
 from divulge.auditing.junit import render_junit
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import formatting
 from divulge.results import CheckFinding
-from score_audits import scored, sizes, with_covariates, with_findings
+from score_audits import scored, sizes, with_copies, with_covariates, with_findings
 
 
 def states(audit, *policies):
@@ -253,3 +254,125 @@ def test_a_limit_that_every_model_keeps_or_none_can_is_refused(metric, limit, al
         return
     with pytest.raises(dv.InputError, match=f"the limit of {metric} must lie in"):
         Limit(metric, limit)
+
+
+def audit_in_doubt(code):
+    """An audit of a model that leaks nothing, whose verdict is undecided for this reason."""
+    rng, members = np.random.default_rng(3), sizes(300, 300)
+    audit = scored({"quiet": rng.normal(size=600), "loss": rng.normal(size=600)}, members)
+    if code == "explained by records":  # of one of two attacks
+        return replace(
+            audit,
+            scores=dict(audit.scores) | {"loss": audit.scores["loss"] + 0.5 * members},
+            unexplained_scores={"loss": audit.scores["loss"]},
+        )
+    if code == "no overlap":
+        included = members.copy()
+        adjustment = Adjustment(("age",), included, {"loss": np.zeros(300)}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
+        return replace(audit, scores={"loss": audit.scores["loss"]}, adjustment=adjustment)
+    if code == "copies":  # so many that they could hide a leak of .75
+        return with_copies(audit, 250)
+    return with_findings(audit, CheckFinding("a check", code, "There is a doubt."))
+
+
+@pytest.mark.parametrize(
+    "code", ["implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected", "unsure"]
+)
+def test_no_limit_is_kept_where_the_verdict_is_in_doubt_and_the_reason_is_said(code):
+    audit = audit_in_doubt(code)
+    assert (audit.verdict.answer, audit.verdict.reasons[0].code) == ("too little data to say", code)
+    rulings = gate(audit, ["auc:0.95", "advantage:0.9", "tpr@fpr=0.05:0.9", "exposed:200"])
+    assert {ruling.state for ruling in rulings} == {"undecided"}
+    assert all(ruling.reason for ruling in rulings)
+    for ruling in gate(audit, "auc:0.95"):  # one reason for all recipes
+        assert "more records would narrow it" not in ruling.reason
+
+
+def test_a_doubt_never_makes_a_broken_limit_undecided():
+    audit = with_findings(audit_with_auc(0.9, 300, 300), CheckFinding("a check", "not cleared", "There is a doubt."))
+    assert gate(audit, "auc:0.6").state == "broken"
+
+
+def test_a_limit_that_few_records_keep_is_told_with_the_verdict_that_they_leave_open():
+    members = sizes(25, 25)
+    audit = scored({"loss": np.random.default_rng(1).normal(size=50)}, members)
+    assert audit.verdict.answer == "too little data to say"
+    rulings = gate(audit, "auc:0.9")
+    assert rulings
+    assert rulings.answer == "kept (no verdict)"
+    assert rulings[0].reason.startswith('the audit could not say "no leak": with 25 training records')
+    for text in (repr(rulings), render_junit(rulings, "run")):
+        assert text.count(rulings[0].reason) == 1
+    assert gate(audit_with_auc(0.5, 300, 300), "auc:0.9").answer == "kept"
+
+
+def audits_of_classes(rng, leaks, sizes_of_classes, recipes=("loss",)):
+    """Audits of the same records, which give members of each class away by so much; one of each ``leaks``."""
+    labels = np.repeat(np.arange(len(sizes_of_classes)), [2 * size for size in sizes_of_classes])
+    members = np.concatenate([np.arange(2 * size) < size for size in sizes_of_classes])
+    shared = rng.normal(size=len(labels))
+    scores = [
+        {name: shared + rng.normal(size=len(labels)) + np.array(leak)[labels] * members for name in recipes}
+        for leak in leaks
+    ]
+    return [scored(each, members, labels=labels) for each in scores]
+
+
+def test_a_class_that_gives_away_more_is_named_where_all_records_give_away_less(tmp_path):
+    before, after = audits_of_classes(
+        np.random.default_rng(0), [(2.0, 2.0, 0.0, 1.0), (0.0, 0.0, 2.0, 1.0)], (300, 300, 150, 4)
+    )
+    compared = dv.compare(before, after)
+    (by_class,) = compared.class_changes.values()
+    assert set(by_class) == {"class 0", "class 1", "class 2"}
+    signs = {name: changes[0].direction for name, changes in by_class.items()}
+    assert signs == {"class 0": -1, "class 1": -1, "class 2": 1}
+    heading, sentence, tone = compared.judge("run 2")
+    assert (heading, tone) == (
+        "Less is given away over all records, more in some classes, and a leak is found all the same",
+        "leak",
+    )
+    assert "More is given away within class 2." in sentence
+    words = compared.describe_classes("run 2")
+    assert "in 3 of 3" in words
+    assert "Too few records to compare: class 3." in words
+    frame = compared.to_frame()
+    assert frame.filter(frame["candidates"] != "all")["candidates"].to_list() == list(by_class)
+    page = compared.report(tmp_path / "page.html").read_text()
+    assert "Changes within classes" in page
+    for name, changes in by_class.items():  # paired, as if these records were all, at a fourth of the error
+        rows = before.labels == int(name.removeprefix("class "))
+        naive = dv.evaluation.paired_difference(
+            after.scores["loss"][rows], before.scores["loss"][rows], before.members[rows], "auc", 1 - 0.05 / 3
+        )
+        assert changes[0].change == naive
+
+
+def test_classes_of_models_that_give_away_as_much_seldom_differ():
+    """Null: 8 classes of 15 to 40 members and as many others, 2 attacks; at most 5 % of comparisons may say so."""
+    rng, found = np.random.default_rng(7), 0
+    for _ in range(30):
+        leak = rng.uniform(0, 2, 8)
+        before, after = audits_of_classes(rng, [leak, leak], rng.integers(20, 40, 8), ("loss", "rmia"))
+        by_class = compare_classes(before, after, ["loss", "rmia"])
+        assert by_class
+        found += any(change.direction for changes in by_class.values() for change in changes)
+    assert found <= 6  # more than that has probability below .001 at 5 %
+
+
+@pytest.mark.parametrize(("policy", "is_advised"), [("keep", True), ("drop", False), ("error", False)])
+def test_what_the_user_has_done_about_copies_is_not_advised_again(policy, is_advised):
+    audit = with_copies(audit_with_auc(0.5, 300, 300), 250)
+    audit = replace(audit, about=replace(audit.about, settings=replace(audit.about.settings, duplicates=policy)))
+    assert "250 candidates have copies" in audit.verdict.text
+    assert ("duplicates='drop'" in audit.verdict.text) == is_advised
+    assert ("duplicates='drop'" in gate(audit, "auc:0.9")[0].reason) == is_advised
+
+
+def test_classes_are_listed_in_their_order():
+    sizes_of_classes = (60, 80, 3, 100, 70, 2, 90)
+    (audit,) = audits_of_classes(np.random.default_rng(0), [np.zeros(7)], sizes_of_classes)
+    assert audit.verdict.answer == "no leak found"
+    assert "class 0, class 1, class 3, class 4 and class 6, each judged by itself" in audit.verdict.text
+    assert "judged separately: class 2 and class 5." in audit.verdict.text
+    assert [ruling.scope for ruling in gate(audit, "auc:0.99") if ruling.by] == [f"class {i}" for i in (0, 1, 3, 4, 6)]

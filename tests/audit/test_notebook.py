@@ -14,7 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge as dv
 from divulge.auditing import Verdict
 from divulge.auditing.checks.target_fit import describe_fit
-from divulge.auditing.compare import Comparison, gate, judge_ending
+from divulge.auditing.compare import Comparison, judge_ending
+from divulge.auditing.gates import gate
 from divulge.references.progress import check_progress, show_progress
 from divulge.report import html as report_html
 from divulge.report import notebook

@@ -19,7 +19,8 @@ from divulge import auditing, plan, recipes, targets
 from divulge.attacks import RMIA, LiRA, OnErrors, Threshold
 from divulge.attacks.prediction_errors import error_logits, error_variance
 from divulge.auditing import run_audit
-from divulge.auditing.compare import Comparison, compare, comparison_page, gate
+from divulge.auditing.compare import Comparison, compare, comparison_page
+from divulge.auditing.gates import gate
 from divulge.evaluation import blind
 from divulge.evaluation.blind import differences
 from divulge.references import Custom, Train

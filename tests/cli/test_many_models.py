@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import viewing
-from divulge.auditing.compare import Ruling, Rulings
+from divulge.auditing.gates import Ruling, Rulings
 from divulge.auditing.junit import render_junit
 from run_directories import WRITERS, write_audit
 
@@ -173,6 +173,9 @@ def test_a_class_that_was_not_judged_is_named_by_gate_by_junit_and_on_the_sheet(
     assert divulge("audit", project / "classes" / "stump.toml", "--out", tmp_path / "run")[0] == 0
     of_all = dv.gate(tmp_path / "run")[0]
     assert (of_all.state, len(of_all.unjudged)) == ("kept", 2)
+    (row,) = viewing.list_runs([tmp_path / "run"])
+    assert row.gate == of_all.answer == "kept (no class)"
+    assert row.gate in " ".join(divulge("table", tmp_path / "run")[1].split())
     code, out, _ = divulge("gate", tmp_path / "run", "--junit", tmp_path / "j.xml")
     assert code == 0
     assert of_all.reason in out
@@ -256,6 +259,18 @@ def test_a_table_of_runs_compares_each_with_the_last_version_of_its_model(nights
             "the heading of the page"
         )
         assert row["auc"]["low"] == pytest.approx(result["loss"].auc.low)
+
+
+def test_nights_of_one_plan_alone_are_versions_of_one_model(tmp_path):
+    """``--out runs/$(date +%F)`` of a single plan: the folder of each night is the run."""
+    for night, leak in (("2026-11-28", 3.0), ("2026-11-29", 1.0)):
+        write_audit(tmp_path / "credit" / night, 3, leak)
+    nights = [tmp_path / "credit" / night for night in ("2026-11-28", "2026-11-29")]
+    for folders in ([tmp_path / "credit"], [tmp_path], nights):
+        latest, first = viewing.list_runs(folders)
+        assert (latest.name, first.name) == ("credit", "credit")
+        assert (latest.previous, first.previous) == (first.run, None)
+        assert latest.change.high < 0
 
 
 def test_a_table_of_runs_as_csv_and_as_text(nights, divulge):
@@ -406,3 +421,22 @@ def test_candidates_and_exposed_members_are_tables(tmp_path):
     assert pyarrow.table(exposed).to_pylist() == exposed.to_dicts()
     with pytest.raises(dv.InputError, match="recipe: 'lira' is unknown"):
         result.most_exposed("lira")
+
+
+def test_tables_of_records_show_the_names_of_classes(divulge, tmp_path):
+    rng, names = np.random.default_rng(0), np.array(["ill", "well"])
+    sets = {
+        name: dv.Records(rng.normal(size=(200, 3)), names[rng.integers(0, 2, 200)])
+        for name in ("members", "nonmembers", "population")
+    }
+    model = DecisionTreeClassifier(random_state=0).fit(sets["members"].x, names[sets["members"].y])
+    result = dv.audit(model, **sets, recipes=["loss"], fpr=(0.1,), out=tmp_path / "run")
+    true_names = {row.tobytes(): names[y] for part in sets.values() for row, y in zip(part.x, part.y, strict=True)}
+    rows = np.concatenate([sets["members"].x, sets["nonmembers"].x])
+    for audit in (result, dv.load(tmp_path / "run")):
+        records, exposed = audit.records(), audit.most_exposed()
+        assert records["label"].to_list() == [true_names[row.tobytes()] for row in rows]
+        label_by_id = dict(records.select("id", "label").iter_rows())
+        assert exposed["label"].to_list() == [label_by_id[record] for record in exposed["id"].to_list()]
+    assert divulge("report", tmp_path / "run", "--format", "csv")[0] == 0
+    assert set(pl.read_csv(tmp_path / "run" / "records.csv")["label"]) == set(names)

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from divulge.auditing.compare import gate
+from divulge.auditing.gates import gate
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import Covariates, adjust, text_covariates
 from score_audits import SCORE_SHAPES, scored, sizes, with_covariates

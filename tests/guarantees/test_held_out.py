@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from divulge import identify
-from divulge.auditing.compare import Comparison, gate, judge_ending
+from divulge.auditing.compare import Comparison, judge_ending
+from divulge.auditing.gates import gate
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.evaluation.held_out import (
@@ -110,16 +111,22 @@ def found(effect, **more):
     return replace(run, about=replace(run.about, findings=(finding,)))
 
 
-@pytest.mark.parametrize(
-    ("effect", "auc", "tpr"),
-    [("none", "kept", "kept"), ("unsure", "undecided", "kept"), ("not cleared", "undecided", "undecided")],
-)
-def test_limits_are_held_against_the_larger_of_both_comparisons(effect, auc, tpr):
-    area = None if effect == "none" else Estimate(0.6, 0.52, 0.68, 0.95, "delong")
-    run = found(effect, member_auc=area)
+@pytest.mark.parametrize("effect", ["none", "unsure", "not cleared"])
+def test_no_limit_is_kept_where_the_population_shows_what_non_members_may_hide(effect):
+    run = found(effect, member_auc=None if effect == "none" else Estimate(0.6, 0.52, 0.68, 0.95, "delong"))
     assert (run.verdict.answer == "no leak found") == (effect == "none")
-    rulings = gate(run, ["auc:0.65", "auc:0.7", "tpr@fpr=0.05:0.2"])
-    assert [ruling.state for ruling in rulings] == [auc, "kept", tpr]
+    rulings = gate(run, ["auc:0.65", "auc:0.9", "tpr@fpr=0.05:0.2"])
+    assert {ruling.state for ruling in rulings} == {"kept" if effect == "none" else "undecided"}
+
+
+@pytest.mark.parametrize(("effect", "tpr"), [("unsure", "kept"), ("not cleared", "undecided")])
+def test_beside_a_leak_limits_are_held_against_the_larger_of_both_comparisons(effect, tpr):
+    area = Estimate(0.66, 0.62, 0.7, 0.95, "delong")
+    run = found(effect, member_auc=area)
+    run = replace(run, scores={"loss": run.scores["loss"] + 0.3 * run.members})
+    assert run.verdict.answer == "leak found"
+    rulings = gate(run, ["auc:0.69", "auc:0.7", "tpr@fpr=0.05:0.3"])
+    assert [ruling.state for ruling in rulings] == ["undecided", "kept", tpr]
 
 
 def test_what_is_unchecked_is_said_and_changes_nothing_else():

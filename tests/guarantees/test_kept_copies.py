@@ -12,7 +12,7 @@ import divulge as dv
 from divulge import attributes
 from divulge.attributes.finding import possibly_given_away
 from divulge.auditing.checks.texts import describe_texts
-from divulge.auditing.compare import gate
+from divulge.auditing.gates import gate
 from divulge.auditing.inputs import separate_sets
 from divulge.references import Train
 from divulge.results import AttributeValue, TextSplit

@@ -23,7 +23,8 @@ import divulge as dv
 from divulge import statistics
 from divulge.auditing import plausibility
 from divulge.auditing.checks.target_fit import describe_fit
-from divulge.auditing.compare import Comparison, comparison_page, gate, judge_ending, reason_of
+from divulge.auditing.compare import Comparison, comparison_page, judge_ending
+from divulge.auditing.gates import gate, reason_of
 from divulge.report import html
 from divulge.results import Accuracy, ClassifierFit, TokenFit
 from divulge.types import Estimate

@@ -9,8 +9,9 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.auditing.compare import compare, gate, summarise_changes
+from divulge.auditing.compare import compare, summarise_changes
 from divulge.auditing.findings import realised_fpr
+from divulge.auditing.gates import gate
 from null_models import ANSWERS, INFORMED, audited
 from score_audits import SCORE_SHAPES, null, scored, sizes
 

@@ -34,7 +34,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import auditing
-from divulge.auditing.compare import Comparison, gate, judge_ending, reason_of
+from divulge.auditing.compare import Comparison, judge_ending
+from divulge.auditing.gates import gate, reason_of
 from divulge.errors import InputError
 from divulge.inspection import (
     collect_arrays,

@@ -748,3 +748,70 @@ def test_where_nothing_fits_the_nearest_combination_and_a_missing_intercept_are_
     coefficients = fit(x, y)[0]
     bare = dv.examine_cohorts(Publication(coefficients.round(4), None, decimals=4, penalty=1.0, **EXACT), data)
     assert "Fitted without an intercept, as no number of that name was given" in bare.summary().verdict
+
+
+@pytest.fixture(scope="module")
+def wards(tmp_path_factory):
+    """Cohorts with columns of texts, the same coded by hand, and coefficients of two of them."""
+    folder, rng = tmp_path_factory.mktemp("wards"), np.random.default_rng(5)
+    coded = {}
+    for name in "abc":
+        sex, ward = rng.choice(["F", "M"], 200), rng.choice(["east", "north", "west"], 200)
+        by_hand = {"age": rng.integers(18, 70, 200).astype(float), "sexM": sex == "M"}
+        by_hand |= {f"ward{level}": ward == level for level in ("north", "west")}
+        x = np.column_stack([*by_hand.values()]).astype(float)
+        y = (rng.random(200) < 1 / (1 + np.exp(-(x @ [-0.03, 0.5, -0.4, 0.3] + 1)))).astype(int)
+        coded[name] = x, y
+        pl.DataFrame({"age": by_hand["age"], "sex": sex, "ward": ward, "died": y}).write_csv(folder / f"{name}.csv")
+        (folder / "coded").mkdir(exist_ok=True)
+        frame = pl.DataFrame(x, schema=list(by_hand)).with_columns(died=pl.Series(y))
+        frame.write_csv(folder / "coded" / f"{name}.csv")
+    coefficients, intercept = fit(*join(coded, "ac"))
+    return folder, [*coefficients.round(4), round(intercept, 4)]
+
+
+def weigh(divulge, folder, names, numbers, cohorts="abc"):
+    rows = zip(["name", *names, "(Intercept)"], ["estimate", *numbers], strict=True)
+    (folder / "paper.csv").write_text("".join(f"{name},{number}\n" for name, number in rows))
+    options = [part for name in cohorts for part in ("--cohort", folder / f"{name}.csv")]
+    code, out, err = divulge("weights", folder / "paper.csv", *options, "--label", "died", "--penalty", 1, "--json")
+    return json.loads(out) if code == 0 else err
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["age", "sexM", "wardnorth", "wardwest"],
+        ["age", "sex_M", "ward_north", "ward_west"],
+        ["age", "sex[T.M]", "C(ward)[T.north]", "C(ward)[T.west]"],
+    ],
+)
+def test_dummies_of_a_column_of_texts_give_the_numbers_of_columns_coded_by_hand(names, wards, divulge):
+    folder, numbers = wards
+    found = weigh(divulge, folder, names, numbers)
+    by_hand = weigh(divulge, folder / "coded", ["age", "sexM", "wardnorth", "wardwest"], numbers)
+    assert found["answer"] == "found"
+    assert found["proven"] == ["a", "c"]
+    for key in ("subsets", "chance", "decimals", "tried"):
+        assert found[key] == by_hand[key]
+
+
+@pytest.mark.parametrize(
+    ("change", "names", "message"),
+    [
+        # Two columns without a coefficient: which one is the base?
+        (lambda t: t, ["age", "sexM", "wardnorth"], "in column 'ward' east, west have no coefficient"),
+        (lambda t: t.with_columns(sex=pl.col("sex").replace("F", "_M")), ["age", "sex_M", "wardnorth", "wardwest"],
+         "'sex_M' may stand for 'M' in column 'sex' or '_M' in column 'sex'; rename"),
+        (lambda t: t, ["age", "sexM", "sex_M", "wardnorth", "wardwest"], "both stand for 'M' in column 'sex'"),
+        (lambda t: t.with_columns(sex=pl.when(pl.col("age") > 60).then(None).otherwise(pl.col("sex"))),
+         ["age", "sexM", "wardnorth", "wardwest"], "'sex': a value is missing"),
+        (lambda t: t, ["age", "sexX", "wardnorth", "wardwest"], "lacks sexX and has the further columns sex"),
+    ],
+)  # fmt: skip
+def test_dummies_that_can_be_read_in_two_ways_are_refused(change, names, message, wards, divulge, tmp_path):
+    folder, numbers = wards
+    for name in "abc":
+        change(pl.read_csv(folder / f"{name}.csv")).write_csv(tmp_path / f"{name}.csv")
+    numbers = [0.1 + 0.01 * place for place in range(len(names) + 1)]
+    assert message in " ".join(weigh(divulge, tmp_path, names, numbers).split())

@@ -404,6 +404,14 @@ class TestRuns:
         assert dv.gate(folder, "share:0.05").state == "broken"
         assert dv.gate(folder, "share:0.99").state == "kept"
 
+    def test_what_is_kept_beside_an_open_verdict_says_so(self):
+        result = dv.synthetic.audit(patients(80, 96), **hospital(5, n=60), **QUIET)
+        assert result.verdict.code == "few"
+        rulings = dv.gate(result, "auc:0.95")
+        assert rulings.answer == "kept (no verdict)"
+        assert 'could not say "no leak"' in repr(rulings)
+        assert dv.gate(result, "copies:0").answer == "kept"
+
     def test_no_limit_is_kept_where_nothing_can_be_judged(self):
         sets = hospital(7)
         sets["nonmembers"]["age"] += 25
@@ -423,6 +431,50 @@ class TestRuns:
         assert "Less is given away, and a leak is found all the same" in page
         with pytest.raises(dv.InputError, match="other members"):
             dv.compare(result, dv.synthetic.audit(patients(150, 91), **hospital(31), **QUIET))
+
+
+class TestCopiesLimit:
+    """``copies:0``: no row of a training record stands in the release as it is."""
+
+    @pytest.mark.parametrize(("n_copies", "state"), [(0, "kept"), (1, "broken"), (5, "broken")])
+    def test_a_few_copies_break_it_and_none_keep_it(self, n_copies, state, divulge, tmp_path):
+        sets = hospital(3)
+        released = pd.concat([patients(150 - n_copies, 98), sets["members"].iloc[:n_copies]], ignore_index=True)
+        result = dv.synthetic.audit(released, **sets, **QUIET, out=tmp_path / "run")
+        for ruled in (dv.gate(result, "copies:0"), dv.gate(tmp_path / "run", "copies:0")):
+            assert ruled.state == state
+        code, out, _ = divulge("gate", tmp_path / "run", "--max", "copies:0")
+        assert code == (1 if n_copies else 0)
+        assert ("that may be a coincidence" in " ".join(out.split())) == bool(n_copies)
+        assert dv.gate(result, f"copies:{n_copies}").state == "kept"
+
+    def test_coincidences_of_few_columns_never_break_it(self):
+        """Rows of three columns that others have as well; a copy among them is not taken for nothing, either."""
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            draw = lambda n: pd.DataFrame(rng.integers(0, 14, (n, 3)), columns=["a", "b", "c"])  # noqa: B023, E731
+            sets = {"members": draw(150), "nonmembers": draw(150), "population": draw(300)}
+            result = dv.synthetic.audit(draw(400), **sets, **QUIET)
+            (ruling,) = dv.gate(result, "copies:0")
+            assert min(result.copied)
+            assert ruling.state == "undecided"
+            assert "coincidence" in ruling.reason
+
+    def test_rows_of_non_members_that_the_generator_saw_are_no_coincidence(self):
+        sets = hospital(8)
+        seen = pd.concat([sets["members"].iloc[:100], sets["nonmembers"].iloc[:100]], ignore_index=True)
+        result = dv.synthetic.audit(seen, **sets, **QUIET)
+        assert result.verdict.answer == "cannot judge"
+        assert dv.gate(result, "copies:0").state == "broken"
+
+    def test_a_copy_of_a_record_beyond_those_that_are_scored_is_seen(self):
+        rng = np.random.default_rng(0)
+        draw = lambda n: pd.DataFrame(rng.normal(size=(n, 2)).round(9), columns=["a", "b"])  # noqa: E731
+        sets = {"members": draw(40_000), "nonmembers": draw(200), "population": draw(200)}
+        released = pd.concat([draw(30), sets["members"].iloc[::4000]], ignore_index=True)
+        result = dv.synthetic.audit(released, **sets, **QUIET)
+        assert dv.gate(result, "copies:9").state == "broken"
+        assert dv.gate(result, "copies:10").state == "kept"
 
 
 class TestCommand:

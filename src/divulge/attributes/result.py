@@ -18,7 +18,7 @@ from divulge.attributes.finding import (
     describe_copies,
     possibly_given_away,
 )
-from divulge.auditing.compare import Limit, Ruling
+from divulge.auditing.gates import Limit, Ruling
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import charts, formatting

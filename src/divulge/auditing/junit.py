@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from divulge.auditing.compare import format_statistic
+from divulge.auditing.gates import format_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from divulge.auditing.compare import Ruling, Rulings
+    from divulge.auditing.gates import Ruling, Rulings
 
 # What XML 1.0 cannot hold, not even escaped: most control characters, halves of surrogate pairs, two non-characters.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -30,7 +30,7 @@ def render_junit(rulings: Rulings, run: str, passing: Collection[str] = ("kept",
         passing: states that pass.
 
     Examples:
-        >>> from divulge.auditing.compare import Ruling, Rulings
+        >>> from divulge.auditing.gates import Ruling, Rulings
         >>> from divulge.types import Estimate
         >>> rulings = Rulings([Ruling("loss", "all", "auc", 0.55, Estimate(0.7, 0.6, 0.8, 0.95, ""))])
         >>> print(render_junit(rulings, "runs/<mine>"))

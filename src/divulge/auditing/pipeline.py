@@ -17,8 +17,8 @@ from divulge.attacks import Need, Scored
 from divulge.auditing import checks, signals
 from divulge.auditing.checks import ScoredAudit, determinism
 from divulge.auditing.checks.covariates import collect_covariates
-from divulge.auditing.compare import Policy
 from divulge.auditing.default_references import choose_references
+from divulge.auditing.gates import Policy
 from divulge.auditing.inputs import (
     ALL_KNOWN,
     align_data,

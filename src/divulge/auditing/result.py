@@ -213,7 +213,7 @@ class Audit(Findings):
         outside = [scores[~self.members & (classes == classes[row])] for row in rows]
         columns: dict[str, Array] = {"id": self.ids[rows]}
         if self.labels is not None:
-            columns["label"] = self.labels[rows]
+            columns["label"] = _name_labels(self)[rows]
         columns |= {
             "score": scores[rows],
             "nonmembers as high": np.array(
@@ -404,7 +404,7 @@ def records_table(audit: Findings) -> pl.DataFrame:
     """
     columns: dict[str, Array] = {"id": audit.ids, "member": audit.members}
     if audit.labels is not None:
-        columns["label"] = audit.labels
+        columns["label"] = _name_labels(audit)
     if audit.groups is not None:
         columns["group"] = audit.groups
     for name in audit:
@@ -416,6 +416,12 @@ def records_table(audit: Findings) -> pl.DataFrame:
             if selection is not None
         }
     return tables.from_arrays(columns)
+
+
+def _name_labels(audit: Findings) -> Array:
+    """Return the class of each candidate by its name; by its number where classes have none."""
+    assert audit.labels is not None
+    return audit.labels if audit.class_names is None else np.array(audit.class_names, dtype=object)[audit.labels]
 
 
 AUDIT = RunKind(

@@ -105,9 +105,13 @@ def group_scopes(audit: Findings) -> GroupScopes:
     """Return each class, and each group that was declared, as a scope of its own.
 
     Sizes alone decide which are judged: as many of the largest as could each show a leak while they share the error.
+    They stand in the order of classes, and of the names of groups.
     """
     groups = _measure_groups(audit)
-    judged = groups[: _count_judged(audit, [size for size, *_ in groups])]
+    n_judged = _count_judged(audit, [size for size, *_ in groups])
+    judged, others = (
+        sorted(part, key=lambda group: (group[1], group[4])) for part in (groups[:n_judged], groups[n_judged:])
+    )
     adjusted, unadjusted = scopes(audit)[-1], unadjusted_scopes(audit)[-1]
     rows, raw_rows = _compared_rows(audit, adjusted=adjusted.adjusted), _compared_rows(audit, adjusted=False)
 
@@ -123,7 +127,7 @@ def group_scopes(audit: Findings) -> GroupScopes:
             for _, by, name, values, value in judged
         )
 
-    too_few = tuple(f"{by} {name}" for _, by, name, *_ in groups[len(judged) :])
+    too_few = tuple(f"{by} {name}" for _, by, name, *_ in others)
     return GroupScopes(select(adjusted, rows), select(unadjusted, raw_rows), too_few)
 
 

@@ -23,7 +23,7 @@ from divulge.auditing.scopes import (
 from divulge.results import CheckEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from divulge.auditing.findings import Findings
     from divulge.auditing.scopes import Confidences, Scope, TestedStatistic
@@ -69,6 +69,11 @@ Scores are asked only where the sets are comparable, of the unseen classes first
 a scope is its reason.
 """
 
+DOUBTS: Collection[Code] = (
+    "implausible", "explained by records", "no overlap", "copies", "not cleared", "suspected", "unsure",
+)  # fmt: skip
+"""Reasons for "too little data to say" that more records of the same kind need not mend; no limit is kept then."""
+
 _SEVERITY: Sequence[Answer] = ("leak found", "split is confounded", "too little data to say", "no leak found")
 
 
@@ -97,6 +102,11 @@ class Reason:
     is_hidden: bool = False
     smallest_leak: Detectable | None = None
     groups: GroupScopes | None = None
+
+    @property
+    def is_doubt(self) -> bool:
+        """Whether no limit is kept, whatever the scores are; those that show more than the records explain are no less."""
+        return self.code in DOUBTS and (self.code != "explained by records" or self.is_hidden)
 
     @property
     def answer(self) -> Answer:

@@ -95,11 +95,11 @@ class Verdict:
 def write_verdict(audit: Findings, reasons: Sequence[Reason]) -> Verdict:
     """Say the answer by the first of its reasons, and what the others add to it."""
     first, *others = reasons
-    said = _describe_reason(audit, first)
+    said = describe_reason(audit, first)
     caveats, details, evidence = list(said.caveats), list(said.details), list(said.evidence)
     for other in others:
         if first.code in ("proof", "leak", "suspected") and (other.scope is not None or first.code == "proof"):
-            measured = _describe_reason(audit, other)
+            measured = describe_reason(audit, other)
             said = replace(said, recipe=measured.recipe)
             evidence += measured.evidence
             if first.code == "proof":
@@ -111,7 +111,7 @@ def write_verdict(audit: Findings, reasons: Sequence[Reason]) -> Verdict:
         elif other.finding is not None and other.code != "implausible":
             caveats.append(other.finding.sentence)
         else:  # of another scope
-            also = _describe_reason(audit, other)
+            also = describe_reason(audit, other)
             caveats += [also.plain, *also.caveats]
             evidence += also.evidence
             details += () if other.answer == "split is confounded" else also.details
@@ -120,7 +120,7 @@ def write_verdict(audit: Findings, reasons: Sequence[Reason]) -> Verdict:
     )
 
 
-def _describe_reason(audit: Findings, reason: Reason) -> Verdict:
+def describe_reason(audit: Findings, reason: Reason) -> Verdict:
     """Say one reason, as if it were the only one."""
     finding, scope = reason.finding, reason.scope
     suffix = "" if scope is None else scope.suffix

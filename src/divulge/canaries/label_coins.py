@@ -26,7 +26,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from divulge import lazy, results, seeds, tables
-from divulge.auditing.compare import Ruling
+from divulge.auditing.gates import Ruling
 from divulge.auditing.inputs import check_inputs
 from divulge.auditing.modality import Classifier
 from divulge.duplicates import number_groups
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import polars as pl
     from sklearn import calibration, ensemble
 
-    from divulge.auditing.compare import Limit
+    from divulge.auditing.gates import Limit
     from divulge.run_directory import RunDirectory, RunDraft
     from divulge.settings import Outputs
     from divulge.types import Array, Bools, Floats, Ints, Tone

@@ -13,7 +13,7 @@ from divulge import auditing, cli, datafiles, provenance, recipes, references, r
 from divulge import demo as demos
 from divulge import plan as plan_files
 from divulge.auditing import audit_page
-from divulge.auditing.compare import Policy
+from divulge.auditing.gates import Policy
 from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
@@ -199,7 +199,8 @@ def audit(
 ) -> None:
     """Was this record used? Run the attacks of a plan, or of several, on its target.
 
-    Of several plans each is run, also where another fails; the exit code is then that of the first that failed.
+    The exit code is 0 whatever is found: divulge gate holds the run to limits. Of several plans each is run, also where
+    another fails; the exit code is then that of the first that failed.
     """
     plans = plan or []
     if demo:

@@ -16,7 +16,7 @@ import typer
 from divulge import auditing, identification, provenance, results, run_directory, store, tables, validation, viewing
 from divulge import runs as finished_runs
 from divulge.auditing import compare as comparison
-from divulge.auditing import sacro_export
+from divulge.auditing import gates, sacro_export, wording
 from divulge.auditing import summary as audit_summary
 from divulge.auditing.junit import render_junit, render_junit_error
 from divulge.cli import options, printing
@@ -33,7 +33,7 @@ from divulge.synthetic.comparison import ReleaseComparison
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.auditing.compare import Rulings
+    from divulge.auditing.gates import Rulings
     from divulge.results import IdentificationSummary
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
@@ -266,13 +266,18 @@ def compare(
         html.write(sections.add_provenance(comparison.comparison_page(compared), origin), report)
     if json:
         printing.as_json(
-            [results.to_json_values(d) | {"run": name} for name, changes in compared.changes.items() for d in changes]
+            [
+                results.to_json_values(d) | {"run": name, "candidates": candidates}
+                for name, candidates, d in compared.iterate_changes()
+            ]
         )
         return
     for name, changes in compared.changes.items():
         heading, text, tone = compared.judge(name)
         printing.verdict(tone, f"{name}: {heading}. {text}" if len(compared.changes) > 1 else f"{heading}. {text}")
         printing.table(f"{name} minus {names[0]}", *comparison.change_table(changes))
+        if classes := compared.describe_classes(name):
+            printing.line(classes)
     printing.table("Runs", *comparison.overview_table(compared))
     if report is not None:
         printing.line(f"Report: {report}")
@@ -302,8 +307,9 @@ def gate(
             "--max",
             help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02, or exposed:5 for 5 records; of an erasure check "
             "difference:0.05 or share:0.1; of "
-            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6 or share:0.05; of a published "
-            "regression cohorts:0 or records:0. May be repeated (default: of an audit, the limits of its plan).",
+            "attribute inference share:0.05 or value:0.2; of a released table auc:0.6, share:0.05 or copies:0; of a "
+            "published regression cohorts:0 or records:0. May be repeated (default: of an audit, the limits of its "
+            "plan).",
             show_default=False,
         ),
     ] = None,
@@ -319,7 +325,7 @@ def gate(
 
     Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
     """
-    states = [validation.check_choice(word.strip(), "--pass", comparison.STATES) for word in passing.split(",")]
+    states = [validation.check_choice(word.strip(), "--pass", gates.STATES) for word in passing.split(",")]
     passing_states = {"kept", *states}
     try:
         rulings = finished_runs.gate(run, limits or None)
@@ -333,7 +339,7 @@ def gate(
     answers = {limit: held.state for limit, held in rulings.group_by_limit().items()}
     failed = max(
         (state for state in answers.values() if state not in passing_states),
-        key=comparison.STATES.index,
+        key=gates.STATES.index,
         default="kept",
     )
     if json:
@@ -351,7 +357,7 @@ def _show_rulings(rulings: Rulings, kind: str) -> None:
     for held in rulings.group_by_limit().values():
         for r in (r for r in held if not r.by or (r.state == held.state and held.state != "kept")):
             metric = f"adjusted {r.metric}" if r.adjusted else r.metric
-            estimate = comparison.format_statistic(r.metric, r.estimate)
+            estimate = gates.format_statistic(r.metric, r.estimate)
             rows.append([r.answer, metric, f"{r.limit:g}", estimate, r.recipe, r.scope])
             if r.reason:
                 reasons.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
@@ -363,7 +369,7 @@ def _show_rulings(rulings: Rulings, kind: str) -> None:
         within = sum(bool(r.by) for r in rulings)
         printing.line(f"Kept within classes or groups, too: {n_kept:,} of {within:,} rulings.")
     for (state, reason), ruled in reasons.items():
-        whose = f" ({comparison.list_names(ruled)})" if len(reasons) > 1 else ""
+        whose = f" ({wording.list_names(ruled)})" if len(reasons) > 1 else ""
         printing.line(f"{state}{whose}: {reason}")
 
 

@@ -73,7 +73,10 @@ def weights(
     show_records: options.ShowRecords = True,
     json: options.Json = False,
 ) -> None:
-    """Which candidates, points or cohorts was this model trained on? Read it off the weights."""
+    """Which candidates, points or cohorts was this model trained on? Read it off the weights.
+
+    The exit code is 0 whatever is found: divulge gate holds a run of --cohort to limits.
+    """
     if cohort:
         _refuse(
             "it goes without --cohort",

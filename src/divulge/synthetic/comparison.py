@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from divulge import evaluation
-from divulge.auditing.compare import CONFIDENCE, HEADINGS_BY_TONE, Difference, change_table, summarise_changes
+from divulge.auditing.compare import HEADINGS_BY_TONE, Difference, change_table, summarise_changes
+from divulge.auditing.findings import CONFIDENCE
 from divulge.errors import InputError
 from divulge.report import Chart, Page, Section, Table, charts, html, notebook
 from divulge.report.formatting import format_estimate

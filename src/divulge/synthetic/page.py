@@ -13,6 +13,7 @@ from divulge.report.sections import ADVICE_TITLE, FAIRNESS_TITLE, RegulatorAnswe
 from divulge.study import StudyRun, reopen
 from divulge.synthetic.result import (
     CANNOT_JUDGE,
+    COPIES,
     LEAK,
     PROOFS,
     RUN_TYPE,
@@ -315,6 +316,6 @@ SYNTHETIC = RunKind(
     read=_read_run,
     records=lambda folder: SYNTHETIC.load(folder).result.to_frame(),
     noun="a released table",
-    metrics=("auc", "share", "tpr@fpr=LEVEL"),
+    metrics=("auc", "share", COPIES, "tpr@fpr=LEVEL"),
 )
 SyntheticAudit.run_kind = SYNTHETIC

@@ -13,7 +13,7 @@ from divulge.run_directory import check_out
 from divulge.settings import SyntheticSettings
 from divulge.synthetic import controls
 from divulge.synthetic.preparation import prepare_tables
-from divulge.synthetic.result import WHOLE_ROWS, CopiedRow, SyntheticAudit
+from divulge.synthetic.result import MAX_LISTED, WHOLE_ROWS, CopiedRow, SyntheticAudit
 from divulge.synthetic.risks import MAX_ATTRIBUTES, measure_risks
 from divulge.synthetic.scores import (
     AUTO,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 MAX_RECORDS = 20_000
 """Members, and non-members, that are scored; the release is never cut."""
-_MAX_LISTED = 1_000
 _DEFAULTS = SyntheticSettings()
 
 
@@ -157,6 +156,7 @@ def audit(
     if PASSAGE in scores:
         matches["passages"] = scores[PASSAGE][is_candidate] > 0
     names = _name_candidates(tables, candidates)
+    every = np.concatenate([tables.rows_of("members"), tables.rows_of("nonmembers")])  # scored or not
     result = SyntheticAudit(
         ids=np.array(names, dtype=object)[np.unique(people, return_index=True)[1]],
         members=person_maxima(is_member, people) > 0,
@@ -164,7 +164,7 @@ def audit(
         order=-person_maxima(-tables.rows[candidates], people).astype(np.int64),  # the smallest code of their rows
         scores={name: person_maxima(score[is_candidate], people) for name, score in scores.items()},
         matches={name: person_maxima(match, people) > 0 for name, match in matches.items()},
-        copies=_list_copies(tables, candidates, names, tables.rows_of("population")),
+        copies=_list_copies(tables, every, _name_candidates(tables, every), tables.rows_of("population")),
         controls=(alike, holdout, fresh),
         risks=measure_risks(tables, rows, member_rows, nonmember_rows, inferred, settings.seed, settings.confidence)
         if tables.columns
@@ -255,7 +255,7 @@ def _list_copies(tables: Tables, candidates: Ints, names: Sequence[str], referen
         CopiedRow(
             number, "nonmembers" if is_outside else "members", name, count, _describe_released_row(tables, number)
         )
-        for count, is_outside, number, name, _ in sorted(found)[:_MAX_LISTED]
+        for count, is_outside, number, name, _ in sorted(found)[:MAX_LISTED]
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from divulge import evaluation, seeds, statistics, tables
-from divulge.auditing.compare import REVERSED, Limit, Ruling
+from divulge.auditing.gates import REVERSED, Limit, Ruling, describe_open_verdict
 from divulge.decisions import fdr as false_discoveries
 from divulge.errors import InputError
 from divulge.evaluation.comparison import parse_fpr
@@ -39,6 +39,10 @@ LEAK, CLEAR, TOO_LITTLE, CANNOT_JUDGE = "leak found", "no leak found", "too litt
 TONES: Mapping[str, Tone] = {LEAK: "leak", CLEAR: "clear", TOO_LITTLE: "undecided", CANNOT_JUDGE: "void"}
 MIN_SIDE = 100
 """Members, and non-members, with fewer of which only proofs count."""
+COPIES = "copies"
+"""Limit on released rows that equal a member's."""
+MAX_LISTED = 1_000
+"""Copied rows that are listed."""
 WHOLE_ROWS = "whole rows"
 PROOFS = {
     WHOLE_ROWS: "stand in it unchanged, in rows that none of the further records (population) equals",
@@ -440,14 +444,18 @@ class SyntheticAudit(Study):
 
         All are broken where whole rows of members are proven to stand in the release, and undecided where nothing can
         be judged. None is kept while single rows of members stand there, or nothing shows that the generator did not
-        see the non-members.
+        see the non-members. "copies" is a count, and no interval of anything: see `_rule_on_copies`.
         """
         verdict = self.verdict
         void = verdict.plain.rstrip(".") if verdict.answer == CANNOT_JUDGE else ""
         stored = verdict.plain.rstrip(".") if verdict.code == "rows" else ""
         caution = "" if verdict.code not in ("copies", "no holdout control") else verdict.plain.rstrip(".")
+        open_verdict = describe_open_verdict(verdict.plain) if verdict.answer == TOO_LITTLE else ""
         error, rulings = (1 - confidence) / len(limits), []
         for limit in limits:
+            if limit.metric == COPIES:
+                rulings.append(self._rule_on_copies(limit))
+                continue
             if limit.metric == "share":
                 each = 1 - error / max(1, len(self.matches))
                 measured = {
@@ -463,8 +471,47 @@ class SyntheticAudit(Study):
                 if not doubt and estimate.high <= limit.limit:
                     is_reversed = limit.metric == "auc" and estimate.high < 0.5 and 1 - estimate.low > limit.limit
                     doubt = REVERSED if is_reversed else caution
-                rulings.append(Ruling(name, "all", limit.metric, limit.limit, estimate, doubt, stored=stored))
+                rulings.append(
+                    Ruling(
+                        name,
+                        "all",
+                        limit.metric,
+                        limit.limit,
+                        estimate,
+                        doubt,
+                        stored=stored,
+                        open_verdict=open_verdict,
+                    )
+                )
         return rulings
+
+    def _rule_on_copies(self, limit: Limit) -> Ruling:
+        """Rule on the number of released rows that equal a member's and nobody else's, whatever attacks find.
+
+        A copy stands there, even if it came about by chance. Only where rows of non-members, which the generator did
+        not see, stand there as well, and not surely less often, nothing tells copies from coincidences.
+        """
+        new = [copy for copy in self.copies if not copy.population]
+        outside = {copy.released for copy in new if copy.set == "nonmembers"}
+        count = len({copy.released for copy in new if copy.set == "members"} - outside)
+        # Of more than are listed there are at least so many, and those of non-members may not be among them.
+        most = self.released if len(self.copies) == MAX_LISTED else count
+        n_outside = int((self.matches[WHOLE_ROWS] & ~self.members).sum())
+        is_seen = any(control.name == HOLDOUT and control.state == "fails" for control in self.controls)
+        is_proven = any(proof.name == WHOLE_ROWS and proof.proven for proof in self.proofs)
+        rows = "1 row of the release equals" if count == 1 else f"{count:,} rows of the release equal"
+        words = f"{rows} one that it was made from and nobody's in population or non-members"
+        broken = doubt = ""
+        if count > limit.limit and n_outside and not (is_seen or is_proven):
+            doubt = (
+                f"{words}; rows of {n_outside:,} of the others, which it was not made from, stand there as well, so "
+                "each may be a coincidence"
+            )
+        elif count > limit.limit:
+            chance = "" if is_seen or is_proven else "; that may be a coincidence, and stands there all the same"
+            broken = f"{words}{chance}"
+        estimate = Estimate(count, count, most, 1.0, "count")
+        return Ruling(WHOLE_ROWS, "all", limit.metric, limit.limit, estimate, doubt, stored=broken)
 
     def _excess_share(self, n_members: int, n_nonmembers: int, confidence: float) -> Estimate:
         """Return the share of members that match, less that of non-members."""

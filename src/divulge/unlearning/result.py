@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from divulge import results, statistics, tables
-from divulge.auditing.compare import Limit, Ruling
+from divulge.auditing.gates import Limit, Ruling
 from divulge.errors import InputError
 from divulge.provenance import collect_environment
 from divulge.report import formatting

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from divulge.auditing import compare
+from divulge.auditing import compare, gates
 from divulge.auditing.audit_page import AuditRun
 from divulge.auditing.result import AUDIT, Audit
 from divulge.errors import InputError
@@ -51,7 +51,8 @@ class RunRow:
         recipe: attack with the largest AUC among those that the verdict judges.
         auc: its AUC, with the interval of the report.
         stored_records: number of training records that were proven to stand in the model, or in the released table.
-        gate: whether the limits in the run's plan are kept; None where there are none.
+        gate: whether the limits in the run's plan are kept, as `divulge.auditing.gates.Rulings.answer` says it, with
+            what is missing from "kept"; None where there are none.
         previous: directory of the last version before it, a run of the same name and kind.
         change: of the AUC since then, of the attack that is strongest in either; record by record.
         changed: what became of it since then, in words, over all that both runs measured; or why they cannot be
@@ -132,7 +133,7 @@ def format_rows(rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
             capitalize(row.verdict),
             format_estimate(row.auc),
             "–" if row.stored_records is None else f"{row.stored_records:,}",
-            "BROKEN" if row.gate == "broken" else row.gate or "–",
+            row.gate or "–",
             format_estimate(row.change, "+"),
             row.changed or "–",
         ]
@@ -166,11 +167,15 @@ def _last_change(place: Place) -> float:
 
 
 def _name_model(place: Place, folders: Sequence[Path]) -> str:
-    """Return the path of a run below the directory that was given, without the dates and times in it."""
+    """Return the path of a run below the directory that was given, without the dates and times in it.
+
+    Where nothing else is left, as of one plan with a folder a night, the folder above has the name.
+    """
     root = max((root for root in folders if place.path.is_relative_to(root)), key=lambda root: len(root.parts))
     parts = [_STAMP.sub("", part) for part in place.path.relative_to(root).parts]
-    own_name = place.path.resolve().name
-    return "/".join(filter(None, parts)) or _STAMP.sub("", own_name) or own_name
+    folder = place.path.resolve()
+    own_names = (_STAMP.sub("", path.name) for path in (folder, folder.parent))
+    return "/".join(filter(None, parts)) or next(filter(None, own_names), folder.name)
 
 
 def _describe_verdict(place: Place) -> dict[str, str]:
@@ -187,12 +192,12 @@ def _heading(top: Headline) -> str:
     return top.heading or HEADINGS[top.tone].words
 
 
-def _read_result(place: Place, run: Any) -> tuple[Result, str, compare.Policy]:
+def _read_result(place: Place, run: Any) -> tuple[Result, str, gates.Policy]:
     result = run.audit if isinstance(run, AuditRun) else run.result
-    return result, _heading(RUN_KINDS[place.kind].headline(run)), compare.Policy.read(place.path)
+    return result, _heading(RUN_KINDS[place.kind].headline(run)), gates.Policy.read(place.path)
 
 
-def _describe(result: Result, heading: str, policy: compare.Policy) -> dict[str, Any]:
+def _describe(result: Result, heading: str, policy: gates.Policy) -> dict[str, Any]:
     """Return what a run says by itself."""
     if isinstance(result, SyntheticAudit):
         auc = result[AUTO].auc if AUTO in result.scores else None
@@ -211,7 +216,7 @@ def _describe(result: Result, heading: str, policy: compare.Policy) -> dict[str,
         "recipe": strongest,
         "auc": None if strongest is None else areas[strongest],
         "stored_records": compare.count_stored_records(result),
-        "gate": compare.gate(result, policy.limits, by=policy.by).state if policy.limits else None,
+        "gate": gates.gate(result, policy.limits, by=policy.by).answer if policy.limits else None,
     }
 
 

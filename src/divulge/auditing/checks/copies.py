@@ -47,8 +47,10 @@ def hidden_share(about: RunMetadata, n_members: int, n_nonmembers: int) -> float
 def describe_copies(about: RunMetadata) -> str:
     """Say that copies across the sets can hide a leak, and what to do."""
     count = count_copies(about)
+    # Any other policy leaves no equal records: those that are counted are texts that are nearly so.
+    advice = "equal ones: duplicates='drop'" if about.settings.duplicates == "keep" else "they are nearly equal texts"
     verb = "has a copy" if count == 1 else "have copies"
     return (
         f"{formatting.format_count(count, 'candidate')} {verb} in another set: what a model gives away of a record it "
-        "gives away of its copy, so the comparison can hide a leak. Take them out (equal ones: duplicates='drop')"
+        f"gives away of its copy, so the comparison can hide a leak. Take them out ({advice})"
     )
