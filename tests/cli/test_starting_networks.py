@@ -140,3 +140,44 @@ def test_a_column_of_classes_that_was_guessed_is_said_to_be(here, divulge):
     (here / "members.csv").write_text("text,label\nlong enough,0\nand longer,1\n")
     _, told, _ = divulge("init", "new", "--records", "text", "--model", "tuned", "--members", "members.csv")
     assert "text = 'text', label = 'label'" in told
+
+
+def write_regression_records(here, rng):
+    for name in ("members", "nonmembers", "population"):
+        x = rng.normal(size=(150, 6)).astype(np.float32)
+        np.savez(here / f"{name}.npz", x=x, y=7 * x[:, 0].astype(np.float64))
+
+
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_check_says_how_right_the_model_is_about_its_training_records(here, divulge, is_scaled):
+    rng = np.random.default_rng(0)
+    for name in ("members", "nonmembers", "population"):
+        x = rng.normal(size=(150, 6)).astype(np.float32)
+        y = np.digitize(x[:, 0], [-0.5, 0.5])
+        np.savez(f"{name}.npz", x=x if is_scaled else 1000 - 50 * x, y=y)
+    layer = nn.Linear(6, 3)
+    with torch.no_grad():
+        layer.weight.zero_()
+        layer.weight[:, 0] = torch.tensor([-2.0, 0.0, 2.0])
+        layer.bias[:] = torch.tensor([-1.0, 0.0, -1.0])
+    save_file(nn.Sequential(layer).state_dict(), "net.safetensors")
+    start(divulge, "--references", "0")
+    code, told, error = divulge("check", "new/plan.toml")
+    assert code == 0, error
+    assert ("The model is right on 100% of 64 training records (a constant answer: " in told) == is_scaled
+    assert ("are the records scaled" in told) == (not is_scaled)
+    fit = json.loads(divulge("check", "new/plan.toml", "--json")[1])["forecast"]["fit"]
+    assert (fit["target"] > fit["constant"]) == is_scaled
+
+
+def test_check_compares_the_error_of_a_regression_model_with_that_of_a_constant(here, divulge):
+    write_regression_records(here, np.random.default_rng(0))
+    layer = nn.Linear(6, 1)
+    with torch.no_grad():
+        layer.weight[:] = torch.tensor([[7.0, 0, 0, 0, 0, 0]])
+        layer.bias[:] = 0.5
+    save_file(nn.Sequential(layer).state_dict(), "net.safetensors")
+    start(divulge, "--references", "0")
+    code, told, error = divulge("check", "new/plan.toml")
+    assert code == 0, error
+    assert "The model's mean absolute error on 64 training records is 0.5 (a constant answer: " in told

@@ -18,6 +18,7 @@ from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.references import progress
 from divulge.report import page as report_page
 from divulge.report.sections import model_family
 from divulge.settings import AccessPlan, AuditSettings, InitSettings
@@ -115,7 +116,7 @@ def _ask(question: str, default: str) -> str:
 
 
 def check(plan: PlanFile, json: options.Json = False) -> None:
-    """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
+    """Can this plan be run? Reads everything, asks the model about a few records, and says what the audit will take."""
     read = _read_plan(plan)
     is_search = read.data.candidates is not None
     offer = ""
@@ -138,7 +139,10 @@ def check(plan: PlanFile, json: options.Json = False) -> None:
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large, offer)):
+    if forecast.fit is not None:
+        printing.line(forecast.fit.text)
+    doubt = "" if forecast.fit is None else forecast.fit.doubt
+    for remark in filter(None, (doubt, "" if is_search else forecast.too_few, forecast.too_large, offer)):
         printing.remark(remark)
 
 
@@ -161,7 +165,7 @@ def _offer_online(resolved: ResolvedPlan) -> str:
         return ""
     try:
         stronger = options.model_copy(update={"recipes": ("auto-online",)})
-        auditing.forecast(resolved.target, resolved.first_subject, stronger)
+        auditing.prepare_audit(resolved.target, resolved.first_subject, stronger, progress.ignore_progress, None)
     except InputError:  # no reference models, classes that the auditor lacks, labels alone
         return ""
     return '"auto-online" in recipes sees more, as an attacker does who has candidates with their classes: the owner'
