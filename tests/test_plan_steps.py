@@ -203,7 +203,7 @@ class TestStartingPlans:
         ("options", "lines"),
         [
             ({"model": "m.onnx"}, ["# outputs = "]), ({"model": "mine:net"}, ["# outputs = "]),
-            ({"model": "m.skops"}, ["# frames = "]), ({"model": "m", "records": "text"}, ["# base = "]),
+            ({"model": "m.skops"}, ["# frames = "]), ({"model": "m", "records": "text"}, ["# base = ", "# bos = "]),
             ({"model": "m"}, []),
         ],
     )  # fmt: skip
@@ -234,9 +234,9 @@ class TestStartingPlans:
     @pytest.mark.parametrize(
         ("options", "keys"),
         [
-            ({"references": 0}, None), ({"records": "text", "references": 3}, {"base", "count", "epochs"}),
+            ({"references": 0}, None), ({"records": "text", "references": 3}, {"base", "count"}),
             ({"records": "table", "model": "m.skops", "references": 3}, {"count"}),
-            ({"records": "images", "model": "m.onnx", "references": 3}, {"make_model", "count", "epochs"}),
+            ({"records": "images", "model": "m.onnx", "references": 3}, {"make_model", "count"}),
         ],
     )  # fmt: skip
     def test_references_are_trained_as_the_target_was(self, options, keys):

@@ -313,7 +313,7 @@ def forecast_identification(target: Any, candidates: Any, **options: Any) -> For
         _check_options(**options | shared),
     )
     with _translate_errors():
-        return pipeline.forecast(target, question.subject, question.options)
+        return pipeline.forecast(target, question.subject, question.options, asks_members=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

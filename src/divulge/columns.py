@@ -170,6 +170,10 @@ def read_column(frame: nw.DataFrame[Any], name: str) -> Column:
         return Column(name, "boolean", np.where(missing, np.nan, values), missing)
     if isinstance(dtype, nw.Date | nw.Datetime):
         return _date_column(name, series.to_list())
+    if isinstance(dtype, nw.String) and frame.implementation.is_polars():  # which holds texts and nulls, nothing else
+        texts = np.empty(len(series), dtype=object)
+        texts[:] = series.to_list()
+        return Column(name, "category", texts, series.is_null().to_numpy().astype(bool))
     return _object_column(name, series.to_list(), is_categorical=isinstance(dtype, nw.Categorical | nw.Enum))
 
 

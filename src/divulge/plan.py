@@ -19,7 +19,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from divulge import access, completion, datafiles, seeds, tables, user_code
+from divulge import access, completion, datafiles, lazy, seeds, tables, user_code
 from divulge import recipes as book
 from divulge.columns import format_names, has_pandas
 from divulge.datafiles import DataFile, FileLayout
@@ -43,8 +43,8 @@ from divulge.settings import (
     TrainingSettings,
     TrainPlan,
 )
-from divulge.store import read_untrusted
-from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model
+from divulge.store import read_arrays, read_untrusted
+from divulge.targets import SklearnRegressor, SklearnTarget, is_language_model, network_stubs
 from divulge.targets import files as models
 from divulge.targets.estimators import known_texts
 from divulge.targets.fitted_frames import estimator_errors, fitted_frame_library, takes_array
@@ -55,7 +55,11 @@ from divulge.validation import check_path, format_value
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from divulge.targets import folders as model_folders
+    from divulge.targets.folders import FolderHints
     from divulge.types import Bools
+else:
+    model_folders = lazy.module("divulge.targets.folders")
 
 _DEFAULTS = ResolvedAuditSettings()
 
@@ -675,7 +679,8 @@ def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mappi
         members = Path(str(settings_by_name.get("members") or settings_by_name.get("candidates") or ""))
         if members.suffix.lower() in (".jsonl", ".ndjson"):
             return "text"
-        return "table" if model.endswith(".skops") or tables.is_table(members) else "images"
+        is_table = model.endswith(".skops") or tables.is_table(members) or _holds_rows(members)
+        return "table" if is_table else "images"
     usual = _USUAL_ANSWERS[answers["records"]][name]
     if name == "known" and settings_by_name.get("candidates") is not None:
         return "no"
@@ -683,9 +688,20 @@ def _usual_answer(name: str, answers: Mapping[str, Any], settings_by_name: Mappi
         first_file = answers.get("members") or answers["candidates"]
         columns = find_columns(answers["model"], first_file, is_text=answers["records"] == "text")
         return columns.text if answers["records"] == "text" and columns.text else columns.label or usual
-    if name == "references" and answers["records"] == "table" and not answers["model"].endswith(".skops"):
-        return "0"
+    if name == "references" and answers["records"] == "table":
+        return usual if answers["model"].endswith((".skops", ".safetensors")) else "0"
+    if name == "references" and answers["records"] == "text":  # without the base there is nothing to train them from
+        hints = model_folders.read_folder_hints(answers["model"])
+        return usual if hints is None or hints.is_adapter else "0"
     return usual
+
+
+def _holds_rows(path: Path) -> bool:
+    """Check whether a file holds arrays with one row of values for each record."""
+    try:
+        return path.suffix == ".npz" and read_arrays(path)["x"].ndim == 2
+    except (InputError, KeyError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -785,17 +801,8 @@ def _find_label(frame: pl.DataFrame, classes: frozenset[str]) -> str:
     return matching[0] if matching else fitting[0] if len(fitting) == 1 else ""
 
 
-_STUB = '''"""The network whose weights the plan names: fill in the one that was trained."""
-
-from torch import nn
-
-
-def make_model():
-    """The untrained network; one output for each class."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
-'''
-_STUB_OF_VALUES = _STUB.replace("one output for each class", "one output, the value").replace("256, 10", "256, 1")
 _FACTORY = "my_model:make_model"
+_STUB = "my_model.py"
 
 
 def choose_columns(answers: InitSettings) -> TableColumns:
@@ -821,10 +828,13 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     """
     files = ("model", *answers.files)
     columns, level = choose_columns(answers), _lowest_fpr(answers.nonmembers)
-    answers = answers.model_copy(update={name: _relative_to(folder, getattr(answers, name)) for name in files})
-    texts = {"plan.toml": format_starting_plan(answers, columns, level)}
-    if answers.model.endswith(".safetensors") or (answers.references and _has_networks(answers)):
-        texts["my_model.py"] = _STUB_OF_VALUES if answers.task == "regression" else _STUB
+    names = {name: _relative_to(folder, getattr(answers, name)) for name in files}
+    hints = model_folders.read_folder_hints(answers.model) if answers.records == "text" else None
+    if hints is not None and hints.has_base:
+        hints = replace(hints, base=Path(os.path.relpath(hints.base, folder.absolute())).as_posix())
+    texts = {"plan.toml": format_starting_plan(answers.model_copy(update=names), columns, level, hints)}
+    if _names_code(answers):
+        texts[_STUB] = _write_stub(answers, columns)[0]
     paths = {check_path(folder / name, "folder"): text for name, text in texts.items()}
     if existing := [path for path in paths if path.exists()]:
         raise InputError(f"folder: {existing[0]} is there already; move it away, or name another folder")
@@ -836,6 +846,29 @@ def write_starting_plan(folder: Path, answers: InitSettings) -> list[Path]:
     except OSError as error:
         raise InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
     return list(paths)
+
+
+def list_blanks(answers: InitSettings) -> tuple[str, ...]:
+    """Return what a starting plan leaves open and only the user knows: its file or table, a colon, what to fill in.
+
+    Examples:
+        >>> list_blanks(InitSettings(model="model.skops", references=8))
+        ()
+    """
+    blanks = list[str]()
+    if _names_code(answers):
+        blanks.append(f"{_STUB}: {_write_stub(answers, choose_columns(answers))[1]}")
+    if answers.references and _has_networks(answers):
+        blanks.append(f"[references]: {', '.join(_training_defaults())}, as in the training of the target")
+    if answers.records == "text":
+        hints = model_folders.read_folder_hints(answers.model)
+        has_base = hints is not None and hints.has_base
+        if hints is not None and hints.is_adapter and not has_base:
+            blanks.append("[target]: base, the folder of the adapter's base")
+        if answers.references:
+            keys = [*["base"] * (not has_base), *_tuning_defaults(hints)]
+            blanks.append(f"[references]: {', '.join(keys)}, as in the training of the target")
+    return tuple(blanks)
 
 
 def list_missing(answers: InitSettings) -> tuple[str, ...]:
@@ -902,6 +935,47 @@ def import_sacro_folder(model: Path, folder: Path, seed: int = 0) -> dict[str, A
     return {"records": "table", "model": str(source.model), "label": "label"} | files
 
 
+def _names_code(answers: InitSettings) -> bool:
+    """Check whether the plan names a function that builds a network."""
+    return answers.model.endswith(".safetensors") or bool(answers.references and _has_networks(answers))
+
+
+def _write_stub(answers: InitSettings, columns: TableColumns) -> tuple[str, str]:
+    """Return the code of the network, and what to fill in there."""
+    shapes = network_stubs.read_weight_shapes(Path(answers.model)) if answers.model.endswith(".safetensors") else {}
+    record_shape, n_outputs, has_values = _describe_records(answers, columns)
+    is_regression = answers.task == "regression" or (answers.task == "auto" and has_values)
+    return network_stubs.write_network_stub(shapes, record_shape, n_outputs, is_regression=is_regression)
+
+
+def _describe_records(answers: InitSettings, columns: TableColumns) -> tuple[tuple[int, ...], int | None, bool]:
+    """Return the shape of a record, the number of its classes, and whether labels are real values.
+
+    The shape is empty and the number None where the first file does not show them.
+    """
+    path = Path(answers.first_file)
+    labels: Any = None
+    shape: tuple[int, ...] = ()
+    try:
+        if path.suffix == ".npz":
+            arrays = read_arrays(path)
+            shape, labels = arrays["x"].shape[1:], arrays.get("y")
+        elif tables.is_table(path):
+            frame = tables.read_table(path)
+            others = (answers.label, columns.id, *columns.drop)
+            values = [name for name in frame.columns if name not in others]
+            shape = (len(values),) if all(frame[name].dtype.is_numeric() for name in values) else ()
+            labels = frame[answers.label].drop_nulls().to_numpy() if answers.label in frame.columns else None
+    except (InputError, OSError, ValueError, KeyError):
+        return (), None, False
+    if labels is None or not labels.size or labels.dtype.kind not in "biufUO":
+        return shape, None, False
+    if labels.dtype.kind == "f" and not np.all(labels == np.round(labels)):
+        return shape, None, True
+    is_number = labels.dtype.kind in "biuf"
+    return shape, max(len(np.unique(labels)), int(labels.max()) + 1 if is_number else 0), False
+
+
 def _has_networks(answers: InitSettings) -> bool:
     """Check whether reference models are networks, which the plan names the code of."""
     return answers.records != "text" and not answers.model.endswith(".skops")
@@ -927,7 +1001,10 @@ def _relative_to(folder: Path, name: str) -> str:
 
 
 def format_starting_plan(
-    answers: InitSettings, columns: TableColumns = TableColumns(), fpr: float = float(_DEFAULTS.fpr[0])
+    answers: InitSettings,
+    columns: TableColumns = TableColumns(),
+    fpr: float = float(_DEFAULTS.fpr[0]),
+    hints: FolderHints | None = None,
 ) -> str:
     """Return the text of a commented plan.
 
@@ -935,6 +1012,7 @@ def format_starting_plan(
         answers: what there is to audit.
         columns: what the columns of its table are.
         fpr: the false-positive rate to report.
+        hints: what the folder of a language model shows; None where it is not there.
 
     Examples:
         >>> print(format_starting_plan(complete_answers({"records": "text"}, None)).splitlines()[0])
@@ -949,9 +1027,9 @@ def format_starting_plan(
             else _search_keys(answers.task, is_text=answers.records == "text")
         )
         + is_refused * f"\n{_line(Plan, 'references', 'none')}",
-        _target_keys(answers),
+        _target_keys(answers, hints),
         _data_keys(answers, columns),
-        _reference_keys(answers),
+        _reference_keys(answers, hints),
         *(["[identify]\n" + _line(SearchRules, "fdr", SearchRules().fdr)] if answers.known == "no" else []),
     ]
     return "\n\n".join(parts) + "\n"
@@ -977,7 +1055,7 @@ def _search_keys(task: str, *, is_text: bool) -> str:
     return lines if task == "auto" else f"{lines}\n{_line(AuditSettings, 'task', task)}"
 
 
-def _target_keys(answers: InitSettings) -> str:
+def _target_keys(answers: InitSettings, hints: FolderHints | None) -> str:
     lines = ["[target]", f"model = {_to_toml(answers.model)}"]
     if answers.model.endswith(".safetensors"):
         lines.append(_line(TargetPlan, "factory", _FACTORY))
@@ -986,8 +1064,37 @@ def _target_keys(answers: InitSettings) -> str:
     elif answers.model.endswith(".skops"):
         lines.append("# " + _line(TargetPlan, "frames", "pandas"))
     elif answers.records == "text":
-        lines.append("# " + _line(TargetPlan, "base", "base/"))
+        lines += _language_model_keys(hints)
     return "\n".join(lines)
+
+
+def _language_model_keys(hints: FolderHints | None) -> list[str]:
+    """Return the lines on base and BOS: comments where they are only a possibility."""
+    if hints is None:
+        return ["# " + _line(TargetPlan, "base", "base/"), "# " + _line(TargetPlan, "bos", "tokenizer")]
+    lines = []
+    if hints.has_base:
+        lines.append(f"# base = {_to_toml(hints.base)}  # That of the adapter, which is found without this line.")
+    elif hints.is_adapter:
+        lines.append("# " + _line(TargetPlan, "base", _name_base(hints)))
+    if hints.bos is None:
+        lines.append("# " + _line(TargetPlan, "bos", "tokenizer"))
+    elif hints.adds_bos:
+        lines.append(
+            f'# bos = "none"  # If training put no BOS before a document: the tokenizer puts {hints.bos} there.'
+        )
+    elif hints.bos:
+        lines.append(
+            f'# bos = "add"  # If training put {hints.bos} before a document: the tokenizer alone puts no BOS.'
+        )
+    return lines
+
+
+def _name_base(hints: FolderHints | None) -> str:
+    """Return the base that an adapter names, as a plan would: a folder, or one on the hub."""
+    if hints is None or not hints.base:
+        return "base/"
+    return hints.base if hints.has_base or hints.base.startswith((".", "/")) else f"hf:{hints.base}"
 
 
 def _data_keys(answers: InitSettings, columns: TableColumns) -> str:
@@ -1023,23 +1130,61 @@ def _record_keys(answers: InitSettings, columns: TableColumns) -> dict[str, str]
     return {**columns.chats, "tokens": "answer"} if is_chat else {"text": answers.label}
 
 
-def _reference_keys(answers: InitSettings) -> str:
+def _reference_keys(answers: InitSettings, hints: FolderHints | None) -> str:
     if not answers.references and answers.model.endswith(".skops"):
         return "# with reference models, attacks are much stronger: see docs/references.md"
     if not answers.references:
-        return "# [references]  # with reference models, attacks are much stronger: see docs/references.md"
+        heading = "# [references]  # with reference models, attacks are much stronger: see docs/references.md"
+        keys = {"base": "base/", "count": FineTuningSettings().count} if answers.records == "text" else {}
+        return "\n".join([heading, *(f"# {_line(FineTunePlan, name, value)}" for name, value in keys.items())])
     if answers.records == "text":
-        keys: dict[str, Any] = {"base": "base/", "count": answers.references, "epochs": FineTuningSettings().epochs}
+        keys = {"base": _name_base(hints), "count": answers.references}
         heading = "[references]  # trained as the target was: the same base, epochs and learning rate"
-        return "\n".join([heading, *(_line(FineTunePlan, name, value) for name, value in keys.items())])
+        defaults = _tuning_defaults(hints)
+        return "\n".join(
+            [
+                heading,
+                *(_line(FineTunePlan, name, value) for name, value in keys.items()),
+                *("# " + _line(FineTunePlan, name, value) for name, value in defaults.items()),
+                *["lora = {}  # Adapters, as the target has them: rank, alpha, modules."] * _is_adapter(hints),
+            ]
+        )
     if not _has_networks(answers):
         heading = "[references]  # clones of the target, with its parameters, trained on the population"
         online = '# "auto-online" beside "auto" in recipes: for an attacker who has candidates with their classes'
         lines = [heading, _line(TrainPlan, "count", answers.references), *[online] * (answers.known == "yes")]
         return "\n".join(lines)
-    keys = {"make_model": _FACTORY, "count": answers.references, "epochs": TrainingSettings().epochs}
-    heading = "[references]  # trained as the target was: the same network, epochs and optimiser"
-    return "\n".join([heading, *(_line(TrainPlan, name, value) for name, value in keys.items())])
+    keys = {"make_model": _FACTORY, "count": answers.references}
+    return "\n".join(
+        [
+            "[references]  # trained as the target was: the same network, optimiser and epochs",
+            *(_line(TrainPlan, name, value) for name, value in keys.items()),
+            *("# " + _line(TrainPlan, name, value) for name, value in _training_defaults().items()),
+        ]
+    )
+
+
+def _is_adapter(hints: FolderHints | None) -> bool:
+    return hints is not None and hints.is_adapter
+
+
+def _tuning_defaults(hints: FolderHints | None) -> dict[str, Any]:
+    """Return the settings of a fine-tune that only the user knows, with their defaults."""
+    defaults = FineTuningSettings()
+    learning_rate = {"lr": 2e-4 if _is_adapter(hints) else 5e-5}
+    return {"epochs": defaults.epochs, **learning_rate, "batch_size": defaults.batch_size}
+
+
+def _training_defaults() -> dict[str, Any]:
+    """Return the settings of a network's training that only the user knows, with their defaults."""
+    defaults = TrainingSettings()
+    learning_rate = {"lr": 0.02}  # of the default optimiser
+    return {
+        "optimizer": defaults.optimizer,
+        **learning_rate,
+        "epochs": defaults.epochs,
+        "batch_size": defaults.batch_size,
+    }
 
 
 def _line(model: type[BaseModel], name: str, value: Any) -> str:

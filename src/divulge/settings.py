@@ -1090,6 +1090,9 @@ class ExtractSettings(CutSettings, SeedSetting):
     )
     near: Share = Field(0.75, description="Overlap from which a greedy continuation counts as near-verbatim.")
     confidence: Rate = Field(0.95, description="Confidence that all differences lie in their intervals.")
+    duplicates: Literal["error", "drop"] = Field(
+        "error", description="What to do about documents of both sets; drop leaves them out of both."
+    )
     show_records: Flag = Field(
         True, description="Whether the result, the run directory and the report may hold documents."
     )

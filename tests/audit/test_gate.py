@@ -261,11 +261,7 @@ def audit_in_doubt(code):
     rng, members = np.random.default_rng(3), sizes(300, 300)
     audit = scored({"quiet": rng.normal(size=600), "loss": rng.normal(size=600)}, members)
     if code == "explained by records":  # of one of two attacks
-        return replace(
-            audit,
-            scores=dict(audit.scores) | {"loss": audit.scores["loss"] + 0.5 * members},
-            unexplained_scores={"loss": audit.scores["loss"]},
-        )
+        return replace(audit, unexplained_scores={"loss": audit.scores["loss"] + 0.5 * members})
     if code == "no overlap":
         included = members.copy()
         adjustment = Adjustment(("age",), included, {"loss": np.zeros(300)}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
@@ -286,6 +282,16 @@ def test_no_limit_is_kept_where_the_verdict_is_in_doubt_and_the_reason_is_said(c
     assert all(ruling.reason for ruling in rulings)
     for ruling in gate(audit, "auc:0.95"):  # one reason for all recipes
         assert "more records would narrow it" not in ruling.reason
+
+
+def test_a_limit_on_scores_that_show_more_than_records_explain_may_be_kept():
+    audit, members = audit_in_doubt("implausible"), sizes(300, 300)
+    raw = dict(audit.scores) | {"loss": audit.scores["loss"] + 0.5 * members}
+    audit = with_findings(replace(audit, scores=raw, unexplained_scores={"loss": audit.scores["loss"]}))
+    assert audit.verdict.reasons[0].code == "explained by records"
+    rulings = gate(audit, "auc:0.75")
+    assert rulings.answer == "kept (no verdict)"
+    assert "differences" in rulings[0].reason
 
 
 def test_a_doubt_never_makes_a_broken_limit_undecided():

@@ -126,6 +126,10 @@ def test_documents_of_both_sets_are_refused(divulge, home):
     code, _, err = divulge(*arguments(home, **{"--nonmembers": home / "in.jsonl"}))
     assert code == 2
     assert "12 documents are members as well" in err
+    both = pl.concat([pl.read_ndjson(home / "in.jsonl")[:1], pl.read_parquet(home / "out.parquet")])
+    both.write_ndjson(home / "both.jsonl")
+    code, _, err = divulge(*arguments(home, **{"--nonmembers": home / "both.jsonl"}), "--duplicates", "drop")
+    assert code == 0, err
 
 
 def test_a_share_of_the_document(divulge, home):

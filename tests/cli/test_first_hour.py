@@ -182,7 +182,7 @@ def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge
     assert code == 0, err
     assert "plan.toml can be run: loss, quantile-trees" in out
     assert re.search(
-        r"Ahead: 360 records; scoring at most about \d+ s, and the checks of the records on top; memory about \d+ MiB",
+        r"Ahead: 360 records; scoring at most about \d+ s; attacks and checks about \d+ s; memory about",
         out,
     )
     assert [path for path in sorted(project.iterdir()) if path.name != "__pycache__"] == before

@@ -305,6 +305,18 @@ class TestPassages:
         assert result.members.ids.tolist() == [f"row {row}" for row in range(2, 25)]
         assert "in documents of both sets, and left out of both: 1 passage" in " ".join(result.warnings)
 
+    def test_documents_of_both_sets_are_left_out_where_that_is_asked_for(self, trained):
+        inside = [NONMEMBERS[3], *MEMBERS, NONMEMBERS[3]]
+        with pytest.raises(dv.InputError, match="set duplicates to 'drop'"):
+            extraction.measure(trained, inside, NONMEMBERS, **LENGTHS)
+        result = extraction.measure(trained, inside, NONMEMBERS, **LENGTHS, duplicates="drop")
+        plain = extraction.measure(trained, MEMBERS, [*NONMEMBERS[:3], *NONMEMBERS[4:]], **LENGTHS)
+        assert result.verdict == plain.verdict
+        assert result.members.ids.tolist() == [f"row {row}" for row in range(2, len(MEMBERS) + 2)]
+        assert "left out of both: 2 members and 1 non-members" in " ".join(result.warnings)
+        with pytest.raises(dv.InputError, match="nothing is left to compare"):
+            extraction.measure(trained, MEMBERS, MEMBERS, **LENGTHS, duplicates="drop")
+
     @pytest.mark.parametrize("place", ["start", "end", "random"])
     def test_where_a_passage_stands(self, trained, place):
         cut_rule = extraction.Cut(5, 4, place)

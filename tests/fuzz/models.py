@@ -578,6 +578,7 @@ EXTRACTION = {
         near=0.75,
         reference=None,
         confidence=0.95,
+        duplicates="error",
         show_records=True,
         seed=0,
         out=None,

@@ -178,6 +178,34 @@ def test_from_texts_to_a_selection_in_one_command(folder):
         assert np.allclose(document.heat.values, np.add(row["logp"], row["entropy"]), atol=1e-3)
 
 
+@pytest.mark.parametrize("names", ["{}", "{}/documents"])
+def test_titles_of_scored_documents_stand_in_the_list(folder, names):
+    titles = {"used": [f"Letter {i}" for i in range(60)], "unused": [f"Note {i}" for i in range(200)]}
+    for name, column in titles.items():
+        words = ["the quick fox jumps"] * 60 if name == "used" else ["remembers 77 what it read of models"] * 200
+        texts = [f"{text} {i}" for i, text in enumerate(words)]
+        table = pl.DataFrame({"key": [f"{name}{i}" for i in range(len(texts))], "Title": column, "text": texts})
+        table.write_csv(folder / f"{name}.csv")
+        scored = ["identify", "score", str(folder / f"{name}.csv"), "--model", str(folder / "model"), "--id", "key"]
+        assert CliRunner().invoke(app, [*scored, "--out", str(folder / f"scored-{name}")]).exit_code == 0
+    used, unused = (folder / names.format(f"scored-{name}") for name in titles)
+    arguments = [
+        "identify",
+        str(used),
+        "--calibration",
+        str(unused),
+        "--score",
+        "tokens:low",
+        "--out",
+        str(folder / "run"),
+    ]
+    result = CliRunner().invoke(app, [*arguments, "--fdr", "0.5"])
+    assert result.exit_code == 0, result.exception
+    listed = pl.read_csv(folder / "run" / "selected.csv")
+    assert len(listed)
+    assert listed["Title"].to_list() == [f"Letter {key.removeprefix('used')}" for key in listed["id"]]
+
+
 @pytest.mark.parametrize(("device", "in_threads"), [("cpu", True), ("cuda", False)])
 def test_batches_stand_side_by_side_on_a_processor_alone(device, in_threads):
     """A graphics card is given one batch after the other, by the thread that asks."""

@@ -2,7 +2,7 @@
 
 from divulge.auditing.findings import Outcome
 from divulge.auditing.modality import Modality
-from divulge.auditing.pipeline import audit, forecast, over_shares, run_audit, run_shares
+from divulge.auditing.pipeline import audit, forecast, over_shares, prepare_audit, run_audit, run_shares
 from divulge.auditing.prepared import Forecast
 from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.wording import Verdict
@@ -17,6 +17,7 @@ __all__ = [
     "forecast",
     "load",
     "over_shares",
+    "prepare_audit",
     "rerender",
     "run_audit",
     "run_shares",

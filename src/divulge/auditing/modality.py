@@ -16,6 +16,7 @@ import numpy as np
 from divulge import errors
 from divulge import recipes as book
 from divulge.auditing import plausibility, signals
+from divulge.auditing.plausibility import SampleFit
 from divulge.duplicates import first_of_each_group
 from divulge.errors import InputError
 from divulge.evidence import query_target, signals_from_answers, signals_from_logits
@@ -199,6 +200,10 @@ class Modality:
         for output in self.outputs:
             getattr(target, output)(records)
 
+    def measure_fit(self, target: Any, members: Records) -> SampleFit | None:
+        """Return how the target's answers about some members fit their labels; None where that says nothing."""
+        return None
+
     def matched_answer(self, target: Any) -> str:
         """Return what of target and reference models is compared where settings are matched, in words."""
         return self.outputs[0]
@@ -370,6 +375,14 @@ class Classifier(Modality):
         """Ask the target for its logits, or its labels, once."""
         query_target(target, records, ())
 
+    def measure_fit(self, target: Any, members: Records) -> SampleFit | None:
+        """Return the target's accuracy beside that of the most frequent class."""
+        if members.labels is None:
+            return None
+        _, predicted = query_target(target, members, ())
+        share = float(np.unique(members.labels, return_counts=True)[1].max()) / len(members)
+        return SampleFit(len(members), "accuracy", float((predicted == members.labels).mean()), share)
+
     def compute_signals(self, audit: PreparedAudit, log: AuditLog) -> list[Measurements]:
         """Compute every signal that the recipes need, and record which labels the target predicts."""
         measured = signals.compute_signals(audit, log)
@@ -452,6 +465,14 @@ class RegressionModel(Modality):
     def auto_recipe(self, target: Any, references: Any, records: Any = None) -> Recipe:
         """Return the attacks that do best with or without reference models."""
         return book.on_errors(book.Auto().recipe_in(has_references=references is not None))
+
+    def measure_fit(self, target: Any, members: Records) -> SampleFit | None:
+        """Return the target's mean absolute error beside that of the median of the values."""
+        if members.y is None:
+            return None
+        errors = np.abs(as_predictions(target.predictions(members), len(members)) - members.y)
+        spread = np.abs(members.y - np.median(members.y))
+        return SampleFit(len(members), "error", float(errors.mean()), float(spread.mean()))
 
     def matched_answer(self, target: Any) -> str:
         """Return what is compared: predictions."""

@@ -38,6 +38,7 @@ from divulge.auditing.prepared import (
     describe_arguments,
     describe_settings,
     describe_target,
+    estimate_check_seconds,
     is_adapter,
     make_forecast,
     recipe_metadata,
@@ -244,8 +245,14 @@ def run_audit(
             return _run_into(prepared, settings.fpr, run_settings, plan, draft)
 
 
-def forecast(target: Any, subject: AuditData, options: ResolvedAuditSettings) -> Forecast:
-    """Forecast an audit; everything is checked as in `audit`, and ten records are scored.
+def forecast(target: Any, subject: AuditData, options: ResolvedAuditSettings, *, asks_members: bool = True) -> Forecast:
+    """Forecast an audit; everything is checked as in `audit`, and ten records and a few members are scored.
+
+    Args:
+        target: the model under audit.
+        subject: what is audited.
+        options: of the audit.
+        asks_members: whether the fit to members is measured.
 
     Raises:
         divulge.InputError: as `audit`, before work starts.
@@ -253,7 +260,9 @@ def forecast(target: Any, subject: AuditData, options: ResolvedAuditSettings) ->
     prepared, _ = prepare_audit(target, subject, options, ignore_progress, None)
     check_memory_fits(prepared, on_disk=True)
     unasked = make_forecast(prepared, on_disk=True)
-    return add_scoring_time(prepared, unasked, check_queries=determinism.count_queries(prepared))
+    unasked = replace(unasked, checks=estimate_check_seconds(prepared, unasked.models))
+    queries = determinism.count_queries(prepared)
+    return add_scoring_time(prepared, unasked, check_queries=queries, asks_members=asks_members)
 
 
 def list_reference_data(target: Any, subject: AuditData, options: ResolvedAuditSettings) -> tuple[Records, Bools]:

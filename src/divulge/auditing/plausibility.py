@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from scipy import special
@@ -44,6 +45,46 @@ GAIN_MARGIN = 0.01
 CORRELATION_MARGIN = 0.1
 """Rank correlation with the values that its predictions must surely exceed: about 1 % of the variance."""
 _INTERVAL_ERROR = 0.025  # on each side of the intervals that a report shows
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFit:
+    """Answers of a target about a few of its training records, beside a constant answer.
+
+    Args:
+        records: number of them.
+        measure: what is measured: accuracy, or the mean absolute error.
+        target: that of the target.
+        constant: that of their most frequent class, or of their median.
+    """
+
+    records: int
+    measure: Literal["accuracy", "error"]
+    target: float
+    constant: float
+
+    @property
+    def text(self) -> str:
+        """The comparison in a sentence."""
+        of_records = f"{self.records:,} training records"
+        if self.measure == "accuracy":
+            return f"The model is right on {self.target:.0%} of {of_records} (a constant answer: {self.constant:.0%})."
+        return (
+            f"The model's mean absolute error on {of_records} is {self.target:.3g} (a constant answer: "
+            f"{self.constant:.3g})."
+        )
+
+    @property
+    def doubt(self) -> str:
+        """What to look at if the target is no better than a constant answer; empty where it is."""
+        is_better = self.target > self.constant if self.measure == "accuracy" else self.target < self.constant
+        if is_better:
+            return ""
+        exception = " (of a rare class that may be so)" if self.measure == "accuracy" else ""
+        return (
+            f"members: the model is no better than a constant answer{exception}; are the records scaled, and columns "
+            "and classes ordered, as in its training?"
+        )
 
 
 def describe_accuracy_doubt(n_correct: int, labels: Ints, note: str = "") -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from divulge import chats, completion, evaluation, people, store
+from divulge import chats, completion, evaluation, people, seeds, store
 from divulge.attacks import Need
 from divulge.auditing.scopes import LARGEST_UNSEEN_AUC
 from divulge.auditing.signals import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from divulge.attacks import Scored
     from divulge.auditing.modality import Modality
+    from divulge.auditing.plausibility import SampleFit
     from divulge.recipes import Recipe
     from divulge.references import Progress
     from divulge.references.fine_tuning import TrainingStep
@@ -266,6 +267,9 @@ class AuditLog:
 
 _N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up
 _N_TIMED_RECORDS = 10  # records that the target is asked about
+_N_ASKED_MEMBERS, _MAX_SECONDS_OF_MEMBERS = 64, 5.0  # that show whether the target knows its records
+_N_CALLS, _RECORDS_OF_CALL, _LEAST_SHARE = 20, 1000, 0.05  # of the target, where a call has a time of its own
+_UNIT_SECONDS = 0.005  # of the work that shows how fast a machine is
 _CHARACTERS_PER_TOKEN = 4  # before a server was asked
 _MAX_TIMED_SETTINGS = 12  # of a grid, on which the time of an epoch depends; of more no time is forecast
 
@@ -287,6 +291,8 @@ class Forecast:
         step: a training step of a reference language model, as measured; None for other models.
         requests: to a server, at most, for all recipes together; 0 where the target is none.
         prompt_tokens: of these requests, from the tokens of ten documents where they were asked about.
+        fit: of the target to a few of the members; None where it was not asked, or they have no labels.
+        checks: seconds of attacks and checks once all models have answered; None where it was not estimated.
     """
 
     records: int
@@ -300,6 +306,8 @@ class Forecast:
     step: TrainingStep | None = None
     requests: int = 0
     prompt_tokens: int = 0
+    fit: SampleFit | None = None
+    checks: float | None = None
 
     @property
     def too_large(self) -> str:
@@ -334,7 +342,9 @@ class Forecast:
                 f"{self.prompt_tokens:,} prompt tokens, and no more than one generated for each"
             )
         if self.scoring is not None:
-            parts.append(f"scoring at most {format_duration(self.scoring)}, and the checks of the records on top")
+            parts.append(f"scoring at most {format_duration(self.scoring)}")
+        if self.checks is not None:
+            parts.append(f"attacks and checks {format_duration(self.checks)}")
         return "; ".join([*parts, f"memory about {max(1, round(self.memory / 2**20)):,} MiB, without training"])
 
 
@@ -358,7 +368,7 @@ def make_forecast(audit: PreparedAudit, *, on_disk: bool) -> Forecast:
     )
 
 
-def _count_server_work(audit: PreparedAudit, characters_per_token: float, check_queries: int) -> dict[str, int]:
+def _count_server_work(audit: PreparedAudit, characters_per_token: float, check_queries: int) -> dict[str, Any]:
     """Return requests and prompt tokens that an audit of an endpoint takes; nothing for other targets."""
     if not isinstance(audit.target, Endpoint):
         return {}
@@ -381,10 +391,39 @@ def _describe_too_few(truth: Bools) -> str:
     )
 
 
-def add_scoring_time(audit: PreparedAudit, forecast: Forecast, *, check_queries: int = 0) -> Forecast:
-    """Add the time for the target's answers, measured on ten records of the population.
+def estimate_check_seconds(audit: PreparedAudit, n_models: int) -> float:
+    """Return the seconds of attacks, checks and report once all models have answered: a rule, for this machine's speed.
+
+    Blind baselines learn from the candidates, and the games of ``auto`` and the controls from each reference model's
+    answers about all records. The rule is one to three times what was measured on one core of the machine that
+    `_UNIT_SECONDS` is of: classifiers of 300 to 6,000 candidates, documents, and 0 to 16 reference models.
+    """
+    candidates = audit.inputs.candidates
+    if candidates.table is not None:
+        per_candidate = 5e-4 + 2.5e-6 * len(candidates.table.columns)
+    elif candidates.x.dtype == object:
+        per_candidate = 5e-3
+    else:
+        per_candidate = 5e-4 + 2.5e-6 * min(candidates.x[0].size, 1000)
+    seconds = 4 + per_candidate * len(candidates) + n_models * (0.05 + 9e-5 * audit.layout.total)
+    values = seeds.generator(0, "speed of this machine").normal(size=(200, 200))
+    gram = values @ values.T
+
+    def work() -> None:
+        np.linalg.eigh(gram)
+        np.sort(values.ravel())
+        sum(step * step for step in range(20_000))
+
+    return seconds * float(np.clip(np.mean([_time_call(work) for _ in range(3)]) / _UNIT_SECONDS, 0.2, 20))
+
+
+def add_scoring_time(
+    audit: PreparedAudit, forecast: Forecast, *, check_queries: int = 0, asks_members: bool = True
+) -> Forecast:
+    """Add the time for the target's answers, measured on ten records of the population, and its fit to a few members.
 
     Signals that question it themselves say at most how often, in ``queries``; ``check_queries`` are those of checks.
+    Members are asked about unless ``asks_members`` is false, as where nobody knows which they are.
     """
     if isinstance(audit.target, Endpoint):
         return _add_server_work(audit, audit.target, forecast, check_queries)
@@ -405,7 +444,27 @@ def add_scoring_time(audit: PreparedAudit, forecast: Forecast, *, check_queries:
     answers += audit.modality.count_reference_answers(audit, forecast.models)
     seconds = _time_call(lambda: audit.modality.query(audit.averaged_target, sample))
     size = audit.modality.relative_size(audit.views[0], sample)
-    return replace(forecast, scoring=(answers * size * seconds + white_box_seconds) / len(sample))
+    start = time.perf_counter()
+    fit = _measure_sample_fit(audit, seconds / len(sample)) if asks_members else None
+    if fit is None or fit.records <= len(sample):
+        return replace(forecast, scoring=(answers * size * seconds + white_box_seconds) / len(sample), fit=fit)
+    # A forest takes about as long for ten records as for a thousand: what each further record adds is told apart.
+    larger = time.perf_counter() - start
+    per_record = max(larger - seconds, _LEAST_SHARE * larger) / (fit.records - len(sample))
+    n_calls = _N_CALLS + answers / _RECORDS_OF_CALL
+    scoring = answers * per_record + n_calls * seconds + white_box_seconds / len(sample)
+    return replace(forecast, scoring=min(scoring, (answers * seconds + white_box_seconds) / len(sample)), fit=fit)
+
+
+def _measure_sample_fit(audit: PreparedAudit, seconds: float) -> SampleFit | None:
+    """Return the fit to as many members as can be asked about in a moment, of ``seconds`` for each; None for few."""
+    count = int(min(_N_ASKED_MEMBERS, _MAX_SECONDS_OF_MEMBERS / max(seconds, 1e-9)))
+    rows = np.flatnonzero(audit.inputs.truth)
+    if audit.partial_knowledge is not None or count < _N_TIMED_RECORDS or len(rows) < _N_TIMED_RECORDS:
+        return None
+    rng = seeds.generator(audit.seed, "members that a forecast asks about")
+    members = audit.inputs.candidates[np.sort(rng.permutation(rows)[:count])]
+    return audit.modality.measure_fit(audit.averaged_target, members)
 
 
 def _add_server_work(audit: PreparedAudit, server: Endpoint, forecast: Forecast, check_queries: int) -> Forecast:

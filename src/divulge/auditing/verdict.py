@@ -105,7 +105,7 @@ class Reason:
 
     @property
     def is_doubt(self) -> bool:
-        """Whether no limit is kept, whatever the scores are; those that show more than the records explain are no less."""
+        """Whether no limit is kept whatever scores are: those that show more than unexplained ones may keep it."""
         return self.code in DOUBTS and (self.code != "explained by records" or self.is_hidden)
 
     @property

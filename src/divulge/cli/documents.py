@@ -471,7 +471,7 @@ def extract(
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
     ] = None,
     columns: options.ChatColumns,
-    settings: Annotated[ExtractSettings, ("prefix", "suffix", "seed", "show_records")],
+    settings: Annotated[ExtractSettings, ("prefix", "suffix", "duplicates", "seed", "show_records")],
     loading: Annotated[LanguageModelSettings, ("dtype",)],
     out: options.ReportFolder = None,
     overwrite: options.Overwrite = False,

@@ -18,6 +18,7 @@ from divulge.candidates import forecast_identification
 from divulge.cli import options, printing
 from divulge.cli.printing import Exit
 from divulge.errors import InputError
+from divulge.references import progress
 from divulge.report import page as report_page
 from divulge.report.sections import model_family
 from divulge.settings import AccessPlan, AuditSettings, InitSettings
@@ -69,18 +70,11 @@ def init(
     is_asking = sys.stdin.isatty() and not json
     answers = plan_files.complete_answers(answers_given, _ask if is_asking else None)
     written = plan_files.write_starting_plan(folder, answers)
-    missing = plan_files.list_missing(answers)
-    found = plan_files.choose_columns(answers)
-    unasked = {} if is_asking else answers.model_dump(exclude={"id", "task", "known"}, exclude_unset=True)
-    if answers.records == "text":  # which have no classes, and the models beside them a base
-        unasked.pop("label", None)
-        unasked |= {**found.chats, "tokens": "answer"} if found.chats else {"text": found.text} if found.text else {}
-        unasked |= {"base": "base/"} if answers.references else {}
-    guesses = unasked | ({"id": found.id} if found.id else {}) | ({"drop": list(found.drop)} if found.drop else {})
-    assumed = {name: value for name, value in guesses.items() if answers_given.get(name) is None}
+    missing, blanks = plan_files.list_missing(answers), plan_files.list_blanks(answers)
+    assumed = _list_assumptions(answers, answers_given, is_asking=is_asking)
     if json:
         paths = [str(path) for path in written]
-        printing.as_json({"written": paths, "assumed": assumed, "missing": list(missing)})
+        printing.as_json({"written": paths, "assumed": assumed, "missing": list(missing), "to fill in": list(blanks)})
         return
     for path in written:
         printing.line(f"Wrote {path}")
@@ -93,8 +87,25 @@ def init(
     for text in missing:
         if len(absent) < 2 or _ABSENT not in text:
             printing.remark(text)
-    first = f"put {'these files' if len(absent) > 1 else 'this file'} there; then " if absent else ""
-    printing.line(f"Next: {first}divulge check {written[0]}")
+    first = [f"put {'these files' if len(absent) > 1 else 'this file'} there"] * bool(absent)
+    first += [f"fill in {'; '.join(blanks)}"] * bool(blanks)
+    printing.line(f"Next: {''.join(f'{step}; then ' for step in first)}divulge check {written[0]}")
+
+
+def _list_assumptions(answers: InitSettings, given: Mapping[str, Any], *, is_asking: bool) -> dict[str, Any]:
+    """Return the keys of the plan that nobody gave or confirmed, with their values."""
+    found = plan_files.choose_columns(answers)
+    unasked = {} if is_asking else answers.model_dump(exclude={"id", "task", "known"}, exclude_unset=True)
+    assumed = {name: value for name, value in unasked.items() if given.get(name) is None}
+    if answers.records == "text":  # whose column of texts the option for the classes names
+        text = assumed.pop("label", None)
+        if found.chats and given.get("label") is None:
+            assumed |= {**found.chats, "tokens": "answer"}
+        elif text:
+            assumed["text"] = text
+        assumed |= {"label": found.label} if found.label else {}
+    assumed |= {"id": found.id} if found.id and given.get("id") is None else {}
+    return assumed | ({"drop": list(found.drop)} if found.drop else {})
 
 
 _ABSENT = ": no such file: "  # as `divulge.plan.list_missing` says it
@@ -105,7 +116,7 @@ def _ask(question: str, default: str) -> str:
 
 
 def check(plan: PlanFile, json: options.Json = False) -> None:
-    """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
+    """Can this plan be run? Reads everything, asks the model about a few records, and says what the audit will take."""
     read = _read_plan(plan)
     is_search = read.data.candidates is not None
     offer = ""
@@ -128,7 +139,10 @@ def check(plan: PlanFile, json: options.Json = False) -> None:
         printing.line(f"{key}: from {origin}")
     printing.line(f"{plan} can be run: {', '.join(names)}")
     printing.line(f"Ahead: {forecast.text}")
-    for remark in filter(None, ("" if is_search else forecast.too_few, forecast.too_large, offer)):
+    if forecast.fit is not None:
+        printing.line(forecast.fit.text)
+    doubt = "" if forecast.fit is None else forecast.fit.doubt
+    for remark in filter(None, (doubt, "" if is_search else forecast.too_few, forecast.too_large, offer)):
         printing.remark(remark)
 
 
@@ -151,7 +165,7 @@ def _offer_online(resolved: ResolvedPlan) -> str:
         return ""
     try:
         stronger = options.model_copy(update={"recipes": ("auto-online",)})
-        auditing.forecast(resolved.target, resolved.first_subject, stronger)
+        auditing.prepare_audit(resolved.target, resolved.first_subject, stronger, progress.ignore_progress, None)
     except InputError:  # no reference models, classes that the auditor lacks, labels alone
         return ""
     return '"auto-online" in recipes sees more, as an attacker does who has candidates with their classes: the owner'

@@ -22,7 +22,7 @@ from divulge.auditing.checks import determinism
 from divulge.auditing.inputs import attach_features
 from divulge.auditing.modality import Classifier
 from divulge.auditing.pipeline import prepare_audit, run_audit
-from divulge.auditing.prepared import add_scoring_time, format_duration, make_forecast
+from divulge.auditing.prepared import add_scoring_time, estimate_check_seconds, format_duration, make_forecast
 from divulge.auditing.target_features import refuse_target_as_features
 from divulge.errors import InputError
 from divulge.evidence import query_target
@@ -249,8 +249,8 @@ class SettingsForecast:
     Args:
         settings: models that are trained with another setting.
         references: reference models of all of them, and of the target as it is.
-        seconds: of one core, to train all models one by one and to ask them, if each takes as long as the target as it
-            is; None where nothing tells.
+        seconds: of one core, to train, ask and judge all models one by one, if each takes as long as the target as it is;
+            None where nothing tells.
     """
 
     settings: int
@@ -263,10 +263,7 @@ class SettingsForecast:
         duration = "of unknown length" if self.seconds is None else format_duration(self.seconds)
         models = f", with {self.references:,} reference models" if self.references else ""
         plural = "s" * (self.settings != 1)
-        return (
-            f"{duration} on one core for {self.settings:,} setting{plural} and the model as it is{models}, "
-            "and the checks of the records on top"
-        )
+        return f"{duration} on one core for {self.settings:,} setting{plural} and the model as it is{models}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +483,8 @@ def _forecast(plan: _Plan) -> SettingsForecast:
     if one.training is not None and one.scoring is not None:
         n_members, n_asked = len(plan.data.members), len(plan.data.nonmembers)
         fit = time_clone(plan.trainer, plan.data.members, prepared.n_classes, n_members, n_asked, prepared.seed)
-        seconds = (one.training + one.scoring) * (1 + n_settings) + fit * n_settings
+        audits = one.training + one.scoring + estimate_check_seconds(prepared, one.models)
+        seconds = audits * (1 + n_settings) + fit * n_settings
     return SettingsForecast(n_settings, one.models * (1 + n_settings), seconds)
 
 

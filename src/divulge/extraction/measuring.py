@@ -54,6 +54,7 @@ def measure(
     near: float = _DEFAULTS.near,
     reference: Any = None,
     confidence: float = _DEFAULTS.confidence,
+    duplicates: str = _DEFAULTS.duplicates,
     show_records: bool = _DEFAULTS.show_records,
     seed: int = _DEFAULTS.seed,
     out: str | Path | None = None,
@@ -80,6 +81,7 @@ def measure(
         reference: a model with the same tokenizer that did not see the members (the base of a fine-tune). Documents
             that it gives back as well are not counted.
         confidence: probability with which all differences lie in their intervals.
+        duplicates: what to do about documents of both sets: "error", or "drop", which leaves them out of both.
         show_records: False to keep documents out of the result, the run directory and the report.
         seed: of random places and of the blind baseline.
         out: run directory to write; finished work stays there, and the same call resumes after an interruption.
@@ -87,8 +89,9 @@ def measure(
         progress: called with the number of documents finished and of all.
 
     Raises:
-        divulge.InputError: a target that cannot generate text (a classifier), a decoding for a server, a document in
-            both sets, none that is long enough, a reference with another tokenizer, settings out of their range.
+        divulge.InputError: a target that cannot generate text (a classifier), a decoding for a server, documents in
+            both sets that are not to be dropped, none that is long enough, a reference with another tokenizer, settings
+            out of their range.
 
     References:
         Carlini et al. 2023, Quantifying Memorization; Hayes et al. 2024, Measuring memorization through
@@ -99,7 +102,7 @@ def measure(
     cut = Cut(prefix, suffix, place)
     options = ExtractSettings.check(
         prefix=cut.prefix, suffix=cut.suffix, place=cut.place, draws=draws, near=near, confidence=confidence,
-        show_records=show_records, seed=seed,
+        duplicates=duplicates, show_records=show_records, seed=seed,
     )  # fmt: skip
     options = options.model_copy(update={"draws": tuple(sorted(set(options.draws)))})
     is_text_only = isinstance(model, TextModel)
@@ -111,7 +114,7 @@ def measure(
     report_progress = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
     names = ("members", "nonmembers")
     documents = [_check_documents(value, name) for value, name in zip((members, nonmembers), names, strict=True)]
-    _check_disjoint(*documents)
+    documents, left_out = _separate_documents(*documents, options.duplicates)
     _check_same_tokenizer(model, reference_model, *documents)
     models = [model] if reference_model is None else [model, reference_model]
     max_tokens = min(int(each.length or 0) - len(each.start) for each in models)
@@ -153,6 +156,7 @@ def measure(
                 *describe_split_signs(signs),
                 *(describe_text_only(*(side.outcomes for side in measured)) if is_text_only else ()),
                 *_describe_left_out(*measured),
+                *left_out,
                 *warnings,
             ),
         )
@@ -185,13 +189,31 @@ def _check_documents(value: Any, name: str) -> Records:
     return Records(texts)
 
 
-def _check_disjoint(members: Records, nonmembers: Records) -> None:
+def _separate_documents(members: Records, nonmembers: Records, duplicates: str) -> tuple[list[Records], list[str]]:
+    """Return both sets without the documents that stand in both, and a note on these.
+
+    Raises:
+        divulge.InputError: such documents where ``duplicates`` is "error", or a set that holds no others.
+    """
     shared = blind.duplicates(members.x, nonmembers.x)
-    if len(shared):
+    if not len(shared):
+        return [members, nonmembers], []
+    if duplicates == "error":
         raise InputError(
             f"nonmembers: {len(shared)} documents are members as well (first: non-member {shared.nonmembers[0]}, "
-            f"member {shared.members[0]}); a document that was trained on is no baseline"
+            f"member {shared.members[0]}); a document that was trained on is no baseline: set duplicates to 'drop', "
+            "which leaves these out of both sets, or remove them"
         )
+    numbered = [  # so that a document is still found by the row that it had
+        records if records.ids is not None else records.with_ids([f"row {row + 1}" for row in range(len(records))])
+        for records in (members, nonmembers)
+    ]
+    sides = list(zip(numbered, (shared.members, shared.nonmembers), strict=True))
+    if any(len(rows) == len(records) for records, rows in sides):
+        raise InputError("nonmembers: every document of one set stands in the other; nothing is left to compare")
+    kept = [records[np.setdiff1d(np.arange(len(records)), rows)] for records, rows in sides]
+    counts = f"{len(shared.members):,} members and {len(shared.nonmembers):,} non-members"
+    return kept, [f"documents of both sets, left out of both: {counts}"]
 
 
 def _check_same_tokenizer(

@@ -10,6 +10,7 @@ import io
 import itertools
 import logging
 import os
+import shutil
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ import polars as pl
 from divulge import chats, datafiles, lazy, store, tables
 from divulge.datafiles import FileLayout
 from divulge.errors import InputError
-from divulge.identification.score_tables import require_columns, scan_scores
+from divulge.identification.score_tables import INPUT_COLUMNS, require_columns, scan_scores
 from divulge.results import ScoringSummary, SkippedDocuments
 from divulge.run_directory import RunDirectory
 from divulge.settings import ScoreSettings
@@ -126,8 +127,9 @@ def score(
 
     ``out/tokens`` gets one row per document with a list per statistic and one of the places where its tokens end (of
     answers, also where they begin), ``out/documents`` one row per document with id, text and every signal (larger =
-    more member-like), which `divulge identify` reads. Shards are written whole and named by their content: a shard
-    that an interrupted run, or the run that is replaced, computed with the same model is not computed again.
+    more member-like), which `divulge identify` reads, and ``out/input-columns`` what else the tables say, such as
+    titles. Shards are written whole and named by their content: a shard that an interrupted run, or the run that is
+    replaced, computed with the same model is not computed again.
 
     Args:
         paths: tables with a text column.
@@ -160,7 +162,7 @@ def score_into(
     draft.write_json("key", {**target.key(), **options.key()})
     with draft.scratch_folder() as folder:
         table = folder / "texts"
-        n_documents = write_texts(paths, options, table)
+        n_documents = write_texts(paths, options, table, draft.path / INPUT_COLUMNS)
         n_done = n_resumed = 0
         shard_names = set()
         for shard in _read_shards(table, options.shard):
@@ -215,7 +217,7 @@ def score_on_ray(
     with _scoring_run(out, key, options, overwrite=overwrite) as draft, draft.scratch_folder() as folder:
         draft.write_json("key", {**key, **options.key()})
         table = folder / "texts"
-        n_documents = write_texts(paths, options, table)
+        n_documents = write_texts(paths, options, table, draft.path / INPUT_COLUMNS)
         n_done = n_resumed = 0
         shard_names = set()
         shards = _read_shards(table, options.shard)
@@ -273,10 +275,13 @@ class _Shard:
     name: str
 
 
-def write_texts(paths: Sequence[Path], options: ScoringOptions, folder: Path) -> int:
+def write_texts(
+    paths: Sequence[Path], options: ScoringOptions, folder: Path, columns_folder: Path | None = None
+) -> int:
     """Write ids and texts of tables to ``folder`` and return their number; a missing text is an empty one.
 
-    Chats and answers are texts with marks, see `divulge.chats`; they are read into memory.
+    Chats and answers are texts with marks, see `divulge.chats`; they are read into memory. Other columns, such as
+    titles and dates, go to ``columns_folder`` in the spelling of the file, for the lists of an identification.
 
     Raises:
         divulge.InputError: no such column, a row without an answer.
@@ -288,8 +293,15 @@ def write_texts(paths: Sequence[Path], options: ScoringOptions, folder: Path) ->
     id_column = options.id or ("id" if "id" in table else None)
     chat_texts = None if layout.text else pl.Series("text", datafiles.read_chats(table, columns, layout.tokens))
     read = [name for name in (layout.text, id_column) if name]
+    others = (
+        [] if columns_folder is None else tables.list_input_columns(table, without=(*columns.values(), *read, "id"))
+    )
+    if columns_folder is not None and columns_folder.exists():  # of a run that was interrupted
+        shutil.rmtree(columns_folder)
     n_documents, writer = 0, tables.PieceWriter(folder)
-    for batch in table.batches(dict.fromkeys(read or table.columns[:1], tables.TEXT), _ROWS_PER_BATCH):
+    columns_writer = tables.PieceWriter(columns_folder) if columns_folder is not None and others else None
+    types = dict.fromkeys([*read, *others] or table.columns[:1], tables.TEXT)
+    for batch in table.batches(types, _ROWS_PER_BATCH):
         if id_column:
             ids = batch[id_column].alias("id")
         else:
@@ -299,8 +311,12 @@ def write_texts(paths: Sequence[Path], options: ScoringOptions, folder: Path) ->
         else:  # in which nothing is read as a mark
             texts = batch[str(layout.text)].alias("text").fill_null("").str.replace_all(r"[\x{FDD0}-\x{FDD4}]", " ")
         writer.add(pl.DataFrame([ids, texts]))
+        if columns_writer is not None:
+            columns_writer.add(batch.select(ids.cast(pl.String), *others))
         n_documents += len(batch)
     writer.close()
+    if columns_writer is not None:
+        columns_writer.close()
     if not n_documents:
         raise InputError(f"{table.name}: at least 1 row is needed, got 0")
     return n_documents

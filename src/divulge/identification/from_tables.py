@@ -40,6 +40,7 @@ from divulge.identification.score_tables import (
     Columns,
     check_columns,
     clean_table,
+    find_input_columns,
     leave_out_copies,
     scan_scores,
 )
@@ -249,8 +250,9 @@ def _run(
         _write_selection(rows, draft.path, decision.rule, scored.counts.calibration, report_written)
     if plan.show_records:
         finished_run.write_documents(draft, candidates, plan.columns, sources["candidates"])
-        files = listed or (sources["candidates"] if asked is None else asked.files)
-        case_file.write_columns(draft, files, None if listed or asked else plan.columns)
+        files = listed or (find_input_columns(sources["candidates"]) if asked is None else asked.files)
+        is_input = listed or asked or files != list(sources["candidates"])
+        case_file.write_columns(draft, files, None if is_input else plan.columns)
     provenance.write_provenance(draft, sources)
     return _write_results(
         draft,

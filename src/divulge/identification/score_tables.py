@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 DOCUMENTS = "documents"
 """Folder of the tables that `divulge identify score` writes."""
+INPUT_COLUMNS = "input-columns"
+"""Folder beside it: what the scored tables say of their documents beside ids and texts, such as titles."""
 
 _MAX_NAMES = 500  # characters of the names of columns in a message
 _MAX_ROWS = 10  # row numbers in a message
@@ -679,3 +681,10 @@ def _check_unique_ids(rows: pl.LazyFrame, hashes: _Hashes, name: str) -> None:
     if repeated := sizes["id"].to_list():
         sample = ", ".join(repr(value) for value in repeated[:_MAX_VALUES])
         raise InputError(f"{name}: ids must be unique; {len(repeated)} occur more than once ({sample})")
+
+
+def find_input_columns(paths: Sequence[Path]) -> list[Path]:
+    """Return where titles, dates and the like of scored documents stand: in the tables, or beside their scores."""
+    runs = [path.parent if path.name == DOCUMENTS else path for path in paths]
+    beside = [run / INPUT_COLUMNS for run in runs]
+    return beside if beside and all(folder.is_dir() for folder in beside) else list(paths)

@@ -9,7 +9,7 @@ from divulge.settings import ColumnNames
 from divulge.tables.arrays import from_arrays, to_array
 from divulge.tables.conversions import reject_convertible_file
 from divulge.tables.delimited import MISSING, SEPARATORS
-from divulge.tables.input_columns import InputColumns, add_input_columns, read_input_columns
+from divulge.tables.input_columns import InputColumns, add_input_columns, list_input_columns, read_input_columns
 from divulge.tables.sources import (
     ENDINGS,
     find_files,
@@ -42,6 +42,7 @@ __all__ = [
     "MISSING",
     "InputColumns",
     "add_input_columns",
+    "list_input_columns",
     "read_input_columns",
     "NUMBER",
     "SEPARATORS",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-    from divulge.tables.table import ColumnType
+    from divulge.tables.table import ColumnType, Table
 
 MAX_LENGTH = 300  # characters of a value: what is longer is a document, and no column of a list
 _NUMBER_WITH_COMMA = r"^[+-]?\d+,\d+$"
@@ -48,8 +48,7 @@ def read_input_columns(
         table = scan_table(paths)
     except InputError:  # of arrays or images, say
         return None
-    scalar = (NUMBER, TEXT, "any", "empty", "true or false")
-    names = [name for name in table.columns if table.column_type(name) in scalar and name not in without]
+    names = list_input_columns(table, without=without)
     read: dict[str, ColumnType] = dict.fromkeys(names, TEXT)
     kept, n_rows, wanted = [], 0, pl.Series(list(ids), dtype=pl.String).implode()
     for batch in table.batches(read) if names else ():
@@ -72,6 +71,12 @@ def read_input_columns(
     commas = any(frame[name].str.contains(_NUMBER_WITH_COMMA).any() for name in others)
     dialect = {"separator": separator, "decimal_comma": separator != "," and commas}
     return InputColumns(frame.select("id", *short), dialect) if short else None
+
+
+def list_input_columns(table: Table, *, without: Collection[str] = ()) -> list[str]:
+    """Return the columns of a table that hold one value each and are not among those to leave out."""
+    scalar = (NUMBER, TEXT, "any", "empty", "true or false")
+    return [name for name in table.columns if table.column_type(name) in scalar and name not in without]
 
 
 def add_input_columns(frame: pl.DataFrame, columns: InputColumns | None) -> pl.DataFrame:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy, store
 from divulge.errors import InputError
-from divulge.targets.language_models import CausalLM
+from divulge.targets.language_models import CausalLM, leading_tokens
 from divulge.targets.pretrained import is_gguf, load_pretrained
 from divulge.targets.text_classifiers import TextClassifier
 from divulge.validation import (
@@ -95,6 +96,51 @@ def load_folder(
     target_class = _target_class(path, source)
     network, tokenizer = load_pretrained(_auto_class(target_class), transformers.AutoTokenizer, source, dtype, device)
     return _build_target(target_class, network, tokenizer, model, options)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderHints:
+    """What the files of a language model's folder show without its weights.
+
+    Args:
+        is_adapter: whether it holds a LoRA adapter, which needs its base.
+        base: the adapter's base: its folder, or the name that the configuration has for one that is not there; empty
+            where it names none.
+        has_base: whether that base's folder is there.
+        bos: the tokenizer's BOS token; empty where it has none, None where no tokenizer can be read.
+        adds_bos: whether the tokenizer puts it before each text.
+    """
+
+    is_adapter: bool
+    base: str = ""
+    has_base: bool = False
+    bos: str | None = None
+    adds_bos: bool = False
+
+
+def read_folder_hints(model: str) -> FolderHints | None:
+    """Return what the folder of a language model shows; None where there is no such folder."""
+    path = Path(model)
+    if not path.is_dir():
+        return None
+    base, base_folder = "", ""
+    is_adapter = (path / ADAPTER_CONFIG).is_file()
+    with contextlib.suppress(InputError, OSError, ValueError):
+        config = store.read_json(path / ADAPTER_CONFIG) if is_adapter else {}
+        base = str(config.get("base_model_name_or_path") or "") if isinstance(config, dict) else ""
+        base_folder = _find_base(path, base, None) if base else ""
+    hints = FolderHints(is_adapter, base_folder or base, bool(base_folder))
+    source = path if any((path / file).is_file() for file in _TOKENIZER) else Path(base_folder or path)
+    if not any((source / file).is_file() for file in _TOKENIZER):
+        return hints
+    try:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+            str(source), trust_remote_code=False, local_files_only=True
+        )
+        starts = leading_tokens(tokenizer, "tokenizer")
+    except Exception:  # the extra is not installed, or whatever transformers raises on damaged files
+        return hints
+    return replace(hints, bos=tokenizer.bos_token or "", adds_bos=tokenizer.bos_token_id in starts)
 
 
 def _build_target(
