@@ -249,7 +249,7 @@ class SettingsForecast:
     Args:
         settings: models that are trained with another setting.
         references: reference models of all of them, and of the target as it is.
-        seconds: of one core, to train, ask and judge all models one by one, if each takes as long as the target as it is;
+        seconds: of one core, to train, ask and judge all models, if each takes as long as the target as it is;
             None where nothing tells.
     """
 
