@@ -115,15 +115,16 @@ class AuditRun(Generic[FindingsT_co]):
 def headline(run: AuditRun[Any]) -> Headline:
     """Return the verdict, with the strongest rate as grids of dots."""
     decided = run.verdict
-    heading, tone = HEADINGS[decided.answer], decided.tone
+    heading, tone, plain = HEADINGS[decided.answer], decided.tone, decided.plain
     if decided.answer == "no leak found":
         heading = describe_silence(decided.reasons[0])
         tone = "undecided" if is_coarse(decided.reasons[0]) else tone  # in the colour of a page that clears nobody
     if decided.reasons and decided.reasons[0].code == "implausible":
+        plain = formatting.capitalize(plain.removeprefix(f"{heading}: "))
         heading = "No answer: this may be another model, or one that is asked in another way"
     return Headline(
         tone,
-        decided.plain,
+        plain,
         heading,
         (*decided.caveats, *decided.details, *_describe_harm(run.summary)),
         decided.pictures,
