@@ -34,7 +34,8 @@ def audited(fit, given, truth, target=lambda model: model, copies=1):
     model = target(fit.fit(X[members], given[members]))
     sets = {"members": np.repeat(members, copies), "nonmembers": nonmembers, "population": population}
     records = {name: dv.Records(X[rows], truth[rows]) for name, rows in sets.items()}
-    return dv.audit(model, **records, references=dv.references.Train(count=4))
+    few = {} if isinstance(model, LabelsAlone) else {"references": dv.references.Train(count=4)}
+    return dv.audit(model, **records, **few)
 
 
 def replaced(share):

@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_one_error_before_anything_is_trained(options, mess
 
 
 def test_copies_in_the_population_are_left_out_where_that_is_asked_for():
-    found = identify(population=records(200, 900), duplicates="drop", recipes=["loss"])
+    found = identify(population=records(200, 900), duplicates="drop")
     assert not found.selected[200:].any()
     assert (found.p_values[200:] == 1).all()
     assert found.selected[:N_USED].any()
