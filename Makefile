@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/divulge audit --demo --out runs/demo --overwrite
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The parts that need no torch, on another Python: make test-light PYTHON=python3.13
 LIGHT := .venv-light
@@ -20,7 +20,7 @@ test-light:
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)
 	$(LIGHT)/bin/python -m pip install -qq -c constraints.txt -e '.[light-test]'
-	$(LIGHT)/bin/python -m pytest -n auto $(addprefix tests/,$(LIGHT_TESTS))
+	$(LIGHT)/bin/python -m pytest -n auto --dist worksteal $(addprefix tests/,$(LIGHT_TESTS))
 
 # What others install: dist/divulge-….whl.
 wheel: $(VENV)/.demo

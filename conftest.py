@@ -4,11 +4,16 @@
 """
 
 import os
+import sys
 
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of a worker per core, whose threads would only wait for one another
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Bytecode is kept whatever this environment says: hundreds of processes would each compile all of the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", print_blob=True)

@@ -1,10 +1,15 @@
 """Small finished runs of every kind, made from scores, and what somebody could put in the place of their files."""
 
+import atexit
 import contextlib
+import functools
 import io
 import json
 import os
+import shutil
 import socket
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,6 +27,11 @@ from divulge.targets import Decoding
 
 def write_audit(folder, seed=0, leak=4.0):
     """An audit of a model that is surer of members by ``leak``; their records differ in nothing else."""
+    shutil.copytree(_audit_once(seed, leak), folder)
+
+
+@functools.cache
+def _audit_once(seed, leak):
     rng = np.random.default_rng(seed)
     sets = [dv.Records(rng.normal(size=(n, 4)), rng.integers(0, 2, n)) for n in (200, 200, 200)]
     label_by_row = {row.tobytes(): int(label) for row, label in zip(sets[0].x, sets[0].y, strict=True)}
@@ -34,9 +44,11 @@ def write_audit(folder, seed=0, leak=4.0):
         return logits
 
     members, nonmembers, population = sets
-    dv.audit(
-        model, members=members, nonmembers=nonmembers, population=population, recipes=["loss"], fpr=(0.1,), out=folder
-    )
+    folder = Path(tempfile.mkdtemp(prefix="divulge-audit-"))
+    atexit.register(shutil.rmtree, folder)
+    sets = {"members": members, "nonmembers": nonmembers, "population": population}
+    dv.audit(model, **sets, recipes=["loss"], fpr=(0.1,), out=folder / "run")
+    return folder / "run"
 
 
 def write_identification(folder, shift=4.0):

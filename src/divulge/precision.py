@@ -6,12 +6,15 @@ grid (float16, bfloat16, float32, so many decimals or significant digits) and th
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -25,6 +28,7 @@ NumPy does on others."""
 _MISSING = np.iinfo(np.int64).min
 _MAX_PROBE = 64  # values that rule out nearly every grid before all are read
 _MAX_SAMPLE = 5000
+_MAX_SCREENED = 8
 _DOUBLE, _SINGLE = 2.0**-52, 2.0**-23  # spacing of floats
 _MAX_COINCIDENCE = 1e-6  # chance at which all values of a column lie on a grid that another column's do not lie on
 _MARGIN = 64  # a decimal grid that is not much wider than the spacing of floats tells nothing
@@ -151,6 +155,18 @@ _FAMILIES: tuple[tuple[Grid, ...], ...] = (*((grid,) for grid in _BINARY), _DECI
 _TIME: tuple[Grid, ...] = tuple(Step(step, 1.0, is_time=True) for step in _STEPS_OF_TIME)
 
 
+def _screen(family: tuple[Grid, ...], values: Floats, spacing: float) -> Iterator[Grid]:
+    """Yield those grids of a family that a few values do not refute; most are refuted, and all are asked at once."""
+    kind: Any = type(family[0])
+    together = family[0]
+    if kind is not Binary:
+        names = ("digits",) if kind is Digits else ("numerator", "denominator")
+        together = kind(*(np.array([[getattr(grid, name)] for grid in family]) for name in names))
+    with np.errstate(over="ignore", invalid="ignore"):  # of grids that would not have been asked
+        possible = np.atleast_2d(together.contains(values, spacing))
+    return itertools.compress(family, np.all(possible, axis=1))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberColumn:
     """A column of one set, and the grids on which all of its values lie, the coarsest of each family.
@@ -182,7 +198,14 @@ class NumberColumn:
         probe = sample[:: len(sample) // _MAX_PROBE + 1]
         families = (_TIME,) if is_date else _FAMILIES
         coarsest = (
-            next((g for g in family if g.contains(probe, spacing).all() and g.contains(sample, spacing).all()), None)
+            next(
+                (
+                    g
+                    for g in _screen(family, probe[:_MAX_SCREENED], spacing)
+                    if g.contains(probe, spacing).all() and g.contains(sample, spacing).all()
+                ),
+                None,
+            )
             for family in families
         )
         return cls(values, sample, tuple(grid for grid in coarsest if grid is not None), spacing)

@@ -24,7 +24,7 @@ import divulge as dv
 from divulge import cli, columns, targets
 from divulge.columns import TableEncoder, read_frame
 
-N = 200
+N = 160
 
 
 def patients(n=3 * N, seed=0):

@@ -33,7 +33,9 @@ def audited(fit, given, truth, target=lambda model: model, copies=1):
     members, nonmembers, population = np.split(np.random.default_rng(0).permutation(900), 3)
     model = target(fit.fit(X[members], given[members]))
     sets = {"members": np.repeat(members, copies), "nonmembers": nonmembers, "population": population}
-    return dv.audit(model, **{name: dv.Records(X[rows], truth[rows]) for name, rows in sets.items()})
+    records = {name: dv.Records(X[rows], truth[rows]) for name, rows in sets.items()}
+    few = {} if isinstance(model, LabelsAlone) else {"references": dv.references.Train(count=4)}
+    return dv.audit(model, **records, **few)
 
 
 def replaced(share):

@@ -14,8 +14,8 @@ def test_weights_of_other_cohorts_are_accepted_no_more_often_than_is_said():
     rng = np.random.default_rng(3)
     accepted, bounds = [], []
     for _ in range(300):
-        x = rng.normal(size=(2, 100, 1))
-        y = x[..., 0] + rng.normal(size=(2, 100))
+        x = rng.normal(size=(2, 50, 1))
+        y = x[..., 0] + rng.normal(size=(2, 50))
         slope, intercept = np.polyfit(x[1, :, 0], y[1], 1)
         held = {"a": (x[0], y[0])}
         match = cohorts(Publication([round(slope, 1)], round(intercept, 1), "linear", decimals=1), held)
@@ -85,7 +85,7 @@ MODELS = {
 @pytest.mark.parametrize("difference", DIFFERENCES)
 def test_other_differences_are_taken_for_one_record_no_more_often_than_is_said(difference, family):
     """Of whole numbers that hang together, where few records differ; it fails by chance in 1 of 10,000."""
-    rng, chances, n, draws = np.random.default_rng(4), [], 200, 60 if family == "logistic" else 12
+    rng, chances, n, draws = np.random.default_rng(4), [], 200, 30 if family == "logistic" else 8
     for _ in range(draws):
         first = rng.integers(0, 3, n + 2)
         x = np.c_[first, np.minimum(first, rng.integers(0, 3, n + 2)), rng.random(n + 2) < 0.2].astype(float)

@@ -1,5 +1,6 @@
 """Candidates of unknown membership: a model is asked, and the list of those that were used keeps its bound."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -18,7 +19,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1400, 5)).round(6)
 Y = (X[:, 0] + RNG.normal(size=1400) > 0).astype(int)
 N_USED = 150  # of the first 300 records, which are the candidates
-FOREST = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], Y[:N_USED])
+FOREST = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], Y[:N_USED])
 USED = np.arange(300) < N_USED
 
 
@@ -29,6 +30,20 @@ def records(start, stop, y=Y):
 def identify(**options):
     defaults = {"target": FOREST, "candidates": records(0, 300), "population": records(300, 900), "fdr": 0.2}
     return dv.identify(**defaults | {"progress": None} | options)
+
+
+@functools.cache
+def by_default():
+    return identify()
+
+
+@functools.cache
+def with_an_unseen_class(by):
+    """The list where the population lacks a class of the candidates, and the labels."""
+    y = np.where(X[:, 1] > 0.8, 2, Y)
+    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
+    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
+    return identify(target=model, candidates=records(0, 300, y), population=population, unseen_classes=[2], by=by), y
 
 
 def test_the_list_is_that_of_conformal_p_values_of_the_scores():
@@ -64,7 +79,7 @@ def test_known_members_say_how_many_are_found_and_move_nothing_on_the_list():
     assert (plain.selected == found.selected).all()
     assert (plain.p_values == found.p_values).all()
     assert found.known_members["loss"].high < 0.65, "these were not used, and do not score as if they were"
-    used = RandomForestClassifier(30, random_state=0).fit(
+    used = RandomForestClassifier(15, random_state=0).fit(
         np.append(X[:N_USED], X[900:1000], axis=0), np.append(Y[:N_USED], Y[900:1000])
     )
     found = identify(target=used, members=records(900, 1000), holdout=records(1000, 1400))
@@ -76,7 +91,7 @@ def test_known_members_say_how_many_are_found_and_move_nothing_on_the_list():
 
 def test_a_copy_of_a_candidate_is_selected_with_it():
     doubled = dv.Records(np.repeat(X[:300], 2, axis=0), np.repeat(Y[:300], 2))
-    found, single = identify(candidates=doubled), identify()
+    found, single = identify(candidates=doubled), by_default()
     assert (found.selected == np.repeat(single.selected, 2)).all()
 
 
@@ -89,10 +104,7 @@ def test_rows_that_repeat_within_a_set_are_compared_once():
 
 @pytest.mark.parametrize("by", [None, "class"])
 def test_an_unseen_class_voids_its_own_list_alone_where_lists_are_by_class(by):
-    y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
-    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
-    found = identify(target=model, candidates=records(0, 300, y), population=population, unseen_classes=[2], by=by)
+    found, y = with_an_unseen_class(by)
     assert (found.guarantee.standing == "void") == (by is None)
     assert list(found.by_class) == ([] if by is None else ["2"])
     if by is not None:
@@ -103,9 +115,9 @@ def test_an_unseen_class_voids_its_own_list_alone_where_lists_are_by_class(by):
 
 def test_a_class_that_the_population_lacks_and_nobody_named_raises_doubt():
     y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
     population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
-    found = identify(target=model, candidates=records(0, 300, y), population=population)
+    found = identify(target=model, candidates=records(0, 300, y), population=population, recipes=["loss"])
     assert found.guarantee.standing == "doubtful"
 
 
@@ -169,7 +181,7 @@ def test_options_and_a_plan_give_the_same_list_as_python(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     y, ids = np.where(Y, "yes", "no"), [f"r{row}" for row in range(len(X))]
     frame = pl.DataFrame({f"c{i}": X[:, i] for i in range(5)})
-    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
     skops.io.dump(model, "model.skops")
     frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[:300].write_csv("candidates.csv")
     frame.with_columns(label=pl.Series(y), id=pl.Series(ids))[300:900].write_parquet("population.parquet")
@@ -226,19 +238,16 @@ def test_models_that_were_trained_outlive_an_interruption(tmp_path):
 
 def test_bounds_of_the_best_count_equal_candidates_once_and_leave_void_lists_out():
     doubled = dv.Records(np.repeat(X[:300], 3, axis=0), np.repeat(Y[:300], 3))
-    single, tripled = identify().envelope(), identify(candidates=doubled).envelope()
+    single, tripled = (identify(**options, recipes=["loss"]).envelope() for options in ({}, {"candidates": doubled}))
     assert [tripled.largest(share) for share in (0.1, 0.3)] == [single.largest(share) for share in (0.1, 0.3)]
-    y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
-    population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
-    options = {"target": model, "candidates": records(0, 300, y), "population": population, "unseen_classes": [2]}
-    assert identify(**options).envelope().guarantee.standing == "void"
-    assert len(identify(**options, by="class").envelope()) == (y[:300] != 2).sum()
+    (whole, y), (apart, _) = with_an_unseen_class(None), with_an_unseen_class("class")
+    assert whole.envelope().guarantee.standing == "void"
+    assert len(apart.envelope()) == (y[:300] != 2).sum()
 
 
 def test_each_unseen_class_has_a_run_of_its_own(tmp_path):
     y = np.where(X[:, 1] > 0.8, 2, Y)
-    model = RandomForestClassifier(30, random_state=0).fit(X[:N_USED], y[:N_USED])
+    model = RandomForestClassifier(15, random_state=0).fit(X[:N_USED], y[:N_USED])
     population = records(300, 900, y)[np.flatnonzero(y[300:900] != 2)]
     found = candidates.identify_records(
         model, records(0, 300, y), population=population, unseen_classes=[2], by="class", out=tmp_path / "run",

@@ -204,7 +204,7 @@ def test_the_summation_bounds_hold(values, order):
     assert abs(Fraction(total) - exact) <= finer + 1e-300
 
 
-@pytest.mark.parametrize("n", [3, 8, 100, 129, 1000, 2201])
+@pytest.mark.parametrize("n", [3, 8, 129, 1100])
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])
 @pytest.mark.parametrize("finer", [40, 46])
 def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):

@@ -68,7 +68,7 @@ def test_the_local_oracle_is_scikit_learns(name):
 @pytest.mark.parametrize("name", CODES)
 def test_what_is_proven_is_what_all_labellings_with_these_answers_share(name, decimals):
     """The naive oracle: scikit-learn scores every labelling of a few rows; those with the same answers are alike."""
-    for n, classes in ((4, 2), (5, 2), (3, 3), (4, 3)):
+    for n, classes in ((5, 2), (3, 3)):
         if classes > 2 and name not in ("quadratic_weighted_kappa", "map_at_k"):
             continue  # macro-F1 of more classes is searched, below
         try:

@@ -11,7 +11,7 @@ from divulge import labels
 from divulge.labels.design import METHODS
 from divulge.labels.oracles import METRIC_NAMES
 
-SAMPLES = int(os.environ.get("DIVULGE_GRID", "40"))  # per metric
+SAMPLES = int(os.environ.get("DIVULGE_GRID", "20"))  # per metric
 MOST_QUERIES = 20_000
 OPTIONS = {
     "n": (1, 2, 3, 20, 60),

@@ -73,7 +73,7 @@ def test_a_subset_is_accepted_where_its_own_fit_rounds_to_the_published_numbers(
 @pytest.mark.parametrize(("penalty", "decimals"), [(1.0, 2), (None, 3), (1.0, None)])
 def test_the_right_subset_is_found_and_no_other(penalty, decimals):
     rng = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(8):
         data = draw_cohorts(300, rng)
         right = tuple(sorted(rng.choice(list(data), rng.integers(1, 5), replace=False)))
         model = LogisticRegression(max_iter=2000).fit(*join(data, right))  # at its default tolerance
@@ -470,7 +470,7 @@ def test_a_record_is_told_apart_only_if_no_penalty_of_at_least_0_makes_up_for_it
     strength = 0.002 if family == "poisson" else 0.3
     published = publish(fit(x, y, family, strength), 2, family=family, penalty=None)
     match = cohorts(published, data).match
-    penalties = strength * np.r_[1e-6, np.linspace(0.1, 5, 25)]
+    penalties = strength * np.r_[1e-6, np.linspace(0.1, 5, 13)]
 
     def is_made_up_for(row):
         refits = (np.append(*fit(*drop(x, y, row), family, penalty)) for penalty in penalties)

@@ -149,9 +149,9 @@ def _node_of_training(folder):
     return train
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def gpu_node(cluster):
-    """A third node, with one GPU by name alone."""
+    """A third node, with one GPU by name alone; it stays, as a node takes long to start."""
     before = {node["NodeID"] for node in ray.nodes()}
     node = cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes()
@@ -178,6 +178,12 @@ def test_a_gpu_in_the_cluster_is_for_those_that_use_it(fit, networks, gpu_node, 
     assert (fit(train).outputs[0] == fit(replace(train, gpus=0)).outputs[0]).all()
     with pytest.raises(InputError, match=r"gpus: 2 are wanted.* more than 1"):
         fit(replace(quarters, gpus=2))
+
+
+def test_a_node_whose_gpu_is_a_name_alone_says_so(fit, networks, gpu_node):
+    for name in ("mlp", "cnn"):
+        with pytest.raises(InputError, match=r"device: 'cuda' cannot be used here .* here: the Ray node"):
+            fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
 
 
 # A module that is read on a node before anything else, and gives that node a device ``cuda``: what is put there stays
@@ -214,30 +220,24 @@ def mlp():
 """
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
-def test_a_device_that_only_nodes_have_is_used_there(fit, gpu_node, tmp_path, monkeypatch, name):
+def test_a_device_that_only_nodes_have_is_used_there(fit, gpu_node, tmp_path, monkeypatch):
     """The caller has no CUDA: it asks for no trial of its own, and what it takes from the pool it asks on the CPU."""
     monkeypatch.setenv("DRIVER_OF_TEST", str(os.getpid()))
     (tmp_path / "makes_networks.py").write_text(_FAKE_CUDA)
     monkeypatch.setitem(sys.modules, "makes_networks", None)  # so that no later task reads it
     monkeypatch.delitem(sys.modules, "makes_networks")
-    make_model = user_code.import_object(f"makes_networks:{name}", "make_model", tmp_path).value
-    train = Train(make_model, 4, epochs=2, device="cuda", engine="ray")
-    with pytest.raises(InputError, match="device: 'cuda' cannot be used here"):
-        fit(replace(train, engine="serial"))
-    (tmp_path / "pool").mkdir()
-    trained = fit(train, pool=tmp_path / "pool")
-    inner = trained.engine.split()[1].rstrip(",")
-    assert (trained.outputs[0] == fit(replace(train, engine=inner, device="cpu")).outputs[0]).all()
-    restored = fit(train, pool=tmp_path / "pool")
-    assert restored.reused == 4
-    np.testing.assert_allclose(restored.outputs[0], trained.outputs[0], atol=1e-5)
-
-
-def test_a_node_whose_gpu_is_a_name_alone_says_so(fit, networks, gpu_node):
     for name in ("mlp", "cnn"):
-        with pytest.raises(InputError, match=r"device: 'cuda' cannot be used here .* here: the Ray node"):
-            fit(Train(getattr(networks, name), 2, epochs=1, device="cuda", engine="ray"))
+        make_model = user_code.import_object(f"makes_networks:{name}", "make_model", tmp_path).value
+        train, pool = Train(make_model, 4, epochs=2, device="cuda", engine="ray"), tmp_path / name
+        with pytest.raises(InputError, match="device: 'cuda' cannot be used here"):
+            fit(replace(train, engine="serial"))
+        pool.mkdir()
+        trained = fit(train, pool=pool)
+        inner = trained.engine.split()[1].rstrip(",")
+        assert (trained.outputs[0] == fit(replace(train, engine=inner, device="cpu")).outputs[0]).all()
+        restored = fit(train, pool=pool)
+        assert restored.reused == 4
+        np.testing.assert_allclose(restored.outputs[0], trained.outputs[0], atol=1e-5)
 
 
 def test_what_users_code_raises_is_said_as_without_a_cluster(fit, cluster):

@@ -109,8 +109,13 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("HIP out of memory"), CPU_ALLOCATOR, MemoryError()])
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        *((asked, torch.OutOfMemoryError("HIP out of memory")) for asked in ASKED),
+        *(("logits", error) for error in (CPU_ALLOCATOR, MemoryError())),
+    ],
+)
 def test_a_target_is_asked_about_fewer_records_where_memory_runs_out(networks, records, asked, error):
     torch.manual_seed(0)
     target = TorchTarget(networks.mlp(), device="cpu", batch_size=203)

@@ -447,15 +447,18 @@ def _draw_sums(
     )
     if published.family == "poisson" and mean.max() * row_sizes.max() > _MAX_MEAN_COUNT:
         return np.full((n_draws, rows.shape[1]), np.inf)
-    sums = np.zeros((n_draws, rows.shape[1]))
-    for row, size, row_mean in zip(rows, row_sizes.tolist(), mean.tolist(), strict=True):
-        if published.family == "linear":
-            drawn = step * np.round((size * row_mean + size**0.5 * noise * rng.standard_normal(n_draws)) / step)
-        elif published.family == "poisson":
-            drawn = rng.poisson(size * row_mean, n_draws)
-        else:
-            drawn = rng.binomial(size, row_mean, n_draws) if size > 1 else rng.random(n_draws) < row_mean
-        sums += drawn[:, None] * row
+    sums, block = np.zeros((n_draws, rows.shape[1])), np.empty((max(_N_DRAWN // n_draws, 1), n_draws))
+    for start in range(0, len(rows), len(block)):
+        part = slice(start, start + len(block))
+        for place, (size, row_mean) in enumerate(zip(row_sizes[part].tolist(), mean[part].tolist(), strict=True)):
+            if published.family == "linear":
+                draws = size * row_mean + size**0.5 * noise * rng.standard_normal(n_draws)
+                block[place] = step * np.round(draws / step)
+            elif published.family == "poisson":
+                block[place] = rng.poisson(size * row_mean, n_draws)
+            else:
+                block[place] = rng.binomial(size, row_mean, n_draws) if size > 1 else rng.random(n_draws) < row_mean
+        sums += block[: len(rows[part])].T @ rows[part]
     return sums
 
 
@@ -472,7 +475,13 @@ def _draw_cohorts(published: Publication, optimum: SubsetOptimum, distinct: Floa
     design, mask = add_intercept(published, distinct[:, :-1]), published.penalised
     penalty = optimum.penalty * (n if published.family == "poisson" else 1)
     size = _limit_draws(max(len(distinct), design.shape[1] ** 2))
-    drawn = seeds.generator(0, "other cohorts").multinomial(n, counts / counts.sum(), size=size)
+    rng = seeds.generator(0, "other cohorts")
+    if n <= 2 * len(distinct):  # few records of each: to draw every record is many times as fast as a multinomial
+        owners = np.repeat(np.arange(len(distinct)), counts)
+        places = owners[rng.integers(len(owners), size=(size, n))] + len(distinct) * np.arange(size)[:, None]
+        drawn = np.bincount(places.ravel(), minlength=size * len(distinct)).reshape(size, -1)
+    else:
+        drawn = rng.multinomial(n, counts / counts.sum(), size=size)
     residuals, weights = loss_derivatives(published.family, design @ published.theta, distinct[:, -1])
     gradients = drawn @ (design * residuals[:, None]) + penalty * mask * published.theta
     record_hessians = (design[:, :, None] * design[:, None, :] * weights[:, None, None]).reshape(len(distinct), -1)

@@ -732,14 +732,17 @@ def _cycle(items: Sequence[Any], count: int) -> list[Any]:
 
 def _named_data(name: str, rows: Sequence[Row]) -> alt.InlineData:
     """Rows under the name that their printed table bears."""
-    return alt.InlineData(values=list(rows), name=name)
+    return alt.InlineData(values=tuple(rows), name=name)  # a list would be copied, row by row, with every layer
 
 
 def _finish(chart: Layer, *, height: int) -> Spec:
-    """Return the specification of a chart that fills the width of its place."""
+    """Return the specification of a chart that fills the width of its place.
+
+    It is not held against Vega-Lite's schema again, of which its parts are checked as they are made.
+    """
     return chart.properties(
         width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
-    ).to_dict()
+    ).to_dict(validate=False)
 
 
 def _estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
