@@ -81,7 +81,7 @@ def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape, has_h
     rng = np.random.default_rng([n, m, 1])
     for share, alternative in ((0.0, "higher"), (0.3, "higher"), (0.7, "unlike")):
         false, members = [], round(share * m)
-        for _ in range(30):
+        for _ in range(60):
             scores = shape(np.append(MEMBERS[alternative](rng, members), rng.normal(size=m - members)))
             calibration, holdout = shape(rng.normal(size=n)), shape(rng.normal(size=50))
             if len(np.unique([*scores, *calibration])) > 1:
@@ -94,7 +94,7 @@ def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape, has_h
 @pytest.mark.parametrize("decimals", [0, 6])
 def test_copies_that_are_left_out_of_both_sides_cost_no_guarantee(tmp_path, divulge, decimals):
     """Of 80 members and 80 others in question, a third each stand among the unused; ids are row numbers."""
-    runs, shares = 10, []
+    runs, shares = 25, []
     for seed in range(runs):
         rng, folder = np.random.default_rng(seed), tmp_path / str(seed)
         folder.mkdir()

@@ -65,12 +65,12 @@ def test_an_honest_model_that_knows_its_classes_is_cleared(answer):
     ],
 )
 def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak(answer, m, n, recipes):
-    """8 whole audits: 4 tests, of which one of the two seldom fails by chance; a rate of 60 % is noticed with 80 %.
+    """12 whole audits: 4 tests, one of which fails by chance in .2 % at the worst; a rate of 48 % is noticed with 90 %.
 
     Smaller rates are seen by the tests of scores alone, which make hundreds of audits.
     """
-    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(8)]
-    assert answers.count("leak found") <= max_wrong(8)
+    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(12)]
+    assert answers.count("leak found") <= max_wrong(12)
 
 
 def test_no_recipe_above_its_limit_is_kept():

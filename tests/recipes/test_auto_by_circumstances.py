@@ -114,9 +114,9 @@ def test_a_recipe_of_ones_own_that_is_called_auto_is_left_alone():
 
 @pytest.mark.parametrize("answer", ["continuous", "rounded, right in 90 %"])
 def test_the_default_finds_no_more_leaks_than_nominal_where_there_are_none(answer):
-    """Of 5 audits at 5 %, more than 2 have probability 1e-3."""
-    alarms = [audited(answer, 100, 100, seed, ("auto", "loss")).verdict.answer == "leak found" for seed in range(5)]
-    assert sum(alarms) <= 2
+    """Of 8 audits at 5 %, more than 3 have probability 4e-4."""
+    alarms = [audited(answer, 100, 100, seed, ("auto", "loss")).verdict.answer == "leak found" for seed in range(8)]
+    assert sum(alarms) <= 3
 
 
 class TestConsensus:

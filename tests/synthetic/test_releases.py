@@ -222,9 +222,9 @@ def person_rows(rng, name, n, rows=5):
 
 class TestGuarantees:
     def test_false_verdicts_are_rare(self):
-        """Of 10 releases of other rows more than 2 are accused with probability below 2e-3, if each is with 2.5 %."""
+        """Of 16 releases of other rows more than 3 are accused with probability below 1e-3, if each is with 2.5 %."""
         answers = []
-        for draw in range(10):
+        for draw in range(16):
             rng = np.random.default_rng(draw)
             tables = [
                 pd.DataFrame(rng.normal(size=(n, 3)).round(2), columns=["a", "b", "c"]) for n in (120, 120, 240, 120)
@@ -235,7 +235,7 @@ class TestGuarantees:
                 duplicates="drop", seed=draw, **QUIET,
             )  # fmt: skip
             answers.append(result.verdict.answer)
-        assert answers.count("leak found") <= 2
+        assert answers.count("leak found") <= 3
 
     def test_the_list_keeps_its_bound_on_false_discoveries(self):
         """The mean of five shares, each bounded in expectation by .1, exceeds .3 with probability below 1e-2."""
