@@ -159,7 +159,7 @@ LEAKS = {
     "erasure": "Still remembered",
     "attributes": "Whoever knows the rest of a training record",
     "trade-off": "the attack loss tells which is which in about 80 of 100 such pairs",
-    "synthetic": "stand in the release as they are",
+    "synthetic": "stand in it unchanged",
     "cohorts": "they come from the records of rome",
 }
 

@@ -65,9 +65,9 @@ def test_the_finding_comes_first_in_every_standing(run):
         text, tone = identification_page.verdict(summary)
         identified = f"{count} of 150 documents are identified as training data"
         finding = (
-            f"{identified}. If the comparison is fair, lists made in this way have on average at most 20 % wrong "
-            f"entries. This list may have more, and no single entry is proven. The other {150 - count} may have been "
-            "used, too."
+            f"{identified}. If the comparison is fair, lists made in this way have at most 20 % wrong entries "
+            f"on average. One list, such as this, may have more, and no single entry is proven. The other "
+            f"{150 - count} may have been used, too."
         )
         nothing = (
             "None of 150 documents could be shown to have been used for training, at a false discovery rate of 20 %."
