@@ -40,7 +40,7 @@ def test_a_column_that_tells_the_sets_apart_is_named_and_a_new_draw_advised():
     )
     assert verdict.answer == "split is confounded"
     assert "income is larger among the members" in verdict.text
-    assert "from one pool at random" in verdict.text
+    assert "divide all records at random in two" in verdict.text
 
 
 def test_a_split_by_time_is_not_answered_with_a_new_draw():
@@ -53,7 +53,7 @@ def test_a_split_by_time_is_not_answered_with_a_new_draw():
     assert verdict.answer == "split is confounded"
     assert "admitted" in verdict.text
     assert "training period" in verdict.text
-    assert "from one pool at random" not in verdict.text
+    assert "divide all records at random" not in verdict.text
 
 
 @pytest.fixture(scope="module")

@@ -209,7 +209,7 @@ def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints |
     if n_won - n_lost <= margin * len(fit) or stats.binom.sf(n_won - 1, n_won + n_lost, 0.5) > ERROR:
         return ""
     if labels is None:
-        return f"of {_per_cent(n_won / len(fit))} of its own training records the model errs by more than {peer} do"
+        return f"of {_per_cent(n_won / len(fit))} of its own training records the model errs by more than {peer}"
     return (
         f"the model is right on {_per_cent(float(fit.mean()))} of its own training records, and {peer} on "
         f"{_per_cent(float(peer_fit.mean()))}"

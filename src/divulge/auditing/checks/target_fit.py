@@ -32,7 +32,7 @@ else:
 _NAME = "fit of the model"
 _SURE = {"scaled-logit": 0.0, "hinge": 0.0, "confidence": 0.5, "negative-loss": np.log(0.5), "correctness": 0.5}
 """Signal → the value above which the true class is surely the likeliest."""
-_MAX_LINEAR_RECORDS, _MAX_LINEAR_COLUMNS = 5_000, 4_096
+_MAX_COMPARED, _MAX_LINEAR_RECORDS, _MAX_LINEAR_COLUMNS = 5_000, 2_000, 4_096
 
 
 class TargetFit(Check):
@@ -102,14 +102,11 @@ def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFindi
     of the target, if there can be one: an honest tree may know less than a linear model.
     """
     prepared, measured = audit.prepared, audit.measurements[0]
-    candidates, is_member = prepared.inputs.candidates, prepared.inputs.truth
-    if finding.effect != "none" or candidates.y is None or prepared.partial_knowledge is not None:
+    if finding.effect != "none" or prepared.partial_knowledge is not None:
         return finding
-    if prepared.inputs.duplicate_groups is not None:
-        is_member = is_member & first_of_each_group(prepared.inputs.duplicate_groups, is_member)
-    rows = np.flatnonzero(is_member)
-    members, population = candidates[rows], prepared.views[0][prepared.layout.candidates :]
-    if isinstance(finding.measured, ClassifierFit) and audit.log.predicted_labels is not None:
+    rows = _choose_members(audit)
+    members, population = prepared.inputs.candidates[rows], prepared.views[0][prepared.layout.candidates :]
+    if isinstance(finding.measured, ClassifierFit) and audit.log.predicted_labels is not None and members.y is not None:
         fit = (audit.log.predicted_labels[rows] == members.labels) * 1.0
     elif isinstance(finding.measured, RegressionFit) and NEGATIVE_SQUARED_LOSS.name in measured.target:
         fit = measured.target[NEGATIVE_SQUARED_LOSS.name][rows]
@@ -118,11 +115,9 @@ def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFindi
 
     def doubt(name: str, peer_fit: Floats | None) -> CheckFinding | None:
         words = "" if peer_fit is None else plausibility.describe_peer_doubt(fit, peer_fit, name, members.labels)
-        return (
-            replace(finding, effect="implausible", sentence=words, details=(plausibility.PEER_ADVICE,))
-            if words
-            else None
-        )
+        if not words:
+            return None
+        return replace(finding, effect="implausible", sentence=f"{words}.", details=(plausibility.PEER_ADVICE,))
 
     if (peer_fit := _read_references(measured, rows)) is not None:
         return doubt("the reference models, which never saw them,", peer_fit) or finding
@@ -139,6 +134,17 @@ def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFindi
     except InputError:  # no estimator, or one of which there are no clones
         return doubted
     return doubt("the same estimator, trained on other records,", peer_fit) or finding
+
+
+def _choose_members(audit: ScoredAudit) -> Ints:
+    """Return the rows of distinct members, drawn at random where there are many."""
+    inputs, is_member = audit.prepared.inputs, audit.prepared.inputs.truth
+    if inputs.duplicate_groups is not None:
+        is_member = is_member & first_of_each_group(inputs.duplicate_groups, is_member)
+    rows = np.flatnonzero(is_member)
+    if len(rows) <= _MAX_COMPARED:
+        return rows
+    return np.sort(seeds.generator(audit.prepared.seed, _NAME).choice(rows, _MAX_COMPARED, replace=False))
 
 
 def _read_references(measured: Measurements, rows: Ints) -> Floats | None:
@@ -169,5 +175,9 @@ def _fit_linear_model(population: Records, members: Records) -> Floats | None:
         return None
     model = linear_model.RidgeClassifier() if members.labels is not None else linear_model.Ridge()
     steps = (impute.SimpleImputer(keep_empty_features=True), preprocessing.StandardScaler(), model)
-    answers = pipeline.make_pipeline(*steps).fit(others, y).predict(x)
+    try:
+        with np.errstate(all="ignore"):
+            answers = pipeline.make_pipeline(*steps).fit(others, y).predict(x)
+    except ValueError:  # of values whose squares are no floats
+        return None
     return negative_squared_loss(answers, members.y) if members.labels is None else (answers == members.labels) * 1.0
