@@ -77,8 +77,8 @@ _CONTROL_ERROR = 0.02
 _ASSUMES = (
     "(1) members (the records trained on) and holdout (others) were drawn alike, the proxy (a model of further "
     "records that guesses labels by the features) has seen neither, and the model was not taught by another model's "
-    "answers on the members (distillation, self-training); or (2) the proxy guesses labels as often as they occur "
-    "with such features"
+    "answers on the members (distillation, self-training); or (2) the proxy guesses each label as often as it "
+    "occurs with such features"
 )
 _ADVERSARY = "Who can do this: anyone who has the features of a record and sees the model's outputs on it."
 _HARM = "Who may be harmed: people whose label is confidential, such as a diagnosis or a decision about them."
@@ -498,7 +498,7 @@ def _to_lower_bound(bound: Estimate) -> EpsilonLowerBound:
 def facts(summary: LabelPrivacySummary) -> dict[str, str]:
     """Return what was tested, and how."""
     return {
-        "members": f"{summary.members:,}, of which {summary.telling:,} can tell (of the others the proxy is right)",
+        "members": f"{summary.members:,}, of which {summary.telling:,} count (the others the proxy guesses)",
         "holdout": f"{summary.holdout:,}",
         "left out, as their features occur twice": f"{summary.left_out:,}",
         "proxy": summary.proxy,

@@ -45,7 +45,7 @@ MAX_LISTED = 1_000
 """Copied rows that are listed."""
 WHOLE_ROWS = "whole rows"
 PROOFS = {
-    WHOLE_ROWS: "stand in it unchanged, in rows that none of the further records (population) equals",
+    WHOLE_ROWS: "stand in it unchanged, and none of the further records (population) equals them",
     "values": "have a value that the release has and no further record (population) has",
     "value-sets": "have two or three values together that the release has and no further record (population) has",
     "passages": "have five words in a row that the release has and no further record (population) has",
@@ -608,7 +608,7 @@ def describe_proof(proof: Proof, n_members: int, n_nonmembers: int) -> str:
     uncleared = formatting.describe_uncleared(n_members - proof.members, "be at risk")
     return (
         f"{proof.members:,} of {n_members:,} records that the release was made from {PROOFS[proof.name]}; of "
-        f"{n_nonmembers:,} others, which it was not made from, {proof.nonmembers:,} do. Chance does not explain the "
+        f"{n_nonmembers:,} others, which it was not made from, {proof.nonmembers:,} do so. Chance does not explain the "
         f"difference. {uncleared}"
     ).rstrip()
 
