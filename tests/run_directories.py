@@ -118,7 +118,9 @@ def write_trade_off(folder):
     def setting(name, low, loss=None):
         auc, right = dv.Estimate(low + 0.05, low, low + 0.1, 0.95, "delong"), dv.Estimate(0.8, 0.7, 0.9, 0.95, "exact")
         change = None if loss is None else dv.Estimate(loss, loss - 0.01, loss + 0.01, 0.95, "exact")
-        return SettingResult(name, "leak found", "Some are told apart.", auc, None, right, change, 0, 1.0, "loss")
+        return SettingResult(
+            name, "leak found", "Some are told apart.", auc, None, right, change, 0, 1.0, "loss", False
+        )
 
     rows = (setting(trade_off.AS_IT_IS, 0.75), setting("max_depth = 2", 0.5, 0.01))
     trade_off.TradeOff(rows, ("loss",), 0.1, "accuracy", 0.05, 0, 0, "DecisionTreeClassifier").save(folder)

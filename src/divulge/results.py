@@ -1424,6 +1424,7 @@ class SettingResult:
         stored: training records that stand in the model.
         seconds: of training and audit.
         recipe: that attack.
+        constant: whether it predicts one class, or value, for all non-members.
     """
 
     name: str
@@ -1436,6 +1437,7 @@ class SettingResult:
     stored: int
     seconds: float
     recipe: str
+    constant: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
 def test_a_model_trained_on_other_data_is_not_cleared_where_it_is_right_by_chance_alone(honest):
     verdict = honest.verdict
     assert verdict.answer == "too little data to say"
-    assert verdict.plain.startswith("Too little data to say: the model is right on ")
+    assert verdict.plain.startswith("No answer: the model is right on ")
 
 
 def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(honest):

@@ -118,6 +118,19 @@ def test_regression_models_lose_in_their_own_units():
     assert result.rows[1].auc.value < result.rows[0].auc.value
 
 
+def test_a_setting_with_which_the_model_answers_everybody_alike_is_not_recommended():
+    """Of a rare class it may be as accurate as the target, and gives nothing away: it says nothing."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1800, 4)), (rng.random(1800) < 0.1).astype(int)
+    names = ("members", "nonmembers", "population")
+    data = {name: dv.Records(x[i::3], y[i::3]) for i, name in enumerate(names)}
+    target = fitted(DecisionTreeClassifier(random_state=0), data)
+    result = measure_settings(target, **data, recipes=["loss"], settings=[{"max_depth": 1}], max_loss=0.3, fpr=0.1)
+    assert [row.constant for row in result.rows] == [False, True]
+    assert result.recommended is None
+    assert "predicts the same for all records" in result.verdict
+
+
 def test_a_setting_that_changes_nothing_is_not_recommended():
     """Trained again as it is, a model gives away what it gives away: no luck of a draw may speak for the setting."""
     for seed in range(8):

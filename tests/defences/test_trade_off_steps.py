@@ -77,7 +77,7 @@ def row(name, auc=0.7, loss=0.01, stored=0, reach=0.02, utility=0.9, tpr=0.1, an
     estimates = [None if v is None else Estimate(v, v - reach, v + reach, 0.95, "") for v in (auc, loss, utility, tpr)]
     return SettingResult(
         name, answer, "Some are told apart.", estimates[0], estimates[3], estimates[2], estimates[1], stored, 0.5,
-        recipe="lira",
+        recipe="lira", constant=False,
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def test_broken_targets_are_never_cleared(fault, world, tmp_path):
     for audit in (run, dv.auditing.load(tmp_path / "run")):
         verdict = audit.verdict
         assert verdict.answer == "too little data to say"
-        assert verdict.plain.startswith("Too little data to say: the model ")
+        assert verdict.plain.startswith("No answer: the model ")
         assert "of its own training records" in verdict.plain
         assert {ruling.state for ruling in gate(audit, ["auc:0.9", "tpr@fpr=0.05:0.9"])} == {"undecided"}
     assert "another file would give nothing away either" in (tmp_path / "run" / "report.html").read_text()
@@ -221,7 +221,7 @@ def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same(
     run = table(310, labels_of(600, 2, 0.5))
     verdict = run.verdict
     assert verdict.plain == (
-        "Too little data to say: the model is right on 51.7 % of its own training records (310 of 600), and always "
+        "No answer: the model is right on 51.7 % of its own training records (310 of 600), and always "
         "answering their most frequent class is right on 50.0 %, so it is not surely better."
     )
     assert "trained with much noise" in verdict.text

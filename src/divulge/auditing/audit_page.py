@@ -120,7 +120,7 @@ def headline(run: AuditRun[Any]) -> Headline:
         heading = describe_silence(decided.reasons[0])
         tone = "undecided" if is_coarse(decided.reasons[0]) else tone  # in the colour of a page that clears nobody
     if decided.reasons and decided.reasons[0].code == "implausible":
-        plain = formatting.capitalize(plain.removeprefix(f"{heading}: "))
+        plain = formatting.capitalize(plain.removeprefix("No answer: "))
         heading = "No answer: this may be another model, or one that is asked in another way"
     return Headline(
         tone,

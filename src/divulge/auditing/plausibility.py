@@ -180,10 +180,10 @@ REGRESSION_ADVICE = (
 PEER_ADVICE = (
     "Whether it leaks is open. On its own training records a model does at least as well as models that never saw "
     "them. As this one does not, it is probably another model than the one that was trained on them, or is asked in "
-    "another way; that such a model gives nothing away says nothing of the one that was meant. Check the file, the "
-    "order of columns and classes, and that inputs are scaled as in the training. If all that is right, it was "
-    "trained in another way, such as with noise added for privacy; then give reference models that were trained in "
-    "that way."
+    "another way; that such a model gives nothing away says nothing of the one that was meant.",
+    "Check the file, the order of columns and classes, and that inputs are scaled as in the training. If all that is "
+    "right, it was trained in another way, such as with noise added for privacy; then give reference models that were "
+    "trained in that way (in a plan train = 'module:function').",
 )
 
 

@@ -135,6 +135,8 @@ def describe_reason(audit: Findings, reason: Reason) -> Verdict:
             return Verdict(reason.answer, f"The split may be confounded{suffix}: {doubt}.", confounded_details())
         case _ if finding is not None:
             opening = f"Too little data to say{suffix}: " if reason.answer == "too little data to say" else ""
+            if reason.code == "implausible":  # which more data do not mend
+                opening = f"No answer{suffix}: "
             return Verdict(reason.answer, f"{opening}{finding.sentence}", finding.details)
         case "explained by records":
             names, blind = formatting.join_words(reason.recipes), audit.about.measured(BlindBaseline)

@@ -154,6 +154,7 @@ class TradeOff(Study):
             text
             for text, applies in {
                 f"{row.stored:,} training records stand in that model": row.stored > 0,
+                "that model predicts the same for all records": row.constant and not self.rows[0].constant,
                 "its audit can say nothing of the model": row.answer == "split is confounded",
                 "that it gives away less is not sure": _distance_bounds(row)[1] >= _distance_bounds(self.rows[0])[0],
                 f"it may cost more than {limit} {self.utility}": is_costly,
@@ -188,7 +189,11 @@ class TradeOff(Study):
             "leak found": "That is less, and still a leak.",
             "no leak found": "Its audit finds no leak.",
         }.get(best.answer, "That is less; whether it is still a leak, its audit cannot say.")
-        return f"{text}With {self._describe_effect(best)}. {state}{self._describe_weakness()}"
+        below = [row for row in self.rows[1:] if _distance(row) < _distance(best)]
+        passed_over = "".join(
+            f" {row.name} seems to give away less, but {' and '.join(self._objections(row))}." for row in below
+        )
+        return f"{text}With {self._describe_effect(best)}. {state}{passed_over}{self._describe_weakness()}"
 
     def _describe_effect(self, row: SettingResult) -> str:
         assert row.loss is not None
@@ -375,7 +380,7 @@ def run_settings(
             run = RunDirectory(out_folder).writing(RUN_TYPE, plan.key, overwrite=overwrite, keep=(_FINISHED,))
             draft = stack.enter_context(run)
             pool = pool or draft.home / "pool"
-        baseline = _losses(plan.target, plan.data.nonmembers)
+        baseline, _ = _predict(plan.target, plan.data.nonmembers)
         finished = []
         for number, name in enumerate(plan.names):
             report(number, len(plan.names), name)
@@ -465,8 +470,9 @@ def _measure_once(plan: _Plan, number: int, baseline: Floats, draft: RunDraft | 
     if estimator is not None:
         model = _train(replace(plan.trainer, estimator=estimator), plan.target, plan.data.members, seed)
     audited = run_audit(model, plan.data, plan.audit_settings, progress=None, pool=pool)
-    losses, fpr = _losses(model, plan.data.nonmembers), max(plan.audit_settings.fpr)
-    row = _measure(plan.names[number], audited, losses, baseline, fpr, len(plan.names))
+    losses, is_constant = _predict(model, plan.data.nonmembers)
+    row = _measure(plan.names[number], audited, losses, baseline, max(plan.audit_settings.fpr), len(plan.names))
+    row = replace(row, constant=is_constant)
     finished = _Finished(replace(row, seconds=round(time.perf_counter() - start, 2)), audited.warnings)
     if kept_file is not None:
         store.make_private_directory(kept_file.parent)
@@ -533,12 +539,15 @@ def _describe(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {format_value(value)}" for name, value in settings.items())
 
 
-def _losses(model: Any, records: Records) -> Floats:
-    """Return what the model's prediction of each record costs: 1 where the class is wrong, or the absolute error."""
+def _predict(model: Any, records: Records) -> tuple[Floats, bool]:
+    """Return the cost of each prediction, 1 for a wrong class or the absolute error, and whether all are equal."""
     if isinstance(model, SklearnRegressor):
-        return np.abs(np.asarray(records.y, np.float64) - as_predictions(model.predictions(records), len(records)))
-    _, predicted = query_target(model, records, ())
-    return (predicted != records.labels).astype(np.float64)
+        predicted = as_predictions(model.predictions(records), len(records))
+        losses = np.abs(np.asarray(records.y, np.float64) - predicted)
+    else:
+        _, predicted = query_target(model, records, ())
+        losses = (predicted != records.labels).astype(np.float64)
+    return losses, bool((predicted == predicted[0]).all())
 
 
 def _measure(name: str, audited: Audit, losses: Floats, baseline: Floats, fpr: float, n_models: int) -> SettingResult:
@@ -562,7 +571,7 @@ def _measure(name: str, audited: Audit, losses: Floats, baseline: Floats, fpr: f
     return SettingResult(
         name=name, answer=audited.verdict.answer, reason=audited.verdict.plain, auc=strongest.auc, tpr=rate,
         utility=right, loss=None if name == AS_IT_IS else loss, stored=0 if stored is None else stored.found,
-        seconds=0.0, recipe=strongest.recipe,
+        seconds=0.0, recipe=strongest.recipe, constant=False,
     )  # fmt: skip
 
 

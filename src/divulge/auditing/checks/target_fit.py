@@ -117,7 +117,7 @@ def _compare_with_peers(audit: ScoredAudit, finding: CheckFinding) -> CheckFindi
         words = "" if peer_fit is None else plausibility.describe_peer_doubt(fit, peer_fit, name, members.labels)
         if not words:
             return None
-        return replace(finding, effect="implausible", sentence=f"{words}.", details=(plausibility.PEER_ADVICE,))
+        return replace(finding, effect="implausible", sentence=f"{words}.", details=plausibility.PEER_ADVICE)
 
     if (peer_fit := _read_references(measured, rows)) is not None:
         return doubt("the reference models, which never saw them,", peer_fit) or finding
