@@ -1,8 +1,11 @@
 """`divulge init` for networks and language models: what their files show is written, the rest is named."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,3 +184,40 @@ def test_check_compares_the_error_of_a_regression_model_with_that_of_a_constant(
     code, told, error = divulge("check", "new/plan.toml")
     assert code == 0, error
     assert "The model's mean absolute error on 64 training records is 0.5 (a constant answer: " in told
+
+
+@pytest.mark.parametrize("batch_size", [8, 400], ids=["many steps an epoch", "one step an epoch"])
+def test_the_training_of_networks_is_forecast_to_take_longer_with_more_epochs_and_more_models(batch_size, here):
+    """A new process for each forecast: the first training of a process is slow, which must hide nothing."""
+    network = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3))
+    save_file(network.state_dict(), "net.safetensors")
+    (here / "network_of_test.py").write_text(
+        "from torch import nn\n\ndef make_model():\n"
+        "    return nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3))\n"
+    )
+
+    def forecast_training(count, epochs):
+        Path("plan.toml").write_text(
+            f"""
+            recipes = ["rmia"]
+            [target]
+            model = "net.safetensors"
+            factory = "network_of_test:make_model"
+            [data]
+            members = "members.npz"
+            nonmembers = "nonmembers.npz"
+            population = "population.npz"
+            [references]
+            make_model = "network_of_test:make_model"
+            count = {count}
+            epochs = {epochs}
+            batch_size = {batch_size}
+            """
+        )
+        command = [sys.executable, "-m", "divulge", "check", "plan.toml", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)["forecast"]["training"]
+
+    short, long = forecast_training(2, 20), forecast_training(200, 2000)
+    assert short > 0
+    assert long > 20 * 20 * short, "a hundred times as many models, of a hundred times as many epochs"
