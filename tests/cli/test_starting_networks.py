@@ -102,6 +102,24 @@ def test_the_settings_of_a_training_stand_in_the_plan_and_are_named_before_the_c
     assert (read.optimizer, read.epochs, read.batch_size) == ("sgd", 20, 128)  # what the comments say
 
 
+def test_check_names_the_defaults_with_which_networks_are_trained_until_the_plan_has_a_setting(here, divulge):
+    save_file(nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)).state_dict(), "net.safetensors")
+    start(divulge, "--references", "2")
+    path = here / "new" / "plan.toml"
+    warning = "optimizer=sgd, lr=0.02, epochs=20, batch_size=128"
+    assert warning in " ".join(divulge("check", path)[1].split())
+    text = path.read_text()
+    for told in ("epochs = 20", "match = {epochs = [2, 3]}"):
+        path.write_text(f"{text}\n{told}\n")
+        code, out, error = divulge("check", path)
+        assert code == 0, error
+        assert "batch_size=128" not in out
+    path.write_text(text.replace("recipes = ", 'recipes = ["loss"]\n# was: '))
+    code, out, error = divulge("check", path)
+    assert code == 0, error
+    assert "batch_size=128" not in out, "no reference model is trained"
+
+
 def write_language_model(folder, *, adds_bos, model=None):
     tokenizers = pytest.importorskip("tokenizers")
     transformers = pytest.importorskip("transformers")
