@@ -38,16 +38,38 @@ def build_network(folder):
     return names["make_model"]()
 
 
+class Named(nn.Module):
+    """Linear layers that are attributes: name → inputs and outputs, in the order in which they work."""
+
+    def __init__(self, **sizes):
+        super().__init__()
+        self.order = list(sizes)
+        for name, (n_inputs, n_outputs) in sizes.items():
+            setattr(self, name, nn.Linear(n_inputs, n_outputs))
+
+    def forward(self, x):
+        for name in self.order[:-1]:
+            x = torch.relu(getattr(self, name)(x))
+        return getattr(self, self.order[-1])(x)
+
+
 @pytest.mark.parametrize(
     "network",
     [
+        Named(fc1=(6, 9), fc2=(9, 5), out=(5, 3)),
+        Named(fc1=(6, 9), **{f"fc{at}": (9, 9) for at in range(2, 11)}, fc11=(9, 3)),
+        Named(trunk=(6, 9), hidden=(9, 5), head=(5, 3)),
+        Named(linear=(6, 3)),
         nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)),
         nn.Sequential(nn.Flatten(), nn.Linear(6, 9, bias=False), nn.ReLU(), nn.Linear(9, 5), nn.Linear(5, 3)),
         nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 3)),
         nn.Sequential(OrderedDict(layers=nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)))),
         nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Dropout(), nn.Linear(9, 3)),
     ],
-    ids=["two layers", "three layers without a bias", "two in a row", "an attribute", "dropout"],
+    ids=[
+        "named", "named with equal sizes", "names in another order", "one name",
+        "two layers", "three layers without a bias", "two in a row", "an attribute", "dropout",
+    ],
 )  # fmt: skip
 def test_a_network_of_linear_layers_is_written_as_its_weights_show_it_and_can_be_checked(network, here, divulge):
     save_file(network.state_dict(), "net.safetensors")
@@ -66,7 +88,7 @@ def test_of_another_network_the_stub_takes_the_records_and_names_the_weights(her
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+            self.first, self.norm, self.last = nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3)
 
     save_file(Net().state_dict(), "net.safetensors")
     start(divulge)
@@ -74,8 +96,54 @@ def test_of_another_network_the_stub_takes_the_records_and_names_the_weights(her
     assert "#   first.weight [8, 6]" in (here / "new" / "my_model.py").read_text()
 
 
-def test_weights_for_more_values_than_a_record_has_are_named(here, divulge):
-    save_file(nn.Sequential(nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)).state_dict(), "net.safetensors")
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"left": (6, 8), "right": (6, 8)},
+        {"b": (6, 8), "a": (8, 8), "c": (8, 3)},
+        {"a": (6, 8), "b": (8, 6)} | {"c": (7, 3)},
+    ],
+    ids=["side by side", "order of equal sizes unknown", "no chain"],
+)
+def test_layers_whose_order_sizes_and_names_leave_open_are_listed_alone(sizes, here, divulge):
+    save_file(Named(**sizes).state_dict(), "net.safetensors")
+    start(divulge)
+    assert "class Net" not in (here / "new" / "my_model.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["lambda", "__hidden", "x = 1; y"])
+def test_a_name_that_no_attribute_of_code_can_have_is_written_into_no_code(name, here, divulge):
+    save_file({f"{name}.weight": torch.zeros(3, 6), f"{name}.bias": torch.zeros(3)}, "net.safetensors")
+    start(divulge)
+    assert f"self.{name}" not in (here / "new" / "my_model.py").read_text()
+    assert build_network(here)(torch.zeros(4, 6)).shape == (4, 3)
+
+
+def test_named_layers_for_images_take_them_flattened(here, divulge):
+    for name in ("members", "nonmembers", "population"):
+        np.savez(f"{name}.npz", x=np.zeros((30, 1, 2, 3), np.float32), y=np.arange(30) % 3)
+    save_file(Named(fc1=(6, 9), out=(9, 3)).state_dict(), "net.safetensors")
+    start(divulge)
+    assert build_network(here)(torch.zeros(4, 1, 2, 3)).shape == (4, 3)
+
+
+def test_of_layers_whose_sizes_form_a_circle_the_first_takes_a_record(here, divulge):
+    network = Named(encoder=(6, 3), decoder=(3, 6))
+    save_file(network.state_dict(), "net.safetensors")
+    start(divulge)
+    written = build_network(here)
+    written.load_state_dict(network.state_dict())
+    x = torch.randn(20, 6)
+    assert torch.equal(written(x), network(x))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [nn.Sequential(nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)), Named(fc1=(7, 9), out=(9, 3))],
+    ids=["positions", "names"],
+)
+def test_weights_for_more_values_than_a_record_has_are_named(network, here, divulge):
+    save_file(network.state_dict(), "net.safetensors")
     assert "its weights take 7 values, and a record has 6" in start(divulge)
 
 
