@@ -24,7 +24,7 @@ from divulge import recipes as book
 from divulge.columns import format_names, has_pandas
 from divulge.datafiles import DataFile, FileLayout
 from divulge.errors import InputError, UserCodeError
-from divulge.references import Custom, FineTune, LoRA, Train
+from divulge.references import Custom, FineTune, LoRA, Train, clones
 from divulge.settings import (
     AccessPlan,
     AuditSettings,
@@ -359,6 +359,24 @@ def _without_requests(members: Records, requests: Mapping[str, Records]) -> Reco
         return members
     requested = np.isin(members.ids.astype(str), np.concatenate(ids))
     return members if not requested.any() else None if requested.all() else members[~requested]
+
+
+def describe_default_training(plan: Plan, training: Any) -> str:
+    """Say with which defaults reference networks are trained; empty where the plan has a setting of their training.
+
+    Args:
+        plan: what `read` returned.
+        training: the references that were made of it.
+    """
+    written, defaults = plan.references, _training_defaults()
+    is_open = isinstance(written, TrainPlan) and written.match is None and not written.model_fields_set & set(defaults)
+    if not is_open or training.make_model is None or clones.build_estimator(training.make_model) is not None:
+        return ""
+    settings = ", ".join(f"{name}={value}" for name, value in defaults.items())
+    return (
+        f"references: networks are trained with defaults ({settings}): write those with which the target was trained "
+        "below [references]; with others, the audit may understate the leak"
+    )
 
 
 def list_named_code(plan: Plan, folder: Path) -> dict[str, str]:

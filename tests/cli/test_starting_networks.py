@@ -1,8 +1,11 @@
 """`divulge init` for networks and language models: what their files show is written, the rest is named."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,16 +38,38 @@ def build_network(folder):
     return names["make_model"]()
 
 
+class Named(nn.Module):
+    """Linear layers that are attributes: name → inputs and outputs, in the order in which they work."""
+
+    def __init__(self, **sizes):
+        super().__init__()
+        self.order = list(sizes)
+        for name, (n_inputs, n_outputs) in sizes.items():
+            setattr(self, name, nn.Linear(n_inputs, n_outputs))
+
+    def forward(self, x):
+        for name in self.order[:-1]:
+            x = torch.relu(getattr(self, name)(x))
+        return getattr(self, self.order[-1])(x)
+
+
 @pytest.mark.parametrize(
     "network",
     [
+        Named(fc1=(6, 9), fc2=(9, 5), out=(5, 3)),
+        Named(fc1=(6, 9), **{f"fc{at}": (9, 9) for at in range(2, 11)}, fc11=(9, 3)),
+        Named(trunk=(6, 9), hidden=(9, 5), head=(5, 3)),
+        Named(linear=(6, 3)),
         nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)),
         nn.Sequential(nn.Flatten(), nn.Linear(6, 9, bias=False), nn.ReLU(), nn.Linear(9, 5), nn.Linear(5, 3)),
         nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 3)),
         nn.Sequential(OrderedDict(layers=nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)))),
         nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Dropout(), nn.Linear(9, 3)),
     ],
-    ids=["two layers", "three layers without a bias", "two in a row", "an attribute", "dropout"],
+    ids=[
+        "named", "named with equal sizes", "names in another order", "one name",
+        "two layers", "three layers without a bias", "two in a row", "an attribute", "dropout",
+    ],
 )  # fmt: skip
 def test_a_network_of_linear_layers_is_written_as_its_weights_show_it_and_can_be_checked(network, here, divulge):
     save_file(network.state_dict(), "net.safetensors")
@@ -63,7 +88,7 @@ def test_of_another_network_the_stub_takes_the_records_and_names_the_weights(her
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+            self.first, self.norm, self.last = nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3)
 
     save_file(Net().state_dict(), "net.safetensors")
     start(divulge)
@@ -71,8 +96,54 @@ def test_of_another_network_the_stub_takes_the_records_and_names_the_weights(her
     assert "#   first.weight [8, 6]" in (here / "new" / "my_model.py").read_text()
 
 
-def test_weights_for_more_values_than_a_record_has_are_named(here, divulge):
-    save_file(nn.Sequential(nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)).state_dict(), "net.safetensors")
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"left": (6, 8), "right": (6, 8)},
+        {"b": (6, 8), "a": (8, 8), "c": (8, 3)},
+        {"a": (6, 8), "b": (8, 6)} | {"c": (7, 3)},
+    ],
+    ids=["side by side", "order of equal sizes unknown", "no chain"],
+)
+def test_layers_whose_order_sizes_and_names_leave_open_are_listed_alone(sizes, here, divulge):
+    save_file(Named(**sizes).state_dict(), "net.safetensors")
+    start(divulge)
+    assert "class Net" not in (here / "new" / "my_model.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["lambda", "__hidden", "x = 1; y"])
+def test_a_name_that_no_attribute_of_code_can_have_is_written_into_no_code(name, here, divulge):
+    save_file({f"{name}.weight": torch.zeros(3, 6), f"{name}.bias": torch.zeros(3)}, "net.safetensors")
+    start(divulge)
+    assert f"self.{name}" not in (here / "new" / "my_model.py").read_text()
+    assert build_network(here)(torch.zeros(4, 6)).shape == (4, 3)
+
+
+def test_named_layers_for_images_take_them_flattened(here, divulge):
+    for name in ("members", "nonmembers", "population"):
+        np.savez(f"{name}.npz", x=np.zeros((30, 1, 2, 3), np.float32), y=np.arange(30) % 3)
+    save_file(Named(fc1=(6, 9), out=(9, 3)).state_dict(), "net.safetensors")
+    start(divulge)
+    assert build_network(here)(torch.zeros(4, 1, 2, 3)).shape == (4, 3)
+
+
+def test_of_layers_whose_sizes_form_a_circle_the_first_takes_a_record(here, divulge):
+    network = Named(encoder=(6, 3), decoder=(3, 6))
+    save_file(network.state_dict(), "net.safetensors")
+    start(divulge)
+    written = build_network(here)
+    written.load_state_dict(network.state_dict())
+    x = torch.randn(20, 6)
+    assert torch.equal(written(x), network(x))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [nn.Sequential(nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)), Named(fc1=(7, 9), out=(9, 3))],
+    ids=["positions", "names"],
+)
+def test_weights_for_more_values_than_a_record_has_are_named(network, here, divulge):
+    save_file(network.state_dict(), "net.safetensors")
     assert "its weights take 7 values, and a record has 6" in start(divulge)
 
 
@@ -97,6 +168,24 @@ def test_the_settings_of_a_training_stand_in_the_plan_and_are_named_before_the_c
     assert set(tomllib.loads(text)["references"]) == {*without, "optimizer", "lr", "epochs", "batch_size"}
     read = plan.read(here / "new" / "plan.toml").references
     assert (read.optimizer, read.epochs, read.batch_size) == ("sgd", 20, 128)  # what the comments say
+
+
+def test_check_names_the_defaults_with_which_networks_are_trained_until_the_plan_has_a_setting(here, divulge):
+    save_file(nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)).state_dict(), "net.safetensors")
+    start(divulge, "--references", "2")
+    path = here / "new" / "plan.toml"
+    warning = "optimizer=sgd, lr=0.02, epochs=20, batch_size=128"
+    assert warning in " ".join(divulge("check", path)[1].split())
+    text = path.read_text()
+    for told in ("epochs = 20", "match = {epochs = [2, 3]}"):
+        path.write_text(f"{text}\n{told}\n")
+        code, out, error = divulge("check", path)
+        assert code == 0, error
+        assert "batch_size=128" not in out
+    path.write_text(text.replace("recipes = ", 'recipes = ["loss"]\n# was: '))
+    code, out, error = divulge("check", path)
+    assert code == 0, error
+    assert "batch_size=128" not in out, "no reference model is trained"
 
 
 def write_language_model(folder, *, adds_bos, model=None):
@@ -181,3 +270,40 @@ def test_check_compares_the_error_of_a_regression_model_with_that_of_a_constant(
     code, told, error = divulge("check", "new/plan.toml")
     assert code == 0, error
     assert "The model's mean absolute error on 64 training records is 0.5 (a constant answer: " in told
+
+
+@pytest.mark.parametrize("batch_size", [8, 400], ids=["many steps an epoch", "one step an epoch"])
+def test_the_training_of_networks_is_forecast_to_take_longer_with_more_epochs_and_more_models(batch_size, here):
+    """A new process for each forecast: the first training of a process is slow, which must hide nothing."""
+    network = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3))
+    save_file(network.state_dict(), "net.safetensors")
+    (here / "network_of_test.py").write_text(
+        "from torch import nn\n\ndef make_model():\n"
+        "    return nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3))\n"
+    )
+
+    def forecast_training(count, epochs):
+        Path("plan.toml").write_text(
+            f"""
+            recipes = ["rmia"]
+            [target]
+            model = "net.safetensors"
+            factory = "network_of_test:make_model"
+            [data]
+            members = "members.npz"
+            nonmembers = "nonmembers.npz"
+            population = "population.npz"
+            [references]
+            make_model = "network_of_test:make_model"
+            count = {count}
+            epochs = {epochs}
+            batch_size = {batch_size}
+            """
+        )
+        command = [sys.executable, "-m", "divulge", "check", "plan.toml", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)["forecast"]["training"]
+
+    short, long = forecast_training(2, 20), forecast_training(200, 2000)
+    assert short > 0
+    assert long > 20 * 20 * short, "a hundred times as many models, of a hundred times as many epochs"

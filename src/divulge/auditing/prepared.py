@@ -265,7 +265,10 @@ class AuditLog:
         return result
 
 
-_N_TIMED_BATCHES = 16  # batches of one reference model that are timed, after a first that warms up
+_N_TIMED_BATCHES = 16  # batches of one reference model that are timed, beyond those of a training of one batch
+_LEAST_SECONDS = 0.1  # that they are to take, and no less than that training itself: more epochs where they are faster
+_GROWTH_OF_TRIALS, _MAX_TIMED_EPOCHS = 4, 1024
+_LR_OF_TRIALS = 1e-9
 _N_TIMED_RECORDS = 10  # records that the target is asked about
 _N_ASKED_MEMBERS, _MAX_SECONDS_OF_MEMBERS = 64, 5.0  # that show whether the target knows its records
 _N_CALLS, _RECORDS_OF_CALL, _LEAST_SHARE = 20, 1000, 0.05  # of the target, where a call has a time of its own
@@ -528,17 +531,24 @@ def _time_epoch(audit: PreparedAudit, training: Any, records: Records) -> tuple[
         step = training.measure_step(records)
         return 0.0, step.seconds * step.per_record, step
     size = getattr(training, "config", training).batch_size
-    small_count, large_count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
-    small_seconds = _epoch_seconds(audit, training, records, small_count)
-    if large_count == small_count:
-        return small_seconds, 0.0, None
-    seconds = max(_epoch_seconds(audit, training, records, large_count) - small_seconds, 0.0)
-    return 0.0, seconds / (large_count - small_count), None
+    one_batch, count = min(size, len(records)), min((1 + _N_TIMED_BATCHES) * size, len(records))
+    _fit_seconds(audit, training, records, one_batch)  # torch loads much of itself when it first trains
+    least = _fit_seconds(audit, training, records, one_batch)
+    epochs = 1 if count > one_batch else _GROWTH_OF_TRIALS
+    while True:
+        whole = _fit_seconds(audit, training, records, count, epochs)
+        if whole - least > max(_LEAST_SECONDS, least) or epochs >= _MAX_TIMED_EPOCHS:
+            break
+        epochs *= _GROWTH_OF_TRIALS
+    per_record = max(whole - least, _LEAST_SHARE * whole) / (epochs * count - one_batch)
+    return (per_record * count, 0.0, None) if count == one_batch else (0.0, per_record, None)
 
 
-def _epoch_seconds(audit: PreparedAudit, training: Any, records: Records, count: int) -> float:
-    """Measure the seconds of one epoch on ``count`` records."""
+def _fit_seconds(audit: PreparedAudit, training: Any, records: Records, count: int, epochs: int = 1) -> float:
+    """Measure the seconds in which one model is trained on ``count`` records."""
     references, classes = training.brief(), {"classes": audit.n_classes} if audit.n_classes else {}
+    if epochs > 1:  # so many passes over few records must not diverge where the reference models will not
+        references = references.with_settings(epochs=epochs, lr=_LR_OF_TRIALS)
     start = time.perf_counter()
     references.fit(records, (np.arange(len(records)) < count)[None], seed=audit.seed, **classes)
     return time.perf_counter() - start

@@ -124,13 +124,13 @@ def check(plan: PlanFile, json: options.Json = False) -> None:
         arguments, origins = plan_files.resolve_candidates(read, plan.parent)
         _warn_of_texts(read, arguments, json=json)
         forecast = forecast_identification(**arguments)
-        names = arguments["recipes"]
+        names, training = arguments["recipes"], arguments["references"]
     else:
         resolved = plan_files.resolve(read, plan.parent)
         subject = {key: getattr(resolved.subject, key) for key in ("members", "nonmembers", "population")}
         _warn_of_texts(read, subject, json=json)
         forecast = auditing.forecast(resolved.target, resolved.first_subject, resolved.options)
-        origins, names = resolved.origins, read.recipes
+        origins, names, training = resolved.origins, read.recipes, resolved.options.references
         offer = "" if json else _offer_online(resolved)
     if json:
         printing.as_json({"plan": str(plan), "recipes": names, "forecast": results.to_json_values(forecast)})
@@ -142,7 +142,8 @@ def check(plan: PlanFile, json: options.Json = False) -> None:
     if forecast.fit is not None:
         printing.line(forecast.fit.text)
     doubt = "" if forecast.fit is None else forecast.fit.doubt
-    for remark in filter(None, (doubt, "" if is_search else forecast.too_few, forecast.too_large, offer)):
+    untold = plan_files.describe_default_training(read, training) if forecast.models else ""
+    for remark in filter(None, (doubt, "" if is_search else forecast.too_few, forecast.too_large, untold, offer)):
         printing.remark(remark)
 
 
