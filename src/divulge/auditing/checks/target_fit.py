@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.types import Floats, Ints, Records
 else:
-    impute, linear_model, pipeline, preprocessing = (
-        lazy.module(f"sklearn.{name}") for name in ("impute", "linear_model", "pipeline", "preprocessing")
-    )
+    impute = lazy.module("sklearn.impute")
+    linear_model = lazy.module("sklearn.linear_model")
+    pipeline = lazy.module("sklearn.pipeline")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 _NAME = "fit of the model"
 _SURE = {"scaled-logit": 0.0, "hinge": 0.0, "confidence": 0.5, "negative-loss": np.log(0.5), "correctness": 0.5}
