@@ -325,15 +325,16 @@ def test_other_records_cannot_be_compared_and_the_table_says_so(tmp_path):
 
 
 def test_no_change_is_measured_from_a_run_that_may_be_of_another_model(tmp_path, divulge):
-    rng = np.random.default_rng(0)
-    y = {name: rng.integers(0, 2, 400) for name in ("members", "nonmembers", "population")}
-    sets = {name: dv.Records(rng.normal(size=(400, 3)), labels) for name, labels in y.items()}
-    tree = DecisionTreeClassifier(max_depth=9, random_state=0).fit(sets["members"].x, y["members"])
-    for night, step in (("2026-11-27", -1), ("2026-11-28", 1), ("2026-11-29", -1), ("2026-11-30", 1)):
+    rng, sets = np.random.default_rng(0), {}
+    for name in ("members", "nonmembers", "population"):
+        x = rng.normal(size=(400, 3))
+        sets[name] = dv.Records(x, np.where(rng.random(400) < 0.3, rng.integers(0, 2, 400), x[:, 0] > 0).astype(int))
+    tree = DecisionTreeClassifier(random_state=0).fit(sets["members"].x, sets["members"].y)
 
-        def model(x, step=step):  # its classes in another order: right about fewer than a constant
-            return np.log(tree.predict_proba(x)[:, ::step] + 1e-3)
+    def other(x):  # classes in another order: right about fewer of its own records than a constant answer
+        return np.stack([x[:, 0], -x[:, 0]], axis=1)
 
+    for night, model in (("2026-11-27", other), ("2026-11-28", tree), ("2026-11-29", other), ("2026-11-30", tree)):
         dv.audit(model, **sets, recipes=["loss"], out=tmp_path / "credit" / night)
     rows = {Path(row.run).name: row for row in viewing.list_runs([tmp_path])}
     doubtful, leaking = (tmp_path / "credit" / night for night in ("2026-11-27", "2026-11-28"))
