@@ -369,7 +369,7 @@ def _show_rulings(rulings: Rulings, kind: str) -> None:
     for reason, ruled in gates.Rulings(shown).group_by_reason().items():
         if reason:
             whose = f", {ruled.list_subjects()}" if len(ruled) < len(shown) else ""
-            printing.line(f"{ruled.answer}{whose}: {reason}")
+            printing.line(f"{ruled.answer.lower()}{whose}: {reason}")
 
 
 def table(
