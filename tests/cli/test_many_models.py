@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge as dv
 from divulge import viewing
-from divulge.auditing.gates import Ruling, Rulings
+from divulge.auditing.gates import Ruling, Rulings, limits_section
 from divulge.auditing.junit import render_junit
 from run_directories import WRITERS, write_audit
 
@@ -166,6 +166,35 @@ def test_every_row_of_a_gate_has_its_own_state_the_worst_first(tmp_path, divulge
     assert [(row[0].lower(), row[-1]) for row in rows] == [("broken", "class 0"), ("kept", "all")]
 
 
+def test_a_figure_of_a_class_is_named_as_such_on_the_sheet_and_in_junit():
+    close, wide = dv.Estimate(0.58, 0.54, 0.62, 0.95, ""), dv.Estimate(0.75, 0.61, 0.86, 0.95, "")
+    low = dv.Estimate(0.5, 0.46, 0.54, 0.95, "")
+    rulings = Rulings(
+        [
+            Ruling("rmia", "all", "auc", 0.6, close),
+            Ruling("rmia", "class 3", "auc", 0.6, wide, doubt="auc is 0.730 without", by="class"),
+            Ruling("loss", "all", "auc", 0.6, low, unjudged=("class 0", "class 3"), unjudged_by=("class",)),
+        ]
+    )
+    (row,) = limits_section(rulings).blocks[0].rows
+    failure = ET.fromstring(render_junit(rulings, "run").encode()).find("testsuite/testcase/failure")
+    for text in (row[2], failure.text):
+        assert "auc of rmia on class 3: auc is 0.730 without" in text, "a figure stands beside the wrong candidates"
+    assert "rmia on class 3" in failure.get("message")
+    assert "auc of loss on all: judged within no class" in failure.text, "rmia was judged within class 3"
+    assert "kept (no class): auc of loss on all" in failure.text
+
+
+def test_an_audit_whose_plan_has_limits_advises_a_gate_without_any(project, divulge, tmp_path):
+    (project / "advice").mkdir(exist_ok=True)
+    for gate in ('[gate]\nmax = ["auc:0.7"]\n', ""):
+        (project / "advice" / "stump.toml").write_text(PLAN.format(model="stump.skops", gate=gate))
+        out = divulge("audit", project / "advice" / "stump.toml", "--out", tmp_path / f"run{len(gate)}")[1]
+        advice = " ".join(out.split("Next: ")[1].split())
+        assert advice.startswith("divulge gate")
+        assert ("--max" in advice) == (not gate)
+
+
 def test_a_class_that_was_not_judged_is_named_by_gate_by_junit_and_on_the_sheet(project, divulge, tmp_path):
     (project / "classes").mkdir(exist_ok=True)
     gate = '[gate]\nmax = ["auc:0.6"]\nby = "class"\n'
@@ -293,6 +322,33 @@ def test_other_records_cannot_be_compared_and_the_table_says_so(tmp_path):
     latest, _ = viewing.list_runs([tmp_path])
     assert latest.change is None
     assert latest.changed.startswith("cannot be compared: the ids agree, but the records")
+
+
+def test_no_change_is_measured_from_a_run_that_may_be_of_another_model(tmp_path, divulge):
+    rng, sets = np.random.default_rng(0), {}
+    for name in ("members", "nonmembers", "population"):
+        x = rng.normal(size=(400, 3))
+        sets[name] = dv.Records(x, np.where(rng.random(400) < 0.3, rng.integers(0, 2, 400), x[:, 0] > 0).astype(int))
+    tree = DecisionTreeClassifier(random_state=0).fit(sets["members"].x, sets["members"].y)
+
+    def other(x):  # classes in another order: right about fewer of its own records than a constant answer
+        return np.stack([x[:, 0], -x[:, 0]], axis=1)
+
+    for night, model in (("2026-11-27", other), ("2026-11-28", tree), ("2026-11-29", other), ("2026-11-30", tree)):
+        dv.audit(model, **sets, recipes=["loss"], out=tmp_path / "credit" / night)
+    rows = {Path(row.run).name: row for row in viewing.list_runs([tmp_path])}
+    doubtful, leaking = (tmp_path / "credit" / night for night in ("2026-11-27", "2026-11-28"))
+    assert (rows["2026-11-28"].previous, rows["2026-11-28"].change) == (str(doubtful), None)
+    assert rows["2026-11-28"].changed.startswith("cannot be told")
+    assert rows["2026-11-30"].previous == str(leaking), "the night between is in doubt"
+    assert rows["2026-11-30"].change.value == 0
+    assert rows["2026-11-30"].change_recipe == "loss"
+    heading, sentence, tone = dv.compare(doubtful, leaking).judge("2026-11-28")
+    assert (heading, tone) == ("What changed cannot be told, and a leak is found", "leak")
+    assert "of the first run, the model is right on" in sentence
+    assert "gives away more" not in sentence
+    out = " ".join(divulge("table", tmp_path)[1].split())
+    assert all(night in out for night in rows), "the name of the model tells no night"
 
 
 def test_attacks_whose_reference_models_are_clones_of_other_settings_are_left_out_of_a_comparison(tmp_path, divulge):

@@ -109,6 +109,18 @@ def test_a_model_of_which_clones_know_no_more_is_judged_and_one_asked_otherwise_
     assert unscaled.verdict.answer == "too little data to say"
 
 
+def test_a_network_of_weighted_classes_is_right_less_often_than_a_linear_model_and_is_judged():
+    """Of a rare outcome: right on fewer than always answering the frequent class, as it was trained to be."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(1800, 4))
+    y = (x[:, 0] + 2 * rng.logistic(size=1800) > 4.5).astype(int)
+    parts = [dv.Records(x[i::3], y[i::3]) for i in range(3)]
+    model = LogisticRegression(class_weight="balanced").fit(parts[0].x, parts[0].y)
+    result = audited(lambda x: model.decision_function(x)[:, None] * [-0.5, 0.5], parts)
+    assert result.about.measured(ClassifierFit).accuracy.members.value < 0.85 < (parts[0].y == 0).mean()
+    assert result.verdict.answer == "no leak found", result.verdict.text
+
+
 @pytest.mark.parametrize("has_classes", [True, False])
 def test_what_knows_more_than_a_constant_and_less_than_a_linear_model_is_no_answer(has_classes, world):
     """One of the columns reaches the model as it should, which is enough to be right more often than a constant."""

@@ -416,7 +416,9 @@ def open_audit(run: Audit | str | Path) -> Audit:
     return check_instance(run, "run", results_of_audits.Audit, "an audit's result or its run directory")
 
 
-def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: str = "") -> tuple[str, Tone]:
+def summarise_changes(
+    changes: Sequence[Difference], doubt: str = "", stored: str = "", baseline: str = ""
+) -> tuple[str, Tone]:
     """Summarise the changes in a sentence, with its tone.
 
     Args:
@@ -424,6 +426,8 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: st
         doubt: why numbers of the second run may be too low, or be of another model
             (`divulge.auditing.checks.target_fit`); then a fall is no evidence for a defence.
         stored: what is said of training records that stand in the second model; then it gives away no less.
+        baseline: why numbers of the first run may say nothing of its model (`describe_doubt`); then no change is one
+            from that model to the second.
     """
     fallen = [difference for difference in changes if difference.direction < 0]
     risen = [difference for difference in changes if difference.direction > 0]
@@ -431,6 +435,8 @@ def summarise_changes(changes: Sequence[Difference], doubt: str = "", stored: st
     counts = counts.format(len(changes) - len(fallen) - len(risen))
     if stored:
         return f"The second run gives its records away whatever the attacks measure: {stored}. {counts}", "leak"
+    if baseline:
+        return f"Nothing can be said of the change: of the first run, {baseline}. {counts}", "undecided"
     if not fallen and not risen:
         return f"No difference could be shown between the runs. {counts}", "undecided"
     if fallen and risen:
@@ -593,15 +599,16 @@ def judge_ending(changes: Sequence[Difference], after: Audit, before: Audit | No
         after: the run itself.
         before: that run, so that verdicts which differ are not taken for a change; None leaves that out.
     """
-    implausible, stored = reason_of(after, "implausible"), reason_of(after, "proof")
-    doubt = f"{implausible}. So it may be another model" if implausible else ""
+    stored, doubt = reason_of(after, "proof"), _describe_other_model(after)
+    baseline = "" if before is None else describe_doubt(before)
     # What is measured against non-members that the model was trained on, or that hide a leak, may be too low.
     lowered = [f for f in after.about.findings if f.effect == "not cleared" or f.trained_on == "nonmembers"]
     if lowered and not doubt:
         doubt = lowered[0].sentence[0].lower() + lowered[0].sentence[1:].rstrip(".")
-    sentence, tone = summarise_changes(changes, doubt, stored)
+    sentence, tone = summarise_changes(changes, doubt, stored, baseline)
     has_fallen = any(difference.direction < 0 for difference in changes)
     heading = _NOTHING_SAID if tone == "undecided" and has_fallen else HEADINGS_BY_TONE[tone]
+    heading = CHANGE_UNKNOWN if baseline else heading
     answer = after.verdict.answer
     if before is not None and heading == HEADINGS_BY_TONE["undecided"]:
         sentence = f"{sentence} {_join_verdicts(before.verdict.answer, answer)}".rstrip()
@@ -610,11 +617,24 @@ def judge_ending(changes: Sequence[Difference], after: Audit, before: Audit | No
     if answer == "leak found":
         ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
         # A leak is something said of the second model: what cannot be told is the change alone.
-        beginning = "What changed cannot be told" if heading == _NOTHING_SAID else heading
+        beginning = CHANGE_UNKNOWN if heading == _NOTHING_SAID else heading
         return f"{beginning}, and {ending}", f"{sentence} {after.verdict.plain}", "leak"
     if answer == "split is confounded":
         return _NOTHING_SAID, f"{sentence} {after.verdict.plain}", "void"
     return heading, sentence, tone
+
+
+def describe_doubt(audit: Audit) -> str:
+    """Say why numbers of a run say nothing of its model, from which no change is measured; empty where they do."""
+    verdict = audit.verdict
+    if verdict.answer == "split is confounded":
+        return f"{verdict.plain[0].lower()}{verdict.plain[1:]}".rstrip(".")
+    return "" if verdict.answer == "leak found" else _describe_other_model(audit)
+
+
+def _describe_other_model(audit: Audit) -> str:
+    implausible = reason_of(audit, "implausible")
+    return f"{implausible}. So it may be another model" if implausible else ""
 
 
 def _join_verdicts(before: Answer, after: Answer) -> str:
@@ -629,6 +649,7 @@ def _join_verdicts(before: Answer, after: Answer) -> str:
 
 
 _NOTHING_SAID = "Nothing can be said of the second model"
+CHANGE_UNKNOWN = "What changed cannot be told"
 
 
 def comparison_page(comparison: Comparison) -> Page:
@@ -672,7 +693,7 @@ def comparison_page(comparison: Comparison) -> Page:
         verdict=f"{best}: {sentence}" if several else sentence,
         tone=tone,
         heading=heading,
-        pictures=_change_pictures(comparison.changes[best], tone),
+        pictures=() if heading.startswith(CHANGE_UNKNOWN) else _change_pictures(comparison.changes[best], tone),
         details=(*other_verdicts, f"Before: {before.verdict.plain}", f"After: {comparison.runs[best].verdict.plain}"),
         sections=[
             Section(

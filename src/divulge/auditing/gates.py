@@ -222,9 +222,14 @@ class Ruling:
     def __bool__(self) -> bool:
         return self.state == "kept"
 
+    @property
+    def subject(self) -> str:
+        """What is ruled on: a metric of a recipe on some candidates."""
+        return f"{self.metric} of {self.recipe} on {self.scope}"
+
     def __str__(self) -> str:
         estimate = format_statistic(self.metric, self.estimate)
-        return f"{self.state}: {self.metric} of {self.recipe} on {self.scope} is {estimate}, limit {self.limit:g}"
+        return f"{self.answer.lower()}: {self.subject} is {estimate}, limit {self.limit:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +349,17 @@ class Rulings(Sequence[Ruling]):
     def __hash__(self) -> int:
         return hash(self._rulings)
 
+    def group_by_reason(self) -> dict[str, Rulings]:
+        """Return reason → the rulings that have it, whose candidates its figures are of; those without one first."""
+        groups: dict[str, list[Ruling]] = {"": []}
+        for ruling in self:
+            groups.setdefault(ruling.reason, []).append(ruling)
+        return {reason: Rulings(held) for reason, held in groups.items() if held}
+
+    def list_subjects(self) -> str:
+        """Name what is ruled on, of many the first."""
+        return list_names([ruling.subject for ruling in self])
+
     def describe(self) -> list[str]:
         """Return each ruling in a line, those of one reason below it, so that it stands there once.
 
@@ -351,10 +367,12 @@ class Rulings(Sequence[Ruling]):
             >>> Rulings([Ruling("loss", "all", "auc", 0.6, None, doubt="too few records")]).describe()
             ['too few records', 'undecided: auc of loss on all is –, limit 0.6']
         """
-        lines: dict[str, list[str]] = {"": []}  # those without a reason come first, as none belongs to them
-        for ruling in self:
-            lines.setdefault(ruling.reason, [ruling.reason]).append(str(ruling))
-        return [line for of_reason in lines.values() for line in of_reason]
+        groups = self.group_by_reason()
+        lines: list[str] = []
+        for reason, held in groups.items():
+            whose = f"{held.list_subjects()}: " if len(groups) > 1 else ""
+            lines += [f"{whose}{reason}"] * bool(reason) + [str(ruling) for ruling in held]
+        return lines
 
     def __repr__(self) -> str:
         """Return the state, and the rulings that are in it, below why; of many the first."""
@@ -496,7 +514,12 @@ def limits_section(rulings: Rulings) -> Section:
     for limit, held in rulings.group_by_limit().items():
         deciding = [ruling for ruling in held if ruling.state == held.state]
         first = next(ruling for ruling in deciding if ruling.answer == held.answer)
-        reasons = dict.fromkeys(ruling.reason for ruling in (first, *deciding) if ruling.reason)
+        reasons = [first.reason] if first.reason else []
+        reasons += [
+            f"{others.list_subjects()}: {reason}"
+            for reason, others in Rulings(deciding).group_by_reason().items()
+            if reason not in ("", first.reason)
+        ]
         rows.append((limit, held.answer, "; ".join((str(first).partition(": ")[2], *reasons))))
     return Section("Limits of the plan", [Table(("limit", "answer", "why"), rows, sortable=False)])
 

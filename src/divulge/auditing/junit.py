@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from divulge.auditing.gates import format_statistic
+from divulge.auditing.gates import Rulings, format_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from divulge.auditing.gates import Ruling, Rulings
+    from divulge.auditing.gates import Ruling
 
 # What XML 1.0 cannot hold, not even escaped: most control characters, halves of surrogate pairs, two non-characters.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -53,7 +53,9 @@ def render_junit(rulings: Rulings, run: str, passing: Collection[str] = ("kept",
         else:
             tag = "skipped" if held.state in passing else "failure"
             reason = f" ({held[0].reason})" if held[0].reason else ""
-            message = f"{limit} is {held.state}: {_describe(held[0])}{reason}"
+            others = Rulings(ruling for ruling in held[1:] if ruling.state == held.state)
+            further = f"; also {held.state}: {others.list_subjects()}" if len(others) else ""
+            message = f"{limit} is {held.state}: {_describe(held[0])}{reason}{further}"
             ET.SubElement(case, tag, type=held.state, message=_clean(message)).text = _clean(details)
         cases.append(case)
     return _render(cases, run)

@@ -190,7 +190,9 @@ PEER_ADVICE = (
 def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints | None) -> str:
     """Explain that a peer which never saw the members fits them better than the model; empty if it surely does not.
 
-    Each member is won by the peer, lost or neither; where the two know as much, wins are binomial (the sign test).
+    Each member is won by the peer, lost or neither; where the two know as much, wins are binomial (the sign test). The
+    peer must be right more often over all members and in the mean over classes: a model of re-weighted classes, which
+    gives up some of a frequent one for a rare one, is less often right in all than one that answers the frequent one.
 
     Args:
         fit: of the model to distinct members, ``[n]``, larger = better: 1 where its class is right, or minus an error.
@@ -209,6 +211,10 @@ def describe_peer_doubt(fit: Floats, peer_fit: Floats, peer: str, labels: Ints |
     margin = PEER_MARGIN if labels is not None else PEER_ERROR_MARGIN
     if n_won - n_lost <= margin * len(fit) or stats.binom.sf(n_won - 1, n_won + n_lost, 0.5) > ERROR:
         return ""
+    if labels is not None:
+        _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        if np.mean(np.bincount(classes, peer_fit - fit) / counts) <= margin:
+            return ""
     if labels is None:
         return f"of {_per_cent(n_won / len(fit))} of its own training records the model errs by more than {peer}"
     return (

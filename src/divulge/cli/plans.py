@@ -429,6 +429,8 @@ def _advise_next(run: audit_page.AuditRun[auditing.Audit], folder: Path, plan: P
             return f"divulge defend {plan} says which settings of this model give away less."
         case "leak found":
             return f"change the training as the report says, audit again, and divulge compare {folder} OTHER_RUN."
+        case "no leak found" if Policy.read(folder).limits:
+            return f"divulge gate {folder} holds the run to the limits of its plan."
         case "no leak found":
             return f"divulge gate {folder} --max auc:0.6 holds a release to a limit."
         case _:

@@ -16,7 +16,7 @@ import typer
 from divulge import auditing, identification, provenance, results, run_directory, store, tables, validation, viewing
 from divulge import runs as finished_runs
 from divulge.auditing import compare as comparison
-from divulge.auditing import gates, sacro_export, wording
+from divulge.auditing import gates, sacro_export
 from divulge.auditing import summary as audit_summary
 from divulge.auditing.junit import render_junit, render_junit_error
 from divulge.cli import options, printing
@@ -353,24 +353,23 @@ def gate(
 
 def _show_rulings(rulings: Rulings, kind: str) -> None:
     """Print the rulings on each limit, those that decide its answer first; of classes and groups, those alone."""
-    rows, reasons, n_kept = [], dict[tuple[str, str], list[str]](), 0
+    rows, shown = [], list[gates.Ruling]()
     for held in rulings.group_by_limit().values():
         for r in (r for r in held if not r.by or (r.state == held.state and held.state != "kept")):
             metric = f"adjusted {r.metric}" if r.adjusted else r.metric
             estimate = gates.format_statistic(r.metric, r.estimate)
             rows.append([r.answer, metric, f"{r.limit:g}", estimate, r.recipe, r.scope])
-            if r.reason:
-                reasons.setdefault((r.state, r.reason), []).append(f"{r.metric} of {r.recipe}, {r.scope}")
-        n_kept += sum(r.state == "kept" for r in held if r.by)
+            shown.append(r)
     by_kind = {"erasure": "request", "attributes": "guess by", "synthetic": "score", "cohorts": "read off"}
     printing.table("Policy", ["ruling", "metric", "limit", "estimate", by_kind.get(kind, "recipe"), "candidates"], rows)
     printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
-    if n_kept:
-        within = sum(bool(r.by) for r in rulings)
-        printing.line(f"Kept within classes or groups, too: {n_kept:,} of {within:,} rulings.")
-    for (state, reason), ruled in reasons.items():
-        whose = f" ({wording.list_names(ruled)})" if len(reasons) > 1 else ""
-        printing.line(f"{state}{whose}: {reason}")
+    within = [r.state for r in rulings if r.by]
+    if counts := [f"{within.count(state):,} {state}" for state in gates.STATES if state in within]:
+        printing.line(f"Within classes or groups: {formatting.join_words(counts)}.")
+    for reason, ruled in gates.Rulings(shown).group_by_reason().items():
+        if reason:
+            whose = f", {ruled.list_subjects()}" if len(ruled) < len(shown) else ""
+            printing.line(f"{ruled.answer.lower()}{whose}: {reason}")
 
 
 def table(
@@ -397,8 +396,8 @@ def table(
         printing.table(formatting.format_count(len(rows), "run"), *viewing.format_rows(rows))
         if any(row.change is not None for row in rows):
             printing.line(
-                "Change: of the AUC on the same records, since the run of the same name before it, at 95 % confidence "
-                "in each pair of runs. Two trainings of one model differ, too."
+                "Change: of the AUC on the same records, since the last run of the same name that is in no doubt, at "
+                "95 % confidence in each pair of runs. Two trainings of one model differ, too."
             )
     problems = [row for row in rows if row.problem]
     for row in problems:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from divulge import evaluation
-from divulge.auditing.compare import HEADINGS_BY_TONE, Difference, change_table, summarise_changes
+from divulge.auditing.compare import CHANGE_UNKNOWN, HEADINGS_BY_TONE, Difference, change_table, summarise_changes
 from divulge.auditing.findings import CONFIDENCE
 from divulge.errors import InputError
 from divulge.report import Chart, Page, Section, Table, charts, html, notebook
@@ -51,17 +51,20 @@ class ReleaseComparison:
         # Of a generator that saw the non-members, members and non-members are as near to the release.
         doubt = "" if holdout.state == "holds" or verdict.answer == LEAK else holdout.says
         stored = verdict.plain.rstrip(".") if verdict.code == "rows" else ""
-        sentence, tone = summarise_changes(self.changes[name], doubt, stored)
+        before = next(iter(self.runs.values())).verdict
+        baseline = before.text.rstrip(".") if before.answer == CANNOT_JUDGE else ""
+        sentence, tone = summarise_changes(self.changes[name], doubt, stored, baseline)
+        heading = CHANGE_UNKNOWN if baseline else HEADINGS_BY_TONE[tone]
         if verdict.answer == CANNOT_JUDGE:
             return f"Nothing can be said of {name}", verdict.text, "void"
         if verdict.answer == LEAK:
             ending = "a leak is found all the same" if tone == "clear" else "a leak is found"
             return (
-                f"{HEADINGS_BY_TONE[tone]}, and {ending}",
+                f"{heading}, and {ending}",
                 sentence if stored else f"{sentence} {verdict.plain}",
                 "leak",
             )
-        return HEADINGS_BY_TONE[tone], sentence, tone
+        return heading, sentence, tone
 
     def overview(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows of a table of the runs: verdict, AUC, what is copied."""

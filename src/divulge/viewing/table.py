@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import dataclass, fields
 from functools import partial
@@ -20,7 +21,7 @@ from divulge.run_directory import MANIFEST_NAME
 from divulge.runs import RUN_KINDS
 from divulge.synthetic.comparison import compare_releases
 from divulge.synthetic.page import SYNTHETIC
-from divulge.synthetic.result import SyntheticAudit
+from divulge.synthetic.result import CANNOT_JUDGE, SyntheticAudit
 from divulge.synthetic.scores import AUTO
 from divulge.viewing.shelf import Shelf, is_full, read_date, read_headline
 
@@ -53,8 +54,11 @@ class RunRow:
         stored_records: number of training records that were proven to stand in the model, or in the released table.
         gate: whether the limits in the run's plan are kept, as `divulge.auditing.gates.Rulings.answer` says it, with
             what is missing from "kept"; None where there are none.
-        previous: directory of the last version before it, a run of the same name and kind.
-        change: of the AUC since then, of the attack that is strongest in either; record by record.
+        previous: directory of the last version before it, a run of the same name and kind; one whose numbers may be of
+            another model, or of a confounded split, only where no other is before it.
+        change: of the AUC since then, of the attack that is strongest in either; record by record. None where the
+            numbers of that version say nothing of its model.
+        change_recipe: that attack, which need not be the one whose AUC is shown: the two runs must have it in common.
         changed: what became of it since then, in words, over all that both runs measured; or why they cannot be
             compared.
         problem: why the run could not be read; empty where it could.
@@ -71,6 +75,7 @@ class RunRow:
     gate: str | None = None
     previous: str | None = None
     change: Estimate | None = None
+    change_recipe: str | None = None
     changed: str | None = None
     problem: str = ""
 
@@ -95,7 +100,7 @@ def list_runs(folders: Sequence[Path]) -> list[RunRow]:
         raise InputError("table: too many runs; name directories further down")
     places = [(read_date(place.path, _last_change(place)), place.name, place) for place in shelf.places()]
     rows: list[RunRow] = []
-    latest: dict[tuple[str, str], tuple[str, Result]] = {}
+    latest: dict[tuple[str, str], tuple[str, Result, str]] = {}
     for date, _, place in sorted(places, key=lambda entry: entry[:2]):
         name = _name_model(place, folders)
         shared: dict[str, Any] = {"name": name, "run": str(place.path), "date": date, "kind": place.kind}
@@ -108,7 +113,9 @@ def list_runs(folders: Sequence[Path]) -> list[RunRow]:
             rows.append(RunRow(**shared, verdict=_UNREADABLE, problem=str(error)))
             continue
         before = latest.get((name, place.kind))
-        latest[name, place.kind] = str(place.path), result
+        doubt = _describe_doubt(result, heading)
+        if before is None or before[2] or not doubt:
+            latest[name, place.kind] = str(place.path), result, doubt
         since = {} if before is None else _compare(*before, result)
         rows.append(RunRow(**shared, **_describe(result, heading, policy), **since))
     return rows[::-1]
@@ -125,20 +132,31 @@ def tabulate(rows: Sequence[RunRow]) -> pl.DataFrame:
 
 def format_rows(rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows of the table that a terminal shows."""
-    columns = ["name", "date (UTC)", "verdict", "AUC", "stored", "gate", "change", "since the run before"]
+    columns = ["name", "run", "date (UTC)", "verdict", "AUC", "stored", "gate", "change", "what changed"]
+    paths = [os.path.abspath(row.run) for row in rows]  # noqa: PTH100  symbolic links are not followed
+    above = os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else ""  # noqa: PTH120
+
+    def tell_change(row: RunRow) -> str:
+        return "–" if row.previous is None else f"since {os.path.relpath(row.previous, above)}: {row.changed}"
+
     return columns, [
         [
             row.name,
+            os.path.relpath(row.run, above),
             f"{row.date[:10]} {row.date[11:16]}",
             capitalize(row.verdict),
-            format_estimate(row.auc),
+            _format_area(row.recipe, row.auc),
             "–" if row.stored_records is None else f"{row.stored_records:,}",
             row.gate or "–",
-            format_estimate(row.change, "+"),
-            row.changed or "–",
+            _format_area(row.change_recipe, row.change, "+"),
+            tell_change(row),
         ]
         for row in rows
     ]
+
+
+def _format_area(recipe: str | None, area: Estimate | None, sign: str = "") -> str:
+    return format_estimate(area, sign) if area is None else f"{recipe}: {format_estimate(area, sign)}"
 
 
 _ESTIMATES = ("auc", "change")
@@ -220,15 +238,26 @@ def _describe(result: Result, heading: str, policy: gates.Policy) -> dict[str, A
     }
 
 
-def _compare(run: str, before: Result, after: Result) -> dict[str, Any]:
+def _describe_doubt(result: Result, heading: str) -> str:
+    """Return the heading of a run whose numbers say nothing of its model; empty for any other."""
+    is_doubtful = (
+        result.verdict.answer == CANNOT_JUDGE if isinstance(result, SyntheticAudit) else compare.describe_doubt(result)
+    )
+    return heading if is_doubtful else ""
+
+
+def _compare(run: str, before: Result, doubt: str, after: Result) -> dict[str, Any]:
     """Return how a run differs from the last version of its model."""
+    if doubt:
+        return {"previous": run, "changed": f"cannot be told, as that run says: {doubt}"}
     try:
         changes, changed = _measure_changes(before, after)
     except InputError as error:
         return {"previous": run, "changed": f"cannot be compared: {str(error).removeprefix('compare: ')}"}
     areas = [change for change in changes if change.statistic == "auc"]
     strongest = max(areas, key=lambda change: max(change.before.value, change.after.value), default=None)
-    return {"previous": run, "change": None if strongest is None else strongest.change, "changed": changed}
+    measured = {} if strongest is None else {"change": strongest.change, "change_recipe": strongest.recipe}
+    return {"previous": run, **measured, "changed": changed}
 
 
 def _measure_changes(before: Result, after: Result) -> tuple[Sequence[Difference], str]:
