@@ -858,7 +858,7 @@ def test_a_column_and_a_level_of_one_name_are_told_apart_by_drop(wards, divulge,
 
 
 def test_a_printed_summary_and_a_label_that_was_not_named_are_recognised(wards, divulge, tmp_path):
-    folder, numbers = wards
+    folder, _ = wards
     (tmp_path / "printed.csv").write_text(
         "            Estimate Std. Error\n(Intercept)  -3.7     0.01 ***\nage  0.1 0.2\n"
     )
