@@ -147,7 +147,7 @@ class CohortExamination(Study):
         """Rule on how many cohorts ("cohorts"), and records that no held one equals ("records"), are proven.
 
         No limit is held where no subset fits, or other people's records would too easily: then nothing shows that the
-        regression was fitted as assumed.
+        regression was fitted as assumed. None of records is where one more or fewer may not show.
         """
         error, match, odd = (1 - confidence) / len(limits), self.match, self.odd_record
         undecided = [each for each in match.subsets if each.undecided]
@@ -173,9 +173,13 @@ class CohortExamination(Study):
             common = set(self.cohorts).intersection(*(each.cohorts for each in possible))
             bounds = {
                 "cohorts": (len(common), max(len(each.cohorts) for each in possible)),
-                "records": (0, int(len(possible) > 1)),
+                "records": (0, 1),
             }
             is_proven = bool(self.proven)
+            # Where each of n alone shows, one more of their population does, but in one case of n + 1.
+            if len(possible) == 1 and all(each.told_apart == each.records >= 1 / error - 1 for each in possible):
+                bounds["records"] = (0, int(bool(possible[0].hidden)))
+            doubt = f"{_bound_hidden(match.accepted)}{_advise_gradient(self)}"
             if len(possible) > 1:
                 doubt = (
                     "several subsets fit, or cannot be checked; the regression may be that of the largest, or of one "
@@ -366,8 +370,11 @@ def _read_table(path: Path, settings: CohortSettings) -> tuple[Publication, tupl
             raise InputError(f"{path}: names, each once, and beside them their coefficients are needed, got {row}")
         numbers[row[0].strip()] = row[1].strip()
     if not numbers:
+        printed = any(len(cells := line.split()) > 1 and _is_number(cells[1]) for line in lines)
+        advice = " (it looks like a printed summary: in R, write.csv(coef(model), file) saves them)" if printed else ""
         raise InputError(
             f"{path}: names and, after a comma or semicolon, their coefficients are needed, a pair a line; none found"
+            f"{advice}"
         )
     intercept = next((name for name in numbers if name.lower() in _INTERCEPTS), None)
     columns = tuple(name for name in numbers if name != intercept)
@@ -498,7 +505,7 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
     if match.match is not None:
         fit = match.match
         fits = "they fit" if n_tried == 1 else f"of {n_tried:,} combinations of cohorts only this one fits"
-        tolerance = _describe_tolerance(match.accepted)
+        tolerance = _describe_tolerance(result)
         told_apart = ""
         if fit.told_apart:
             told_apart = (
@@ -530,6 +537,8 @@ def _describe(result: CohortExamination) -> tuple[Tone, str]:
 
 
 _ANY_PENALTY = "a squared penalty of any strength"
+_ANY_OPTIMISER = "where the optimiser ended, as of scikit-learn's"
+_NEWTON_GRADIENT = 1e-6  # at most that of R's glm, of columns up to some hundreds
 _NO_INTERCEPT = "Fitted without an intercept, as no number of that name was given"
 _NEAR, _FAR = 0.1, 5  # standard errors, and times as far as the nearest, from which on one combination stands out
 
@@ -560,17 +569,32 @@ def _describe_several(result: CohortExamination, chance: str) -> tuple[Tone, str
     are = "is" if len(result.proven) == 1 else "are"
     return "leak", (
         f"If these coefficients were fitted as assumed, {formatting.join_words(result.proven)} {are} among "
-        f"the cohorts behind them{_describe_tolerance(match.accepted)}. {several}. {chance}"
+        f"the cohorts behind them{_describe_tolerance(result)}. {several}. {chance}"
     )
 
 
-def _describe_tolerance(fits: Sequence[margin.SubsetFit]) -> str:
-    """Return by how many records a training set may differ from one of these subsets without showing it."""
+def _describe_tolerance(result: CohortExamination) -> str:
+    """Return by how many records a training set may differ from a subset that fits without showing it."""
+    fits = result.match.accepted
+    if all(each.told_apart == each.records and not each.hidden for each in fits):
+        return ""
+    bound = _bound_hidden(fits)
+    return f". {bound[0].upper()}{bound[1:]}{_advise_gradient(result)}"
+
+
+def _bound_hidden(fits: Sequence[margin.SubsetFit]) -> str:
+    """Return how many records more or fewer than those of one of these subsets may not show."""
     widest = max(fits, key=lambda each: each.hidden or 0)
-    if widest.hidden:
-        about = "At least" if 2 * widest.hidden > widest.records else "Up to about"
-        return f". {about} {formatting.format_count(widest.hidden, 'record')} more or fewer may not show"
-    return "" if all(each.told_apart == each.records for each in fits) else ", give or take single records"
+    about = "at least" if 2 * (widest.hidden or 0) > widest.records else "up to about"
+    count = f"{about} {formatting.format_count(widest.hidden, 'record')}" if widest.hidden else "single records"
+    return f"{count} more or fewer may not show"
+
+
+def _advise_gradient(result: CohortExamination) -> str:
+    """Return what tells more where no one said how near the optimiser came."""
+    if not any(_ANY_OPTIMISER in each for each in result.assumes):
+        return ""
+    return "; if R's glm or another Newton solver fitted these coefficients, --gradient 1e-6 may tell more"
 
 
 def _describe_doubt(match: margin.CohortMatch) -> str:
@@ -634,9 +658,14 @@ def _list_assumptions(published: Publication, match: margin.CohortMatch) -> tupl
         digits = f"each {rounded} as many decimals as it shows, from {least} to {most}"
         if least == most:
             digits = f"{rounded} {formatting.format_count(most, 'decimal')}"
+    ended = f"a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended"
+    if published.largest_gradient <= _NEWTON_GRADIENT:
+        ended = f"fitted to the optimum, as R's glm and lm and Newton solvers do, that is with {ended}"
+    elif published.gradient is None:
+        ended = ended.partition("where")[0] + _ANY_OPTIMISER
     return (
         f"A {_NAMES[published.family]} regression with {penalty}{intercept}, every record counted once",
-        f"Coefficients {digits}; a mean gradient of at most {published.largest_gradient:.2g} where the optimiser ended",
+        f"Coefficients {digits}; {ended}",
         f"Columns coded as in these files{', scaled by the training set' if published.scaled else ', not scaled'}",
         *([_NO_INTERCEPT] if published.intercept is None else []),
         "The chance is that of another cohort of the same population, estimated by the normal law of its coefficients "

@@ -1234,7 +1234,9 @@ class CohortSettings(Settings):
     gradient: Number | None = Field(
         None,
         ge=0,
-        description="With --cohort: mean gradient at which the optimiser may have ended (default: 0.0001).",
+        description="With --cohort: mean gradient at which the optimiser may have ended (default: 0.0001, as "
+        "scikit-learn's; 0 if linear; R's glm and other Newton solvers end below 1e-6, unless values of columns are "
+        "in the thousands).",
     )
 
 

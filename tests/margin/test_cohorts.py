@@ -677,7 +677,7 @@ def test_a_run_is_read_back_shown_in_every_form_and_held_to_limits(files, divulg
     ):
         assert divulge("report", run, "--format", form)[0] == 0
         assert (run / name).stat().st_size
-    for limit, code in (("cohorts:0", 1), ("cohorts:1", 1), ("cohorts:2", 0), ("records:0", 0), ("auc:0.5", 2)):
+    for limit, code in (("cohorts:0", 1), ("cohorts:1", 1), ("cohorts:2", 0), ("records:0", 3), ("auc:0.5", 2)):
         assert divulge("gate", run, "--max", limit)[0] == code, limit
     with pytest.raises(dv.InputError, match=r"whole number of cohorts, got 0\.5"):
         dv.gate(run, "cohorts:0.5")
@@ -690,6 +690,32 @@ def test_what_fits_nothing_keeps_no_limit(tmp_path):
     assert result.answer == "none"
     for run in (result, tmp_path / "run"):
         assert [ruling.state for ruling in dv.gate(run, ["cohorts:0", "records:0"])] == ["undecided"] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "n", "state"), [("none", 500, "kept"), ("one fewer", 150, "broken"), ("one more", 150, "broken")]
+)
+def test_records_that_may_not_show_leave_their_limit_open(change, n, state, divulge, tmp_path):
+    """A Newton solver's coefficients tell of one record what a wider gradient would hide."""
+    rng = np.random.default_rng(17)
+    data, extra = draw_cohorts(n, rng, 2), draw(1, rng)
+    x, y = join(data, "ab") if change != "one more" else join(data | {"x": extra}, "abx")
+    if change == "one fewer":
+        x, y = drop(x, y, [20])
+    write_coefficients(tmp_path / "paper.csv", fit(x, y, penalty=1e-9), 6)
+    for name, (values, labels) in data.items():
+        pl.DataFrame(values, schema=COLUMNS).with_columns(died=pl.Series(labels)).write_csv(tmp_path / f"{name}.csv")
+    options = ["--cohort", tmp_path / "a.csv", "--cohort", tmp_path / "b.csv", "--label", "died", "--penalty", 0]
+    states = {}
+    for gradient in (1e-4, 1e-6):
+        run = tmp_path / f"{gradient}"
+        command = ["weights", tmp_path / "paper.csv", *options, "--gradient", gradient, "--out", run, "--json"]
+        code, out, errors = divulge(*command)
+        assert code == 0, errors
+        states[gradient] = dv.gate(run, "records:0").state
+    assert states == {1e-4: "undecided", 1e-6: state}
+    assert json.loads(out)["proven"] == ["a", "b"]
+    assert divulge(*command[:-3], "--gradient", -1)[0] == 2
 
 
 @pytest.mark.parametrize("show_records", [True, False])
@@ -770,10 +796,11 @@ def wards(tmp_path_factory):
     return folder, [*coefficients.round(4), round(intercept, 4)]
 
 
-def weigh(divulge, folder, names, numbers, cohorts="abc"):
+def weigh(divulge, folder, names, numbers, cohorts="abc", drop=None):
     rows = zip(["name", *names, "(Intercept)"], ["estimate", *numbers], strict=True)
     (folder / "paper.csv").write_text("".join(f"{name},{number}\n" for name, number in rows))
     options = [part for name in cohorts for part in ("--cohort", folder / f"{name}.csv")]
+    options += ["--drop", drop] if drop else []
     code, out, err = divulge("weights", folder / "paper.csv", *options, "--label", "died", "--penalty", 1, "--json")
     return json.loads(out) if code == 0 else err
 
@@ -796,6 +823,54 @@ def test_dummies_of_a_column_of_texts_give_the_numbers_of_columns_coded_by_hand(
         assert found[key] == by_hand[key]
 
 
+NUMBERED = {"F": 1, "M": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda sex: sex, "factor(sex)M"),
+        (lambda sex: sex, "as.factor(sex)M"),
+        (lambda sex: sex == "M", "sexTRUE"),
+        (lambda sex: sex == "M", "sex_True"),
+        (lambda sex: sex.replace_strict(NUMBERED), "factor(sex)2"),
+        (lambda sex: sex.replace_strict(NUMBERED), "sex2"),
+        (lambda sex: sex.replace_strict(NUMBERED).cast(float), "C(sex)[T.2.0]"),
+    ],
+)
+def test_levels_are_called_as_r_calls_those_of_factors_numbers_and_truths(change, name, wards, divulge, tmp_path):
+    folder, numbers = wards
+    for cohort in "abc":
+        frame = pl.read_csv(folder / f"{cohort}.csv")
+        frame.with_columns(change(frame["sex"]).alias("sex")).write_csv(tmp_path / f"{cohort}.csv")
+    found = weigh(divulge, tmp_path, ["age", name, "wardnorth", "wardwest"], numbers)
+    assert found["proven"] == ["a", "c"]
+
+
+def test_a_column_and_a_level_of_one_name_are_told_apart_by_drop(wards, divulge, tmp_path):
+    folder, numbers = wards
+    for cohort in "abc":
+        frame = pl.read_csv(folder / f"{cohort}.csv")
+        frame.with_columns(sexM=pl.col("age") % 7).write_csv(tmp_path / f"{cohort}.csv")
+    names = ["age", "sexM", "wardnorth", "wardwest"]
+    message = weigh(divulge, tmp_path, names, numbers)
+    assert "'sexM' may stand for the column 'sexM' or 'M' in column 'sex'" in " ".join(message.split())
+    assert weigh(divulge, tmp_path, names, numbers, drop="sexM")["proven"] == ["a", "c"]
+    assert weigh(divulge, tmp_path, names, numbers, drop="sex")["answer"] == "none"
+
+
+def test_a_printed_summary_and_a_label_that_was_not_named_are_recognised(wards, divulge, tmp_path):
+    folder, _ = wards
+    (tmp_path / "printed.csv").write_text(
+        "            Estimate Std. Error\n(Intercept)  -3.7     0.01 ***\nage  0.1 0.2\n"
+    )
+    code, _, errors = divulge("weights", tmp_path / "printed.csv", "--cohort", folder / "a.csv")
+    assert (code, "write.csv(coef(model)" in errors) == (2, True)
+    (tmp_path / "paper.csv").write_text("age,0.1\nsexM,0.2\nwardnorth,0.3\nwardwest,0.4\n")
+    code, _, errors = divulge("weights", tmp_path / "paper.csv", "--cohort", folder / "a.csv")
+    assert (code, "or is this --label?" in " ".join(errors.split())) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("change", "names", "message"),
     [
@@ -807,6 +882,10 @@ def test_dummies_of_a_column_of_texts_give_the_numbers_of_columns_coded_by_hand(
         (lambda t: t.with_columns(sex=pl.when(pl.col("age") > 60).then(None).otherwise(pl.col("sex"))),
          ["age", "sexM", "wardnorth", "wardwest"], "'sex': a value is missing"),
         (lambda t: t, ["age", "sexX", "wardnorth", "wardwest"], "lacks sexX and has the further columns sex"),
+        (lambda t: t, ["age", "sexM", "wardnorth", "wardwest", "age:sexM"], "make a column called 'age:sexM'"),
+        # Of so many ages one name is rather a square.
+        (lambda t: t, ["age2", "sexM", "wardnorth", "wardwest"], "lacks age2 and has the further columns age"),
+        (lambda t: t, ["factor(age)20", "sexM", "wardnorth", "wardwest"], "in column 'age' 18, 19, 21"),
     ],
 )  # fmt: skip
 def test_dummies_that_can_be_read_in_two_ways_are_refused(change, names, message, wards, divulge, tmp_path):

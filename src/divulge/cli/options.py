@@ -99,7 +99,7 @@ RELOCATED: Mapping[str, Mapping[str, str]] = {
     "weights": {
         "band signal": "divulge.auditing.weights.ExaminationRules(NAME=…)",
         "leaked": "divulge.auditing.weights.examine_weights(…, NAME=…)",
-        "decimals gradient penalises_intercept": "divulge.margin.Publication(…, NAME=…), for dv.examine_cohorts",
+        "decimals penalises_intercept": "divulge.margin.Publication(…, NAME=…), for dv.examine_cohorts",
         "algorithm": "divulge.reconstruction.univariate(net, margin, NAME)",
         "truth": "divulge.reconstruction.univariate(net, margin).candidates, to be compared",
     },

@@ -61,7 +61,7 @@ def weights(
         ),
     ] = None,
     settings: Annotated[WeightsSettings, ("margin", "fpr", "fdr")],
-    cohort_settings: Annotated[CohortSettings, ("family", "penalty", "scaled")],
+    cohort_settings: Annotated[CohortSettings, ("family", "penalty", "scaled", "gradient")],
     columns: Annotated[ColumnNames, ("label", "id", "drop")],
     out: Annotated[
         Path | None, typer.Option(help="Report (HTML) to write; with --cohort also a run directory, if not .html.")
